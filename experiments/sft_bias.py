@@ -25,27 +25,25 @@ a demonstration to a problem that was not taught, both in nats.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from ipsrl import study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.countdown import Countdown
 from ipsrl.fields import between, positive
-from ipsrl.figures import style
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
+from ipsrl.figures.style import Drawing
+from ipsrl.measures.rank_correlation import rank_correlations
 from ipsrl.measures.seeds import Interval
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
-from ipsrl.records.evaluation import Evaluate, Evaluation
-from ipsrl.records.tidy import EXACT, Records, interval_of
+from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
 from ipsrl.study.worlds.demonstrations import Demonstrations, answer_entropy, reheated
-from ipsrl.training.text_evaluation import evaluate_text
-from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 TASK = Countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)
 POLICY = Transformer(TASK.vocabulary_size, hidden_size=64, num_layers=2)
@@ -80,122 +78,72 @@ PRESETS = {
 def curves(settings: Settings) -> Iterator[study.TrainingRun]:
     mesh, training, most = make_mesh(settings.mesh), settings.train_settings(), max(settings.sft_epochs)
     arms = [("taught", epochs) for epochs in settings.sft_epochs] + [(name, most) for name in PLACEBOS]
-    evaluate = functools.partial(evaluate_text, TASK, POLICY, training, mesh, settings.answers, "independent")
-    for arm, epochs in arms:
+    evaluate = FAVOURING.evaluation(training, mesh, settings.answers)
+    for (arm, epochs), seed in itertools.product(arms, settings.seeds):
         updates = dataclasses.replace(training, steps=training.steps * (2 if arm == "longer" else 1))
-        for seed in settings.seeds:
-            grid = TrainingGrid(
-                TASK, POLICY, settings.objectives, (seed,), updates, mesh, functools.partial(measured, evaluate),
-                folder=f"{arm}_{epochs}",
-                identity={"arm": arm, "sft_epochs": epochs, "prior_steps": settings.prior_steps},
-                start=functools.cache(functools.partial(start, settings, arm, epochs, seed)),
-            )  # fmt: skip
-            yield from grid.curves({"arm": arm, "epochs": epochs})
+        grid = TrainingGrid(
+            TASK, POLICY, settings.objectives, (seed,), updates, mesh, evaluate,
+            folder=f"{arm}_{epochs}",
+            identity={"arm": arm, "sft_epochs": epochs, "prior_steps": settings.prior_steps},
+            start=functools.cache(functools.partial(start, settings, arm, epochs, seed)),
+        )  # fmt: skip
+        yield from grid.curves({"arm": arm, "epochs": epochs})
 
 
 def start(settings: Settings, arm: str, epochs: int, seed: int) -> tuple[Parameters, None]:
     """The parameters of an arm before reinforcement learning, of which none are frozen."""
-    prior = prior_parameters(TASK, POLICY, WarmStart(zipf_exponent=0.0, steps=settings.prior_steps))
-    taught = (UNIFORM if arm == "uniform" else FAVOURING).teach(prior, epochs, seed)
-    if arm != "reheated":
-        return taught, None
-    first = FAVOURING.teach(prior, min(settings.sft_epochs), seed)
-    return reheated(TASK, POLICY, taught, answer_entropy(TASK, POLICY, first)), None
+    taught = (UNIFORM if arm == "uniform" else FAVOURING).from_prior(settings.prior_steps, epochs, seed)
+    if arm == "reheated":
+        of_fewest = FAVOURING.from_prior(settings.prior_steps, min(settings.sft_epochs), seed)
+        taught = reheated(TASK, POLICY, taught, answer_entropy(TASK, POLICY, of_fewest))
+    return taught, None
 
 
-def measured(evaluate: Evaluate, step: int, parameters: Parameters) -> Evaluation:
-    found = evaluate(step, parameters)
-    more = {
-        "entropy": answer_entropy(TASK, POLICY, parameters),
-        "held_out_loss": FAVOURING.held_out_loss(parameters),
-    }
-    return dataclasses.replace(found, metrics={**found.metrics, **more})
+def after(name: str, of_epochs: Callable[[Sequence[int]], int] = max, arm: str = "taught") -> study.Number:
+    """A measure after reinforcement learning, from the most epochs or, by `min`, from the fewest."""
+    return lambda records: records.final(name, arm=arm, epochs=of_epochs(records.distinct("epochs")))
 
 
-def ends(records: Records, name: str, arm: str = "taught", epochs: int | None = None) -> np.ndarray:
-    """`[S, 2]`, a measure before and after reinforcement learning; from the most epochs by default."""
-    epochs = max(records.distinct("epochs")) if epochs is None else epochs
-    return records.curve(name, arm=arm, epochs=epochs)[1][:, [0, -1]]
-
-
-def correlation(before: str) -> Callable[[Records], Interval]:
-    """For NUMBERS: the rank correlation, over epochs, of a measure before with pass@64 after, mean over seeds."""
-
-    def of(records: Records) -> Interval:
-        epochs = records.where(arm="taught").distinct("epochs")
-        ranked = zip(
-            np.array([ends(records, before, epochs=number)[:, 0] for number in epochs]).T,
-            np.array([ends(records, MANY, epochs=number)[:, 1] for number in epochs]).T,
-            strict=True,
-        )
-        # Of constant values there is no correlation, and SciPy warns.
-        found = [spearmanr(*pair).statistic if all(map(np.ptp, pair)) else np.nan for pair in ranked]
-        return interval_of(np.array(found))
-
-    return of
-
-
-def negative(before: str) -> Callable[[Records], bool | None]:
-    """Whether this correlation is below 0."""
-    return lambda records: Interval(0.0, 0.0, 0.0, EXACT).exceeds(RANKS[before](records))
-
-
-def late(name: str, arm: str = "taught") -> Callable[[Records], Interval]:
-    """For NUMBERS: a measure after reinforcement learning from the most epochs."""
-    return lambda records: interval_of(ends(records, name, arm)[:, 1])
-
-
-def early(name: str) -> Callable[[Records], Interval]:
-    """For NUMBERS: a measure after reinforcement learning from the fewest epochs."""
-    return lambda records: interval_of(ends(records, name, epochs=min(records.distinct("epochs")))[:, 1])
+def correlation(before: str, records: Records) -> Interval:
+    """The rank correlation, over epochs, of a measure before with pass@64 after, mean over seeds."""
+    by_epochs = [rows for _, rows in records.where(arm="taught").each("epochs")]
+    first = np.array([rows.curve(before)[1][:, 0] for rows in by_epochs])
+    last = np.array([rows.ends(MANY) for rows in by_epochs])
+    return interval_of(rank_correlations(first.T, last.T))
 
 
 MANY, FORMS = "pass_at_64", "effective_outcomes"
-RANKS = {name: correlation(name) for name in ("pass_at_1", "entropy", MANY, "held_out_loss")}
+RANKS = {name: functools.partial(correlation, name) for name in ("pass_at_1", "entropy", MANY, "held_out_loss")}
 NUMBERS = {
     **{f"rank correlation of {name} before with pass@64 after": of for name, of in RANKS.items()},
-    **{f"pass@64 after the most epochs, {arm}": late(MANY, arm) for arm in ("taught", *PLACEBOS)},
-    "pass@64 after the fewest epochs": early(MANY),
-    "effective right forms after the most epochs": late(FORMS),
-    "effective right forms after the fewest": early(FORMS),
+    **{f"pass@64 after the most epochs, {arm}": after(MANY, arm=arm) for arm in ("taught", *PLACEBOS)},
+    "pass@64 after the fewest epochs": after(MANY, min),
+    "effective right forms after the most epochs": after(FORMS),
+    "effective right forms after the fewest": after(FORMS, min),
 }
+REHEATED = "modes are lost, not only entropy: reheated, pass@64 stays below that after the fewest"
 CLAIMS = {
-    "ranks invert: the higher pass@1 before, the lower pass@64 after": negative("pass_at_1"),
-    "the higher entropy before, the higher pass@64 after": lambda r: RANKS["entropy"](r).exceeds(0.0),
-    "the higher pass@64 before, the higher pass@64 after": lambda r: RANKS[MANY](r).exceeds(0.0),
-    "the lower the held-out loss before, the higher pass@64 after": negative("held_out_loss"),
-    "pass@64 is lower after the most epochs than after the fewest": lambda r: early(MANY)(r).exceeds(late(MANY)(r)),
-    "effective right forms are fewer, too": lambda r: early(FORMS)(r).exceeds(late(FORMS)(r)),
-    "modes are lost, not only entropy: reheated, pass@64 stays below that after the fewest": (
-        lambda r: early(MANY)(r).exceeds(late(MANY, "reheated")(r))
-    ),
+    "ranks invert: the higher pass@1 before, the lower pass@64 after": study.below(RANKS["pass_at_1"], 0),
+    "the higher entropy before, the higher pass@64 after": study.above(RANKS["entropy"], 0),
+    "the higher pass@64 before, the higher pass@64 after": study.above(RANKS[MANY], 0),
+    "the lower the held-out loss before, the higher pass@64 after": study.below(RANKS["held_out_loss"], 0),
+    "pass@64 is lower after the most epochs than after the fewest": study.below(after(MANY), after(MANY, min)),
+    "effective right forms are fewer, too": study.below(after(FORMS), after(FORMS, min)),
+    REHEATED: study.below(after(MANY, arm="reheated"), after(MANY, min)),
 }
-TABLE = study.Table(
-    {"pass_at_1": "pass@1", MANY: "pass@64", FORMS: "effective right forms", "recovery": "recovery"},
-    "after GRPO, mean over seeds {seeds} [95 % bootstrap interval]",
-    rows=("arm", "epochs"),
-    decimals=2,
-)
-
-
-def figure(records: Records, settings: Settings) -> style.Drawing:
-    """Before and after reinforcement learning, over the epochs of supervised training."""
-    shown = {name: [ends(records, name, epochs=epochs) for epochs in settings.sft_epochs] for name in SHOWN}
-    rows = [
-        {"when": when, "epochs": epochs, "seed": seed} | {name: shown[name][row][number, side] for name in SHOWN}
-        for side, when in enumerate(("before GRPO", "after GRPO"))
-        for row, epochs in enumerate(settings.sft_epochs)
-        for number, seed in enumerate(settings.seeds)
-    ]
-    return PANELS(Records(rows, ("when", "epochs")), settings)
-
-
 SHOWN = {"pass_at_1": "pass@1", MANY: "pass@64", FORMS: "effective right forms"}
-EPOCHS = {"xlabel": "epochs of supervised training", "xscale": "log"}
-PANELS = Panels(
-    [Panel([Line(name, "epochs", "when")], ylabel=label, **EPOCHS) for name, label in SHOWN.items()], size=(12, 3.4)
-)
-FIGURE = figure
+TITLE = "after GRPO, mean over seeds {seeds} [95 % bootstrap interval]"
+TABLE = study.Table(SHOWN | {"recovery": "recovery"}, TITLE, rows=("arm", "epochs"), decimals=2)
+AXES = {"xlabel": "epochs of supervised training", "xscale": "log"}
+PANELS = [Panel([Line(name, "epochs", "when")], ylabel=label, **AXES) for name, label in SHOWN.items()]
+
+
+def FIGURE(records: Records, settings: Settings) -> Drawing:
+    taught = records.where(arm="taught")
+    moments = {"before GRPO": taught.where(step=0), "after GRPO": taught.at_end()}
+    rows = [{**row, "when": when} for when, found in moments.items() for row in found.rows]
+    return Panels(PANELS, size=(12, 3.4))(Records(rows, ("when", "epochs")), settings)
+
 
 if __name__ == "__main__":
     study.main(__name__)

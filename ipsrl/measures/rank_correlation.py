@@ -3,7 +3,7 @@
 import dataclasses
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import rankdata, spearmanr
 
 from ipsrl.arguments import checked
 from ipsrl.measures.seeds import Interval
@@ -65,6 +65,13 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> RankCorrelation:
         if not np.isnan(resampled).all():
             low, high = map(float, np.nanquantile(resampled, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)))
     return RankCorrelation(Interval(value, low, high, seeds), min(left_out), max(left_out), subjects)
+
+
+def rank_correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """`[S]`, Spearman's rank correlation of each row of `[S, N]` and `[S, N]`; NaN where one of the two is constant."""
+    rows = zip(first, second, strict=True)
+    # Of constant values SciPy warns.
+    return np.array([spearmanr(*row).statistic if all(map(np.ptp, row)) else np.nan for row in rows])
 
 
 def _resampled(place: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -3,7 +3,7 @@
 A study is one module, described in `ipsrl.study.study`.
 """
 
-from ipsrl.study.claims import Claim, above, all_of, among, at_each, below, equal_within, final, share
+from ipsrl.study.claims import Claim, Number, above, all_of, among, at_each, below, equal_within, final, share
 from ipsrl.study.command_line import main
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
@@ -16,6 +16,7 @@ __all__ = [
     "Curve",
     "EnsembleSettings",
     "Grid",
+    "Number",
     "Output",
     "Points",
     "Settings",

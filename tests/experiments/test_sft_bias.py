@@ -39,7 +39,7 @@ def decided(found: Records) -> list[bool]:
 def test_an_inversion_is_seen():
     found = records(BEFORE, (0.9, 0.8, 0.6), placebo=0.7)
     assert decided(found) == [True] * 7
-    assert correlation("pass_at_1")(found).mean == pytest.approx(-1.0)
+    assert correlation("pass_at_1", found).mean == pytest.approx(-1.0)
     assert NUMBERS["pass@64 after the fewest epochs"](found).mean == pytest.approx(0.902)
 
 

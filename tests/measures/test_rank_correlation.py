@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from ipsrl.measures.rank_correlation import rank_correlation
+from ipsrl.measures.rank_correlation import rank_correlation, rank_correlations
 
 EXACT = np.array([1.0, 2.0, 3.0, 4.0])
 
@@ -51,3 +51,8 @@ def test_what_cannot_be_correlated_is_refused():
         rank_correlation(EXACT, np.arange(5.0))
     with pytest.raises(ValueError, match=r"first is .*nan"):
         rank_correlation(np.append(EXACT, np.nan), np.arange(5.0))
+
+
+def test_each_row_has_a_correlation_of_its_own_unless_it_is_constant():
+    first, second = np.array([EXACT, EXACT, EXACT]), np.array([2 * EXACT, -EXACT, np.ones(4)])
+    np.testing.assert_allclose(rank_correlations(first, second), [1.0, -1.0, np.nan])

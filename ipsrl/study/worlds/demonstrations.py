@@ -7,15 +7,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh
 from scipy.optimize import brentq
 
 from ipsrl.environments.text import TextTask
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
+from ipsrl.records.evaluation import Evaluate, Evaluation
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sources.stored_groups import given_answers
-from ipsrl.training.warm_start import WarmStart, answer_weights, learn_prior, rendered_answers
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.text_evaluation import evaluate_text
+from ipsrl.training.warm_start import WarmStart, answer_weights, learn_prior, prior_parameters, rendered_answers
 
 ANSWERS = 4
 """Demonstrations to a prompt in a step of supervised training."""
@@ -47,6 +51,11 @@ class Demonstrations:
         weights = answer_weights(self.task, how, np.random.default_rng(how.seed)).astype(np.float64)
         return weights / weights.sum(axis=1, keepdims=True)
 
+    def from_prior(self, steps: int, epochs: int, seed: int) -> Parameters:
+        """The policy so taught after the prior of a warm start in so many steps, which favours no right answer."""
+        prior = prior_parameters(self.task, self.policy, WarmStart(zipf_exponent=0.0, steps=steps))
+        return self.teach(prior, epochs, seed)
+
     def teach(self, parameters: Parameters, epochs: int, seed: int) -> Parameters:
         """The policy after some epochs of the demonstrations that this seed draws."""
         rng = np.random.default_rng(seed)
@@ -68,6 +77,17 @@ class Demonstrations:
         mask, log_probs, _ = _scores(self.task, self.policy, parameters, held_out, tokens, lengths)
         likelihoods = np.where(mask, log_probs, 0).sum(axis=-1)
         return float(-(np.take_along_axis(shares, likeliest, axis=1) * likelihoods).sum(axis=1).mean())
+
+    def evaluation(self, training: TrainSettings, mesh: Mesh, answers: int) -> Evaluate:
+        """That of independent answers by `evaluate_text`, with the further metrics `entropy` and `held_out_loss`."""
+
+        def evaluate(step: int, parameters: Parameters) -> Evaluation:
+            found = evaluate_text(self.task, self.policy, training, mesh, answers, "independent", step, parameters)
+            entropy = answer_entropy(self.task, self.policy, parameters)
+            more = {"entropy": entropy, "held_out_loss": self.held_out_loss(parameters)}
+            return dataclasses.replace(found, metrics={**found.metrics, **more})
+
+        return evaluate
 
 
 def answer_entropy(task: TextTask, policy: Transformer, parameters: Parameters) -> float:
