@@ -2,23 +2,21 @@
 
 Claim     No KL penalty, a higher upper clip, the mean over all tokens, the punishment of overlong answers and dynamic
           sampling each add something; together they lift GRPO (on AIME24, 32B, from 30 to 50).
-Paper     DAPO, arXiv 2503.14476; its cumulative ablation is second-hand. GRPO has the paper's KL of 0.04 (2402.03300).
-          Our reading: rewards are 1 and 0, not 1 and -1, so that the punishment has half the weight.
-Arms      Each step added to GRPO alone, added in turn to those before it, and left out of DAPO: its gain is the mean of
-          the three differences, seed by seed. Placebo: GRPO and DAPO with other seeds, a step that cannot add anything.
-          Four optimiser steps on a batch (two passes, two mini-batches), so that clips act; each arm has the best of
-          five learning rates. All sampled tokens count, those of groups that dynamic sampling throws away included.
+Paper     DAPO, arXiv 2503.14476; its cumulative ablation is second-hand. GRPO has the KL of its paper, 0.04
+          (2402.03300). Our reading: rewards are 1 and 0, not 1 and -1, so that the punishment has half the weight.
+Arms      Each step is added to GRPO alone, added in turn to those before it, and left out of DAPO: its gain is the mean
+          of the three differences, seed by seed. Placebo: GRPO and DAPO with other seeds, a step that cannot add
+          anything. Four optimiser steps on a batch (two passes, two mini-batches), so that clips act; each arm has the
+          best of five learning rates. All sampled tokens count, those that dynamic sampling throws away included.
+          Accuracy is exact, on questions that need 1 to 12 right steps: `ipsrl.study.worlds.worked_answers`.
 Command   python -m experiments.dapo_steps
 Time      demo nine CPU minutes, smoke a quarter of one; paper, not run, hours.
 Expected  gain in accuracy, twelve seeds: no KL 0.23 [0.18, 0.28], higher clip 0.01 [-0.01, 0.03], mean over tokens 0.02
           [-0.02, 0.06], punishment -0.03 [-0.06, -0.00], dynamic sampling -0.08 [-0.15, -0.01], other seeds 0.01
-          [-0.04, 0.06]. GRPO ends at 0.68, DAPO at 0.81: the gain is that of the missing KL penalty. Sampled tokens are
-          counted, and dynamic sampling buys fewer updates with them.
+          [-0.04, 0.06]. GRPO ends at 0.68, DAPO at 0.81: the gain is that of the missing KL penalty. Dynamic sampling
+          buys fewer updates with the same tokens.
 Doubt     A task whose right answers are hundreds of tokens long: the mean over tokens and the punishment count there.
 Smoke     python -m experiments.dapo_steps --preset=smoke
-
-32 questions need 1 to 12 right steps before the answer stops, and may have filler in between: right answers have 2 to
-20 tokens (`ipsrl.study.worlds.worked_answers`). Accuracy is exact, over all questions; ten in sixteen start below 2 %.
 """
 
 import dataclasses
@@ -37,6 +35,7 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
 from ipsrl.records.tidy import Records, interval_of
+from ipsrl.study.ablation import Ablation
 from ipsrl.study.worlds.exams import Discard, budgeted_runs, of_best_rate
 from ipsrl.study.worlds.worked_answers import WorkedAnswers
 from ipsrl.training.settings import TrainSettings
@@ -44,8 +43,9 @@ from ipsrl.training.step import Batching
 
 STEPS = ("no_KL", "higher_clip", "overlong", "token_mean", "dynamic")
 PLACEBO, POINTS = "other_seeds", 21
-NEEDS, EASE = zip(*itertools.product((1, 3, 6, 12), (-5.0, -4.0, -2.0, 3.0)), strict=True)
-TASK = WorkedAnswers(NEEDS * 2, EASE * 2, max_tokens=20)
+ABLATION = Ablation("GRPO", "DAPO", STEPS)
+PLACES = ABLATION.alone, ABLATION.left_out
+TASK = WorkedAnswers.from_short_to_long()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,30 +68,17 @@ PRESETS = {
 }
 
 
-def name(steps: tuple[str, ...]) -> str:
-    """The label of an arm, from its steps in their order."""
-    missing = [step for step in STEPS if step not in steps]
-    return "_without_".join(("DAPO", *missing)) if len(missing) < 2 else "_plus_".join(("GRPO", *steps))
-
-
 def pairs(step: str) -> dict[str, tuple[str, str]]:
     """Where a step is taken -> the arms with and without it."""
     if step == PLACEBO:
-        return {place: (f"{arm}_{PLACEBO}", arm) for place, arm in ((ALONE, "GRPO"), (LEFT_OUT, "DAPO"))}
-    turn, others = STEPS.index(step), tuple(other for other in STEPS if other != step)
-    turns = name(STEPS[: turn + 1]), name(STEPS[:turn])
-    return {ALONE: (name((step,)), "GRPO"), "in turn": turns, LEFT_OUT: ("DAPO", name(others))}
-
-
-ALONE, LEFT_OUT = "added to GRPO", "left out of DAPO"
-TAKEN = itertools.chain.from_iterable(itertools.combinations(STEPS, number) for number in range(len(STEPS) + 1))
-STEPS_OF = {name(steps): steps for steps in TAKEN}
+        return {place: (f"{arm}_{PLACEBO}", arm) for place, arm in zip(PLACES, ("GRPO", "DAPO"), strict=True)}
+    return ABLATION.pairs(step)
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     needed = dict.fromkeys(arm for step in (*STEPS, PLACEBO) for both in pairs(step).values() for arm in both[::-1])
     for arm in settings.arms or needed:
-        steps = STEPS_OF[arm.removesuffix(f"_{PLACEBO}")]
+        steps = ABLATION.arms[arm.removesuffix(f"_{PLACEBO}")]
         yield study.Curve({"arm": arm}, functools.partial(points, steps, arm.endswith(PLACEBO), settings))
 
 
@@ -109,14 +96,9 @@ def points(steps: tuple[str, ...], other_seeds: bool, settings: Settings) -> stu
         settings.updates, settings.prompts_per_step, settings.group_size, max_gradient_norm=None,
         batching=Batching(epochs=2, mini_batches=2),
     )  # fmt: skip
-
-    def measure(parameters):
-        success, length, right_length = TASK.exact(parameters)
-        return {"accuracy": success.mean(), "length": length.mean(), "right_length": right_length.mean()}
-
     wrappers = (Discard(),) if "dynamic" in steps else ()
     grid = settings.learning_rates, [seed + 1000 * other_seeds for seed in settings.seeds]
-    runs = budgeted_runs(TASK, measure, TASK.prior(), objective(steps), training, wrappers, *grid)
+    runs = budgeted_runs(TASK, TASK.measures, TASK.prior(), objective(steps), training, wrappers, *grid)
     places = np.linspace(0, settings.tokens, POINTS)
     best = of_best_rate(runs, "accuracy", "tokens", places, settings.learning_rates)
     return study.Points(places.astype(int), best, settings.seeds)
@@ -145,22 +127,24 @@ CLAIMS = {f"{step} adds accuracy": functools.partial(adds, step) for step in STE
 NUMBERS = {f"gain of {step}": gain(step) for step in (*STEPS, PLACEBO)} | {
     arm: study.final("accuracy", arm=arm) for arm in ("GRPO", "DAPO")
 }
-COLUMNS = {"accuracy": "accuracy", "length": "tokens", "right_length": "of right ones", "learning_rate": "rate"}
-TABLE = study.Table(COLUMNS | {"survival": "survival"}, "after {tokens} tokens")
+HEADINGS = {"length": "tokens", "right_length": "of right ones", "learning_rate": "rate", "survival": "survival"}
+TABLE = study.Table({"accuracy": "accuracy", **HEADINGS}, "after {tokens} tokens")
 
 
 def figure(records: Records, settings: Settings) -> Drawing:
-    rows = [row for number in range(len(STEPS) + 1) for row in records.where(arm=name(STEPS[:number])).rows]
-    for step, place in itertools.product((*STEPS, PLACEBO), (ALONE, LEFT_OUT)):
-        if set(pairs(step)[place]) <= set(records.distinct("arm")):
-            gains = enumerate(added(records, *pairs(step)[place]))
-            rows += [{"place": place, "taken": step, "seed": seed, "gain": more} for seed, more in gains]
-    return PANELS(dataclasses.replace(records, rows=rows, labels=("arm", "place", "taken")), settings)
+    in_turn = [row for arm in ABLATION.in_turn for row in records.where(arm=arm).rows]
+    gains = [
+        {"place": place, "taken": step, "seed": seed, "gain": more}
+        for step, place in itertools.product((*STEPS, PLACEBO), PLACES)
+        if set(pairs(step)[place]) <= set(records.distinct("arm"))
+        for seed, more in enumerate(added(records, *pairs(step)[place]))
+    ]
+    return PANELS(Records([*in_turn, *gains], ("arm", "place", "taken")), settings)
 
 
 TURNS = Panel([Line("accuracy", by="arm")], "each step in turn", "sampled tokens", "accuracy", width=1.5)
-PLACES = [Panel([Bars("gain", by="taken", where={"place": place})], place, "accuracy") for place in (ALONE, LEFT_OUT)]
-FIGURE, PANELS = figure, Panels([TURNS, *PLACES])
+GAINS = [Panel([Bars("gain", by="taken", where={"place": place})], place, "accuracy") for place in PLACES]
+FIGURE, PANELS = figure, Panels([TURNS, *GAINS])
 
 if __name__ == "__main__":
     study.main(__name__)

@@ -32,7 +32,7 @@ def test_steps_are_those_of_the_papers():
 
 def decided(gains, chance=(0.01, -0.01)):
     """The claims if each step adds the same wherever it is taken."""
-    ends = {study.name(steps): 0.5 + sum(gains[step] for step in steps) for steps in study.STEPS_OF.values()}
+    ends = {arm: 0.5 + sum(gains[step] for step in steps) for arm, steps in study.ABLATION.arms.items()}
     rows = [
         {"arm": arm, "seed": seed, "step": 1, "accuracy": end + 0.001 * seed}
         for arm, end in ends.items()

@@ -1,6 +1,8 @@
 """Answers that need work: long and short right answers on a graph, with their exact success and length."""
 
 import dataclasses
+import itertools
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +36,12 @@ class WorkedAnswers(StateGraph):
     ease: tuple[float, ...] = (0.0, 0.0)
     max_tokens: int = 4
     vocabulary_size = 4
+
+    @classmethod
+    def from_short_to_long(cls) -> Self:
+        """32 prompts of 1 to 12 steps, easy and hard; right answers have 2 to 20 tokens, ten in 16 start below 2 %."""
+        needs, ease = zip(*itertools.product((1, 3, 6, 12), (-5.0, -4.0, -2.0, 3.0)), strict=True)
+        return cls(needs * 2, ease * 2, max_tokens=20)
 
     @property
     def num_prompts(self) -> int:
@@ -113,6 +121,11 @@ class WorkedAnswers(StateGraph):
         _, (right, written) = jax.lax.scan(token, start, length=self.max_tokens)
         success, lengths = right.sum(axis=0), jnp.arange(1, self.max_tokens + 1)
         return success, written.sum(axis=0), lengths @ right / success
+
+    def measures(self, parameters: Parameters) -> dict[str, Array]:
+        """Exact means over prompts: `accuracy`, and the tokens of an answer, `length`, and of a right one."""
+        success, length, right_length = self.exact(parameters)
+        return {"accuracy": success.mean(), "length": length.mean(), "right_length": right_length.mean()}
 
 
 @dataclasses.dataclass(frozen=True)
