@@ -185,3 +185,10 @@ def tuned(records: Records, value: str, along: str = "learning_rate", **labels: 
     values = records.where(**labels).having(value).distinct(along)
     best = max(values, key=lambda place: records.mean(value, **labels, **{along: place}), default=None)
     return labels | {along: best}
+
+
+def exceeds(
+    one: Callable[[Records], Interval], other: Callable[[Records], Interval], by: float = 0.0
+) -> Callable[[Records], bool | None]:
+    """For CLAIMS: whether a number is more than `by` above another one; None if their intervals do not decide it."""
+    return lambda records: one(records).exceeds(other(records), by)

@@ -6,7 +6,7 @@ import pytest
 from experiments import group_size_or_sampling as study
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.exams import Exam
+from ipsrl.study.worlds.exams import Exam, runs_on_exam
 from tests.experiments.recorded import recorded
 
 LABELS = ("arm", "group_size", "learning_rate")
@@ -45,7 +45,7 @@ def test_points_lie_at_equal_numbers_of_sampled_trajectories(arm, tmp_path):
     places, accuracy = records.curve("accuracy")
     assert places[0] == 0
     assert places[-1] == 128
-    runs = study.trained(arm, 4, settings)
+    runs = runs_on_exam(study.filters(arm, settings), 4, settings)
     p = Exam.of(16, 4).success(Exam.of(16, 4).prior(settings.spread))
     np.testing.assert_allclose(runs["silent"][0, :, 0], np.mean(p**4 + (1 - p) ** 4), rtol=1e-5)
     for seed in (0, 1):

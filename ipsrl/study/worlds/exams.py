@@ -1,6 +1,7 @@
 """Exams: prompts of known difficulty, with batch filters that know it or choose by chance, as controls."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective, all_equal
 from ipsrl.policies.mlp import MLP
@@ -68,6 +70,11 @@ class Exam(Bandit):
         index = jnp.arange(self.num_prompts)
         logits, _ = self.policy.step(parameters, (), index[None], jnp.asarray(0))
         return jax.nn.softmax(logits[0])[index, index % self.num_outcomes]
+
+    def measures(self, group_size: int, parameters: Parameters) -> dict[str, Array]:
+        """Exact means over prompts: `accuracy`, and the share of groups that are `silent`, all right or all wrong."""
+        p = self.success(parameters)
+        return {"accuracy": p.mean(), "silent": (p**group_size + (1 - p) ** group_size).mean()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,6 +176,25 @@ def budgeted_runs(
     grid = jax.jit(jax.vmap(jax.vmap(one_run, (None, 0)), (0, None)))
     found = grid(jnp.float32(learning_rates), jnp.int32(seeds))
     return {name: np.asarray(values, np.float64) for name, values in found.items()}
+
+
+@functools.lru_cache(maxsize=1)
+def runs_on_exam(wrappers: tuple[Wrapper, ...], group_size: int, settings: Any) -> dict[str, np.ndarray]:
+    """`budgeted_runs` of GRPO on an exam, with `Exam.measures` of all prompts.
+
+    The last result is kept, for the curves of its learning rates.
+
+    Args:
+      wrappers: batch filters.
+      settings: have prompts, families, spread and transfer of the exam, `batch` trajectories a step before any is
+        thrown away, a `budget` of them for a run, learning_rates and seeds.
+    """
+    exam = Exam.of(settings.prompts, settings.families, settings.transfer)
+    steps = settings.budget // settings.batch  # a run that throws groups away spends its budget in fewer
+    training = TrainSettings(steps, settings.batch // group_size, group_size, max_gradient_norm=None)
+    learner = exam.prior(settings.spread), objectives.make("grpo"), training, wrappers
+    measure = functools.partial(exam.measures, group_size)
+    return budgeted_runs(exam, measure, *learner, settings.learning_rates, settings.seeds)
 
 
 def at_budget(runs: Mapping[str, np.ndarray], name: str, unit: str, places: np.ndarray) -> np.ndarray:
