@@ -32,26 +32,16 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from scipy.special import expit, logit
 
-from ipsrl import objectives, study
-from ipsrl.environments.trees import Trees
+from ipsrl import study
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures.coverage import exact_coverage
-from ipsrl.policies.policy import Parameters
-from ipsrl.policies.state_table import outcome_probs
-from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
 from ipsrl.study import crossed, text_tasks
-from ipsrl.study.tuning import at_best_rate
-from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import Batching
-from ipsrl.training.trainer import Trainer
+from ipsrl.study.claims import exceeds
+from ipsrl.study.worlds.nine_answers import SCORE, TEXT_RUNS, TREES, prior, runs
 
 PLAIN, TOKENS = (f"dr_grpo(aggregation={mean})" for mean in ("sequence_mean", "token_mean"))
 NORMALISED, BOTH, WHITENED = "lite_ppo(aggregation=sequence_mean)", "lite_ppo", "reinforce_plus_plus"
@@ -59,16 +49,8 @@ GRPO, DAPO = "grpo", "dapo(overlong=0)"
 RETURN = (PLAIN, NORMALISED, TOKENS, BOTH, WHITENED, GRPO, DAPO, "cispo")
 KEEPING = ("grpo(entropy=0.01)", "unlikeliness", "progrpo(reference=correct)", "ips_grpo")
 IN_TEXT = (BOTH, GRPO, DAPO, "ips_grpo(floor=0.2)")
-SCORE, KEPT, MARGIN = "pass_at_1", "effective_outcomes", 0.02
+KEPT, MARGIN = "effective_outcomes", 0.02
 gain = functools.partial(crossed.gain, SCORE, task="trees")
-TEXT = text_tasks.TextTaskSettings(
-    tasks=("hypospace_boolean(operators=basic, depth=2)",), steps=100, prompts_per_step=16, mini_batches=4,
-    micro_batches=1, evaluate_every=100,
-)  # fmt: skip
-RANKS = np.array([np.random.default_rng(prompt).permutation(9) for prompt in range(8)])
-RIGHT = RANKS < 4
-TREES = Trees(depth=8, rewards=tuple(map(tuple, RIGHT.astype(float).tolist())))
-POLICY = Tabular(TREES.num_observations, TREES.vocabulary_size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,29 +79,16 @@ PRESETS = {
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
     priors = list(itertools.product(settings.pass_rates, settings.biases))
-    starts = {"logits": np.stack([prior(*quality, settings.spread) for quality in priors])}
-    training = TrainSettings(
-        settings.steps, len(RIGHT), settings.group_size, max_gradient_norm=None, batching=Batching(mini_batches=4)
-    )
+    starts = np.stack([TREES.logits_for(prior(*quality, settings.spread)) for quality in priors])
     for text in settings.objectives:
-        trainer = Trainer(TREES, POLICY, objectives.make(text), training)
-        trained = functools.cache(functools.partial(at_best_rate, trainer, measures, SCORE, starts, settings))
+        trained = runs(TREES, text, starts, (1,), settings)
         for number, (pass_rate, bias) in enumerate(priors):
             labels = {"task": "trees", "objective": text, "pass_rate": pass_rate, "bias": bias}
             yield study.Curve(labels, lambda trained=trained, number=number: trained()[number])
     for steps in settings.prior_steps:
-        text_runs = dataclasses.replace(TEXT, objectives=IN_TEXT, seeds=settings.seeds[:5], prior_steps=steps)
-        grid = dataclasses.replace(text_tasks.training_grid(TEXT.tasks[0], text_runs), folder=f"prior_{steps}")
+        text_runs = dataclasses.replace(TEXT_RUNS, objectives=IN_TEXT, seeds=settings.seeds[:5], prior_steps=steps)
+        grid = dataclasses.replace(text_tasks.training_grid(TEXT_RUNS.tasks[0], text_runs), folder=f"prior_{steps}")
         yield from grid.curves({"task": "text", "prior_steps": steps})
-
-
-def prior(pass_rate: float, bias: float, spread: float) -> np.ndarray:
-    return TREES.prior(expit(logit(pass_rate) + np.linspace(-spread, spread, len(RIGHT))), bias**RANKS)
-
-
-def measures(parameters: Parameters) -> dict[str, jax.Array]:
-    probs = jax.vmap(functools.partial(outcome_probs, TREES, POLICY, parameters))(jnp.arange(len(RIGHT)))
-    return exact_coverage(probs, RIGHT, (1,))
 
 
 def reaches(name: str, records: Records) -> bool | None:
@@ -127,8 +96,7 @@ def reaches(name: str, records: Records) -> bool | None:
 
 
 def explains_more(value: str, source: str, other: str, task: str = "trees") -> Callable[[Records], bool | None]:
-    of = functools.partial(crossed.share, value, task=task)
-    return lambda records: of(source)(records).exceeds(of(other)(records))
+    return exceeds(crossed.share(value, source, task=task), crossed.share(value, other, task=task))
 
 
 CLAIMS = {

@@ -1,9 +1,5 @@
 import itertools
 
-import jax.numpy as jnp
-import numpy as np
-import pytest
-
 from experiments import two_techniques
 from experiments.two_techniques import BOTH, GRPO, KEEPING, PLAIN, PRESETS, RETURN, WHITENED
 from ipsrl.records.tidy import Records
@@ -41,17 +37,6 @@ def test_equal_scores_do_not_come_from_the_techniques():
     assert found[:3] == [True, True, False]
     without = Records([{"task": "trees", "objective": GRPO, "pass_rate": 0.1, "bias": 1.0, "seed": 0, "step": 0}], ())
     assert set(claims.decided(two_techniques.CLAIMS, without).values()) == {None}
-
-
-def test_priors_have_their_pass_rates_and_biases():
-    settings = PRESETS["demo"]
-    for bias, effective in ((1.0, 4.0), (0.4, 2.717)):
-        parameters = {"logits": jnp.asarray(two_techniques.prior(0.1, bias, settings.spread))}
-        found = two_techniques.measures(parameters)
-        # log-odds -2.197 + (-6, ..., 6).
-        rates = 1 / (1 + np.exp(2.1972 - np.linspace(-6, 6, 8)))
-        assert float(found["pass_at_1"]) == pytest.approx(rates.mean(), rel=1e-4)
-        assert float(found["effective_outcomes"]) == pytest.approx(effective, rel=1e-3)
 
 
 def test_twelve_objectives_and_three_priors_of_text():
