@@ -21,40 +21,29 @@ Smoke     python -m experiments.forking_tokens --preset=smoke
 """
 
 import dataclasses
-import functools
-from collections.abc import Iterator
-
-import jax
-import jax.numpy as jnp
-import numpy as np
+import itertools
+from collections.abc import Callable, Iterator
 
 from ipsrl import study
-from ipsrl.environments.forks import Forks
 from ipsrl.fields import one_of, positive, probability
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures import diversity
-from ipsrl.measures.token_entropy import entropy_at_the_top
-from ipsrl.policies.state_table import outcome_probs
-from ipsrl.policies.tabular import Tabular
-from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.tidy import Records
-from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.study.claims import all_of
-from ipsrl.study.text_tasks import SMOKE, TextTaskSettings, training_grid
-from ipsrl.study.training_runs import TrainingGrid
+from ipsrl.study.text_tasks import SMALL, SMOKE
+from ipsrl.study.worlds.top_tokens import FIFTH, forks_curve, text_runs
 
 ALL, TOP, REST, RANDOM, PLAN = ARMS = (
     "dapo(overlong=0)", "forking_tokens", "forking_tokens(tokens=others)", "forking_tokens(tokens=random)",
     "forking_tokens(tokens=planning)",
 )  # fmt: skip
-LARGER, EASY, FIFTH, AS_WELL, SAME = "all tokens, 5 x step", "slips 0.002", 0.2, 0.01, 0.86
+LARGER, EASY, AS_WELL, SAME = "all tokens, 5 x step", "slips 0.002", 0.01, 0.86
 TASK = "addition(digits=2, problems=32)"
-DEMO = TextTaskSettings(
-    seeds=(0, 1, 2, 3, 4), steps=100, prompts_per_step=16, micro_batches=1, learning_rate=1e-3, hidden_size=32,
-    evaluate_every=10, monitors="none",
-)  # fmt: skip
-TEXTS = {"smoke": dataclasses.replace(SMOKE, seeds=(0,)), "demo": DEMO, "paper": dataclasses.replace(DEMO, steps=1000)}
+TEXTS = {
+    "smoke": dataclasses.replace(SMOKE, seeds=(0,)),
+    "demo": dataclasses.replace(SMALL, steps=100, evaluate_every=10),
+    "paper": dataclasses.replace(SMALL, steps=1000, evaluate_every=10),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,68 +59,35 @@ class Settings(study.EnsembleSettings):
     text: str = one_of(*TEXTS, default="demo")
 
 
-FEW = {"objectives": (RANDOM,), "seeds": (0, 1)}
 PRESETS = {
-    "smoke": Settings(**FEW, slips=(0.02,), steps=40, text="smoke"),
+    "smoke": Settings(objectives=(RANDOM,), slips=(0.02,), seeds=(0, 1), steps=40, text="smoke"),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(256)), steps=6000, text="paper"),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
-    forks = Forks()
-    for slip in settings.slips:
-        policy = Tabular(forks.num_observations, forks.vocabulary_size, forks.logits(slip))
-        record = functools.partial(exact, forks, policy, policy.init(jax.random.key(0)))
-        for arm, text, times in (*((text, text, 1) for text in settings.objectives), (LARGER, ALL, 1 / FIFTH)):
-            labels, rate = {"task": f"slips {slip:g}", "objective": arm}, times * settings.learning_rate
-            yield study.trained(forks, policy, text, settings, record, labels=labels, learning_rate=rate)
-    yield from text_grid(settings).curves({"task": "text"})
+    arms = {text: (text, 1.0) for text in settings.objectives} | {LARGER: (ALL, 1 / FIFTH)}
+    for slip, (arm, (text, times)) in itertools.product(settings.slips, arms.items()):
+        labels = {"task": f"slips {slip:g}", "objective": arm}
+        yield forks_curve(slip, text, settings, labels, times * settings.learning_rate)
+    in_text = dataclasses.replace(TEXTS[settings.text], objectives=settings.objectives)
+    yield from text_runs(TASK, in_text).curves({"task": "text"})
 
 
-@functools.partial(jax.jit, static_argnames=("environment", "policy", "answers"))
-def sampled_entropy(environment, policy, first, parameters, prompts, answers):
-    """What `entropy_at_the_top` says of sampled answers; the first policy reads the same ones."""
-    sampled = sample_groups(environment, policy, parameters, prompts, jax.random.key(0), answers)
-    at_first = policy.score(first, sampled, 1.0).entropy
-    return entropy_at_the_top(sampled.behaviour_entropy, at_first, sampled.token_mask, FIFTH)
+def scores(arm: str, other: str, margin: float = 0.0) -> Callable[[Records], bool | None]:
+    """For CLAIMS: on all tasks that have both arms, the first scores more than the other plus `margin`."""
 
+    def decide(records: Records) -> bool | None:
+        tasks = [task for _, task in records.each("task") if {arm, other} <= set(task.distinct("objective"))]
+        scored = ([task.final("score", objective=each) for each in (arm, other)] for task in tasks)
+        return all_of(one.exceeds(two, margin) for one, two in scored)
 
-def exact(forks, policy, first, parameters):
-    """The exact reward and effective right outcomes; the rest is measured on 64 sampled answers."""
-    probs, rewards = outcome_probs(forks, policy, parameters), forks.reward_table()[0]
-    reward = (probs * rewards).sum()
-    effective = diversity.effective_outcomes_of_distribution(probs * rewards / reward)
-    entropy = sampled_entropy(forks, policy, first, parameters, forks.prompts(jnp.zeros(1, jnp.int32)), 64)
-    return {"score": reward, "effective": effective, **entropy}
-
-
-def text_grid(settings: Settings) -> TrainingGrid:
-    grid = training_grid(TASK, dataclasses.replace(TEXTS[settings.text], objectives=settings.objectives))
-    prompts = grid.environment.prompts(np.arange(grid.environment.num_prompts))
-    of_policy = functools.partial(sampled_entropy, grid.environment, grid.policy)
-
-    def evaluate(step, parameters):
-        entropy = of_policy(grid.start()[0], parameters, prompts, TEXTS[settings.text].answers)
-        found = grid.evaluate(step, parameters).metrics
-        measured = {"score": found["pass_at_1"], "effective": found["effective_outcomes"], **entropy}
-        return Evaluation({name: float(value) for name, value in measured.items()})
-
-    return dataclasses.replace(grid, evaluate=evaluate)
-
-
-def scores(arm: str, other: str, margin: float = 0.0):
-    """A claim: on all tasks that have both arms, the first scores more than the other plus `margin`."""
-    return lambda records: all_of(
-        task.final("score", objective=arm).exceeds(task.final("score", objective=other), margin)
-        for _, task in records.each("task")
-        if {arm, other} <= set(task.distinct("objective"))
-    )
+    return decide
 
 
 def keeps_its_choice(records: Records) -> bool | None:
-    overlaps = [task.final("overlap", objective=TOP) for _, task in records.each("task")]
-    return all_of(overlap.exceeds(SAME) for overlap in overlaps)
+    return all_of(task.final("overlap", objective=TOP).exceeds(SAME) for _, task in records.each("task"))
 
 
 AS_ALL = scores(TOP, ALL, -AS_WELL)
@@ -152,9 +108,13 @@ NUMBERS = {
     if (task, arm) != ("text", LARGER)
 }
 TABLE = study.Table(("score", "effective", "entropy", "share", "overlap"), "{task}", rows=("objective",), each="task")
-LINES = {"score": "reward", "effective": "effective right outcomes", "overlap": "share the first policy would choose"}
-PANELS = {value: [Line(value, markers=False), *[Level(SAME, "the paper's")] * (value == "overlap")] for value in LINES}
-FIGURE = Panels([Panel(PANELS[value], "{task}", "updates", LINES[value]) for value in LINES], each="task")
+SCORE, EFFECTIVE, OVERLAP = (Line(value, markers=False) for value in ("score", "effective", "overlap"))
+PANELS = [
+    Panel([SCORE], "{task}", "updates", "reward"),
+    Panel([EFFECTIVE], "{task}", "updates", "effective right outcomes"),
+    Panel([OVERLAP, Level(SAME, "the paper's")], "{task}", "updates", "share the first policy would choose"),
+]
+FIGURE = Panels(PANELS, each="task")
 
 if __name__ == "__main__":
     study.main(__name__)

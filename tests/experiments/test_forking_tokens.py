@@ -2,13 +2,8 @@
 
 import dataclasses
 
-import jax
-import pytest
-
 from experiments import forking_tokens
 from experiments.forking_tokens import ALL, ARMS, LARGER, PLAN, PRESETS, RANDOM, REST, TOP
-from ipsrl.environments.forks import Forks
-from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 
@@ -46,22 +41,6 @@ def test_one_task_refutes_a_claim_about_all():
 def test_intervals_that_overlap_decide_nothing():
     """A difference of 0.011 and intervals of 0.002 can be more or less than the margin of 0.01."""
     assert decided(AS_THE_PAPER_SAYS | {TOP: 0.789})[0] is None
-
-
-def test_measures_before_training():
-    """Four of nine plans are right if no step of eight slips; forks are a fifth of the tokens, of log 3 nats each."""
-    forks = Forks()
-    policy = Tabular(forks.num_observations, forks.vocabulary_size, forks.logits(0.1))
-    first = policy.init(jax.random.key(0))
-    measured = {name: float(value) for name, value in forking_tokens.exact(forks, policy, first, first).items()}
-    of_fork, of_step = 1.0986, 0.3944  # -0.9 log 0.9 - 0.1 log 0.05
-    entropy = 0.2 * of_fork + 0.8 * of_step
-    assert measured == pytest.approx(
-        {
-            "score": 4 / 9 * 0.9**8, "effective": 4.0, "entropy": entropy, "share": 0.2 * of_fork / entropy,
-            "overlap": 1.0,
-        }, rel=1e-3,
-    )  # fmt: skip
 
 
 def test_arms_have_equal_budgets():

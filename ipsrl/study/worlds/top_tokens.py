@@ -1,0 +1,72 @@
+"""Runs on forks and on text that record what the fifth of the tokens with the highest entropy carries."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.environment import Environment
+from ipsrl.environments.forks import Forks
+from ipsrl.measures import diversity
+from ipsrl.measures.token_entropy import entropy_at_the_top
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.state_table import outcome_probs
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records.evaluation import Evaluation
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Prompts
+from ipsrl.study.curves import Curve
+from ipsrl.study.ensembles import trained
+from ipsrl.study.text_tasks import TextTaskSettings, training_grid
+from ipsrl.study.training_runs import TrainingGrid
+
+FIFTH = 0.2
+ANSWERS = 64
+"""Sampled answers to the prompt of the forks at each record."""
+
+
+@functools.partial(jax.jit, static_argnames=("environment", "policy", "answers"))
+def sampled_entropy(
+    environment: Environment, policy: Policy, first: Parameters, parameters: Parameters, prompts: Prompts, answers: int
+) -> dict[str, Array]:
+    """What `entropy_at_the_top` says of sampled answers; the first policy reads the same ones."""
+    sampled = sample_groups(environment, policy, parameters, prompts, jax.random.key(0), answers)
+    at_first = policy.score(first, sampled, 1.0).entropy
+    return entropy_at_the_top(sampled.behaviour_entropy, at_first, sampled.token_mask, FIFTH)
+
+
+def exact_measures(forks: Forks, policy: Tabular, first: Parameters, parameters: Parameters) -> dict[str, Array]:
+    """The exact reward `score` and `effective` right outcomes; the rest is `sampled_entropy`."""
+    probs, rewards = outcome_probs(forks, policy, parameters), forks.reward_table()[0]
+    reward = (probs * rewards).sum()
+    effective = diversity.effective_outcomes_of_distribution(probs * rewards / reward)
+    entropy = sampled_entropy(forks, policy, first, parameters, forks.prompts(jnp.zeros(1, jnp.int32)), ANSWERS)
+    return {"score": reward, "effective": effective, **entropy}
+
+
+def forks_curve(slip: float, objective: str, settings: Any, labels: Mapping[str, Any], learning_rate: float) -> Curve:
+    """`exact_measures` of the runs of an objective on forks whose steps slip with this probability at first."""
+    forks = Forks()
+    policy = Tabular(forks.num_observations, forks.vocabulary_size, forks.logits(slip))
+    record = functools.partial(exact_measures, forks, policy, policy.init(jax.random.key(0)))
+    return trained(forks, policy, objective, settings, record, labels=labels, learning_rate=learning_rate)
+
+
+def text_runs(task: str, settings: TextTaskSettings) -> TrainingGrid:
+    """The runs on a text task, with the same measures; all of them are estimates."""
+    grid = training_grid(task, settings)
+    prompts = grid.environment.prompts(np.arange(grid.environment.num_prompts))
+
+    def evaluate(step: int, parameters: Parameters) -> Evaluation:
+        first = grid.start()[0]
+        entropy = sampled_entropy(grid.environment, grid.policy, first, parameters, prompts, settings.answers)
+        found = grid.evaluate(step, parameters).metrics
+        measured = {"score": found["pass_at_1"], "effective": found["effective_outcomes"], **entropy}
+        return Evaluation({name: float(value) for name, value in measured.items()})
+
+    return dataclasses.replace(grid, evaluate=evaluate)
