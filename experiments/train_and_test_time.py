@@ -25,33 +25,28 @@ Smoke     python -m experiments.train_and_test_time --preset=smoke
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from ipsrl import study
-from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.long_work import LongWork
 from ipsrl.fields import one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import Interval
-from ipsrl.policies.gaussian import Gaussian
-from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.claims import all_of, close, rises_then_falls
-from ipsrl.study.text_tasks import SMOKE, TextTaskSettings
-from ipsrl.study.worlds.test_time import START, exact_curves, text_curves
+from ipsrl.study.text_tasks import SMALL, SMOKE
+from ipsrl.study.worlds.test_time import START, TEST, TOYS, TRAINING, exact_curves, text_curves, toys
 
 GRPO, SLOW = "grpo", "grpo, quarter of the step"
-POLICIES, TEXT_TOY, LINE = ("free logits", "Gaussian"), "transformer", 0.95
+TEXT_TOY, LINE = "transformer", 0.95
 *_, IPS = FIXES = ("grpo(entropy=0.1)", "clip_cov", "ips_grpo")
 BUDGETS, TEXT_BUDGETS, WORK = (1, 2, 4, 8, 16), (1, 2, 4), (3, 11, 27)
 TASK = "long_work(digits=2, problems=32, longest_work=27)"
-DEMO = TextTaskSettings(
-    objectives=(GRPO, "grpo(entropy=0.01)", IPS), seeds=(0, 1, 2, 3, 4), steps=60, prompts_per_step=16, micro_batches=1,
-    learning_rate=1e-3, hidden_size=32, evaluate_every=60, monitors="none",
-)  # fmt: skip
+DEMO = dataclasses.replace(SMALL, objectives=(GRPO, "grpo(entropy=0.01)", IPS), steps=60, evaluate_every=60)
 LITTLE = dataclasses.replace(SMOKE, objectives=(GRPO,), seeds=(0,))
 TEXTS = {"smoke": LITTLE, "demo": DEMO, "paper": dataclasses.replace(DEMO, steps=600)}
 
@@ -75,38 +70,28 @@ PRESETS = {
 }
 
 
-def toys() -> dict[str, tuple[Bandit, Tabular]]:
-    rng, prompts = np.random.default_rng(0), 16
-    arms = rng.permuted(np.tile(np.arange(16) < 4, (prompts, 1)), axis=1)
-    places = np.abs(np.arange(41) - 20 - np.linspace(0, 11, prompts).round()[:, None]) <= 2
-    logits = tuple(map(tuple, rng.normal(0, 1.5, arms.shape).tolist()))
-    bandits = [Bandit(tuple(map(tuple, right.astype(float).tolist()))) for right in (arms, places)]
-    policies = Tabular(prompts, 16, logits), Gaussian(prompts, 41)
-    return dict(zip(POLICIES, zip(bandits, policies, strict=True), strict=True))
-
-
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
-    for toy, (bandit, policy) in toys().items():
-        for arm, text, times in (*((text, text, 1) for text in settings.objectives), (SLOW, GRPO, 1 / 4)):
-            labels, rate = {"toy": toy, "objective": arm}, times * settings.learning_rate
-            yield from exact_curves(bandit, policy, text, settings, BUDGETS, labels, rate, start=arm == GRPO)
+    arms = {text: (text, 1.0) for text in settings.objectives} | {SLOW: (GRPO, 1 / 4)}
+    for (toy, world), (arm, (text, times)) in itertools.product(toys().items(), arms.items()):
+        labels, rate = {"toy": toy, "objective": arm}, times * settings.learning_rate
+        yield from exact_curves(*world, text, settings, BUDGETS, labels, rate, start=arm == GRPO)
     forced = [LongWork(2, problems=32, longest_work=max(WORK), work=work) for work in WORK]
     yield from text_curves({"toy": TEXT_TOY}, TASK, forced, TEXTS[settings.text], TEXT_BUDGETS)
 
 
 def collapses(toy: Records) -> bool | None:
-    _, values = toy.curve("exp_entropy", part="training", objective=GRPO)
+    _, values = toy.curve("exp_entropy", part=TRAINING, objective=GRPO)
     return interval_of(values[:, 0] / 2).exceeds(interval_of(values[:, -1]))
 
 
 def is_a_line(toy: Records) -> bool | None:
-    x, y = (toy.curve(name, part="training", objective=GRPO)[1] for name in ("exp_entropy", "accuracy"))
+    x, y = (toy.curve(name, part=TRAINING, objective=GRPO)[1] for name in ("exp_entropy", "accuracy"))
     shares = [np.corrcoef(*each)[0, 1] ** 2 for each in zip(x, y, strict=True)]
     return interval_of(np.array(shares)).exceeds(LINE)
 
 
 def peaks(toy: Records) -> bool | None:
-    return rises_then_falls([interval_of(each) for each in toy.curve("long", part="test", objective=GRPO)[1].T])
+    return rises_then_falls([interval_of(each) for each in toy.curve("long", part=TEST, objective=GRPO)[1].T])
 
 
 def everywhere(claim: Callable[[Records], bool | None], but: str = "") -> Callable[[Records], bool | None]:
@@ -114,18 +99,21 @@ def everywhere(claim: Callable[[Records], bool | None], but: str = "") -> Callab
 
 
 def at_end(toy: Records, name: str, arm: str = GRPO) -> Interval:
-    return toy.final(name, part="test", objective=arm)
+    return toy.final(name, part=TEST, objective=arm)
 
 
 def each_fix(compare: Callable[..., bool | None], name: str) -> Callable[[Records], bool | None]:
+    """Whether a value with each fix compares so to that of GRPO, everywhere."""
+
     def of_toy(toy: Records) -> bool | None:
-        arms = set(toy.distinct("objective")) - {GRPO, SLOW, START}
-        return all_of(compare(at_end(toy, name, arm), at_end(toy, name)) for arm in arms)
+        fixes = [arm for arm in toy.distinct("objective") if arm not in (GRPO, SLOW, START)]
+        return all_of(compare(at_end(toy, name, arm), at_end(toy, name)) for arm in fixes)
 
     return everywhere(of_toy)
 
 
 def two_ways(compare: Callable[..., bool | None], one: str, other: str) -> Callable[[Records], bool | None]:
+    """Whether two values of GRPO compare so, everywhere."""
     return everywhere(lambda toy: compare(at_end(toy, one), at_end(toy, other)))
 
 
@@ -143,17 +131,17 @@ CLAIMS = {
 }
 NAMES = {"effective_one": "effective right outcomes", "lost_long": "lost by long thoughts", "lost_vote": "by votes"}
 NUMBERS = {
-    f"{toy}, {arm}: {shown}": study.final(name, part="test", toy=toy, objective=arm)
-    for toy in (*POLICIES, TEXT_TOY)
+    f"{toy}, {arm}: {shown}": study.final(name, part=TEST, toy=toy, objective=arm)
+    for toy in (*TOYS, TEXT_TOY)
     for arm in (GRPO, IPS)
     for name, shown in NAMES.items()
 }
 COLUMNS = [f"{value}_{way}" for value in ("effective", "lost") for way in ("one", "long", "vote", "cool")]
-TABLE = study.Table(COLUMNS, "{toy}, at the largest budget", {"part": "test"}, rows=("objective",), each="toy")
+TABLE = study.Table(COLUMNS, "{toy}, at the largest budget", {"part": TEST}, rows=("objective",), each="toy")
 BUDGET = {"xlabel": "budget", "ylabel": "accuracy", "xscale": "log2", "ylim": (0, 1.02)}
 WAYS = {"long": "one long thought", "vote": "a vote of short thoughts"}
-EFFECTIVE = Line("effective", where={"part": "training"}, markers=False)
-TESTS = [Panel([Line(way, where={"part": "test"})], title, **BUDGET) for way, title in WAYS.items()]
+EFFECTIVE = Line("effective", where={"part": TRAINING}, markers=False)
+TESTS = [Panel([Line(way, where={"part": TEST})], title, **BUDGET) for way, title in WAYS.items()]
 FIGURE = Panels([Panel([EFFECTIVE], "{toy}", "updates", "effective right outcomes"), *TESTS], each="toy")
 
 if __name__ == "__main__":

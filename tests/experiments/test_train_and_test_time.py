@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from experiments import train_and_test_time
-from experiments.train_and_test_time import BUDGETS, GRPO, IPS, POLICIES, PRESETS, SLOW, TEXT_TOY, toys
+from experiments.train_and_test_time import BUDGETS, GRPO, IPS, PRESETS, SLOW, TEXT_TOY
 from ipsrl.measures.test_time import answer_measures, by_budget, inflated
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.test_time import START
+from ipsrl.study.worlds.test_time import START, TOYS, toys
 
 LONG = {START: (0.3, 0.5, 0.2), GRPO: (0.6, 0.8, 0.5), IPS: (0.6, 0.8, 0.5), SLOW: (0.5, 0.5, 0.5)}
 
@@ -22,7 +22,7 @@ def records(long=None, effective=None, vote=0.9, voted_effective=1.2, line=True)
     """Two seeds, 0.002 apart, of which the claims of the two papers and of the note hold, unless changed."""
     long, effective = LONG | (long or {}), {START: 3.0, GRPO: 1.2, IPS: 2.0, SLOW: 1.5} | (effective or {})
     rows = []
-    for toy in (*POLICIES, TEXT_TOY):
+    for toy in (*TOYS, TEXT_TOY):
         for seed in (0, 1):
             for arm, accuracies in long.items():
                 for budget, accuracy in zip((1, 2, 4), accuracies, strict=True):
@@ -93,7 +93,7 @@ def test_every_arm_is_measured_on_both_failures():
     settings = dataclasses.replace(PRESETS["smoke"], objectives=(GRPO, IPS))
     labels = [curve.labels for curve in train_and_test_time.curves(settings)]
     arms = functools.partial(sorted, key=str)
-    for toy in POLICIES:
+    for toy in TOYS:
         of_toy = [each for each in labels if each["toy"] == toy]
         assert arms(each["objective"] for each in of_toy if each["part"] == "training") == arms((GRPO, IPS, SLOW))
         assert arms(each["objective"] for each in of_toy if each["part"] == "test") == arms((GRPO, IPS, SLOW, START))

@@ -11,8 +11,10 @@ from jax import Array
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.text import TextTask
 from ipsrl.measures.test_time import answer_measures, by_budget, inflated, majority_vote
+from ipsrl.policies.gaussian import Gaussian
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
+from ipsrl.policies.tabular import Tabular
 from ipsrl.records.evaluation import shared_at_start
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.study import ensembles
@@ -21,8 +23,23 @@ from ipsrl.study.text_tasks import TextTaskSettings, training_grid
 from ipsrl.training.work_evaluation import evaluate_work
 
 TRAINING, TEST, START = "training", "test", "start"
+TOYS = FREE, GAUSSIAN = "free logits", "Gaussian"
 COOL = 1 / 4
 """The temperature of the way "cool"."""
+
+
+def toys() -> dict[str, tuple[Bandit, Policy]]:
+    """Two bandits of 16 prompts, each with its policy.
+
+    "free logits": four right arms of 16, at places drawn once; normal logits. "Gaussian": five right places of 41 side
+    by side, 0 to 11 places off the mean of the first policy.
+    """
+    rng, prompts = np.random.default_rng(0), 16
+    arms = rng.permuted(np.tile(np.arange(16) < 4, (prompts, 1)), axis=1)
+    places = np.abs(np.arange(41) - 20 - np.linspace(0, 11, prompts).round()[:, None]) <= 2
+    logits = tuple(map(tuple, rng.normal(0, 1.5, arms.shape).tolist()))
+    of_arms, of_places = (Bandit(tuple(map(tuple, right.astype(float).tolist()))) for right in (arms, places))
+    return {FREE: (of_arms, Tabular(prompts, 16, logits)), GAUSSIAN: (of_places, Gaussian(prompts, 41))}
 
 
 def exact_curves(
