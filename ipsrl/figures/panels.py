@@ -25,7 +25,7 @@ from ipsrl.figures import style
 from ipsrl.figures.layers import Layer, Level, Line, Styles
 from ipsrl.figures.style import Drawing
 from ipsrl.records.line_styles import line_styles
-from ipsrl.records.tidy import Records
+from ipsrl.records.tidy import NotRecorded, Records
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,11 +106,15 @@ class Panels:
         """Draws the records.
 
         Raises:
+          NotRecorded: no panel has anything to draw.
           ValueError: there are more names than distinguishable styles.
         """
         layers = [layer for panel in self.panels for layer in panel.measured]
         styles = line_styles(name for layer in layers for name in layer.names(records))
         parts = list(records.each(self.each)) if self.each else [({}, records)]
+        numbers = [labels | row for labels, part in parts for layer in layers for row in layer.rows(part)]
+        if not numbers:
+            raise NotRecorded("there is no record of what it draws")
         with style.looks():
             columns = self.columns or len(self.panels)
             rows = len(self.panels) // columns
@@ -121,5 +125,4 @@ class Panels:
             for (_, part), of_part in zip(parts, np.split(grid, len(parts)), strict=True):
                 for panel, axes in zip(self.panels, of_part.flat, strict=True):
                     panel.draw(axes, part, styles, settings)
-        numbers = [labels | row for labels, part in parts for layer in layers for row in layer.rows(part)]
         return Drawing(figure, numbers, self.caption.format_map(vars(settings)))

@@ -7,7 +7,7 @@ import pytest
 
 from ipsrl.figures.layers import Bars, HeatMap, Line, LineOverNumbers, Markers
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.tidy import Records
+from ipsrl.records.tidy import NotRecorded, Records
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +49,12 @@ def test_a_value_may_be_drawn_over_another():
 def test_crowded_markers_are_thinned_out(points, shown):
     (axes,) = axes_of([Panel([Markers("height")])], course(points))
     assert len(axes.lines[0].get_xdata()) == shown
+
+
+@pytest.mark.parametrize("each", ["", "objective"])
+def test_a_figure_of_nothing_says_that_nothing_of_it_is_recorded(each):
+    with pytest.raises(NotRecorded):
+        Panels([Panel([Line("height", without=("grpo",))])], each=each)(course(3), Settings())
 
 
 def test_powers_of_two_are_ticks():
