@@ -1,5 +1,7 @@
+import pytest
+
 from experiments import staleness
-from ipsrl.records.tidy import Records
+from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study import claims
 
 LABELS = ("surrogate", "mini_batches", "age", "learning_rate")
@@ -51,3 +53,14 @@ def test_arms_are_compared_each_at_its_best_step():
     assert decided(grpo + bapo(0.75, 0.8), sentence) is True
     assert decided(grpo + bapo(0.5, 0.55), sentence) is False
     assert decided(grpo + bapo(0.65, 0.8), sentence) is None
+
+
+def test_a_figure_of_an_arm_that_it_does_not_show_is_refused_in_a_sentence():
+    arms = [*rows("tis", 0, 0.03, (0.8, 0.9), (0.4, 0.5)), *rows("tis", 8, 0.03, (0.8, 0.9), (0.4, 0.5))]
+    with pytest.raises(NotRecorded, match="no record"):
+        staleness.FIGURE(Records(arms, LABELS), staleness.PRESETS["smoke"])
+
+
+def test_the_arm_that_was_added_later_is_drawn_alone():
+    arms = rows("gppo_upper", 8, 0.03, (0.8, 0.9), (0.4, 0.5))
+    assert staleness.FIGURE(Records(arms, LABELS), staleness.PRESETS["smoke"]).rows

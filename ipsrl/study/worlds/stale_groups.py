@@ -15,6 +15,8 @@ from ipsrl.rollouts.sources.source import Actors, Groups, Request
 from ipsrl.study.curves import Points
 from ipsrl.training.trainer import Trainer
 
+BATCHES = 10
+"""Between two records of a study."""
 Measure = Callable[[Parameters, Parameters, Groups], dict[str, Array]]
 """(parameters, those that sampled the last batch, that batch) -> numbers."""
 
