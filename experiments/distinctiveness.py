@@ -24,27 +24,23 @@ Smoke     python -m experiments.distinctiveness --preset=smoke
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 
-import numpy as np
-
 from ipsrl import objectives, study
 from ipsrl.fields import between, one_of, positive
-from ipsrl.figures.layers import Line
+from ipsrl.figures.layers import Bars
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.rewards import NoisyVerifier
+from ipsrl.measures.seeds import Interval
+from ipsrl.records.tidy import Records
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.study.claims import all_of, any_of, tuned
+from ipsrl.study.claims import above, all_of, any_of, exceeds, tuned
 from ipsrl.study.placebos import RandomPairs
 from ipsrl.study.worlds.shared_words import DecidedWords, RightWord, SharedTable
-from ipsrl.study.worlds.stale_groups import mean_so_far, points, std_so_far, train_on_old_groups
-from ipsrl.study.worlds.word_gradients import gradient_measures
-from ipsrl.training.settings import TrainSettings
-from ipsrl.training.trainer import Trainer
+from ipsrl.study.worlds.word_gradients import ACCURACIES, word_runs
 
-WORDS, BATCHES = DecidedWords(), 10
+WORDS = DecidedWords()
 POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size, width=64)
 DAGRPO, EXPERT = objectives.make("dagrpo"), OffPolicyAnswers(1, at_most=0.0, refine=RightWord())
 ARMS = {
@@ -80,78 +76,62 @@ PRESETS = {
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     for errors, arm in product(settings.errors, settings.arms):
-        compute = partial(runs, arm, errors, settings)
+        compute = partial(word_runs, WORDS, POLICY, *ARMS[arm], errors, settings)
         yield study.Curve({"arm": arm, "errors": errors}, compute, ("age", "learning_rate"))
 
 
-def runs(arm: str, errors: float, settings: Settings) -> study.Points:
-    """Accuracies are those of the end, everything else means over the run, or its std and maximum."""
-    objective, anchors = ARMS[arm]
-    steps, sizes = BATCHES * settings.intervals, (WORDS.num_prompts, settings.group_size)
-    training = TrainSettings(steps, *sizes, max_gradient_norm=None, off_policy=anchors)
-    trainer, grid = Trainer(WORDS, POLICY, objective, training), (settings.seeds, (0,), settings.learning_rates)
-
-    def measure(parameters, of_sampler, groups):
-        now = (WORDS.distribution(POLICY, parameters) * WORDS.reward_table()).sum(axis=-1)
-        accuracies = {"accuracy": now.mean(), "hopeless": now[WORDS.hopeless].mean()}
-        return accuracies | gradient_measures(WORDS, POLICY, objective, of_sampler, groups)
-
-    measured, metrics = train_on_old_groups(trainer, measure, BATCHES, *grid, NoisyVerifier(errors, errors))
-    values = {name: of if name in ACCURACIES else mean_so_far(of) for name, of in measured.items()}
-    norms = metrics["gradient_norm"]
-    values |= {"norm_std": std_so_far(norms), "norm_max": np.maximum.accumulate(norms.max(-1), -1)}
-    return points(values, BATCHES, *grid)
+def end(value: str, arm: str, errors: float) -> Callable[[Records], Interval]:
+    """For NUMBERS: accuracies with the arm's best learning rate, measures of gradients with GRPO's."""
+    judged = {"arm": arm if value in ACCURACIES else "grpo", "errors": errors}
+    return lambda records: records.final(value, **tuned(records, "accuracy", **judged) | {"arm": arm})
 
 
-def end(records, value: str, arm: str, errors: float):
-    """Accuracies with the arm's best learning rate, measures of gradients with GRPO's."""
-    rate_of = arm if value in ACCURACIES else "grpo"
-    best = tuned(records, "accuracy", arm=rate_of, errors=errors)
-    return records.final(value, **best | {"arm": arm})
+def higher(value: str, one: str, other: str, errors: float = 0.0) -> Callable[[Records], bool | None]:
+    return exceeds(end(value, one, errors), end(value, other, errors))
 
 
-def higher(value: str, one: str, other: str, errors: float, records) -> bool | None:
-    return end(records, value, one, errors).exceeds(end(records, value, other, errors))
+def a_mask_is_higher(value: str, errors: float, than: str = "") -> Callable[[Records], bool | None]:
+    """For CLAIMS: one of the masks is above another arm, or above its own placebo."""
+    parts = [higher(value, mask, than or placebo, errors) for mask, placebo in MASKS.items()]
+    return lambda records: any_of(part(records) for part in parts)
 
 
-def either(values: tuple[str, ...], other: str, errors: float, records, lower: bool = False) -> bool | None:
-    """Whether one of the masks is above (or below) another arm, or its placebo, by all values."""
-    pairs = [(mask, other or placebo)[:: -1 if lower else 1] for mask, placebo in MASKS.items()]
-    return any_of(all_of(higher(value, *pair, errors, records) for value in values) for pair in pairs)
+def a_mask_is_calmer(errors: float) -> Callable[[Records], bool | None]:
+    """For CLAIMS: by each measure of the gradient's norms, one of the masks is below its placebo."""
+    parts = [[higher(norm, placebo, mask, errors) for norm in NORMS] for mask, placebo in MASKS.items()]
+    return lambda records: any_of(all_of(part(records) for part in of_mask) for of_mask in parts)
 
 
-ACCURACIES, NORMS = ("accuracy", "hopeless"), ("norm_std", "norm_max")
+NORMS = ("norm_std", "norm_max")
 MASKS = {"mask": "random", "few_mask": "few_random"}
 CLAIMS = {}
 for grader, errors in (("exact grader", 0.0), ("grader with errors", 0.1)):
     CLAIMS |= {
-        f"{grader}: near copies of opposite sign clash more than other answers": lambda records, errors=errors: end(
-            records, "gap", "grpo", errors
-        ).exceeds(0.0),
-        f"{grader}: a mask lessens the clash more than its placebo": partial(either, ("clash",), "", errors),
-        f"{grader}: a mask calms gradients more than its placebo": partial(either, NORMS, "", errors, lower=True),
-        f"{grader}: a mask ends at a higher accuracy than GRPO": partial(either, ("accuracy",), "grpo", errors),
-        f"{grader}: a mask ends at a higher accuracy than its placebo": partial(either, ("accuracy",), "", errors),
+        f"{grader}: near copies of opposite sign clash more than other answers": above(end("gap", "grpo", errors), 0.0),
+        f"{grader}: a mask lessens the clash more than its placebo": a_mask_is_higher("clash", errors),
+        f"{grader}: a mask calms gradients more than its placebo": a_mask_is_calmer(errors),
+        f"{grader}: a mask ends at a higher accuracy than GRPO": a_mask_is_higher("accuracy", errors, "grpo"),
+        f"{grader}: a mask ends at a higher accuracy than its placebo": a_mask_is_higher("accuracy", errors),
     }
 HOPELESS = "exact grader: anchors raise accuracy on hopeless prompts above "
 CLAIMS |= {
-    HOPELESS + "GRPO's": partial(higher, "hopeless", "anchors", "grpo", 0.0),
-    HOPELESS + "that with their placebo": partial(higher, "hopeless", "anchors", "own_anchors", 0.0),
-    "exact grader: mask and anchors end above anchors": partial(higher, "accuracy", "both", "anchors", 0.0),
+    HOPELESS + "GRPO's": higher("hopeless", "anchors", "grpo"),
+    HOPELESS + "that with their placebo": higher("hopeless", "anchors", "own_anchors"),
+    "exact grader: mask and anchors end above anchors": higher("accuracy", "both", "anchors"),
 }
 REPORTED = {
     **{"accuracy": ARMS, "hopeless": ("grpo", "anchors", "own_anchors"), "near": ("grpo",), "far": ("grpo",)},
     **dict.fromkeys(("clash", "alignment", "norm_max"), ("grpo", *MASKS, *MASKS.values())),
 }
 NUMBERS = {
-    f"{arm}, {value}, errors {errors:g}": partial(end, value=value, arm=arm, errors=errors)
+    f"{arm}, {value}, errors {errors:g}": end(value, arm, errors)
     for errors, value in product((0.0, 0.1), REPORTED)
     for arm in REPORTED[value]
 }
 WHERE, GRADER = {"learning_rate": 0.03}, "errors of the grader: {errors}"
 TABLE = study.Table(where=WHERE, rows=("errors", "arm"))
-PANELS = {"accuracy": "accuracy", "hopeless": "hopeless prompts", "clash": "cosine", "norm_std": "std of norms"}
-DRAWN = [Panel([Line(name, by="arm", where=WHERE)], GRADER, "batches", text) for name, text in PANELS.items()]
+PANELS = {"accuracy": "accuracy", "hopeless": "accuracy on hopeless prompts", "clash": "cosine of opposite signs"}
+DRAWN = [Panel([Bars(value, by="arm", where=WHERE)], GRADER, text) for value, text in PANELS.items()]
 FIGURE = Panels(DRAWN, each="errors")
 
 if __name__ == "__main__":
