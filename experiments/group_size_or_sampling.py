@@ -5,12 +5,12 @@ Claim     Groups that are all right or all wrong teach nothing. It is cheaper to
           prompt which ones would be silent and not to sample them (DEPO, with 60 % of GRPO's rollouts or fewer).
 Paper     Dynamic sampling: arXiv 2503.14476; DEPO: 2602.06375; GRPO's groups of 64: 2402.03300. Our reading: DEPO's
           scorer reads the family of a prompt, has 32 units and learns fast, after a warm-up of a tenth of the run.
-Arms      GRPO; dynamic sampling (at most 10 rounds); DEPO; an oracle, which is DEPO with the exact success of every
-          prompt. Placebos: random discard throws away as many sampled groups as dynamic sampling would, but any of
-          them; random skip skips as many prompts as the oracle, but any, which is GRPO again and shows the noise.
-          G = 4 to 64 in batches of 256 trajectories; each arm and G has the best of four learning rates. All that is
-          sampled counts, thrown away or not. Accuracy is exact, over all of 192 questions in 16 families, a third of
-          them hopeless at first and a third solved; what is learned on a question helps its family (`worlds.exams`).
+Arms      GRPO; dynamic sampling (at most 10 rounds); DEPO; an oracle, DEPO with the exact success of every prompt.
+          Placebos: random discard throws away as many groups as dynamic sampling would, but any; random skip skips as
+          many prompts as the oracle, but any: GRPO again, which shows the noise. G = 4 to 64 in batches of 256
+          trajectories; each arm and G has the best of four learning rates. All that is sampled counts. Accuracy is
+          exact, over all of 192 questions in 16 families of first success sigmoid(-6) to sigmoid(6), a third hopeless
+          and a third solved; what is learned on a question helps its family (`ipsrl.study.worlds.exams`).
 Command   python -m experiments.group_size_or_sampling
 Time      demo ten minutes of CPU time, about five minutes on two quiet cores; smoke 15 seconds; paper, not run, hours.
 Expected  final accuracy +- 0.03 (eight seeds): GRPO 0.95, dynamic 0.93 (0.88 with groups of 4 and 8: the first claim is

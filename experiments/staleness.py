@@ -19,7 +19,7 @@ Expected  last reward at age 0 and at age 8 with the same step, +- 0.09, six see
           0.81, gspo 0.86 and 0.93. The last four are stable, the plain ratio as well. GPPO is not: with A < 0 it
           pushes a letter down with weight 0.8 however unlikely it has become; without that, gppo_upper, an arm added
           when this was seen, 0.80 and 0.87. With its best step for age 8 none of the six is above the plain ratio,
-          intervals apart, and clip_higher is below. With too large a step, 0.1, only gspo keeps 0.66, plain 0.34.
+          intervals apart, and clip_higher is below. With too large a step, 0.1, only gspo keeps its reward: 0.66, plain 0.34.
 Doubt     A policy with hidden layers, or longer answers, on which the plain ratio breaks at every step at which it
           learns as fast as the others. Four letters leave little room between ratios of letters and of words.
 Smoke     python -m experiments.staleness --preset=smoke
