@@ -3,7 +3,19 @@
 A study is one module, described in `ipsrl.study.study`.
 """
 
-from ipsrl.study.claims import Claim, Number, above, all_of, among, at_each, below, equal_within, final, share
+from ipsrl.study.claims import (
+    Claim,
+    Number,
+    above,
+    all_of,
+    among,
+    at_each,
+    below,
+    difference,
+    equal_within,
+    final,
+    share,
+)
 from ipsrl.study.command_line import main
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
@@ -30,6 +42,7 @@ __all__ = [
     "at_each",
     "below",
     "better_and_worse",
+    "difference",
     "equal_within",
     "final",
     "main",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipsrl.measures.seeds import Interval, mean_over_seeds, share_of_runs
-from ipsrl.records.tidy import EXACT, NotRecorded, OneSeed, Records
+from ipsrl.records.tidy import EXACT, NotRecorded, OneSeed, Records, interval_of
 
 Claim = Callable[[Records], bool | None]
 """Whether records support it; None: undecided."""
@@ -83,7 +83,7 @@ def stored(numbers: Mapping[str, Interval]) -> dict[str, Any]:
 
 def shown(numbers: Mapping[str, Any]) -> str:
     """Numbers of a summary.json with labels and intervals, as one line of text."""
-    return ", ".join(f"{label} {as_text(number)}" for label, number in numbers.items())
+    return "; ".join(f"{label}: {as_text(number)}" for label, number in numbers.items())
 
 
 def as_text(number: Any) -> str:
@@ -116,6 +116,26 @@ def share(name: str, **labels: Any) -> Callable[[Records], Interval]:
     return lambda records: share_of_runs(records.where(**labels).at_end().column(name) != 0)
 
 
+def difference(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Callable[[Records], Interval]:
+    """For NUMBERS and claims: a value at the end of one curve less that of another one, paired by seed.
+
+    What a seed decides for both curves, such as the initial policy, leaves the difference, so that its interval is
+    shorter than the two intervals suggest.
+
+    Args:
+      one, other: labels of the two curves.
+    """
+
+    def number(records: Records) -> Interval:
+        ends = [records.ends(name, **labels) for labels in (one, other)]
+        seeds = [records.at_end(**labels).having(name).column("seed").tolist() for labels in (one, other)]
+        if seeds[0] != seeds[1]:
+            raise NotRecorded(f"{name} of {dict(one)} and {dict(other)} has different seeds: there are no pairs")
+        return interval_of(ends[0] - ends[1])
+
+    return number
+
+
 def above(number: Number, other: Number | float) -> Claim:
     """For CLAIMS: whether a number is above another one, or above a limit; None if intervals do not decide it."""
     return lambda records: _interval(number(records)).exceeds(other(records) if callable(other) else other)
@@ -134,6 +154,11 @@ def among(claim: Claim, **labels: Any) -> Claim:
 def at_each(label: str, claim: Claim, **labels: Any) -> Claim:
     """For CLAIMS: whether a claim holds of the records with each value of a label, among those with these labels."""
     return lambda records: all_of(claim(rows) for _, rows in records.where(**labels).having(label).each(label))
+
+
+def negated(held: bool | None) -> bool | None:
+    """The opposite of what a claim says; undecided stays undecided."""
+    return None if held is None else not held
 
 
 def all_of(parts: Iterable[bool | None]) -> bool | None:

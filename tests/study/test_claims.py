@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ipsrl.measures.seeds import Interval
-from ipsrl.study.claims import alike, all_of, any_of, close, rises_then_falls
+from ipsrl.study.claims import alike, all_of, any_of, close, negated, rises_then_falls
 
 HIGH, LOW, WIDE = Interval(0.9, 0.85, 0.95, 5), Interval(0.5, 0.45, 0.55, 5), Interval(0.6, 0.5, 0.88, 5)
 ONE_SEED = Interval(0.9, math.nan, math.nan, 1)
@@ -44,6 +44,10 @@ def test_all_of_three_values(found, expected):
 )
 def test_any_of_three_values(found, expected):
     assert any_of(iter(found)) is expected
+
+
+def test_what_is_undecided_stays_so_when_negated():
+    assert [negated(held) for held in (True, False, None)] == [False, True, None]
 
 
 def test_two_means_are_close_if_neither_exceeds_the_other():

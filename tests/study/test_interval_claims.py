@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
-from ipsrl.study import above, all_of, among, at_each, below, equal_within, final, share
+from ipsrl.study import above, all_of, among, at_each, below, difference, equal_within, final, share
 from ipsrl.study.claims import tuned
 
 
@@ -55,6 +55,23 @@ def test_equal_within_a_margin_pairs_the_seeds():
     assert equal_within(seeds, seeds[::-1], 0.05) is None
     with pytest.raises(OneSeed):
         equal_within(seeds[:1], seeds[:1], 0.05)
+
+
+def test_a_difference_is_paired_by_seed():
+    def of(arm, *values, first=0):
+        return [{"arm": arm, "seed": seed, "step": 1, "x": x} for seed, x in enumerate(values, first)]
+
+    less = difference("x", {"arm": "a"}, {"arm": "b"})
+    rows = Records([*of("a", 0.2, 0.6, 0.9), *of("b", 0.1, 0.5, 0.8)], ("arm",))
+    # The two intervals meet; that of the difference is a point.
+    assert above(final("x", arm="a"), final("x", arm="b"))(rows) is None
+    assert less(rows).low == pytest.approx(0.1)
+    assert above(less, 0)(rows) is True
+    assert above(less, 0.2)(rows) is False
+    assert above(less, 0)(Records([*of("a", 0.2, 0.6), *of("b", 0.3, 0.5)], ("arm",))) is None
+    assert above(less, 0)(Records([*of("a", 0.2), *of("b", 0.1)], ("arm",))) is None
+    with pytest.raises(NotRecorded, match="different seeds"):
+        less(Records([*of("a", 0.2, 0.6), *of("b", 0.1, 0.5, first=1)], ("arm",)))
 
 
 def test_tuned_is_the_place_of_the_largest_mean_at_the_end():

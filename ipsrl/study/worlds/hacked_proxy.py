@@ -1,0 +1,50 @@
+"""A proxy reward that one wrong outcome hacks, on the bandit of `right_and_wrong`, and what a penalty leaves of it."""
+
+import math
+
+import numpy as np
+from scipy.special import softmax
+
+from ipsrl.dynamics.verifier_errors import distance, exact_update
+from ipsrl.measures import distances
+from ipsrl.rewards import NoisyVerifier
+from ipsrl.study.curves import Points
+from ipsrl.study.worlds.right_and_wrong import HACK, RIGHT, policy
+
+PROXY = np.array([[1.0, 1.0, 1.0, 2.0, 0.0, 0.0]], np.float32)
+COMMON, RARE = "3.5 % of the hack", "0.007 % of the hack"
+STARTS = {COMMON: policy(0.3, 0.05), RARE: policy(0.3, 0.0001)}
+"""Logits of the policy at the start; right outcomes have 30 % in both."""
+LATE = tuple(np.log([0.83, 0.12, 0.03, 0.01, 0.005, 0.005]).tolist())
+"""As GRPO leaves a clean reward."""
+
+
+def measures(probs: np.ndarray, start: str) -> dict[str, np.ndarray]:
+    """From `[..., 6]`: the true reward, the probability of the hack, and KL(policy || start) in nats."""
+    divergence = np.asarray(distances.reverse_kl(probs, softmax(STARTS[start])), np.float64)
+    return {"true": probs[..., :HACK].sum(axis=-1), "hack": probs[..., HACK], "divergence": divergence}
+
+
+def optimum(beta: float, start: str) -> Points:
+    """That of the proxy less beta KL: start x exp(proxy / beta), normalised."""
+    return Points([0], measures(softmax(np.array(STARTS[start]) + PROXY[0] / beta), start))
+
+
+def bound(start: str) -> float:
+    """The largest true reward that such an optimum has at any coefficient: a / (a + 2 sqrt(h w)).
+
+    With a right, h of the hack, w other wrong outcomes at the start and t = exp(1 / beta) the optimum has the true
+    reward a t / (a t + h t^2 + w), which is largest at t = sqrt(w / h).
+    """
+    probs = softmax(STARTS[start])
+    right, hack = float(probs[:HACK].sum()), float(probs[HACK])
+    return right / (right + 2 * math.sqrt(hack * (1 - right - hack)))
+
+
+def share_of_divergence(objective: str, group_size: int) -> Points:
+    """How far the exact update at LATE is from the one without a divergence from COMMON, relative to the larger."""
+    plain = objective.partition("(")[0]
+    updates = [
+        exact_update(name, LATE, RIGHT, NoisyVerifier(), group_size, STARTS[COMMON]) for name in (objective, plain)
+    ]
+    return Points([0], {"moved": distance(*updates)})
