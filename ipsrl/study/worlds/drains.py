@@ -1,6 +1,6 @@
 """How much of several right outcomes training keeps, and how fast it loses them: sampled, and in expectation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,14 @@ from ipsrl.dynamics.rest_points import Field
 from ipsrl.dynamics.verdict import CASES, STARTS, word_for
 from ipsrl.measures.diversity import effective_outcomes_of_distribution
 from ipsrl.objectives.objective import Objective
+from ipsrl.records.tidy import Records
+from ipsrl.study.claims import Claim, above, all_of, difference
 from ipsrl.study.curves import Points
 
 BAR = 0.9
 """The probability of right outcomes at which runs of different speed are compared."""
+MORE, LATER = 0.1, 1.1
+"""Differences of right outcomes, and ratios of half-times, that are no larger do not count."""
 
 
 def measures(probs: np.ndarray, rewards: Sequence[float], every: int) -> dict[str, np.ndarray]:
@@ -50,3 +54,41 @@ def exact(objective: Objective, each: Steps, settings: Any) -> Points:
     every = settings.record_every
     found = measures(softmax(path[None, ::every, 0], axis=-1), field.rewards, every)
     return Points([settings.steps], found | {"word": word_for(cases, cases)})
+
+
+def keeps_more(value: str, name: str, rival: str, k: int) -> Claim:
+    """Whether an objective has over `MORE` more of a sampled value than its rival at k steps, paired by seed."""
+    ours, theirs = ({"side": "sampled", "k": k, "objective": objective} for objective in (name, rival))
+    return above(difference(value, ours, theirs), MORE)
+
+
+def delays(name: str, steps: Sequence[int]) -> Claim:
+    """Whether exact half-times are over `LATER` times those of GRPO at each of these steps on a batch.
+
+    Undecided where GRPO's does not lie within training.
+    """
+
+    def at(k: int, records: Records) -> bool | None:
+        ours, rows = (records.where(side="exact", objective=objective, k=k) for objective in (name, "grpo"))
+        half_time = rows.mean("half_time")
+        return None if half_time >= rows.column("step").max() else ours.mean("half_time") > LATER * half_time
+
+    return lambda records: all_of(at(k, records) for k in steps)
+
+
+def ends_as(names: Iterable[str], *words: str) -> Claim:
+    """Whether exact training of these objectives ends at these words, by default GRPO's, over all k.
+
+    The word `other` decides nothing: it is also that of training that has not ended.
+    """
+
+    def of(name: str, records: Records) -> set[str]:
+        return set(records.where(side="exact", objective=name).column("word").tolist())
+
+    def holds(records: Records) -> bool | None:
+        expected, found = set(words) or of("grpo", records), set().union(*(of(name, records) for name in names))
+        if found - expected - {"other"}:
+            return False if "other" not in expected else None
+        return None if "other" in found else True
+
+    return holds
