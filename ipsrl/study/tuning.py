@@ -1,5 +1,10 @@
-"""An objective at the learning rate that suits it: without that, a comparison of objectives is one of step sizes."""
+"""An objective at the learning rate that suits it: without that, a comparison of objectives is one of step sizes.
 
+Both functions choose by other seeds than those that are reported: the best rate for the same seeds would be the
+luckiest one too, and more so for an arm that has more rates to choose from.
+"""
+
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.policies.policy import Parameters
+from ipsrl.records.tidy import NotRecorded, OneSeed, Record, Records
 from ipsrl.study.curves import Points
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.trainer import Trainer
@@ -49,3 +55,35 @@ def at_best_rate(
         )
         for start in range(count)
     ]
+
+
+def best_for_others(records: Records, score: str, among: tuple[str, ...] = ("learning_rate",)) -> Records:
+    """Only the best curves: each half of the seeds has the one that ends with the highest mean for the other half.
+
+    Halves are every other seed. A choice for each seed by all others would leave the seeds of a result dependent on
+    each other, and its intervals too short where curves are about equally good.
+
+    Args:
+      records: of curves with the same seeds.
+      score: name of the value that is highest at the best.
+      among: the labels that are chosen, for each combination of the others. In the result they are values, as they may
+        differ between seeds.
+
+    Raises:
+      NotRecorded: there is no curve with this value.
+      OneSeed: there is only one seed.
+    """
+    others = tuple(name for name in records.labels if name not in among)
+    rows = [row for _, alike in records.having(score).each(*others) for row in _best_rows(alike, score)]
+    if not rows:
+        raise NotRecorded(f"there is no record of {score} to choose {' and '.join(among)} by")
+    return dataclasses.replace(records, rows=rows, labels=others)
+
+
+def _best_rows(records: Records, score: str) -> list[Record]:
+    curves = [rows for _, rows in records.each()]
+    ends, seeds = np.array([rows.ends(score) for rows in curves]), curves[0].distinct("seed")
+    if len(seeds) < 2:
+        raise OneSeed("to choose by other seeds takes two or more")
+    best = [curves[ends[:, 1 - half :: 2].mean(axis=1).argmax()] for half in (0, 1)]
+    return [row for number, seed in enumerate(seeds) for row in best[number % 2].where(seed=seed).rows]

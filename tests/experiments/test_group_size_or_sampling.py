@@ -32,9 +32,35 @@ def test_claims_compare_the_best_curves_and_know_when_they_cannot():
     dynamic = [*rows("dynamic", 4, 0.1, [0.70, 0.71]), *rows("dynamic", 64, 0.1, [0.90, 0.91])]
     depo = rows("DEPO", 8, 0.1, [0.95, 0.96], early=0.85)
     chance = [*rows("random_skip", 8, 0.1, [0.94, 0.97]), *rows("random_discard", 8, 0.1, [0.97, 0.98])]
-    assert decided(grpo, dynamic, depo, chance) == [True, True, True, True, None, False]
+    assert decided(grpo, dynamic, depo, chance) == [True, True, True, None, False, True]
     assert decided(grpo, dynamic) == [True, True, None, None, None, None]
-    assert decided(grpo, dynamic, rows("DEPO", 8, 0.1, [0.85, 0.86]), chance)[2:4] == [False, False]
+    assert decided(rows("GRPO", 16, 0.1, [0.9, 0.91]), rows("dynamic", 8, 0.1, [0.9, 0.92]))[:2] == [None, None]
+
+
+@pytest.mark.parametrize(("early", "held"), [(0.84, True), (0.80, False), (0.832, None)])
+def test_depo_is_cheaper_if_it_gets_as_far_as_grpo_with_less(early, held):
+    """GRPO ends at 0.84, so that up to 0.83 is as far; its seeds differ by 0.01, those of DEPO do not."""
+    assert decided(rows("GRPO", 8, 0.1, [0.835, 0.845]), rows("DEPO", 8, 0.1, [0.9, 0.91], early=early))[-1] is held
+
+
+def test_a_difference_of_less_than_a_point_of_accuracy_is_none():
+    assert decided(rows("GRPO", 8, 0.1, [0.9, 0.8]), rows("dynamic", 8, 0.1, [0.905, 0.805]))[1] is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arms": ("foo",)}, "--arms is 'foo', it must be one of GRPO, dynamic"),
+        ({"group_sizes": (8, 48)}, "--group_sizes has 48, it must divide --batch, which is 256"),
+        ({"group_sizes": (512,)}, "--group_sizes has 512, it must divide --batch"),
+        ({"group_sizes": (1,)}, "--group_sizes is 1, it must be at least 2"),
+        ({"budget": 1000}, "--budget is 1000, it must be a multiple of --batch, which is 256"),
+        ({"learning_rates": (-1.0,)}, "--learning_rates is -1.0, it must be positive"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        study.Settings(**changes)
 
 
 @pytest.mark.parametrize("arm", ["GRPO", "random_discard"])

@@ -3,11 +3,13 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
-from ipsrl.study.tuning import at_best_rate
+from ipsrl.records.tidy import NotRecorded, OneSeed, Records
+from ipsrl.study.tuning import at_best_rate, best_for_others
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
@@ -38,3 +40,30 @@ def test_the_best_rate_is_that_of_the_score_and_starts_are_kept_apart():
     np.testing.assert_allclose(poor.values["right"][:, 0], 1 / (1 + np.exp(2)), rtol=1e-5)
     assert (even.values["right"][:, -1] > 0.9).all()
     assert at_best_rate(trainer, wrong, "wrong", starts, Settings())[0].values["learning_rate"] == 1e-4
+
+
+def curves(*ends, arm="a"):
+    """Rows of one curve for each learning rate, 1, 2, ..., with these values of the seeds at the end."""
+    return [
+        {"arm": arm, "learning_rate": rate, "seed": seed, "step": step, "score": step * end}
+        for rate, of_seeds in enumerate(ends, 1)
+        for seed, end in enumerate(of_seeds)
+        for step in (0, 1)
+    ]
+
+
+def test_each_half_of_the_seeds_has_the_rate_that_is_best_for_the_other_half():
+    rows = curves([0.9, 0.1, 0.9, 0.1], [0.2, 0.3, 0.2, 0.3]) + curves([0.7, 0.6], arm="b")
+    found = best_for_others(Records(rows, ("arm", "learning_rate")), "score")
+    assert found.labels == ("arm",)
+    # The first rate is best for even seeds, so odd ones get it; the best for all seeds would have been 0.5.
+    assert found.ends("score", arm="a").tolist() == [0.2, 0.1, 0.2, 0.1]
+    assert found.ends("learning_rate", arm="a").tolist() == [2, 1, 2, 1]
+    assert found.ends("score", arm="b").tolist() == [0.7, 0.6]
+
+
+def test_a_choice_by_other_seeds_takes_two_and_a_curve():
+    with pytest.raises(OneSeed):
+        best_for_others(Records(curves([0.5]), ("learning_rate",)), "score")
+    with pytest.raises(NotRecorded, match="no record of score to choose learning_rate by"):
+        best_for_others(Records([], ("learning_rate",)), "score")

@@ -197,6 +197,15 @@ def runs_on_exam(wrappers: tuple[Wrapper, ...], group_size: int, settings: Any) 
     return budgeted_runs(exam, measure, *learner, settings.learning_rates, settings.seeds)
 
 
+def require_whole_batches(settings: Any) -> None:
+    """Raises ValueError if settings of `runs_on_exam`, and their `group_sizes`, leave a part of the budget unspent."""
+    for size in settings.group_sizes:
+        if settings.batch % size:
+            raise ValueError(f"--group_sizes has {size}, it must divide --batch, which is {settings.batch}")
+    if settings.budget % settings.batch:
+        raise ValueError(f"--budget is {settings.budget}, it must be a multiple of --batch, which is {settings.batch}")
+
+
 def at_budget(runs: Mapping[str, np.ndarray], name: str, unit: str, places: np.ndarray) -> np.ndarray:
     """`[rate, seed, place]`, a measure of `budgeted_runs` after given numbers of `unit`, interpolated between steps."""
     of_run = np.vectorize(np.interp, signature="(p),(s),(s)->(p)")
@@ -207,6 +216,9 @@ def of_best_rate(
     runs: Mapping[str, np.ndarray], judged: str, unit: str, places: np.ndarray, learning_rates: Sequence[float]
 ) -> dict[str, np.ndarray]:
     """`[seed, place]`, what `budgeted_runs` measured with the learning rate of the highest final mean of `judged`.
+
+    It is the best one for the seeds that are returned, which flatters all arms with as many rates about equally;
+    `ipsrl.study.tuning.best_for_others` chooses by other seeds, from records of all rates.
 
     Raises:
       ValueError: a run of that learning rate ended before it had spent the budget.
