@@ -8,27 +8,65 @@ from ipsrl.study import claims
 from tests.experiments.recorded import recorded
 
 
-def decided(**changed):
-    """Claims about runs that obey the law, but for those changed: (value, objective) -> value."""
+def decided(tasks=TASKS, **changed):
+    """Claims about runs that obey the law, and keepers that do not, but for those changed: value, objective -> mean.
+
+    Seeds differ by as much in all objectives, and by a spread if it is a pair of a mean and a spread.
+    """
+    usual = {"rest_error": 0.0, "ceiling_error": 0.0, "a": 0.1, "b": 1.1, "gain": 0.1, "constant_error": 0.1}
     rows = []
-    for task in TASKS:
+    for task in tasks:
         for name in (*PAPERS, *KEEPERS):
-            usual = {"rest_error": 0.0, "ceiling_error": 0.2 * (name in KEEPERS), "a": 0.1, "b": 1.1, "gain": 0.1}
-            for seed in range(5):
-                noise = 0.001 * seed
-                values = {v: changed.get(v, {}).get(name, mean) + noise for v, mean in usual.items()}
+            for seed in range(6):
+                values = {}
+                for value, mean in (usual | {"ceiling_error": 0.2 * (name in KEEPERS)}).items():
+                    mean, spread = np.broadcast_to(changed.get(value, {}).get(name, (mean, 0.0)), 2)
+                    values[value] = float(mean + 0.001 * seed + spread * (-1) ** seed)
                 rows.append({"task": task, "objective": name, "step": 1, "seed": seed, **values})
-    return list(claims.decided(CLAIMS, Records(rows, ("task", "objective"))).values())
+    return claims.decided(CLAIMS, Records(rows, ("task", "objective")))
 
 
-def test_claims_are_decided_by_intervals():
-    # Half of these six objectives keep entropy: the ceiling is not near for three quarters.
-    assert decided() == [True, True, True, True, False, True, True]
-    assert decided(ceiling_error=dict.fromkeys(KEEPERS, 0.0)) == [True, True, True, True, True, False, True]
-    assert decided(ceiling_error={"rloo": 0.3})[1] is False
-    assert decided(rest_error={"grpo": 0.019})[0] is None
-    assert decided(a={"rloo": 0.2})[2] is False
-    assert decided(gain={"grpo": -0.1})[3] is False
+def about(found, part):
+    (held,) = (held for sentence, held in found.items() if part in sentence)
+    return held
+
+
+# Value, part of the sentence, means of GRPO that refute, and leave it undecided.
+@pytest.mark.parametrize(
+    ("value", "part", "refuting", "open_"),
+    [
+        ("rest_error", "the rest of training is foretold", (0.1, 0.0), (0.02, 0.02)),
+        ("ceiling_error", "is foretold within 0.05 for GRPO, RLOO", (0.1, 0.0), (0.05, 0.05)),
+        ("ceiling_error", "for GRPO if one arm is right", (0.1, 0.0), (0.05, 0.05)),
+        ("a", "share a and b", (0.2, 0.0), (0.105, 0.01)),
+        ("gain", "better than H", (-0.1, 0.0), (0.005, 0.05)),
+        ("constant_error", "better than the last fitted reward", (0.0, 0.0), (0.005, 0.05)),
+    ],
+)
+def test_claims_about_the_law_are_decided_by_intervals(value, part, refuting, open_):
+    assert about(decided(), part) is True
+    assert about(decided(**{value: {"grpo": refuting}}), part) is False
+    assert about(decided(**{value: {"grpo": open_}}), part) is None
+
+
+@pytest.mark.parametrize("where", ["on both tasks with ties", "if one arm is right"])
+def test_the_ceilings_of_those_that_keep_entropy_are_compared_with_that_of_grpo(where):
+    part = f"the ceiling of IPS-GRPO is over 0.05 further off than GRPO's {where}"
+    assert about(decided(), part) is True
+    # Off by more than 0.05, as GRPO is.
+    assert about(decided(ceiling_error={"grpo": (-0.2, 0.0)}), part) is False
+    assert about(decided(ceiling_error={"ips_grpo": (0.1, 0.1)}), part) is None
+    assert about(decided(tasks=()), part) is None
+
+
+def test_three_quarters_of_the_ceilings_must_be_near():
+    part = "three quarters of all objectives and tasks"
+    # Half of these six objectives keep entropy.
+    assert about(decided(), part) is False
+    one_far = dict.fromkeys(list(KEEPERS)[1:], (0.0, 0.0))
+    assert about(decided(ceiling_error=one_far), part) is True
+    assert about(decided(ceiling_error=one_far | {"grpo": (0.05, 0.05)}), part) is None
+    assert about(decided(ceiling_error=one_far | {"grpo": (float("nan"), 0.0)}), part) is False
 
 
 def test_all_tasks_take_the_catalog_and_a_penalty():
