@@ -30,26 +30,53 @@ def test_steps_are_those_of_the_papers():
     assert type(grpo.aggregation) is not type(dapo.aggregation)
 
 
-def decided(gains, chance=(0.01, -0.01)):
-    """The claims if each step adds the same wherever it is taken."""
-    ends = {arm: 0.5 + sum(gains[step] for step in steps) for arm, steps in study.ABLATION.arms.items()}
+def decided(gains, chance=(0.01, -0.01), noise=0.001):
+    """The claims if each step adds the same wherever it is taken, `noise` more for one seed and less for the other."""
+    ends = {arm: (0.5 + sum(gains[step] for step in steps), len(steps)) for arm, steps in study.ABLATION.arms.items()}
     rows = [
-        {"arm": arm, "seed": seed, "step": 1, "accuracy": end + 0.001 * seed}
-        for arm, end in ends.items()
+        {"arm": arm, "seed": seed, "step": 1, "accuracy": end + 0.01 * seed + noise * taken * (1 - 2 * seed)}
+        for arm, (end, taken) in ends.items()
         for seed in (0, 1)
     ]
+    placebos = ("GRPO", "DAPO")
     rows += [
-        {"arm": f"{arm}_{PLACEBO}", "seed": seed, "step": 1, "accuracy": ends[arm] + 0.001 * seed + chance[seed]}
-        for arm in ("GRPO", "DAPO")
-        for seed in (0, 1)
+        row | {"arm": f"{row['arm']}_{PLACEBO}", "accuracy": row["accuracy"] + chance[row["seed"]]}
+        for row in rows
+        if row["arm"] in placebos
     ]
     return list(claims.decided(study.CLAIMS, Records(rows, ("arm",))).values())
 
 
 def test_claims_are_about_each_step_and_chance():
     gains = dict(zip(STEPS, (0.2, 0.005, -0.1, 0.0, 0.02), strict=True))
-    assert decided(gains) == [True, True, False, False, True, True, True]
-    assert decided(dict.fromkeys(STEPS, -0.01), chance=(0.1, 0.2)) == [False] * 7
+    assert decided(gains) == [True, False, False, False, True, True, False, None]
+    assert decided(dict.fromkeys(STEPS, -0.02), chance=(0.1, 0.2)) == [False] * 8
+    assert decided(dict.fromkeys(STEPS, 0.02), chance=(0.001, -0.001)) == [True] * 8
+
+
+def test_noise_decides_nothing_and_makes_no_placebo_certain():
+    assert decided(dict.fromkeys(STEPS, 0.01), chance=(0.3, -0.3), noise=0.1) == [None] * 8
+
+
+def test_a_comparison_counts_once():
+    """No KL adds 0.3 to GRPO, alone and in its turn, and 0.1 to the rest of DAPO."""
+    ends = {"GRPO": 0.5, "GRPO_plus_no_KL": 0.8, "DAPO_without_no_KL": 0.6, "DAPO": 0.7}
+    rows = [{"arm": arm, "seed": seed, "step": 1, "accuracy": end} for arm, end in ends.items() for seed in (0, 1)]
+    assert study.GAINS["no_KL"](Records(rows, ("arm",))).mean == pytest.approx(0.2)
+    found = claims.decided(study.CLAIMS, Records(rows, ("arm",)))
+    assert found["DAPO ends more than 0.01 above GRPO with no KL penalty in accuracy"] is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arms": ("GRPO_plus_foo",)}, "--arms is 'GRPO_plus_foo', it must be one of GRPO, GRPO_plus_no_KL"),
+        ({"learning_rates": (-1.0,)}, "--learning_rates is -1.0, it must be positive"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        study.Settings(**changes)
 
 
 def test_a_budget_that_is_not_spent_is_refused():
