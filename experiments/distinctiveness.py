@@ -5,40 +5,35 @@ Claim     Answers of a group that are near copies but differ in reward have grad
           (anchors) revive prompts without a right answer.
 Paper     DaGRPO, arXiv 2512.06337 (+4.7 points on mathematics, fewer gradient explosions). Only its abstract was seen:
           rewards replace its grader, letters in common its distinctiveness (`dagrpo`); all of it is our reading.
-Arms      GRPO; the mask at tau = 0.5 and, `few`, 0.25; beside each a random mask that keeps as many answers of each
-          reward, the placebo. Anchors where a group has no right answer: a right word or, as placebo, one more answer
-          of the policy (`own`). Both: anchors and the mask at 0.25. Half of the runs have a grader that errs once in
-          ten answers, so that equal answers get opposite signs. Accuracies are exact, with each arm's best learning
-          rate; gradients with GRPO's. Words of six letters: `ipsrl.study.worlds.shared_words`.
+Arms      GRPO; the mask at tau = 0.5 and, mild, 0.25; beside each a random mask that keeps as many answers of each
+          reward, the placebo. Anchors where a group has no right answer: an expert's, a right word (masked: with the
+          mild mask), or, as placebo, one more of the policy (own). Half of the runs have a grader that errs once in ten
+          answers, so that equal answers get opposite signs. Accuracies are exact, at each arm's best learning rate,
+          chosen on the same seeds. Gradients of GRPO and of masks are those of the same batches, every tenth of GRPO's
+          at its best rate. Differences are paired by seed. Words of six letters: `ipsrl.study.worlds.shared_words`.
 Command   python -m experiments.distinctiveness
-Time      demo two to three minutes on two CPU cores (under four CPU minutes), smoke 20 CPU seconds; paper, not run, an
-          hour.
+Time      demo three minutes on two CPU cores (four CPU minutes), smoke 20 CPU seconds; paper, not run, an hour.
 Expected  +- 0.07, eight seeds. Cosine of opposite signs, near copies and others: 0.20 and 0.24 with an exact grader,
-          -0.61 and 0.32 with errors. Of both sides of a group, with errors: grpo -0.24, masks 0.21, placebos 0.08. Yet
-          masks are not more accurate, 0.58 at best beside 0.59 of grpo, with errors 0.53 beside 0.56 (undecided):
-          their batches keep less of the exact gradient's direction, cosine 0.09 beside 0.16, at larger norms. Anchors:
-          hopeless prompts 0.72 +- 0.1, grpo 0.17, own_anchors 0.14; with the mask 0.75 accuracy, without 0.86.
-Doubt     A grader of a language model, whose errors are alike in near copies; a mask that raises the cosine with the
-          exact gradient above that of its placebo.
+          where nothing clashes, -0.61 and 0.32 with errors, where near copies do. No mask is more accurate than GRPO.
+          Anchors: hopeless prompts 0.72 +- 0.1, grpo 0.17, own_anchors 0.14; accuracy 0.86, masked 0.75.
+Doubt     A language model as grader; masks that lift the cosine with the exact gradient above their placebos'.
 Smoke     python -m experiments.distinctiveness --preset=smoke
 """
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import product
+from functools import cache, partial
 
 from ipsrl import objectives, study
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Bars
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import Records
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.study.claims import above, all_of, any_of, exceeds, tuned
+from ipsrl.study.claims import any_of
 from ipsrl.study.placebos import RandomPairs
 from ipsrl.study.worlds.shared_words import DecidedWords, RightWord, SharedTable
-from ipsrl.study.worlds.word_gradients import ACCURACIES, word_runs
+from ipsrl.study.worlds.stale_groups import Ends, beyond, ends, mean
+from ipsrl.study.worlds.word_gradients import ACCURACIES, with_gradients, word_runs
 
 WORDS = DecidedWords()
 POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size, width=64)
@@ -46,13 +41,16 @@ DAGRPO, EXPERT = objectives.make("dagrpo"), OffPolicyAnswers(1, at_most=0.0, ref
 ARMS = {
     "grpo": (objectives.make("grpo"), None),
     "mask": (objectives.make("dagrpo(tau=0.5)"), None),
-    "random": (dataclasses.replace(DAGRPO, advantages=RandomPairs(0.5)), None),
-    "few_mask": (objectives.make("dagrpo(tau=0.25)"), None),
-    "few_random": (dataclasses.replace(DAGRPO, advantages=RandomPairs(0.25)), None),
+    "random_mask": (dataclasses.replace(DAGRPO, advantages=RandomPairs(0.5)), None),
+    "mild_mask": (objectives.make("dagrpo(tau=0.25)"), None),
+    "mild_random_mask": (dataclasses.replace(DAGRPO, advantages=RandomPairs(0.25)), None),
     "anchors": (objectives.make("dagrpo(tau=0, anchors=True)"), EXPERT),
     "own_anchors": (objectives.make("dagrpo(tau=0, anchors=True)"), OffPolicyAnswers(1, at_most=0.0)),
-    "both": (objectives.make("dagrpo(tau=0.25, anchors=True)"), EXPERT),
+    "masked_anchors": (objectives.make("dagrpo(tau=0.25, anchors=True)"), EXPERT),
 }
+MASKS = {"mask": "random_mask", "mild_mask": "mild_random_mask"}
+WEIGHED = ("grpo", *MASKS, *MASKS.values())
+GRADERS = ("an exact grader", 0.0), ("a grader that errs once in ten answers", 0.1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,69 +66,83 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(("grpo", "few_mask"), (0.1,), (0.03,), (0, 1), intervals=2),
+    "smoke": Settings(("grpo", "mild_mask"), (0.1,), (0.03,), (0, 1), intervals=2),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(32)), intervals=100),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    for errors, arm in product(settings.errors, settings.arms):
-        compute = partial(word_runs, WORDS, POLICY, *ARMS[arm], errors, settings)
-        yield study.Curve({"arm": arm, "errors": errors}, compute, ("age", "learning_rate"))
+    run, masks = partial(word_runs, WORDS, POLICY, settings), {name: ARMS[name][0] for name in WEIGHED}
+    for errors in settings.errors:
+        # Run once: all masks weigh the batches of GRPO's runs.
+        of_grpo = cache(partial(run, errors, *ARMS["grpo"], masks))
+        for arm in settings.arms:
+            own = of_grpo if arm == "grpo" else partial(run, errors, *ARMS[arm])
+            compute = partial(with_gradients, own, of_grpo, arm, settings)
+            yield study.Curve({"arm": arm, "errors": errors}, compute, ("age", "learning_rate"))
 
 
-def end(value: str, arm: str, errors: float) -> Callable[[Records], Interval]:
-    """For NUMBERS: accuracies with the arm's best learning rate, measures of gradients with GRPO's."""
-    judged = {"arm": arm if value in ACCURACIES else "grpo", "errors": errors}
-    return lambda records: records.final(value, **tuned(records, "accuracy", **judged) | {"arm": arm})
+def end(value: str, arm: str, errors: float) -> Ends:
+    """At the arm's best learning rate if it is an accuracy, else at GRPO's, whose batches are measured."""
+    judged_at = {} if value in ACCURACIES else {"arm": "grpo"}
+    return ends(value, "accuracy", judged_at, arm=arm, errors=errors)
 
 
-def higher(value: str, one: str, other: str, errors: float = 0.0) -> Callable[[Records], bool | None]:
-    return exceeds(end(value, one, errors), end(value, other, errors))
+def higher(value: str, one: str, other: str, errors: float = 0.0, by: float = 0.02) -> study.Claim:
+    """By more than a margin, in runs of the same seeds."""
+    return study.above(beyond(end(value, one, errors), end(value, other, errors)), by)
 
 
-def a_mask_is_higher(value: str, errors: float, than: str = "") -> Callable[[Records], bool | None]:
-    """For CLAIMS: one of the masks is above another arm, or above its own placebo."""
-    parts = [higher(value, mask, than or placebo, errors) for mask, placebo in MASKS.items()]
-    return lambda records: any_of(part(records) for part in parts)
+def a_mask(claim: Callable[[str, str], study.Claim]) -> study.Claim:
+    """Whether a claim holds of one of the masks, given its name and its placebo's."""
+    return lambda records: any_of(claim(mask, placebo)(records) for mask, placebo in MASKS.items())
 
 
-def a_mask_is_calmer(errors: float) -> Callable[[Records], bool | None]:
-    """For CLAIMS: by each measure of the gradient's norms, one of the masks is below its placebo."""
-    parts = [[higher(norm, placebo, mask, errors) for norm in NORMS] for mask, placebo in MASKS.items()]
-    return lambda records: any_of(all_of(part(records) for part in of_mask) for of_mask in parts)
+def calmer(errors: float, mask: str, placebo: str) -> study.Claim:
+    """Whether both measures of a mask's norms are below nine tenths of its placebo's."""
+    pairs = [(end(norm, mask, errors), end(norm, placebo, errors)) for norm in ("norm_std", "norm_max")]
+    return lambda records: study.all_of(study.below(beyond(*pair, times=0.9), 0.0)(records) for pair in pairs)
 
 
-NORMS = ("norm_std", "norm_max")
-MASKS = {"mask": "random", "few_mask": "few_random"}
-CLAIMS = {}
-for grader, errors in (("exact grader", 0.0), ("grader with errors", 0.1)):
-    CLAIMS |= {
-        f"{grader}: near copies of opposite sign clash more than other answers": above(end("gap", "grpo", errors), 0.0),
-        f"{grader}: a mask lessens the clash more than its placebo": a_mask_is_higher("clash", errors),
-        f"{grader}: a mask calms gradients more than its placebo": a_mask_is_calmer(errors),
-        f"{grader}: a mask ends at a higher accuracy than GRPO": a_mask_is_higher("accuracy", errors, "grpo"),
-        f"{grader}: a mask ends at a higher accuracy than its placebo": a_mask_is_higher("accuracy", errors),
+def claims_with(grader: str, errors: float) -> dict[str, study.Claim]:
+    near, far = end("near", "grpo", errors), end("far", "grpo", errors)
+    above, one = partial(higher, errors=errors), f"With {grader}, one of the two masks"
+    return {
+        f"With {grader}, near copies of opposite sign clash: the mean cosine of their gradients, under GRPO, is below "
+        "-0.05": study.below(mean(near), -0.05),
+        f"With {grader}, the mean cosine of opposite signs is more than 0.05 lower in near copies than in other "
+        "answers, under GRPO": study.above(beyond(far, near), 0.05),
+        f"{one} raises the cosine between both signs of a group, on GRPO's batches, by more than 0.05 beyond its "
+        "random mask": a_mask(partial(above, "clash", by=0.05)),
+        f"{one} takes spikes away, on GRPO's batches: the largest norm of a gradient and the norm's deviation are "
+        "below 0.9 of its random mask's": a_mask(partial(calmer, errors)),
+        f"{one} ends more than 0.02 above GRPO's accuracy": a_mask(lambda mask, _: above("accuracy", mask, "grpo")),
+        f"{one} ends more than 0.02 above its random mask's accuracy": a_mask(partial(above, "accuracy")),
     }
-HOPELESS = "exact grader: anchors raise accuracy on hopeless prompts above "
+
+
+CLAIMS = claims_with(*GRADERS[0]) | claims_with(*GRADERS[1])
+HOPELESS = "With an exact grader, anchors of an expert raise the accuracy on hopeless prompts by more than 0.02 beyond "
 CLAIMS |= {
     HOPELESS + "GRPO's": higher("hopeless", "anchors", "grpo"),
-    HOPELESS + "that with their placebo": higher("hopeless", "anchors", "own_anchors"),
-    "exact grader: mask and anchors end above anchors": higher("accuracy", "both", "anchors"),
+    HOPELESS + "that with anchors of the policy": higher("hopeless", "anchors", "own_anchors"),
+    "With an exact grader, anchors of an expert with the mild mask end more than 0.02 above the accuracy of anchors of "
+    "an expert alone": higher("accuracy", "masked_anchors", "anchors"),
 }
-REPORTED = {
-    **{"accuracy": ARMS, "hopeless": ("grpo", "anchors", "own_anchors"), "near": ("grpo",), "far": ("grpo",)},
-    **dict.fromkeys(("clash", "alignment", "norm_max"), ("grpo", *MASKS, *MASKS.values())),
-}
+BY_ARM = {"clash": "cosine of both signs", "alignment": "cosine with the exact gradient", "norm_max": "largest norm"}
+REPORTED = {(arm, "accuracy"): "accuracy" for arm in ARMS}
+REPORTED |= {(arm, "hopeless"): "accuracy on hopeless prompts" for arm in ("grpo", "anchors", "own_anchors")}
+REPORTED |= {("grpo", "near"): "cosine in near copies", ("grpo", "far"): "cosine in other answers"}
+REPORTED |= {(arm, value): text for value, text in BY_ARM.items() for arm in WEIGHED}
 NUMBERS = {
-    f"{arm}, {value}, errors {errors:g}": end(value, arm, errors)
-    for errors, value in product((0.0, 0.1), REPORTED)
-    for arm in REPORTED[value]
+    f"{grader}, {arm.replace('_', ' ')}, {text}": mean(end(value, arm, errors))
+    for grader, errors in GRADERS
+    for (arm, value), text in REPORTED.items()
 }
 WHERE, GRADER = {"learning_rate": 0.03}, "errors of the grader: {errors}"
 TABLE = study.Table(where=WHERE, rows=("errors", "arm"))
-PANELS = {"accuracy": "accuracy", "hopeless": "accuracy on hopeless prompts", "clash": "cosine of opposite signs"}
+PANELS = {"accuracy": "accuracy", "hopeless": "accuracy on hopeless prompts", "clash": "cosine, on GRPO's batches"}
 DRAWN = [Panel([Bars(value, by="arm", where=WHERE)], GRADER, text) for value, text in PANELS.items()]
 FIGURE = Panels(DRAWN, each="errors")
 

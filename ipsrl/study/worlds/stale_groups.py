@@ -3,22 +3,26 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from ipsrl.policies.policy import Parameters
+from ipsrl.records.tidy import Records, interval_of
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.source import Actors, Groups, Request
+from ipsrl.study.claims import Number, tuned
 from ipsrl.study.curves import Points
 from ipsrl.training.trainer import Trainer
 
 BATCHES = 10
 """Between two records of a study."""
-Measure = Callable[[Parameters, Parameters, Groups], dict[str, Array]]
-"""(parameters, those that sampled the last batch, that batch) -> numbers."""
+Measure = Callable[[Parameters, Parameters, Groups], dict[str, Any]]
+"""(parameters, those that sampled the last batch, that batch) -> numbers, or dicts of them."""
+Ends = Callable[[Records], np.ndarray]
+"""`[S]`, a value of each seed at the end of a run."""
 
 
 def train_on_old_groups(
@@ -29,7 +33,7 @@ def train_on_old_groups(
     ages: Sequence[int],
     learning_rates: Sequence[float],
     reward: Reward | None = None,
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Trains a policy for each seed, age and learning rate, on groups that the policy `age` batches earlier sampled.
 
     In the first batches the initial policy samples. At age 0 a step is the trainer's own.
@@ -79,6 +83,27 @@ def std_so_far(values: np.ndarray) -> np.ndarray:
 def broken(reward: np.ndarray) -> np.ndarray:
     """1 where a reward of a run, `[..., U]`, is below half of the best so far, else 0."""
     return (reward < np.maximum.accumulate(reward, axis=-1) / 2).astype(float)
+
+
+def ends(value: str, judged_by: str, judged_at: Mapping[str, Any], **labels: Any) -> Ends:
+    """A value of the runs with these labels, at the learning rate that ends with the highest mean of `judged_by`.
+
+    The rate is chosen on all seeds, the same that are reported.
+
+    Args:
+      judged_at: labels of other runs whose best rate is taken, as far as they differ.
+    """
+    return lambda records: records.ends(value, **tuned(records, judged_by, **labels | judged_at) | labels)
+
+
+def mean(of: Ends) -> Number:
+    """The mean over seeds."""
+    return lambda records: interval_of(of(records))
+
+
+def beyond(one: Ends, other: Ends, times: float = 1.0) -> Number:
+    """The mean over seeds of a value less `times` another one of the same seed."""
+    return lambda records: interval_of(one(records) - times * other(records))
 
 
 def _run(trainer, measure, every, oldest, reward, seed, age, learning_rate):

@@ -1,8 +1,10 @@
 """Runs on words that record how good the gradients of batches are, and whether answers pull apart."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -22,6 +24,9 @@ from ipsrl.training.trainer import Trainer
 
 ACCURACIES = ("accuracy", "hopeless")
 """Exact, over all prompts and over those that are hopeless at first."""
+OF_RUN = "of the run"
+Runs = Mapping[str, dict[str, np.ndarray]]
+"""What `word_runs` returns."""
 
 
 def gradient_measures(
@@ -31,7 +36,7 @@ def gradient_measures(
 
     Returns:
       `opposite_cosines`, where close answers have more than 6 of 10 letters in common; `kept`, the share of answers
-      with an advantage; `alignment`, the cosine between the sum of the pulls and the exact gradient of the accuracy.
+      with an advantage; `norm`, of the mean pull; `alignment`, its cosine with the exact gradient of the accuracy.
     """
 
     def accuracy(parameters):
@@ -41,29 +46,33 @@ def gradient_measures(
     advantages = objective.weigh(rollouts, objective.init(words.sizes))[0].advantages[..., 0]
     gradients = policy.answer_gradients(of_sampler, groups[0])
     close = shared_tokens(rollouts.tokens, rollouts.token_mask) > 0.6
-    batch = (gradients * advantages[..., None]).sum(axis=(0, 1))
+    batch = (gradients * advantages[..., None]).mean(axis=(0, 1))
     ascent = jax.grad(accuracy)(of_sampler)["weights"].ravel()
-    found = {"kept": (advantages != 0).mean(), "alignment": cosine(batch, ascent)}
+    found = {"kept": (advantages != 0).mean(), "alignment": cosine(batch, ascent), "norm": jnp.linalg.norm(batch)}
     return found | opposite_cosines(gradients, advantages, close)
 
 
 def word_runs(
     words: DecidedWords,
     policy: SharedTable,
+    settings: Any,
+    errors: float,
     objective: Objective,
     anchors: OffPolicyAnswers | None,
-    errors: float,
-    settings: Any,
-) -> Points:
+    weighed: Mapping[str, Objective] | None = None,
+) -> Runs:
     """Of the runs of all seeds and learning rates, after each interval of BATCHES batches.
 
-    `ACCURACIES` are those of the end, `gradient_measures` means over the run so far, and `norm_std` and `norm_max` tell
-    how calm the norms of its gradients were.
-
     Args:
-      anchors: answers that take the place of some of a group's.
-      errors: rate of the grader's errors, for right and for wrong answers.
       settings: have seeds, learning_rates, group_size and intervals.
+      errors: rate of the grader's errors, for right and for wrong answers.
+      anchors: answers that take the place of some of a group's.
+      weighed: objectives that weigh the answers of these runs' batches, the last one of each interval.
+
+    Returns:
+      under OF_RUN, `ACCURACIES` after each interval; under the name of each weighed objective `gradient_measures`,
+      means over the batches so far, and in place of the norm `norm_std` and `norm_max`, over the same batches; all
+      `[S, 1, R, U]`.
     """
     steps, sizes = BATCHES * settings.intervals, (words.num_prompts, settings.group_size)
     training = TrainSettings(steps, *sizes, max_gradient_norm=None, off_policy=anchors)
@@ -72,10 +81,21 @@ def word_runs(
     def measure(parameters, of_sampler, groups):
         now = (words.distribution(policy, parameters) * words.reward_table()).sum(axis=-1)
         accuracies = {"accuracy": now.mean(), "hopeless": now[words.hopeless].mean()}
-        return accuracies | gradient_measures(words, policy, objective, of_sampler, groups)
+        by_name = (weighed or {}).items()
+        gradients = {name: gradient_measures(words, policy, by, of_sampler, groups) for name, by in by_name}
+        return {OF_RUN: accuracies} | gradients
 
-    measured, metrics = train_on_old_groups(trainer, measure, BATCHES, *grid, NoisyVerifier(errors, errors))
-    values = {name: of if name in ACCURACIES else mean_so_far(of) for name, of in measured.items()}
-    norms = metrics["gradient_norm"]
-    values |= {"norm_std": std_so_far(norms), "norm_max": np.maximum.accumulate(norms.max(-1), -1)}
-    return points(values, BATCHES, *grid)
+    measured, _ = train_on_old_groups(trainer, measure, BATCHES, *grid, NoisyVerifier(errors, errors))
+    return {name: values if name == OF_RUN else _so_far(values) for name, values in measured.items()}
+
+
+def with_gradients(own: Callable[[], Runs], weighing: Callable[[], Runs], name: str, settings: Any) -> Points:
+    """The accuracies of an objective's own runs, and its gradients on the batches of those that weigh it, if any do."""
+    values = own()[OF_RUN] | weighing().get(name, {})
+    return points(values, BATCHES, settings.seeds, (0,), settings.learning_rates)
+
+
+def _so_far(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    norms = values["norm"]
+    calm = {"norm_std": std_so_far(norms[..., None]), "norm_max": np.maximum.accumulate(norms, axis=-1)}
+    return {name: mean_so_far(of) for name, of in values.items() if name != "norm"} | calm

@@ -17,6 +17,7 @@ def test_many_answers_give_the_exact_gradient_and_all_have_advantages():
     found = gradient_measures(WORDS, POLICY, objectives.make("dr_grpo"), start, groups)
     assert found["alignment"] > 0.97
     assert found["kept"] == 1
+    assert found["norm"] > 0
     # Half of the words are right, so all groups have the same std: GRPO's gradient is that of Dr. GRPO.
     same = gradient_measures(WORDS, POLICY, objectives.make("grpo"), start, groups)
     assert same["alignment"] == pytest.approx(float(found["alignment"]), abs=1e-3)
