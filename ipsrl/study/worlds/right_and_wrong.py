@@ -1,19 +1,21 @@
 """A bandit with three right and three wrong outcomes, for studies of rewards that err."""
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ipsrl.dynamics.verifier_errors import Way, compared, drift, verifier_of
+from ipsrl.dynamics.verifier_errors import WAYS, Way, compared, drift, verifier_of
 from ipsrl.environments.bandit import Bandit
 from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
+from ipsrl.records.tidy import Records
 from ipsrl.rewards import NoisyVerifier, PatternVerifier, Reward
-from ipsrl.study.claims import Claim
+from ipsrl.study.claims import Claim, all_of, equal_within
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.ensembles import trained
 
@@ -103,3 +105,21 @@ def drift_at(logits: tuple[float, ...], objective: str, reward: Reward, group_si
 def vanishes(distance: str, **labels: Any) -> Claim:
     """For CLAIMS: whether expected updates with these labels are at no such distance, of `compared`, at any policy."""
     return lambda records: bool(records.where(kind="exact", **labels).column(distance).max() < 1e-6)
+
+
+def signs_agree(of_name: Records) -> bool:
+    """Whether the exact drift of one objective has the sign of J at each J and policy."""
+    rows = of_name.where(kind="exact").having("J")
+    return bool((np.sign(rows.column("drift").round(9)) == np.sign(rows.column("J"))).all())
+
+
+def ways_agree(of_youden: Records) -> bool | None:
+    """Whether training at one J ends within 0.05 of the same accuracy however J comes about, paired by seed."""
+    pairs = itertools.combinations([of_youden.ends("accuracy", way=way) for way in WAYS], 2)
+    return all_of(equal_within(*pair, 0.05) for pair in pairs)
+
+
+def draws_near(of_name: Records) -> bool:
+    """Whether the exact drift near the hack leads to it, and under random errors of the same J there away from it."""
+    always, random = (of_name.mean("drift", kind="exact", errors=errors) for errors in (ALWAYS, RANDOM))
+    return always < 0 < random
