@@ -3,8 +3,8 @@
 Claim     Random errors of a verifier are undone by the rates at which it errs: subtract the false positive rate and
           divide by J (backward), or shift by the false negative rate (forward). Training becomes more accurate, and the
           rates must be right. Division by the group's standard deviation leaves nothing of either correction.
-Paper     arXiv 2510.00915 and 2510.18924. That std undoes corrections is derived. One prompt: with rates that differ
-          between prompts a correction also reweighs prompts, which is not tested here.
+Paper     arXiv 2510.00915 and 2510.18924. That std undoes corrections is derived. One prompt, on which wrong
+          rates cannot turn an update: between prompts they also reweigh prompts, which is not tested here.
 Arms      Errors of 0.3 both ways, J = 0.4, corrected with these rates, and with 0.2 and 0.4; without std beside Dr.
           GRPO, with std beside GRPO (the negative control). Placebos: Dr. GRPO with a step 1 / J times as large;
           REINFORCE, which is the forward correction without its shift.
@@ -22,14 +22,13 @@ Bandit and exact expected updates are those of `experiments.verifier_noise`. All
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ipsrl import study
 from ipsrl.dynamics.verifier_errors import verifier_of
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.records.tidy import Records
 from ipsrl.study.worlds.right_and_wrong import exact, trained_on, vanishes
 
@@ -84,9 +83,9 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         yield study.Curve({"kind": "exact", "arm": name}, of_arm, ["J", "start"])
 
 
-def zero(records: Records, distance: str, *arms: str) -> bool:
+def zero(distance: str, *arms: str) -> study.Claim:
     """Whether the expected updates of arms have no such distance at any policy."""
-    return all(vanishes(distance, arm=arm)(records) for arm in arms)
+    return lambda records: all(vanishes(distance, arm=arm)(records) for arm in arms)
 
 
 def same_end(records: Records, name: str, *arms: str) -> bool | None:
@@ -95,41 +94,43 @@ def same_end(records: Records, name: str, *arms: str) -> bool | None:
     return study.all_of(study.equal_within(of_arm, ends[0], 0.01) for of_arm in ends[1:])
 
 
-def better(name: str, other: str) -> Callable[[Records], bool | None]:
-    """Whether an arm ends more than 0.01 more accurate than another one, by paired differences."""
-
-    def holds(records: Records) -> bool | None:
-        ends = [records.ends("accuracy", kind="trained", arm=arm) for arm in (name, other)]
-        return mean_over_seeds(ends[0] - ends[1]).exceeds(0.01)
-
-    return holds
+def better(name: str, other: str) -> study.Claim:
+    """Whether an arm ends more than 0.01 more accurate than another one, paired by seed."""
+    return study.above(
+        study.difference("accuracy", {"kind": "trained", "arm": name}, {"kind": "trained", "arm": other}), 0.01
+    )
 
 
 (RIGHT_BACK, *WRONG_BACK), (RIGHT_FORE, *WRONG_FORE), RIGHT_STD = BACK, FORE, "backward(rate=0.3, std=True)"
-CLAIMS = {
-    "without std the backward correction has the clean expected update": lambda r: zero(r, "from_clean", RIGHT_BACK),
-    "without std the forward correction has J x the clean expected update": lambda r: zero(
-        r, "from_scaled", RIGHT_FORE
-    ),
-    "without std wrong rates turn the expected update": lambda r: not zero(r, "turned", *WRONG_BACK, *WRONG_FORE),
-    "with std no correction changes the expected update": lambda r: zero(r, "from_grpo", *STD),
-    "with std no correction ends more than 0.01 from GRPO": lambda r: same_end(r, "grpo", *STD),
-    "backward correction ends 0.01 more accurate than Dr. GRPO": better(RIGHT_BACK, "dr_grpo"),
-    "forward correction ends 0.01 more accurate than Dr. GRPO": better(RIGHT_FORE, "dr_grpo"),
-    "backward correction ends 0.01 more accurate than Dr. GRPO with a step 1 / J times as large": better(
-        RIGHT_BACK, PLACEBO
-    ),
-    "forward correction ends 0.01 more accurate than REINFORCE": better(RIGHT_FORE, "reinforce"),
-    "backward correction with right rates ends 0.01 more accurate than with rates of 0.2": better(
-        RIGHT_BACK, "backward(rate=0.2)"
-    ),
-    "backward correction with right rates ends 0.01 more accurate than with rates of 0.4": better(
-        RIGHT_BACK, "backward(rate=0.4)"
-    ),
+CLAIMS = {  # What follows by algebra on one prompt is called derived.
+    "derived: without std the backward correction has the clean expected update": zero("from_clean", RIGHT_BACK),
+    "derived: without std the forward correction has J x the clean expected update": zero("from_scaled", RIGHT_FORE),
+    "derived: without std wrong rates rescale the update, and do not turn it": zero("turned", *WRONG_BACK, *WRONG_FORE),
+    "derived: with std no correction changes the expected update": zero("from_grpo", *STD),
+    "with std each correction ends within 0.01 of the accuracy of GRPO": lambda r: same_end(r, "grpo", *STD),
+}
+CLAIMS |= {
+    f"{first} ends over 0.01 more accurate than {second}": better(name, other)
+    for first, name, second, other in (
+        ("backward correction", RIGHT_BACK, "Dr. GRPO", "dr_grpo"),
+        ("forward correction", RIGHT_FORE, "Dr. GRPO", "dr_grpo"),
+        ("backward correction", RIGHT_BACK, "Dr. GRPO with a step 1 / J times as large", PLACEBO),
+        ("forward correction", RIGHT_FORE, "REINFORCE", "reinforce"),
+        ("backward correction with right rates", RIGHT_BACK, "with rates of 0.2", WRONG_BACK[0]),
+        ("backward correction with right rates", RIGHT_BACK, "with rates of 0.4", WRONG_BACK[1]),
+    )
+}
+SHOWN = {
+    "dr_grpo": "Dr. GRPO",
+    PLACEBO: "Dr. GRPO with a step 1 / J times as large",
+    RIGHT_BACK: "backward correction with right rates",
+    WRONG_BACK[-1]: "backward correction with rates of 0.4",
+    RIGHT_FORE: "forward correction with right rates",
+    "grpo": "GRPO",
+    RIGHT_STD: "backward correction with right rates and std",
 }
 NUMBERS = {
-    name: study.final("accuracy", kind="trained", arm=name)
-    for name in ("dr_grpo", PLACEBO, RIGHT_BACK, WRONG_BACK[-1], RIGHT_FORE, "grpo", RIGHT_STD)
+    f"true accuracy, {label}": study.final("accuracy", kind="trained", arm=name) for name, label in SHOWN.items()
 }
 TRAINED = {"kind": "trained"}
 TABLE = study.Table(("accuracy", "effective"), where=TRAINED, rows=("arm",))
