@@ -14,12 +14,14 @@ unclear   the interval of J holds 0: label more answers
 
 --pattern=FIELD says what kind of answer it is and adds the rates of each kind. If wrong answers of a kind are accepted
 more often than the others, intervals apart, the error is systematic: a second optimum, which a high J does not exclude.
+It is said, too, if J of a kind is below 0; a decision to go then ends in "but".
 --accepted=SHARE if answers were chosen by their verdict, to label enough of both: the share of all answers that the
 verifier accepts. Rates change with the policy that answers: label again.
 """
 
 import argparse
 import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,23 +48,40 @@ def read(path: Path, fields: Sequence[str]) -> list[dict[str, Any]]:
     """The labelled answers, with `label` and `verdict` as true or false.
 
     Raises:
-      ValueError: the file has no answers, or a line lacks a field or holds something else.
+      ValueError: the file is not UTF-8, has no answers, or a line lacks a field or holds something else.
     """
-    with path.open(encoding="utf-8", newline="") as file:
-        if path.suffix == ".csv":
-            rows: list[dict[str, Any]] = list(csv.DictReader(file))
-        else:
-            rows = [_object(line, number) for number, line in enumerate(file, 1) if line.strip()]
+    try:
+        # Spreadsheets begin a file with a byte order mark, which is no part of the first field's name.
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
+    rows = _table(text) if path.suffix == ".csv" else _objects(text)
     if not rows:
         raise ValueError(f"{path} has no answers")
-    for number, row in enumerate(rows, 1):
+    for line, row in rows:
         if missing := [name for name in fields if row.get(name) is None]:
-            raise ValueError(f"answer {number} has no {missing[0]}")
+            found = ", ".join(str(name) for name in row if name is not None)
+            raise ValueError(f"line {line} of {path} has no {missing[0]}; its fields are: {found}")
         for name in ("label", "verdict"):
-            if (text := str(row[name]).strip().lower()) not in BOOLEANS:
-                raise ValueError(f"{name} of answer {number} is {row[name]!r}, it must be true, false, 1 or 0")
-            row[name] = BOOLEANS[text]
-    return rows
+            if (value := str(row[name]).strip().lower()) not in BOOLEANS:
+                raise ValueError(f"{name} in line {line} of {path} is {row[name]!r}, it must be true, false, 1 or 0")
+            row[name] = BOOLEANS[value]
+    return [row for _, row in rows]
+
+
+def _table(text: str) -> list[tuple[int, dict[str, Any]]]:
+    """Line numbers and rows of comma-separated values, without the blanks around names and values."""
+    reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
+    reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
+    # A line that is too short has None for what it lacks, one that is too long a list of what is left over.
+    return [
+        (reader.line_num, {name: value.strip() if isinstance(value, str) else value for name, value in row.items()})
+        for row in reader
+    ]
+
+
+def _objects(text: str) -> list[tuple[int, dict[str, Any]]]:
+    return [(number, _object(line, number)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def _object(line: str, number: int) -> dict[str, Any]:
@@ -110,18 +129,23 @@ def decision(youden: Interval | None) -> str:
 
 
 def report(answers: Sequence[Mapping[str, Any]], pattern: str = "", share: float | None = None) -> str:
-    """The table of rates, the systematic errors and the decision."""
+    """The table of rates, what is wrong with kinds of answers, and the decision."""
     right, accepted = (np.array([answer[name] for answer in answers]) for name in ("label", "verdict"))
     kinds = np.array([str(answer[pattern]) for answer in answers] if pattern else [])
     whole = rates(right, accepted, share)
-    table, systematic = [("answers", "right", "wrong", "TPR", "FPR", "J"), _row("all", right, whole)], []
+    table, errors = [("answers", "right", "wrong", "TPR", "FPR", "J"), _row("all", right, whole)], []
     for kind in np.unique(kinds):
         here = kinds == kind
         found, others = (rates(right[chosen], accepted[chosen]) for chosen in (here, ~here))
         table.append(_row(str(kind), right[here], found))
         if found[1] is not None and others[1] is not None and found[1].low > others[1].high:
-            systematic.append(f"systematic error: wrong answers of {kind} are accepted more often than others")
-    return "\n".join([aligned(table), *systematic, f"decision: {decision(whole[2])}"])
+            errors.append(f"systematic error: wrong answers of {kind} are accepted more often than others")
+        if decision(found[2]) == "no-go":
+            errors.append(f"J of {kind} is below 0: training lowers the true accuracy of such answers")
+    decided = decision(whole[2])
+    if errors and decided == "go":
+        decided = "go, but see above: training also raises what the verifier wrongly accepts"
+    return "\n".join([aligned(table), *errors, f"decision: {decided}"])
 
 
 def _row(name: str, right: np.ndarray, found: Sequence[Interval | None]) -> list[str]:
@@ -140,8 +164,10 @@ def check(arguments: argparse.Namespace) -> None:
     """Raises ValueError if the file cannot be read, or a flag has no meaning with another."""
     for name in ("answers", "pattern"):
         require_readable(str(getattr(arguments, name)), name)
-    if not arguments.answers.is_file() or arguments.answers.suffix not in (".jsonl", ".csv"):
-        raise ValueError(f"{arguments.answers} must be a file that ends in .jsonl or .csv")
+    if not arguments.answers.is_file():
+        raise ValueError(f"there is no file {arguments.answers}")
+    if arguments.answers.suffix not in (".jsonl", ".csv"):
+        raise ValueError(f"{arguments.answers} must end in .jsonl or .csv")
     if arguments.accepted is not None and not 0 < arguments.accepted < 1:
         raise ValueError(f"--accepted is {arguments.accepted}, it must lie between 0 and 1")
     if arguments.accepted is not None and arguments.pattern:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scripts.audit_verifier import main, rates, read, report
+from scripts.audit_verifier import check, main, parser, rates, read, report
 
 
 def answers(*counts, kind="sum"):
@@ -58,7 +58,15 @@ def test_a_kind_of_wrong_answers_that_is_always_accepted_is_a_systematic_error()
     assert (whole.split()[:3], first.split()[:3]) == (["all", "55", "112"], ["sum", "55", "100"])
     assert trick.split()[:4] == ["trick", "0", "12", "-"]
     assert error == "systematic error: wrong answers of trick are accepted more often than others"
-    assert decision == "decision: go"
+    assert decision == "decision: go, but see above: training also raises what the verifier wrongly accepts"
+
+
+def test_a_kind_with_a_j_below_0_is_named():
+    text = report(answers(90, 5, 5, 90) + answers(1, 19, 4, 16, kind="trick"), "kind")
+    assert "J of trick is below 0" not in text
+    text = report(answers(90, 5, 5, 90) + answers(0, 20, 12, 0, kind="trick"), "kind")
+    assert "J of trick is below 0: training lowers the true accuracy of such answers" in text
+    assert text.splitlines()[-1].startswith("decision: go, but")
 
 
 def test_both_formats_say_the_same(tmp_path, capsys):
@@ -79,11 +87,38 @@ def test_both_formats_say_the_same(tmp_path, capsys):
     [
         ("", "has no answers"),
         ("[1]", "line 1 is not a JSON object"),
-        ('{"label": 1}', "answer 1 has no verdict"),
-        ('{"label": 1, "verdict": "maybe"}', "verdict of answer 1 is 'maybe', it must be true, false, 1 or 0"),
+        ('\n{"label": 1}', "line 2 of .* has no verdict; its fields are: label"),
+        ('\n{"label": 1, "verdict": "maybe"}', "verdict in line 2 of .* is 'maybe', it must be true, false, 1 or 0"),
     ],
 )
 def test_what_is_no_labelled_answer_is_refused(tmp_path, text, message):
     (tmp_path / "a.jsonl").write_text(text)
     with pytest.raises(ValueError, match=message):
         read(tmp_path / "a.jsonl", ["label", "verdict"])
+
+
+def test_files_of_spreadsheets_are_read(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbflabel, verdict\r\n1 , 0\r\n\r\nfalse, true\r\n")
+    assert read(path, ["label", "verdict"]) == [{"label": True, "verdict": False}, {"label": False, "verdict": True}]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"label;verdict\n1;0\n", "line 2 of .*a.csv has no label; its fields are: label;verdict"),
+        (b"label,verdict\n1,0\n\n1\n", "line 4 of .*a.csv has no verdict"),
+        (b"label,verdict\n1,\xe9\n", "a.csv is not UTF-8: byte 16 is 0xe9"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path, content, message):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path / "a.csv", ["label", "verdict"])
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path):
+    (tmp_path / "a.txt").write_text("")
+    for name, message in (("nofile.csv", "there is no file"), ("a.txt", "must end in .jsonl or .csv")):
+        with pytest.raises(ValueError, match=message):
+            check(parser().parse_args([str(tmp_path / name)]))
