@@ -8,10 +8,11 @@ Arms      Groups of 4 to 32 beside p^G + (1 - p)^G. The monitor `low_entropy` at
           with a bonus, with IPS; placebo: with GRPO again. `experiments.kl_coefficient` has the third failure.
 Command   python -m experiments.grpo_failures
 Time      demo two CPU minutes, smoke a sixth of one; paper, not run, an estimated half hour.
-Expected  40 seeds. At the end 0.99 (G = 4) to 0.98 (G = 32) of all groups are silent. At 0.5 nats the monitor calls all
-          240 runs that lose their outcomes, and 201 of 360 that lose none: of these 200 have one right outcome, so that
-          their entropy must go. Called runs come back neither alone nor under GRPO (0 of 40); a bonus of 0.1 brings the
-          outcomes of none back, a bonus of 0.3 and IPS those of all, at accuracies of 0.994 and 0.995.
+Expected  40 seeds. At the end 0.99 (G = 4) to 0.98 (G = 32) of all groups are silent: the prompt is solved, so this is
+          success; whether silence keeps other prompts unsolved is not asked. At 0.5 nats the monitor calls all runs
+          that lose their outcomes, one of 160 that keep 2 or 4, and all 200 with one right outcome, which have none to
+          lose and whose entropy must go. Called runs come back neither alone nor under GRPO (0 of 40); a bonus of 0.1
+          brings the outcomes of none back, a bonus of 0.3 and IPS those of all, at accuracies of 0.994 and 0.995.
 Doubt     Tasks whose wrong answers are many: there a bonus of this size may cost accuracy.
 Smoke     python -m experiments.grpo_failures --preset=smoke
 
@@ -30,8 +31,8 @@ from ipsrl import study
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Bars, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.tidy import Records
 from ipsrl.study.claims import any_of
+from ipsrl.study.worlds import histories
 from ipsrl.study.worlds.histories import calls, has_lost, logits_of_runs, measures, silent_groups, spread
 
 ARMS, WINDOWS, LAST = 8, 20, 50  # Outcomes; windows of training; steps that must all be above the limit at the end.
@@ -102,35 +103,30 @@ def after_call(runs: Runs, text: str, settings: Settings) -> study.Points:
     return study.Points([settings.steps], {"back": 1 * back, "whole": 1 * whole, **end}, seeds[chosen])
 
 
-def as_computed(rows: Records) -> bool | None:
-    return study.equal_within(*(rows.curve(name)[1].mean(axis=1) for name in ("silent", "exact")), 0.01)
+def brings_back(objective: str) -> study.Claim:
+    return study.above(after("whole", objective=objective), 0.5)
 
 
-def some_bonus(records: Records) -> bool | None:
-    return any_of(study.above(after("whole", objective=name), 0.5)(records) for name in BONUSES)
-
-
-LOST, WHOLE = ({"part": "monitor", "limit": LIMIT, "lost": lost} for lost in (1, 0))
 after = functools.partial(study.share, part="after")
 at_each_size = functools.partial(study.at_each, "group_size", part="silent")
+FEW_BACK = "less than 0.1 of called runs come back above 0.5 nats"
+BRINGS_BACK = "brings the outcomes of most called runs back, at accuracy 0.9"
+SOLVED = "this one prompt is solved: at the end more than 0.9 of all groups are silent, at each size"
 CLAIMS = {
-    "the share of silent groups is p^G + (1 - p)^G, within 0.01": at_each_size(as_computed),
-    "at the end more than 0.9 of all groups are silent": at_each_size(study.above(study.final("silent"), 0.9)),
-    "of runs that lose their outcomes the monitor calls more than 0.9": study.above(study.share("called", **LOST), 0.9),
-    "of runs that lose none it calls less than 0.1": study.below(study.share("called", **WHOLE), 0.1),
-    "of those with 4 right outcomes less than 0.1": study.below(study.share("called", right=4, **WHOLE), 0.1),
-    "alone, less than 0.1 of called runs come back above 0.5 nats": study.below(after("back", objective=ALONE), 0.1),
-    "switched to GRPO, less than 0.1 come back": study.below(after("back", objective="grpo"), 0.1),
-    "some entropy bonus brings the outcomes of most back, at accuracy 0.9": some_bonus,
-    "IPS brings the outcomes of most back, at accuracy 0.9": study.above(after("whole", objective="ips_grpo"), 0.5),
+    "the share of silent groups is p^G + (1 - p)^G within 0.01, at each size": at_each_size(histories.as_computed),
+    SOLVED: at_each_size(study.above(study.final("silent"), 0.9)),
+    **histories.alarms(LIMIT),
+    f"left alone, {FEW_BACK}": study.below(after("back", objective=ALONE), 0.1),
+    f"switched to GRPO, {FEW_BACK}": study.below(after("back", objective="grpo"), 0.1),
+    f"some entropy bonus {BRINGS_BACK}": lambda records: any_of(brings_back(name)(records) for name in BONUSES),
+    f"IPS {BRINGS_BACK}": brings_back("ips_grpo"),
 }
 NUMBERS = {
     "share of silent groups at the end, G = 8": study.final("silent", part="silent", group_size=8),
-    "of runs that lose outcomes called": study.share("called", **LOST),
-    "of others": study.share("called", **WHOLE),
-    "back when left alone": after("back", objective=ALONE),
+    **histories.alarm_shares(LIMIT),
+    "back above 0.5 nats when left alone": after("back", objective=ALONE),
     "outcomes back with a bonus of 0.1": after("whole", objective=BONUSES[1]),
-    "with IPS": after("whole", objective="ips_grpo"),
+    "outcomes back with IPS": after("whole", objective="ips_grpo"),
 }
 ENDS = ("back", "whole", "entropy", "effective", "accuracy")
 COLUMNS = {"silent": ("silent", "exact"), "monitor": ("called", "lost"), "after": ENDS}

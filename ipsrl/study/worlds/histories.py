@@ -13,10 +13,19 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.monitors import PREFIX, LowEntropy, Monitor
+from ipsrl.records.tidy import Records
 from ipsrl.records.warning_log import initial_states, observe
+from ipsrl.study.claims import Claim, Number, above, at_each, below, equal_within, share
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
+
+WATCHED = {
+    f"of runs that {verb} their {right} right outcomes": (right, lost)
+    for verb, lost in (("lose", 1), ("keep", 0))
+    for right in (2, 4)
+} | {"of runs with 1 right outcome, none to lose,": (1, 0)}
+"""Runs that a monitor watches -> their right outcomes, and whether these are lost at the end."""
 
 
 def spread(right: int, arms: int) -> np.ndarray:
@@ -99,3 +108,34 @@ def firing(monitor: Monitor, metrics: Mapping[str, np.ndarray]) -> np.ndarray:
             states, marks, _ = observe(monitors, states, record)
             found[run, step] = marks.get(PREFIX + "only", 0.0) > 0
     return found
+
+
+def alarms(limit: float) -> dict[str, Claim]:
+    """Whether, under each objective, the monitor calls over 0.9 of runs that lose outcomes, and under 0.1 of others.
+
+    Not of all objectives together: that share is set by which of them are trained.
+    """
+
+    def claim(right: int, lost: int) -> Claim:
+        held = above(share("called"), 0.9) if lost else below(share("called"), 0.1)
+        return at_each("objective", held, part="monitor", limit=limit, right=right, lost=lost)
+
+    few = {lost: "over 0.9" if lost else "under 0.1" for lost in (0, 1)}
+    return {
+        f"{runs} the monitor calls {few[lost]}, under each objective": claim(right, lost)
+        for runs, (right, lost) in WATCHED.items()
+    }
+
+
+def alarm_shares(limit: float) -> dict[str, Number]:
+    """The same shares under GRPO."""
+    labels = {"part": "monitor", "limit": limit, "objective": "grpo"}
+    return {
+        f"{runs.rstrip(',')} under GRPO, share called": share("called", right=right, lost=lost, **labels)
+        for runs, (right, lost) in WATCHED.items()
+    }
+
+
+def as_computed(rows: Records) -> bool | None:
+    """Whether as many groups are silent as computed, within 0.01 in the mean over training, paired by seed."""
+    return equal_within(*(rows.curve(name)[1].mean(axis=1) for name in ("silent", "exact")), 0.01)
