@@ -11,10 +11,10 @@ Arms      Each step is added to GRPO alone, added in turn to those before it, an
           are thrown away included. Accuracy is exact, on questions of 1 to 12 steps (`worlds.worked_answers`).
 Command   python -m experiments.dapo_steps
 Time      demo nine CPU minutes, smoke a quarter of one; paper, not run, hours.
-Expected  gain in accuracy, twelve seeds, +- 0.06: no KL 0.20, higher clip 0.01, mean over tokens 0.02, punishment -0.03,
+Expected  gain in accuracy (12 seeds, +- 0.06): no KL 0.20, higher clip 0.01, mean over tokens 0.02, punishment -0.03,
           dynamic sampling -0.06, other seeds 0.01. GRPO ends at 0.68, DAPO at 0.81, GRPO without the KL penalty at
           0.97: DAPO's gain is that of the missing penalty, and its other steps, with fewer updates, cost some of it.
-Doubt     Right answers of hundreds of tokens, where the mean over tokens and the punishment count. Rates above DAPO's 0.8.
+Doubt     Right answers of hundreds of tokens, where the mean over tokens and punishment count; rates above DAPO's 0.8.
 Smoke     python -m experiments.dapo_steps --preset=smoke
 """
 

@@ -26,23 +26,43 @@ def decided(ends, tasks=(*EXACT, TEXT)):
     return list(found.values())
 
 
+PLAIN, BETTER = (0.8, 0.8, 0.3, 1.0), (0.79, 0.9, 0.6, 3.0)
+
+
 def test_the_field_is_right_where_only_the_true_confidences_cover_more():
-    assert decided({"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": (0.79, 0.9, 0.6, 3.0)}) == [True] * 6
+    assert decided({"GRPO": PLAIN, "ARM": BETTER}) == [True] * 7
 
 
 def test_it_is_wrong_where_arm_costs_reward_and_a_placebo_does_the_same():
-    ends = {"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": (0.7, 0.8, 0.3, 0.9), "permuted": (0.7, 0.8, 0.3, 0.9)}
-    assert decided(ends) == [False] * 6
+    lost = (0.7, 0.8, 0.3, 0.9)
+    assert decided({"GRPO": PLAIN, "ARM": lost, "permuted": lost}) == [False] * 7
 
 
-def test_a_placebo_as_good_as_arm_refutes_only_the_mechanism():
-    better = (0.8, 0.9, 0.6, 3.0)
-    ends = {"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": better, "permuted": better, "other_prompt": better}
-    assert decided(ends) == [True, True, True, True, False, False]
+def test_a_placebo_or_the_loss_alone_as_good_as_arm_refutes_only_the_mechanism():
+    arms = dict.fromkeys(("ARM", "permuted", "other_prompt", "no_shift"), BETTER)
+    assert decided({"GRPO": PLAIN} | arms) == [True, True, True, True, False, False, False]
+
+
+def test_differences_at_the_margin_decide_nothing():
+    def edge(pass_1, more):
+        return pass_1, 0.8 + more, 0.3 + more, 1.0 + more * 5
+
+    rows = [
+        {"task": TEXT, "objective": arm, "seed": seed, "step": 1}
+        | dict(zip(VALUES, edge(0.8 - swing, 0.02 + swing) if arm == "ARM" else edge(0.82, 0.0), strict=True))
+        for arm in ARMS
+        for seed, swing in enumerate((-0.01, 0.01))
+    ]
+    found = claims.decided(answer_confidence.CLAIMS, Records(rows, ("task", "objective")))
+    assert list(found.values()) == [None] * 7
+
+
+def test_a_task_whose_pass_rate_is_full_says_nothing_of_it():
+    assert decided({"GRPO": (0.99, 0.99, 0.3, 1.0), "ARM": (0.99, 0.99, 0.6, 3.0)})[1] is None
 
 
 def test_without_text_nothing_is_known_of_the_prompt():
-    assert decided({"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": (0.8, 0.9, 0.6, 3.0)}, tasks=tuple(EXACT))[-1] is None
+    assert decided({"GRPO": PLAIN, "ARM": BETTER}, tasks=tuple(EXACT))[-1] is None
 
 
 def test_placebos_sample_at_random_and_only_text_reads_the_prompt():
