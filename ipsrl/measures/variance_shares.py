@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+from scipy.special import stdtrit
 
 from ipsrl.arguments import checked, shown
 from ipsrl.measures.seeds import Interval
@@ -10,34 +11,36 @@ from ipsrl.measures.seeds import Interval
 
 @dataclasses.dataclass(frozen=True)
 class VarianceShares:
-    """eta^2 of a two-way analysis of variance with bootstrap intervals over seeds; the four means add up to 1.
+    """eta^2 of a two-way analysis of variance with jackknife intervals over seeds; the first four means add up to 1.
 
     Attributes:
       first, second: of the means over the other choice.
       both: of what the means of cells have beyond the sum of the two, the interaction.
       seeds: of seeds within cells.
+      lead: by how much `first` is above `second`.
     """
 
     first: Interval
     second: Interval
     both: Interval
     seeds: Interval
+    lead: Interval
 
 
 @checked
-def variance_shares(values: np.ndarray, level: float = 0.95, resamples: int = 2000) -> VarianceShares:
+def variance_shares(values: np.ndarray, level: float = 0.95) -> VarianceShares:
     """Shares of the variance of `values` over seeds and two crossed choices.
 
         first = var_a(mean over s, b) / var,   second = var_b(mean over s, a) / var,
         both = var_ab(mean over s) / var - first - second,   seeds = 1 - var_ab(mean over s) / var
 
-    Seeds are resampled whole, the same ones in all cells, from a fixed random seed. A resample repeats seeds, so that
-    its cells vary less within: the intervals of `seeds` reach rather too low than too high.
+    A seed is left out whole, the same one in all cells. Intervals are the share +- t times the jackknife's standard
+    error, with t of one degree of freedom less than seeds: a bootstrap repeats seeds, so that its cells vary less
+    within, and its intervals can miss the share itself.
 
     Args:
       values: `[S, A, B]` finite numbers, one for each seed, first and second choice.
       level: nominal coverage, in (0, 1).
-      resamples: number of bootstrap resamples.
 
     Raises:
       ValueError: `values` has another rank, fewer than two seeds, no variance, or is not finite.
@@ -47,20 +50,19 @@ def variance_shares(values: np.ndarray, level: float = 0.95, resamples: int = 20
         raise ValueError(f"values must be [seed, first, second] with two seeds or more, not {shown(values)}")
     if values.std() == 0:
         raise ValueError("values are all the same: there is no variance to explain")
-    draws = np.random.default_rng(0).multinomial(len(values), np.full(len(values), 1 / len(values)), size=resamples)
-    found, resampled = (
-        _shares(np.full((1, len(values)), 1 / len(values)), values)[0],
-        _shares(draws / len(values), values),
-    )
-    low, high = np.quantile(resampled, ((1 - level) / 2, (1 + level) / 2), axis=0)
-    return VarianceShares(*(Interval(*map(float, ends), len(values)) for ends in zip(found, low, high, strict=True)))
+    seeds = len(values)
+    found = _shares(np.full((1, seeds), 1 / seeds), values)[0]
+    left_out = _shares((1 - np.eye(seeds)) / (seeds - 1), values)
+    error = np.sqrt((seeds - 1) * left_out.var(axis=0)) * stdtrit(seeds - 1, (1 + level) / 2)
+    ends = zip(found, found - error, found + error, strict=True)
+    return VarianceShares(*(Interval(*map(float, interval), seeds) for interval in ends))
 
 
 def _shares(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """`[R, 4]`, the shares under `[R, S]` weights of the seeds."""
+    """`[R, 5]`, the shares, and how far the first leads the second, under `[R, S]` weights of the seeds."""
     deviations = values - values.mean()
     cells, squares = (np.tensordot(weights, power, axes=1) for power in (deviations, deviations**2))
     total = squares.mean(axis=(1, 2)) - cells.mean(axis=(1, 2)) ** 2
     first, second = cells.mean(axis=2).var(axis=1), cells.mean(axis=1).var(axis=1)
     between = cells.var(axis=(1, 2))
-    return np.stack([first, second, between - first - second, total - between], axis=1) / total[:, None]
+    return np.stack([first, second, between - first - second, total - between, first - second], axis=1) / total[:, None]

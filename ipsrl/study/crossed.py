@@ -10,6 +10,7 @@ from ipsrl.measures.variance_shares import variance_shares
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
 
 SOURCES = {"prior": "first", "objective": "second", "both": "both", "seeds": "seeds"}
+LEAD = "lead"
 
 
 def cells(records: Records, value: str, objectives: Sequence[str] = ()) -> np.ndarray:
@@ -28,11 +29,12 @@ def cells(records: Records, value: str, objectives: Sequence[str] = ()) -> np.nd
 
 
 def share(value: str, source: str, objectives: Sequence[str] = (), **where: Any) -> Callable[[Records], Interval]:
-    """For NUMBERS: the share of the variance of a final value that a source explains, one of `SOURCES`.
+    """For NUMBERS: the share of the variance of a final value that a source explains, one of `SOURCES` or `LEAD`.
 
     Args:
       value: its name.
-      source: `prior`, all labels but the objective; `objective`; `both`, their interaction; `seeds`.
+      source: `prior`, all labels but the objective; `objective`; `both`, their interaction; `seeds`; or
+        `lead`, by how much the prior's share is above the objective's.
       objectives: among which; all by default.
       where: labels that the records must have.
     """
@@ -41,7 +43,7 @@ def share(value: str, source: str, objectives: Sequence[str] = (), **where: Any)
         found = cells(records.where(**where), value, objectives)
         if len(found) < 2:
             raise OneSeed("a share of variance needs two or more seeds")
-        return getattr(variance_shares(found), SOURCES[source])
+        return getattr(variance_shares(found), SOURCES.get(source, source))
 
     return measure
 

@@ -1,5 +1,7 @@
 import itertools
 
+import numpy as np
+
 from experiments import two_techniques
 from experiments.two_techniques import BOTH, GRPO, KEEPING, PLAIN, PRESETS, RETURN, WHITENED
 from ipsrl.records.tidy import Records
@@ -37,6 +39,12 @@ def test_equal_scores_do_not_come_from_the_techniques():
     assert found[:3] == [True, True, False]
     without = Records([{"task": "trees", "objective": GRPO, "pass_rate": 0.1, "bias": 1.0, "seed": 0, "step": 0}], ())
     assert set(claims.decided(two_techniques.CLAIMS, without).values()) == {None}
+
+
+def test_noise_decides_little():
+    rng = np.random.default_rng(0)
+    found = decided(lambda name, rate: rng.normal(), lambda name, rate: rng.normal())
+    assert (*found[:3], found[4]) == (None,) * 4
 
 
 def test_twelve_objectives_and_three_priors_of_text():

@@ -47,3 +47,9 @@ def test_other_shapes_are_refused(values):
 def test_equal_values_have_no_shares():
     with pytest.raises(ValueError, match="no variance"):
         variance_shares(np.ones((2, 2, 2)))
+
+
+def test_intervals_hold_the_share_even_of_few_noisy_seeds():
+    found = variance_shares(np.random.default_rng(1).normal(size=(5, 2, 3)))
+    assert all(share.low < share.mean < share.high for share in (found.first, found.second, found.both, found.seeds))
+    assert found.lead.mean == pytest.approx(found.first.mean - found.second.mean)
