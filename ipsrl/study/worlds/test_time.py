@@ -16,8 +16,10 @@ from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.evaluation import shared_at_start
+from ipsrl.records.tidy import interval_of
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.study import ensembles
+from ipsrl.study.claims import all_of, any_of
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.text_tasks import TextTaskSettings, training_grid
 from ipsrl.training.work_evaluation import evaluate_work
@@ -49,6 +51,7 @@ def exact_curves(
     """Of the runs of one objective on a bandit: `answer_measures` along training, `by_budget` at its end.
 
     A budget is the length of a thought, which multiplies its variance (`inflated`), or the number of short thoughts.
+    `long_where_wrong` is the accuracy of long thoughts on the prompts of `first_wrong`.
 
     Args:
       bandit, policy, objective, settings, learning_rate: as for `ipsrl.study.ensembles.trained`.
@@ -74,12 +77,20 @@ def exact_curves(
             "cool": [inflated(log_probs, COOL * budget) for budget in budgets],
             "one": [once] * len(budgets),
         }
-        return Points(budgets, by_budget({way: [(p, right) for p in each] for way, each in ways.items()}), found.seeds)
+        values = by_budget({way: [(p, right) for p in each] for way, each in ways.items()})
+        wrong = first_wrong(found.values["log_probs"][0, 0], right)
+        of_wrong = [(p * right).sum(axis=-1)[:, wrong].mean(axis=-1) for p in ways["long"]]
+        return Points(budgets, values | {"long_where_wrong": np.stack(of_wrong, axis=-1)}, found.seeds)
 
     yield Curve({**labels, "part": TRAINING}, along_training)
     yield Curve({**labels, "part": TEST}, functools.partial(with_budgets, -1))
     if start:
         yield Curve({**labels, "objective": START, "part": TEST}, functools.partial(with_budgets, 0))
+
+
+def first_wrong(log_probs: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """`[P]` bool, whether the most likely outcome is wrong: elsewhere more variance can hardly raise the accuracy."""
+    return ~np.take_along_axis(right, log_probs.argmax(axis=-1)[:, None], axis=-1)[:, 0]
 
 
 def text_curves(
@@ -111,6 +122,14 @@ def text_curves(
     for run in grid.curves(labels, START):
         for part, points in {TRAINING: along_training, TEST: with_budgets}.items():
             yield TrainingRun({**run.labels, "part": part}, functools.partial(points, run.train))
+
+
+def peaks(values: np.ndarray, by: float) -> bool | None:
+    """Whether at one of the budgets in between values `[S, B]` are more than `by` above those at the first and last."""
+    return any_of(
+        all_of(interval_of(between - end).exceeds(by) for end in (values[:, 0], values[:, -1]))
+        for between in values.T[1:-1]
+    )
 
 
 def _log_probs(bandit: Bandit, policy: Policy, parameters: Parameters) -> dict[str, Array]:
