@@ -105,8 +105,7 @@ def each_fix(decide: Decide, name: str, than: str = GRPO, but: str = "") -> stud
     return everywhere(lambda toy: all_of(of(toy, arm) for arm in toy.distinct("objective") if arm not in others), but)
 
 
-def ways(decide: Decide, one: str, other: str, but: str = "") -> study.Claim:
-    """How two values of GRPO compare."""
+def of_grpo(decide: Decide, one: str, other: str, but: str = "") -> study.Claim:
     return everywhere(lambda toy: decide(difference(toy, (one, GRPO), (other, GRPO))), but)
 
 
@@ -126,10 +125,10 @@ CLAIMS = {
     f"{FIX}, {ALL}": each_fix(MANY, KEPT),
     f"{FIX} with a quarter of the step, {TWO}": each_fix(MANY, KEPT, SLOW, TEXT_TOY),
     f"no fix of training changes what the longest thought loses by 0.02, {ALL}": each_fix(SAME_LOSS, "lost_long"),
-    f"after GRPO a vote is {OFTEN} one thought of its budget, {ALL}": ways(ABOVE, "vote", "long"),
-    f"after GRPO a vote is {OFTEN} one short thought, {ALL}": ways(ABOVE, "vote", "one"),
-    f"after GRPO the longest thought with {COOL} is {OFTEN} without, {TWO}": ways(ABOVE, "cool", "long", TEXT_TOY),
-    f"after GRPO a vote changes effective right outcomes by under 0.1, {ALL}": ways(NUMBER, "effective_vote", KEPT),
+    f"after GRPO a vote is {OFTEN} one thought of its budget, {ALL}": of_grpo(ABOVE, "vote", "long"),
+    f"after GRPO a vote is {OFTEN} one short thought, {ALL}": of_grpo(ABOVE, "vote", "one"),
+    f"after GRPO the longest thought with {COOL} is {OFTEN} without, {TWO}": of_grpo(ABOVE, "cool", "long", TEXT_TOY),
+    f"after GRPO a vote changes effective right outcomes by under 0.1, {ALL}": of_grpo(NUMBER, "effective_vote", KEPT),
 }
 NAMES = {KEPT: "effective right outcomes", "lost_long": "accuracy lost by long thoughts"}
 NAMES |= {"lost_vote": "accuracy lost by votes", "lost_cool": f"accuracy lost by long thoughts at {COOL}"}
