@@ -76,7 +76,8 @@ PRESETS = {
 
 def filters(arm: str, settings: Settings) -> tuple[Wrapper, ...]:
     """The batch filters of an arm."""
-    predicts = DifficultyFilter(settings.budget // settings.batch // 10, width=32, last_width=32, learning_rate=0.01)
+    warm_up = settings.budget // settings.batch // 10
+    predicts = DifficultyFilter(warm_up=warm_up, width=32, last_width=32, learning_rate=0.01)
     return {
         "GRPO": (), "dynamic": (Discard(),), "DEPO": (predicts,), "oracle": (Skip(),),
         "random_discard": (Discard(at_random=True),), "random_skip": (Skip(at_random=True),),

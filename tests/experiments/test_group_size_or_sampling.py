@@ -77,3 +77,11 @@ def test_points_lie_at_equal_numbers_of_sampled_trajectories(arm, tmp_path):
     for seed in (0, 1):
         of_seed = runs["trajectories"][0, seed], runs["accuracy"][0, seed]
         np.testing.assert_allclose(accuracy[seed], np.interp(np.linspace(0, 128, 41), *of_seed))
+
+
+@pytest.mark.parametrize("preset", ["smoke", "demo", "paper"])
+def test_depo_warms_up_for_a_tenth_of_the_run(preset):
+    settings = study.PRESETS[preset]
+    (predicts,) = study.filters("DEPO", settings)
+    assert predicts.warm_up == settings.budget // settings.batch // 10
+    assert (predicts.lowest, predicts.highest) == (0.15, 0.85)
