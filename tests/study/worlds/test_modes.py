@@ -1,0 +1,120 @@
+"""The mode bandit: its graph, its exact numbers, and the toy of our notes on Thinkless on a tiny instance."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.objectives import make
+from ipsrl.policies.state_table import outcome_probs
+from ipsrl.study.worlds.modes import SHORT, THINK, ModeBandit, Update, exact_path, sampled_paths, saturated_after
+
+WORLD = ModeBandit(ceilings=(1.0, 0.2))
+BREAK_EVEN = 0.45  # of the short skill at the easy difficulty: what thinking pays there, (1 - gamma) 0.9
+UPDATES = 160
+
+
+def walked(world, prompt, mode, right):
+    """The states of an answer, and the name of its outcome."""
+    state, states = world.first_state(jnp.asarray(prompt)), []
+    for action in (mode, *[0] * ((world.short_tokens, world.think_tokens)[mode] - 2), right):
+        states.append(int(state))
+        assert bool(world.legal(state)[action])
+        state = world.step(state, jnp.asarray(action))
+    return states, world.outcome_names()[int(state) - world.num_observations]
+
+
+def test_answers_have_a_mode_a_length_and_a_last_action_that_is_right_or_wrong():
+    world, seen = ModeBandit(ceilings=(1.0, 0.5, 0.1), short_tokens=3, think_tokens=5), set()
+    for prompt in range(3):
+        for mode, name in ((SHORT, "short"), (THINK, "think")):
+            states, wrong = walked(world, prompt, mode, 0)
+            assert (wrong, walked(world, prompt, mode, 1)[1]) == (f"{name} wrong", f"{name} right")
+            assert [int(world.legal(jnp.asarray(state)).sum()) for state in states] == [2, *[1] * (len(states) - 2), 2]
+            seen |= set(states)
+    assert seen == set(range(world.num_observations))
+    assert world.reward_table()[0].tolist() == [0, 1, 0, 0.5]
+
+
+def test_measures_are_those_of_the_distribution_of_outcomes():
+    prior = WORLD.prior(short=0.3, think=0.8, thinking=0.6) | {"own": jnp.float32([-1, 2])}
+    found = WORLD.measures(prior)
+    probs = np.array([outcome_probs(WORLD, WORLD.policy, prior, prompt) for prompt in range(2)])
+    np.testing.assert_allclose(probs[:, 2:].sum(axis=1), found["thinking"], rtol=1e-5)
+    np.testing.assert_allclose(probs[:, 1] / probs[:, :2].sum(axis=1), [0.3, 0.06], rtol=1e-4)
+    np.testing.assert_allclose(probs[:, 3] / probs[:, 2:].sum(axis=1), 0.8, rtol=1e-5)
+    np.testing.assert_allclose((probs * WORLD.reward_table()).sum(axis=1).mean(), found["reward"], rtol=1e-5)
+
+
+@functools.cache
+def path(objective, fixed=False, short=0.12):
+    world = dataclasses.replace(WORLD, fixed=fixed)
+    found = exact_path(world, Update(make(objective), group_size=4), world.prior(short), UPDATES)
+    return {name: np.asarray(values) for name, values in found.items()}
+
+
+def test_normalised_by_sequence_the_mode_saturates_before_the_short_skill_is_worth_it():
+    """Later the skill still grows, by the rare short answers that have the largest advantages of their groups."""
+    found = path("grpo")
+    after = saturated_after(found)
+    assert after < UPDATES
+    assert found["short"][int(after)] < BREAK_EVEN
+    assert (found["thinking"][int(after)] > 0.98).all()
+
+
+def test_the_same_policy_keeps_both_modes_if_its_short_skill_is_there_from_the_start():
+    found = path("grpo", fixed=True, short=0.83)
+    assert np.isnan(saturated_after(found))
+    assert found["thinking"][-1, 0] < 0.3
+    assert found["thinking"][-1, 1] > 0.7
+    np.testing.assert_allclose(found["short"], 0.83, rtol=1e-5)
+    # A short skill that stays low is no reason not to think.
+    assert not np.isnan(saturated_after(path("grpo", fixed=True)))
+
+
+def test_a_small_weight_of_the_control_token_lets_the_short_skill_grow():
+    found = path("degrpo(alpha=1e-4)")
+    assert np.isnan(saturated_after(found))
+    assert found["short"][-1] > 0.83
+    np.testing.assert_allclose(found["thinking"], 0.5, atol=0.01)
+
+
+def test_the_mean_of_sampled_runs_begins_as_the_exact_path():
+    update, prior = Update(make("dr_grpo"), group_size=4, learning_rate=0.5), WORLD.prior(0.3, 0.7)
+    exact, runs = exact_path(WORLD, update, prior, 4), sampled_paths(WORLD, update, prior, 4, range(512))
+    for name in ("thinking", "short", "think"):
+        values = np.asarray(runs[name], np.float64)
+        assert values.shape == (512, 5, *np.shape(exact[name])[1:])
+        error = values.std(axis=0) / np.sqrt(512)
+        moved = np.abs(values[0, 0] - exact[name][-1])
+        assert (np.abs(values.mean(axis=0) - exact[name]) <= 4 * error + 0.1 * moved.max() + 1e-6).all()
+
+
+def test_the_inner_adaptation_goes_a_step_with_each_difficulty():
+    prior, objective = WORLD.prior(0.3), make("dr_grpo")
+    alone = [Update(objective, group_size=3).expected]
+    both = Update(objective, group_size=3, inner=2.0).expected(WORLD, prior, prior)
+    of_each = []
+    for prompt in range(2):
+        world = dataclasses.replace(WORLD, ceilings=WORLD.ceilings[prompt : prompt + 1])
+        one = prior | {"own": prior["own"][prompt : prompt + 1]}
+        first = alone[0](world, one, one)
+        of_each.append(alone[0](world, jax.tree.map(lambda x, by: x + 2.0 * by, one, first), one))
+    for name in ("shared", "skill"):
+        np.testing.assert_allclose(both[name], (of_each[0][name] + of_each[1][name]) / 2, rtol=1e-4)
+    np.testing.assert_allclose(both["own"], [float(each["own"][0]) / 2 for each in of_each], rtol=1e-4)
+
+
+def test_bad_input():
+    for ceilings in ((), (0.0,), (1.0, 1.5)):
+        with pytest.raises(ValueError, match="it must have one number or more, above 0 and at most 1"):
+            ModeBandit(ceilings)
+    with pytest.raises(ValueError, match="short_tokens is 1, it must be at least 2"):
+        ModeBandit(short_tokens=1)
+    with pytest.raises(ValueError, match="inner is -1"):
+        Update(make("grpo"), inner=-1.0)
+    with pytest.raises(ValueError, match=r"inner is 1\.0: sampled runs have no inner adaptation, take exact_path"):
+        sampled_paths(WORLD, Update(make("grpo"), inner=1.0), WORLD.prior(), 1, [0])
