@@ -5,6 +5,7 @@ from collections.abc import Callable
 from ipsrl import specifications
 from ipsrl.arguments import checked
 from ipsrl.environments.addition import Addition
+from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.environment import Environment
@@ -35,6 +36,7 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "countdown": Countdown,
     "addition": Addition,
     "long_work": LongWork,
+    "addition_modes": AdditionModes,
     "plan_and_execute": PlanAndExecute,
     "graph_search": GraphSearch,
     "one_of_many": OneOfMany,

@@ -3,6 +3,7 @@
 import pytest
 
 from ipsrl.environments.addition import Addition
+from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_coloring import GraphColoring
@@ -79,6 +80,9 @@ FIELDS = [
     (NQueens, {"problems": 0}, "problems must be an integer from 1"),
     (NQueens, {"least_solutions": 0}, "least_solutions must be an integer from 1"),
     (NQueens, {"seed": -1}, "seed must be an integer from 0"),
+    (AdditionModes, {"gamma": -0.1}, "gamma is -0.1, it must be at least 0 and below 1"),
+    (AdditionModes, {"problems": 145}, "problems is 145, but digits=2 has at most 144"),
+    (AdditionModes, {"forced": "all"}, "forced is 'all', it must be one of none, half, short, think"),
     (PlanAndExecute, {"length": 3}, "length is 3, it must lie between 4 and 12"),
     (PlanAndExecute, {"fitting": 0}, "fitting is 0, it must lie between 1 and 4"),
     (PlanAndExecute, {"problems": 1025}, "problems is 1025, it must lie between 1 and 1024"),

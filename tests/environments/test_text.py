@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipsrl.environments.addition import Addition
+from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.graph_search import GraphSearch
@@ -38,6 +39,8 @@ TASKS = [
     Addition(digits=1, modulus=7, problems=16, scratchpad="announced"),
     PlanAndExecute(length=5, problems=16),
     GraphSearch(problems=16),
+    # Where thinking costs nothing, rewards are 0 and 1.
+    AdditionModes(problems=16, gamma=0.0),
 ]
 every_task = pytest.mark.parametrize("task", TASKS, ids=str)
 PIECES = "Graph:|Expression:|Structure:|Layer 1:|Layer 2:|\n| |A->B|,|No edges|(|)|x|y|AND|NOT |NOR(|1 0 0\n|0|[|**"
@@ -184,6 +187,7 @@ def test_verdict(task):
         (TASKS[12], "<think> 6 : 0 + 6 <stop>", "1...1.."),
         (TASKS[13], "reverse 1 2 3 4 5 <stop>", "1......"),
         (TASKS[14], "B E alternatively C E I K <stop>", "..1....."),
+        (TASKS[15], "<think> 1 2 : 1 2 <stop>", "1......"),
     ],
 )
 def test_planning_tokens_choose_the_structure_of_an_answer(task, answer, planning):

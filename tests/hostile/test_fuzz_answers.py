@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipsrl.environments.addition import Addition
+from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.graph_search import GraphSearch
@@ -34,6 +35,7 @@ TASKS = {
     "n_queens": NQueens(n=5, min_remove=4, max_remove=4, problems=4),
     "addition": Addition(problems=4),
     "long_work": LongWork(problems=4),
+    "addition_modes": AdditionModes(problems=4, gamma=0.0),
     "plan_and_execute": PlanAndExecute(problems=4),
     "graph_search": GraphSearch(problems=4),
 }
