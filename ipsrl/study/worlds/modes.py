@@ -233,6 +233,8 @@ def sampled_paths(
 ) -> dict[str, Array]:
     """The same of sampled runs, in one program: name -> `[seed, updates + 1, ...]`; a batch is a group of each prompt.
 
+    A mean over tokens is then one over the tokens of all prompts, while `Update.expected` has one for each prompt.
+
     Raises:
       ValueError: the update has an inner adaptation, or the objective cannot be trained here.
     """
