@@ -26,6 +26,7 @@ from ipsrl.structures import Outcomes, Prompts, Trajectories
 PADDING = 0
 # The date for chat templates that ask for one: the default of Llama 3.1's template.
 DATE = "26 Jul 2024"
+ATTEMPT = "Your earlier answer:"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,14 +188,28 @@ class LanguageTask(TokenStream, Checked):
         """
         texts = [(self.answer_texts([attempt])[0], self._decoded([words])[0]) for attempt, words in quotations]
         shown = [
-            [f"Your earlier answer:\n{attempt}"] + ([f"What a critic says about it:\n{words}"] if words else [])
+            [f"{ATTEMPT}\n{attempt}"] + ([f"What a critic says about it:\n{words}"] if words else [])
             for attempt, words in texts
         ]
+        return self._with_quotations(index, shown, "Answer the question again.", width)
 
+    def prompts_for_critique(
+        self, index: Sequence[int] | np.ndarray, attempts: Sequence[Sequence[int]], width: int | None = None
+    ) -> Prompts:
+        """The prompts `index` `[P]`, each with an attempt as the model wrote it, and the request for a critique.
+
+        Where the prompt would be too long, it is the question alone.
+        """
+        shown = [[f"{ATTEMPT}\n{text}"] for text in self.answer_texts(attempts)]
+        return self._with_quotations(index, shown, "Do not answer again. Say what is wrong with it.", width)
+
+    def _with_quotations(
+        self, index: Sequence[int] | np.ndarray, shown: Sequence[Sequence[str]], request: str, width: int | None
+    ) -> Prompts:
         def question(prompt: int, quoted: Sequence[str]) -> str:
             if not quoted:
                 return self._question(prompt)
-            return "\n\n".join([self.task.prompt_text(prompt).strip(), *quoted, "Answer the question again."])
+            return "\n\n".join([self.task.prompt_text(prompt).strip(), *quoted, request])
 
         return self._with_latest(index, shown, question, width)
 

@@ -139,6 +139,12 @@ class HypothesisEnvironment(Environment, Protocol):
         """The prompts `index` `[P]`, each with an attempt at it and a critic's words on that."""
         ...
 
+    def prompts_for_critique(
+        self, index: Sequence[int] | np.ndarray, attempts: Sequence[Sequence[int]], width: int | None = None
+    ) -> Prompts:
+        """The prompts `index` `[P]`, each with an attempt at it that is to be criticised instead of answered again."""
+        ...
+
     def history_width(self, answers: int) -> int:
         """Number of columns that hold every prompt with that many earlier answers."""
         ...

@@ -183,6 +183,14 @@ class TextTask(TokenStream, Questions):
         quoted = [[attempt, words] if len(words) else [attempt] for attempt, words in quotations]
         return self.prompts_with_history(index, quoted, width)
 
+    def prompts_for_critique(
+        self, index: Sequence[int] | np.ndarray, attempts: Sequence[Sequence[int]], width: int | None = None
+    ) -> Prompts:
+        """The prompts `index` `[P]`, each with an attempt and an `<earlier>` mark with nothing behind it: what follows
+        is a critique and not an answer.
+        """
+        return self.prompts_with_history(index, [[attempt, ()] for attempt in attempts], width)
+
     def history_width(self, answers: int) -> int:
         """Number of columns that hold every prompt with that many earlier answers, each after an `<earlier>` mark."""
         return self.prompt_length + answers * (self.max_tokens + 1)

@@ -291,6 +291,12 @@ def test_an_attempt_is_quoted_with_the_words_of_a_critic(environment):
     assert decoded(environment, shorter)[1] == f"{question}\n\nWhat a critic says about it:\n{words}\n\n{again}"
     plain = environment.prompts_with_critique([1], [(tokens(attempt) * 300, tokens(words) * 300)], width)
     assert decoded(environment, plain)[1] == question
+    # The model may be asked for the words.
+    asked_for = environment.prompts_for_critique([1, 1], [tokens(attempt), tokens(attempt) * 300], width)
+    assert asked_for.tokens.shape == (2, width)
+    request = "Do not answer again. Say what is wrong with it."
+    assert decoded(environment, asked_for)[1] == f"{question}\n\nYour earlier answer:\n{attempt}\n\n{request}"
+    assert decoded(environment, asked_for, 1)[1] == question
 
 
 def test_of_a_long_history_the_latest_answers_are_shown(folder):
