@@ -1,6 +1,7 @@
 """What a source, a reward or an environment cannot do is refused in one sentence, before the first step if possible."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rewards import FormulaReward, MatchedOutcomes, NoisyVerifier, PatternVerifier, RewardTable
+from ipsrl.rollouts.sources.critics import FirstMistake, Own, RightOrWrong, ScriptedCritic, Shuffled, TrueAnswer
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
@@ -173,18 +175,72 @@ def test_what_stored_outcomes_leave_out():
         start(TEXT, ON_TEXT, "hicra", StoredGroups.of(TEXT, ON_TEXT, 1, [row | {"outcomes": [0, 1]}]), **size)
 
 
+@dataclasses.dataclass(frozen=True)
+class Says(ScriptedCritic):
+    """Words, or words about long attempts alone."""
+
+    said: Any
+    otherwise: Any = None
+
+    def words(self, environment, prompt, attempt):
+        return self.otherwise if self.otherwise is not None and len(attempt) > 1 else self.said
+
+
+SILENT = r"critic Says\(said=.*\) says nothing about the attempt \[.*\] at prompt \d+: it must say at least one token"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([99], "what the critic says has the token 99, but the vocabulary is 0 to"),
+        ((99,), "what the critic says has the token 99, but the vocabulary is 0 to"),
         ("no", "what the critic says must be a list of tokens, not 'no'"),
         (None, "what the critic says must be a list of tokens, not None"),
+        ((), SILENT),
     ],
 )
 def test_critics_that_say_what_is_no_token(words, message):
-    refine = SecondAttempt(lambda prompt, attempt, reward: words)
     with pytest.raises(ValueError, match=message):
-        start(TEXT, ON_TEXT, source=wrapped(Sampled(TEXT, ON_TEXT, 4, 3), [OffPolicyAnswers(2, refine=refine)]))
+        wrapped(ON_HOST, [OffPolicyAnswers(2, refine=SecondAttempt(Says(words)))])
+
+
+def test_a_critic_that_falls_silent_on_the_way():
+    with pytest.raises(ValueError, match=SILENT):
+        start(TEXT, ON_TEXT, source=wrapped(ON_HOST, [OffPolicyAnswers(2, refine=SecondAttempt(Says((1,), ())))]))
+
+
+@pytest.mark.parametrize(
+    ("critic", "message"),
+    [
+        (
+            FirstMistake(),
+            "knows the mistakes of Addition and Countdown alone, not those of HypospaceCausal",
+        ),
+        (Shuffled(RightOrWrong()), "RightOrWrong knows the mistakes of Addition and Countdown alone, not those of"),
+        (Shuffled(Shuffled(Own())), "Shuffled needs a critic that is not shuffled, such as"),
+        (Shuffled(lambda prompt: ()), "Shuffled needs a critic that is not shuffled, such as"),
+        (lambda prompt: (), r"critic must be a Critic, such as FirstMistake\(\), not <function"),
+    ],
+)
+def test_critics_that_cannot_speak(critic, message):
+    with pytest.raises(ValueError, match=message):
+        wrapped(ON_HOST, [OffPolicyAnswers(2, refine=SecondAttempt(critic))])
+
+
+def test_a_batch_without_another_prompt():
+    refine = OffPolicyAnswers(2, refine=SecondAttempt(Shuffled(Own())))
+    with pytest.raises(ValueError, match="words about another prompt, but a batch has 1: take at least 2"):
+        wrapped(dataclasses.replace(ON_HOST, prompts_per_step=1), [refine])
+
+
+def test_true_answers_that_are_not_known():
+    class Dumb(HypospaceCausal):
+        @property
+        def admissible(self):
+            return np.zeros((1, 5), bool)
+
+    refine = OffPolicyAnswers(2, refine=SecondAttempt(TrueAnswer()))
+    with pytest.raises(ValueError, match="prompt 0 has no right answer that could be said"):
+        wrapped(dataclasses.replace(ON_HOST, environment=Dumb(2)), [refine])
 
 
 def test_a_run_without_a_mesh():

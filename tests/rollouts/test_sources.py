@@ -16,6 +16,7 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rewards import NoisyVerifier
 from ipsrl.rollouts import tools
 from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.critics import ScriptedCritic
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
@@ -261,34 +262,34 @@ def test_of_each_prompt_and_outcome_the_first_right_answer_is_kept():
 def test_a_second_attempt_sees_the_first_and_is_scored_under_the_question_alone(actors, monkeypatch):
     seen, read = [], []
 
-    def critic(prompt, attempt, reward):
-        assert 0 <= prompt < TEXT.num_prompts
-        seen.append((tuple(attempt), reward))
-        return WORDS
+    class Same(ScriptedCritic):
+        def words(self, environment, prompt, attempt):
+            assert environment is TEXT
+            assert 0 <= prompt < TEXT.num_prompts
+            seen.append(tuple(attempt))
+            return WORDS
 
     def sample(environment, policy, parameters, prompts, *others):
         read.append(np.asarray(prompts.tokens))
         return sample_groups(environment, policy, parameters, prompts, *others)
 
     monkeypatch.setattr(tools, "sample_groups", sample)
-    refine = OffPolicyAnswers(3, refine=SecondAttempt(critic))
+    refine = OffPolicyAnswers(3, refine=SecondAttempt(Same()))
     source = wrapped(Sampled(TEXT, POLICY, 4, 2), [refine])
+    seen.clear()
     state = source.init(actors, 0, None)
     _, (trajectories, outcomes), metrics = source(state, actors, Request(0, 0))
     assert len(seen) == 12
     questions = read[1]
     assert len(questions) == 12
-    for question, (attempt, _) in zip(questions, seen, strict=True):
+    for question, attempt in zip(questions, seen, strict=True):
         quoted = [*(token for token in attempt if token != STOP), EARLIER, *WORDS]
         assert " ".join(map(str, quoted)) in " ".join(map(str, question.tolist()))
-    plain, verified = Sampled(TEXT, POLICY, 4, 2)(None, actors, Request(0, 0))[1]
+    plain, _ = Sampled(TEXT, POLICY, 4, 2)(None, actors, Request(0, 0))[1]
     attempts = {
-        (tuple(tokens[mask].tolist()), float(reward))
-        for tokens, mask, reward in zip(
-            np.asarray(plain.tokens).reshape(8, -1),
-            np.asarray(plain.token_mask).reshape(8, -1),
-            np.asarray(verified.rewards).ravel(),
-            strict=True,
+        tuple(tokens[mask].tolist())
+        for tokens, mask in zip(
+            np.asarray(plain.tokens).reshape(8, -1), np.asarray(plain.token_mask).reshape(8, -1), strict=True
         )
     }
     assert set(seen) == attempts

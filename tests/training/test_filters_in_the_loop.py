@@ -96,8 +96,9 @@ def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
     assert set(calls) == {*filters, "sample_groups"}
     more = set().union(*metric_log.read(tmp_path / "on" / "metrics.jsonl")) - names
     assert more == {
-        "sampling_rounds", "kept_groups", "trajectories_sampled", "prompts_scanned", "prompts_sampled",
-        "prompt_survival", "sampled_reward", "zero_variance_groups", "difficulty_error", "off_policy_reward",
+        "sampling_rounds", "kept_groups", "trajectories_sampled", "tokens_sampled", "prompts_scanned",
+        "prompts_sampled", "prompt_survival", "sampled_reward", "zero_variance_groups", "difficulty_error",
+        "off_policy_reward",
     }  # fmt: skip
 
 

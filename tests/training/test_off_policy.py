@@ -151,7 +151,7 @@ class RepeatTheWorst(Refine):
         pick = jax.tree.map(
             lambda leaf: leaf[jnp.arange(P), worst][:, None], dataclasses.replace(attempts, prompts=None)
         )
-        return dataclasses.replace(pick, prompts=attempts.prompts)
+        return dataclasses.replace(pick, prompts=attempts.prompts), 7.0
 
 
 def test_refinements_are_made_from_the_attempts():
@@ -160,6 +160,10 @@ def test_refinements_are_made_from_the_attempts():
     np.testing.assert_array_equal(SEEN["source"]["logits"], parameters(1)["logits"])
     np.testing.assert_array_equal(groups[1].rewards[:, 0], plain[1].rewards.min(axis=1))
     assert metrics["trajectories_sampled"] == P * (G + 1)
+    # Seven were sampled besides the answers.
+    tokens = np.asarray(plain[0].token_mask).sum(axis=-1)
+    worst = tokens[np.arange(P), np.asarray(plain[1].rewards).argmin(axis=1)]
+    assert metrics["tokens_sampled"] == tokens.sum() + worst.sum() + 7
 
 
 def test_bad_arguments_are_refused():

@@ -10,6 +10,7 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.sources.critics import FirstMistake, Own, RightOrWrong, Shuffled, TrueAnswer
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
@@ -36,6 +37,16 @@ def test_filters_from_text():
     }
     refined = make_batch_filters("off_policy(refine=second_attempt)")["off_policy"]
     assert refined == OffPolicyAnswers(refine=SecondAttempt())
+    for text, critic in {
+        "first_mistake": FirstMistake(),
+        "right_or_wrong": RightOrWrong(),
+        "true_answer": TrueAnswer(),
+        "own": Own(),
+        "shuffled(first_mistake)": Shuffled(FirstMistake()),
+        "shuffled(critic=own)": Shuffled(Own()),
+    }.items():
+        refined = make_batch_filters(f"off_policy(answers=8, refine=second_attempt(critic={text}))")["off_policy"]
+        assert refined == OffPolicyAnswers(8, refine=SecondAttempt(critic))
     settings = dataclasses.replace(SETTINGS, **filters)
     assert settings.off_policy.answers == 3
     assert settings.dynamic_sampling is None
@@ -51,7 +62,15 @@ def test_filters_from_text():
         ("off_policy(actor=expert)", "actor=expert is not one of policy, reference"),
         ("dynamic_sampling(inner=3)", "batch filter 'dynamic_sampling' has no argument 'inner'; known: rounds$"),
         ("off_policy(refine=third_attempt)", r"refine=third_attempt is not one of second_attempt\(\.\.\.\) or None"),
-        ("off_policy(refine=second_attempt(critic=me))", "critic=me is not a function, which can be given in Python"),
+        (
+            "off_policy(refine=second_attempt(critic=me))",
+            r"critic=me is not one of first_mistake\(\.\.\.\), right",
+        ),
+        ("off_policy(refine=second_attempt(critic=shuffled))", "critic 'shuffled' needs a value for critic"),
+        (
+            "off_policy(refine=second_attempt(critic=shuffled(me)))",
+            r"critic=me is not one of first_mistake",
+        ),
         ("off_policy, off_policy(answers=2)", "the batch filter off_policy is given twice in"),
     ],
 )

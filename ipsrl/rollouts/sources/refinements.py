@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import jax
@@ -11,12 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.distributed import hosts
-from ipsrl.environments.environment import Environment, require_tokens
 from ipsrl.fields import at_least, finite, one_of
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward
+from ipsrl.rollouts.sources.critics import Critic, as_lists
 from ipsrl.rollouts.sources.source import (
     Actors,
     Groups,
@@ -30,6 +29,9 @@ from ipsrl.rollouts.sources.source import (
 )
 from ipsrl.structures import Outcomes, Trajectories, masked_sum, select
 
+# The number of the critic's own stream: the sampler has the small ones, one for each token.
+CRITIC = 2**31 - 2
+
 
 @dataclasses.dataclass(frozen=True)
 class OffPolicyAnswers(Wrapper):
@@ -41,7 +43,8 @@ class OffPolicyAnswers(Wrapper):
     Refinements come from `refine`. Without it they are independent answers to the same prompt, which is best-of-n: not
     Critique-GRPO but its placebo arm, whose refinements use neither attempt nor critique.
 
-    Metrics: `off_policy_reward`, the mean reward of the refinements put into groups.
+    Metrics: `off_policy_reward`, the mean reward of the refinements put into groups. `tokens_sampled` counts all
+    refinements, and what the policy writes as its own critic.
 
     Attributes:
       answers: n, refinements for each prompt; at most one is used. The paper has 8, one for each attempt.
@@ -72,7 +75,7 @@ class OffPolicyAnswers(Wrapper):
             return
         if not isinstance(self.refine, Refine):
             raise ValueError(f"refine must be a Refine, such as SecondAttempt(), not {self.refine!r}")
-        self.refine.check(self.sampled.environment)
+        self.refine.check(self.sampled)
 
     @property
     def on_host(self) -> bool:
@@ -87,26 +90,30 @@ class OffPolicyAnswers(Wrapper):
         inner, groups, metrics = self.inner(state[1], actors, request)
         metrics, sampled = with_sampling_metrics(groups, metrics), self.sampled
         parameters = actors.policy if self.actor == "policy" else actors.reference
-        refined = self._refined(self.reward_of((None, inner)), parameters, groups, request)
+        refined, spent = self._refined(self.reward_of((None, inner)), parameters, groups, request)
         groups = with_best_answer(
             sampled.policy, actors.policy, *groups, *sharded(refined), sampled.temperature, self.at_most
         )
         put_in = groups[0].off_policy
-        number, _ = metrics["trajectories_sampled"]
+        number, tokens = (metrics[name][0] for name in ("trajectories_sampled", "tokens_sampled"))
         metrics |= {
             "trajectories_sampled": (number + refined[1].rewards.size, 0),
+            "tokens_sampled": (tokens + refined[0].token_mask.sum(dtype=jnp.float32) + spent, 0),
             "off_policy_reward": (masked_sum(groups[1].rewards, put_in) / jnp.maximum(put_in.sum(), 1), 1),
         }
         return (None, inner), groups, metrics
 
-    def _refined(self, reward: Reward | None, parameters: Parameters, groups: Groups, request: Request) -> Groups:
-        key = request.key("refinements")
+    def _refined(
+        self, reward: Reward | None, parameters: Parameters, groups: Groups, request: Request
+    ) -> tuple[Groups, Array | float]:
+        key, spent = request.key("refinements"), 0.0
         if self.refine is None:
             refined = self.sampled.answers(parameters, groups[0].prompts, key, self.answers)
         else:
-            refined = self.refine(self.sampled, parameters, groups, self.answers, key)
+            refined, spent = self.refine(self.sampled, parameters, groups, self.answers, key)
         # The reward learns from the groups alone.
-        return refined, self.sampled.verify(reward, refined, request.key("reward of refinements"))[0]
+        outcomes, _ = self.sampled.verify(reward, refined, request.key("reward of refinements"))
+        return (refined, outcomes), spent
 
 
 class Refine(abc.ABC):
@@ -115,15 +122,15 @@ class Refine(abc.ABC):
     NAMED: ClassVar[dict[str, Callable[..., "Refine"]]] = {}
     """In texts such as `off_policy(answers=8, refine=second_attempt)`."""
 
-    def check(self, environment: Environment) -> None:
-        """Raises ValueError if the environment cannot do what this needs."""
-        del environment
+    def check(self, sampled: Sampled) -> None:
+        """Raises ValueError if the environment or the policy cannot do what this needs."""
+        del sampled
 
     @abc.abstractmethod
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
-    ) -> Trajectories:
-        """Refinements `[P, n, T]` of the attempts.
+    ) -> tuple[Trajectories, Array | float]:
+        """Refinements `[P, n, T]` of the attempts, and the number of tokens that the policy sampled besides them.
 
         The prompts they are sampled from may hold an attempt and its critique; the returned prompts, observations,
         tokens, masks and legal actions must be those of an answer to the prompt alone.
@@ -137,12 +144,6 @@ class Refine(abc.ABC):
         """
 
 
-def no_words(prompt: int, attempt: Sequence[int], reward: float) -> Sequence[int]:
-    """The critic that says nothing."""
-    del prompt, attempt, reward
-    return ()
-
-
 @dataclasses.dataclass(frozen=True)
 class SecondAttempt(Refine):
     """The policy answers again, to a prompt that quotes an earlier attempt of its own and a critic's words on it.
@@ -151,48 +152,48 @@ class SecondAttempt(Refine):
     `HypothesisEnvironment.prompts_with_critique`.
 
     Attributes:
-      critic: (prompt, tokens of an attempt, its reward) -> tokens, cut to the length of an answer; called by the first
-        process alone. By default it says nothing, so that only the attempt is seen.
+      critic: who says the words, see `ipsrl.rollouts.sources.critics`; None for no words, so that only the attempt is
+        seen.
     """
 
-    critic: Callable[[int, Sequence[int], float], Sequence[int]] = no_words
+    critic: Critic | None = None
 
-    def check(self, environment: Environment) -> None:
-        """Raises ValueError if the environment writes no prompts that quote an attempt."""
-        if not hasattr(environment, "prompts_with_critique"):
+    def check(self, sampled: Sampled) -> None:
+        """Raises ValueError if the environment writes no prompts that quote an attempt, or as the critic's `check`."""
+        if not hasattr(sampled.environment, "prompts_with_critique"):
             raise ValueError(
-                f"a second attempt is made to a prompt that quotes the first, which {type(environment).__name__} does "
-                "not write: take a text task"
+                "a second attempt is made to a prompt that quotes the first, which "
+                f"{type(sampled.environment).__name__} does not write: take a text task"
             )
+        if self.critic is None:
+            return
+        if not isinstance(self.critic, Critic):
+            raise ValueError(f"critic must be a Critic, such as FirstMistake(), not {self.critic!r}")
+        self.critic.check(sampled)
 
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
-    ) -> Trajectories:
-        trajectories, outcomes = attempts
-        environment = sampled.environment
-        tokens, written, rewards, index = hosts.to_host(
-            (trajectories.tokens, trajectories.written, outcomes.rewards, trajectories.prompts.index)
+    ) -> tuple[Trajectories, Array | float]:
+        given, environment = attempts[0].prompts, sampled.environment
+        chosen = np.resize(np.arange(attempts[0].tokens.shape[1]), number)
+        trajectories, outcomes = jax.tree.map(
+            lambda leaf: leaf[:, chosen], (dataclasses.replace(attempts[0], prompts=None), attempts[1])
         )
-        chosen = np.resize(np.arange(tokens.shape[1]), number)
-
-        def quoted(row: int, member: int) -> tuple[list[int], list[int]]:
-            attempt = tokens[row, member][written[row, member]].tolist()
-            words = self.critic(int(index[row]), attempt, float(rewards[row, member]))
-            words = require_tokens("what the critic says", words, environment.vocabulary_size)
-            return attempt, words[: environment.max_tokens]
-
-        def quoted_each() -> list[tuple[list[int], list[int]]]:
-            return [quoted(row, member) for row in range(len(index)) for member in chosen]
-
-        quotations = hosts.broadcast(hosts.first_does(quoted_each))
-        width = environment.history_width(1 if self.critic is no_words else 2)
+        trajectories = dataclasses.replace(trajectories, prompts=given)
+        index, answers = as_lists(trajectories)
+        if self.critic is None:
+            words, spent = [[[]] * number for _ in index], 0.0
+        else:
+            words, spent = self.critic(sampled, parameters, (trajectories, outcomes), jax.random.fold_in(key, CRITIC))
+        quotations = [quotation for pair in zip(answers, words, strict=True) for quotation in zip(*pair, strict=True)]
+        width = environment.history_width(1 if self.critic is None else 2)
         prompts = environment.prompts_with_critique(np.repeat(index, number), quotations, width)
         answers = sampled.answers(parameters, prompts, key, 1)
         # One answer to each of P n prompts becomes n answers to each of P.
         grouped = jax.tree.map(
             lambda leaf: leaf.reshape(-1, number, *leaf.shape[2:]), dataclasses.replace(answers, prompts=None)
         )
-        return dataclasses.replace(grouped, prompts=trajectories.prompts)
+        return dataclasses.replace(grouped, prompts=given), spent
 
 
 Refine.NAMED["second_attempt"] = SecondAttempt

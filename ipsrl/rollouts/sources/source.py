@@ -345,5 +345,6 @@ def with_sampling_metrics(groups: Groups, metrics: Metrics) -> Metrics:
         "sampled_reward": (rewards.mean(), 1.0),
         "zero_variance_groups": (all_equal(rewards).mean(), 1.0),
         "trajectories_sampled": (jnp.float32(rewards.size), 0.0),
+        "tokens_sampled": (groups[0].token_mask.sum(dtype=jnp.float32), 0.0),
         "prompts_sampled": (jnp.float32(len(rewards)), 0.0),
     }

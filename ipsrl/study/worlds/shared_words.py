@@ -126,7 +126,7 @@ class RightWord(Refine):
 
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
-    ) -> Trajectories:
+    ) -> tuple[Trajectories, float]:
         own, words = attempts[0], sampled.environment
         right = jnp.asarray(words.reward_table().argmax(axis=1))[own.prompts.index]
         letters = right[:, None] // words.letters ** np.arange(words.length - 1, -1, -1) % words.letters
@@ -135,7 +135,7 @@ class RightWord(Refine):
             states.append(words.step(states[-1], letters[:, place]))
         first = jax.tree.map(lambda leaf: leaf[:, :1], dataclasses.replace(own, prompts=None))
         written = {"tokens": letters[:, None], "observations": jnp.stack(states, axis=-1)[:, None]}
-        return dataclasses.replace(first, prompts=own.prompts, **written)
+        return dataclasses.replace(first, prompts=own.prompts, **written), 0.0
 
 
 @dataclasses.dataclass(frozen=True)
