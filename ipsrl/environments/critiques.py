@@ -96,13 +96,13 @@ def _said(environment: TextTask | LanguageTask, prompt: int, attempt: Sequence[i
         task, [text] = environment.task, environment.answer_texts([attempt])
         # Texts of a model may take a reader long, so they are read where time is limited.
         [answer] = environment.verifier.read(task.reader, [text])
-        if answer is not None and _is_right(task, prompt, task.outcome(answer)):
+        if answer is not None and is_right(task, prompt, task.outcome(answer)):
             sentence = "The answer is right."
         else:
             sentence = f"The answer is wrong. {known.in_text(task, prompt, answer) if where else ''}".strip()
         return environment.tokenizer(sentence, add_special_tokens=False)["input_ids"]
     attempt = [int(token) for token in attempt]
-    if _is_right(environment, prompt, environment.parse(attempt)):
+    if is_right(environment, prompt, environment.parse(attempt)):
         said = known.right
     else:
         ended = STOP in attempt
@@ -116,7 +116,8 @@ def names() -> tuple[str, ...]:
     return tuple(kind.__name__ for kind in KNOWN)
 
 
-def _is_right(task: TextTask, prompt: int, outcome: int) -> bool:
+def is_right(task: TextTask, prompt: int, outcome: int) -> bool:
+    """Whether an outcome is a right hypothesis of a prompt."""
     return 0 <= outcome < task.num_hypotheses and bool(task.admissible[prompt, outcome])
 
 

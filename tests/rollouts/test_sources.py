@@ -125,7 +125,10 @@ def test_two_tables_are_not_the_same():
         ({"outcomes": ["x", 1]}, r"row 2 must have 2 finite numbers as outcomes, not \['x', 1\]"),
         ({"log_probs": [[-1.0]]}, "row 2 needs one finite log-probability for each token of its answers"),
         ({"log_probs": [-1.0, -2.0]}, "row 2 needs one finite log-probability for each token of its answers"),
-        ({"reward": 1}, "row 2 has an unknown key 'reward'; known: answers, log_probs, outcomes, prompt, rewards"),
+        (
+            {"reward": 1},
+            "row 2 has an unknown key 'reward'; known: answers, history, log_probs, outcomes, prompt, rewards",
+        ),
     ],
 )
 def test_malformed_rows_are_refused_by_their_number(change, message):

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,17 +14,17 @@ import numpy as np
 from jax import Array
 
 from ipsrl.arguments import checked
-from ipsrl.environments.environment import Environment, dictates
+from ipsrl.environments.environment import dictates
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.fields import positive
 from ipsrl.policies.policy import Policy
 from ipsrl.rewards import Reward, rewarded
 from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sources.rows import checked_row, numbers_in
 from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Source, State, replicated, sharded
 from ipsrl.rollouts.verification import verify
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
-KEYS = frozenset({"prompt", "answers", "rewards", "outcomes", "log_probs"})
 TABLES = {
     "prompt_index": np.int32, "tokens": np.int32, "lengths": np.int32, "rewards": np.float32, "outcome_id": np.int32,
     "log_probs": np.float32,
@@ -73,6 +73,7 @@ class StoredGroups(Source):
       log_probs: `[N, G, T]`, at most 0; None if they are not known. Zeros will do for an objective without an
         importance ratio, such as `supervised`.
       temperature: at which the initial policy scores the answers.
+      shown: N prompts, in the place of the environment's own, such as those that quote earlier answers.
 
     Raises:
       ValueError: a table has another shape or type, a number is out of its range, or the environment dictates tokens.
@@ -88,6 +89,7 @@ class StoredGroups(Source):
     outcome_id: np.ndarray | None = None
     log_probs: np.ndarray | None = None
     temperature: float = positive(1.0)
+    shown: Prompts | None = dataclasses.field(default=None, compare=False)
 
     # A table is no key: two of them are the same only if they are one object.
     __eq__, __hash__ = object.__eq__, object.__hash__
@@ -112,6 +114,8 @@ class StoredGroups(Source):
             raise ValueError(f"a step takes {self.prompts_per_step} groups, but only {number} are stored")
         if longest > environment.max_tokens:
             raise ValueError(f"tokens has {longest} columns, but answers have at most {environment.max_tokens} tokens")
+        if self.shown is not None and not np.array_equal(self.shown.index, self.prompt_index):
+            raise ValueError("shown must hold the prompts of prompt_index, in the same order")
         written = np.arange(longest) < self.lengths[..., None]
         _check_range("prompts are numbered", self.prompt_index, environment.num_prompts)
         _check_range("numbers of tokens are", self.lengths, longest + 1)
@@ -136,13 +140,14 @@ class StoredGroups(Source):
         """From rows such as `{"prompt": 3, "answers": [[5, 2], [7, 2]], "rewards": [1, 0]}`.
 
         `answers` are token ids; `rewards`, `outcomes` and `log_probs` (one number for each token) are optional, and in
-        all rows or in none. All groups have the same size. Any iterable of dicts will do, such as a data source of
+        all rows or in none. So is `history`, what the prompt quotes: lists of token ids, such as an attempt and a
+        critic's words on it. All groups have the same size. Any iterable of dicts will do, such as a data source of
         TensorFlow Datasets.
 
         Raises:
           ValueError: a row is malformed, or names a prompt or a token that the environment does not have.
         """
-        rows = [_checked(row, number, environment) for number, row in enumerate(rows, start=1)]
+        rows = [checked_row(row, number, environment) for number, row in enumerate(rows, start=1)]
         if not rows:
             raise ValueError("no groups are stored: give at least one row")
         keys = set(rows[0])
@@ -167,8 +172,11 @@ class StoredGroups(Source):
         def optional(key: str) -> np.ndarray | None:
             return np.stack([row[key] for row in rows]) if key in keys else None
 
+        index, shown = np.array([row["prompt"] for row in rows]), None
+        if "history" in keys:
+            shown = environment.prompts_with_history(index, [row["history"] for row in rows])
         return cls(
-            environment, policy, prompts_per_step, prompt_index=np.array([row["prompt"] for row in rows]),
+            environment, policy, prompts_per_step, prompt_index=index, shown=shown,
             tokens=padded("answers", np.int32), lengths=np.array([list(map(len, row["answers"])) for row in rows]),
             rewards=optional("rewards"), outcome_id=optional("outcomes"),
             log_probs=padded("log_probs", np.float32) if "log_probs" in keys else None, temperature=temperature,
@@ -231,7 +239,7 @@ class StoredGroups(Source):
         for name in TABLES:
             if (table := getattr(self, name)) is not None:
                 found = zlib.crc32(np.ascontiguousarray(table), found)
-        return found
+        return found if self.shown is None else zlib.crc32(np.ascontiguousarray(self.shown.tokens), found)
 
     @property
     def stale(self) -> bool:
@@ -279,7 +287,11 @@ class StoredGroups(Source):
     def _answers(self, rows: Array | np.ndarray, log_probs: Array | None) -> Trajectories:
         tokens, lengths = (_taken(table, rows) for table in (self.tokens, self.lengths))
         index = self.prompt_index[rows] if isinstance(rows, np.ndarray) else jnp.asarray(self.prompt_index)[rows]
-        return _given_answers(self.environment.prompts(index), tokens, lengths, log_probs)
+        if self.shown is None:
+            prompts = self.environment.prompts(index)
+        else:
+            prompts = jax.tree.map(lambda table: _taken(table, rows), self.shown)
+        return _given_answers(prompts, tokens, lengths, log_probs)
 
 
 _given_answers = jax.jit(given_answers)
@@ -302,7 +314,7 @@ def _scored(policy: Policy, parameters: Any, trajectories: Trajectories, tempera
 
 
 def _as_table(name: str, given: Any, dtype: type) -> np.ndarray:
-    table = _numbers(given, "iu" if dtype is np.int32 else "biuf")
+    table = numbers_in(given, "iu" if dtype is np.int32 else "biuf")
     if table is None:
         what = "integers of 32 bits" if dtype is np.int32 else "finite numbers"
         raise ValueError(f"{name} must hold {what}, in rows of the same length")
@@ -314,55 +326,3 @@ def _check_range(what: str, table: np.ndarray, count: int) -> None:
     outside = np.argwhere((table < 0) | (table >= count))
     if len(outside):
         raise ValueError(f"{what} 0 to {count - 1}, but row {outside[0][0] + 1} has {table[tuple(outside[0])]}")
-
-
-def _checked(row: Mapping[str, Any], number: int, environment: Environment) -> dict[str, Any]:
-    """A row, after a look at its keys, types and sizes, as vectors; what they may hold is checked for all rows."""
-    if not isinstance(row, Mapping):
-        raise ValueError(f"row {number} must have names and values, as {{'prompt': 3, 'answers': ...}}, not {row!r}")
-    if unknown := set(row) - KEYS:
-        raise ValueError(f"row {number} has an unknown key {min(unknown, key=str)!r}; known: {', '.join(sorted(KEYS))}")
-    for key in ("prompt", "answers"):
-        if key not in row:
-            raise ValueError(f"row {number} has no {key!r}")
-    if type(row["prompt"]) is bool or not isinstance(row["prompt"], int | np.integer):
-        raise ValueError(f"row {number} has prompt {row['prompt']!r}, which is not the number of a prompt")
-    given, longest = row["answers"], environment.max_tokens
-    if not (isinstance(given, Sequence | np.ndarray) and len(given)):
-        raise ValueError(f"row {number} has no answers: give a list of lists of token ids")
-    answers = [_vector(answer, "iu") for answer in given]
-    for place, answer in enumerate(answers, start=1):
-        if answer is None or not 1 <= len(answer) <= longest:
-            raise ValueError(
-                f"answer {place} of row {number} must have 1 to {longest} token ids, not {given[place - 1]!r}"
-            )
-    checked = {"prompt": int(row["prompt"]), "answers": answers}
-    for key, kinds in (("rewards", "biuf"), ("outcomes", "iu")):
-        if key in row:
-            checked[key] = _vector(row[key], kinds)
-            if checked[key] is None or len(checked[key]) != len(answers):
-                raise ValueError(f"row {number} must have {len(answers)} finite numbers as {key}, not {row[key]!r}")
-    if "log_probs" in row:
-        found = row["log_probs"] if isinstance(row["log_probs"], Sequence | np.ndarray) else ()
-        checked["log_probs"] = [_vector(values, "if") for values in found]
-        sizes = [None if values is None else len(values) for values in checked["log_probs"]]
-        if sizes != list(map(len, answers)):
-            raise ValueError(f"row {number} needs one finite log-probability for each token of its answers")
-    return checked
-
-
-def _vector(values: Any, kinds: str) -> np.ndarray | None:
-    numbers = _numbers(values, kinds)
-    return numbers if numbers is not None and numbers.ndim == 1 else None
-
-
-def _numbers(values: Any, kinds: str) -> np.ndarray | None:
-    """Values as an array of finite numbers of one of NumPy's kinds, integers of 32 bits; None if they are not."""
-    try:
-        numbers = np.asarray(values)
-    except ValueError:
-        return None
-    if numbers.dtype.kind not in kinds:
-        return None
-    fits = np.isfinite(numbers) if numbers.dtype.kind in "bf" else (numbers >= -(2**31)) & (numbers < 2**31)
-    return numbers if fits.all() else None
