@@ -6,7 +6,7 @@ symbols serve as such; language models read a sentence, which speaks of the answ
     Addition    +           right
                 % : 2       wrong: the second digit of the scratchpad
                 % 3         wrong: the third digit of the answer's number, counted from the last one
-                %           wrong: no number can be read
+                %           wrong: the answer has no outcome
     Countdown   =           right
                 - 7         wrong: 7 is not given
                 - 7 7       wrong: 7 is used more often than it is given

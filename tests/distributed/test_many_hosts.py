@@ -223,7 +223,8 @@ RUNS = {
     "wrapped": {
         "steps": 4,
         "checkpoint_every": 2,
-        "filters": "replayed_groups, replayed_answers, off_policy(refine=second_attempt, answers=2)",
+        "filters": "replayed_groups, replayed_answers, "
+        "off_policy(refine=second_attempt(critic=shuffled(own)), answers=2)",
     },
     "stored": {"steps": 3, "stored": True},
     "tools": {"steps": 2, "tools": True},

@@ -19,6 +19,7 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.rewards import MatchedOutcomes, NoisyVerifier
+from ipsrl.rollouts.sources.critics import Own, Shuffled
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
@@ -82,7 +83,10 @@ CASES = {
     "learned reward": Case(reward=MatchedOutcomes(jnp.full((16, 3), 1 / 3), jnp.zeros((16, 3)))),
     "ahead": Case(LookUpWithKey(), transformer(LookUp()), settings={"async_rollouts": True}),
     "second attempts": Case(
-        TEXT, transformer(TEXT), "critique_grpo", {"off_policy": OffPolicyAnswers(2, refine=SecondAttempt())}
+        TEXT,
+        transformer(TEXT),
+        "critique_grpo",
+        {"off_policy": OffPolicyAnswers(2, refine=SecondAttempt(Shuffled(Own())))},
     ),
     "stored": Case(TEXT, transformer(TEXT), stored=(0, 1, 2, 0)),
 }
