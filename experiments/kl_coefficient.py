@@ -15,9 +15,10 @@ Time      demo two CPU minutes, smoke half a one; paper, not run, an estimated t
 Expected  20 seeds. From the hack of 3.5 % KL in the reward ends at the optimum, with and without std: a true reward of
           0.001 at 0.1 (hacked), 0.46 at 0.5, 0.47 at 1, 0.32 at 10 (0.3 at the start); in the loss the best is 0.396
           [0.393, 0.398] at 3. That no coefficient is good there is what the bound says of that start, not of the
-          coefficient; at 0.5 in the reward runs neither hack nor stagnate. At 0.001 the late update changes by 1.6 % in
-          the loss, 1.5 % in the reward without std, and 109 % with std, as at any smaller one: in groups of right
-          answers the divergence is all that differs.
+          coefficient; at 0.5 in the reward runs neither hack nor stagnate. From the hack of 0.007 % there are good
+          ones: at 0.2 0.944 in the loss and 0.985 in the reward (above the optimum's 0.955: the hack is hardly found).
+          At 0.001 the late update changes by 1.6 % in the loss, 1.5 % in the reward without std, and 109 % with std, as
+          at any smaller one: in groups of right answers the divergence is all that differs.
 Doubt     A reward model that is hacked by degrees, by many outcomes: here one outcome is right or wrong as a whole.
 Smoke     python -m experiments.kl_coefficient --preset=smoke
 
