@@ -81,7 +81,7 @@ class Panel:
             if isinstance(layer, Line):
                 ends |= layer.ends(records, styles)
         if ends:
-            style.label_ends(axes, next(iter(ends.values()))[0], {name: end[1:] for name, end in ends.items()})
+            style.label_ends(axes, ends)
 
 
 @dataclasses.dataclass(frozen=True)

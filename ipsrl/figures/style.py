@@ -69,17 +69,16 @@ def looks() -> contextlib.AbstractContextManager[None]:
     return matplotlib.rc_context(_LOOKS)
 
 
-def label_ends(axes: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> None:
+def label_ends(axes: Axes, ends: Mapping[str, tuple[float, float, str]]) -> None:
     """Names beside the ends of lines, moved up, or down from the top, where lines end close to each other.
 
     Args:
       axes: its vertical axis has its scale and its limits.
-      x: where the lines end.
-      ends: name -> height at which its line ends, and colour.
+      ends: name -> where its line ends, x and y, and its colour.
     """
     # In shares of the height of the axes, where linear and logarithmic scales are alike.
     to_share = (axes.transScale + axes.transLimits).transform
-    share_of = {name: float(to_share((x, height))[1]) for name, (height, _) in ends.items()}
+    share_of = {name: float(to_share((x, y))[1]) for name, (x, y, _) in ends.items()}
     names = sorted(ends, key=share_of.__getitem__)
     heights, room, high = dict(share_of), 0.085, 1.0
     for below, above in itertools.pairwise(names):
@@ -88,9 +87,9 @@ def label_ends(axes: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> N
     for above, below in itertools.pairwise(reversed(names)):
         heights[below] = min(heights[below], heights[above] - room)
     for name in names:
-        end, colour = ends[name]
+        x, y, colour = ends[name]
         axes.annotate(
-            name.replace("(", "\n("), (x, end), (1.03, heights[name]), textcoords="axes fraction",
+            name.replace("(", "\n("), (x, y), (1.03, heights[name]), textcoords="axes fraction",
             va="center", fontsize=8, color=colour, annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "relpos": (0, 0.5)},
         )  # fmt: skip

@@ -98,3 +98,9 @@ def test_numbers_in_names_become_the_axis():
     ]
     ((name, places, values),) = LineOverNumbers("pass", "k", numbers=(1, 4, 16)).series(Records(rows, ("objective",)))
     assert (name, places.tolist(), values.mean.tolist()) == ("a", [1, 4], [0.1, 0.7])
+
+
+def test_a_name_points_to_where_its_own_line_ends():
+    rows = [{"arm": arm, "step": step, "height": 1.0} for arm, last in (("a", 0), ("b", 2)) for step in range(last + 1)]
+    (axes,) = axes_of([Panel([Line("height", by="arm")])], Records(rows, ("arm",)))
+    assert {text.get_text(): text.xy[0] for text in axes.texts} == {"a": 0, "b": 2}
