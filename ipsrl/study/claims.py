@@ -156,11 +156,6 @@ def at_each(label: str, claim: Claim, **labels: Any) -> Claim:
     return lambda records: all_of(claim(rows) for _, rows in records.where(**labels).having(label).each(label))
 
 
-def negated(held: bool | None) -> bool | None:
-    """The opposite of what a claim says; undecided stays undecided."""
-    return None if held is None else not held
-
-
 def all_of(parts: Iterable[bool | None]) -> bool | None:
     """Whether all parts of a claim hold: false if one is false, else undecided if one is, or if there is none."""
     found = list(parts)
@@ -176,14 +171,6 @@ def any_of(parts: Iterable[bool | None]) -> bool | None:
 def close(one: Interval, other: Interval | float, by: float) -> bool | None:
     """Whether two means, or a mean and a number, differ by less than `by`; None if intervals do not decide it."""
     return all_of([one.exceeds(other, -by), _interval(other).exceeds(one, -by)])
-
-
-def rises_then_falls(means: Sequence[Interval]) -> bool | None:
-    """Whether a mean is above the first one, and the highest of these above the last; None if it is undecided."""
-    first, *later = means
-    if not (rises := any_of(mean.exceeds(first) for mean in later)):
-        return rises
-    return max(later, key=lambda mean: mean.mean).exceeds(later[-1])
 
 
 def alike(intervals: Sequence[Interval], by: float) -> bool | None:
@@ -210,10 +197,3 @@ def tuned(records: Records, value: str, along: str = "learning_rate", **labels: 
     values = records.where(**labels).having(value).distinct(along)
     best = max(values, key=lambda place: records.mean(value, **labels, **{along: place}), default=None)
     return labels | {along: best}
-
-
-def exceeds(
-    one: Callable[[Records], Interval], other: Callable[[Records], Interval], by: float = 0.0
-) -> Callable[[Records], bool | None]:
-    """For CLAIMS: whether a number is more than `by` above another one; None if their intervals do not decide it."""
-    return lambda records: one(records).exceeds(other(records), by)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ipsrl.measures.seeds import Interval
-from ipsrl.study.claims import alike, all_of, any_of, close, negated, rises_then_falls
+from ipsrl.study.claims import alike, all_of, any_of, close
 
 HIGH, LOW, WIDE = Interval(0.9, 0.85, 0.95, 5), Interval(0.5, 0.45, 0.55, 5), Interval(0.6, 0.5, 0.88, 5)
 ONE_SEED = Interval(0.9, math.nan, math.nan, 1)
@@ -46,10 +46,6 @@ def test_any_of_three_values(found, expected):
     assert any_of(iter(found)) is expected
 
 
-def test_what_is_undecided_stays_so_when_negated():
-    assert [negated(held) for held in (True, False, None)] == [False, True, None]
-
-
 def test_two_means_are_close_if_neither_exceeds_the_other():
     assert close(HIGH, LOW, 0.6) is True
     assert close(HIGH, LOW, 0.2) is False
@@ -66,17 +62,3 @@ def test_alike_is_by_outer_and_inner_ends():
     assert alike([of(1.0, 1.02), of(1.03, 1.05)], 0.1) is True
     assert alike([of(1.0, 1.2), of(1.5, 1.6)], 0.1) is False
     assert alike([of(1.0, 2.0), of(1.9, 3.0)], 0.1) is None
-
-
-@pytest.mark.parametrize(
-    ("means", "expected"),
-    [
-        ([LOW, HIGH, LOW], True),
-        ([HIGH, LOW, LOW], False),
-        ([LOW, LOW, HIGH], None),
-        ([LOW, WIDE, LOW], None),
-        ([HIGH, WIDE, LOW], None),
-    ],
-)
-def test_a_rise_and_a_fall(means, expected):
-    assert rises_then_falls(means) is expected
