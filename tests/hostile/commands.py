@@ -257,8 +257,8 @@ MAKERS = [
         Trial(("scripts.audit_verifier", *arguments), message)
         for message, *arguments in (
             ("the following arguments are required: FILE",),
-            ("must be a file that ends in .jsonl or .csv", "@RUN/config.json"),
-            ("answer 1 has no label", "@RUN/metrics.jsonl"),
+            ("must end in .jsonl or .csv", "@RUN/config.json"),
+            ("line 1 of .* has no label", "@RUN/metrics.jsonl"),
             ("--accepted is 1.5, it must lie between 0 and 1", "@RUN/metrics.jsonl", "--accepted=1.5"),
             ("leave out --pattern", "@RUN/metrics.jsonl", "--accepted=0.5", "--pattern=step"),
         )
