@@ -100,7 +100,7 @@ def test_one_that_fails_is_told_and_the_others_are_drawn_once(play, tmp_path, ca
         _, sentences, command, *result = row_of(name, out)
         assert sentences == "; ".join(catalog.find(name).claims)
         assert command == f"`python -m experiments.{name} --preset=demo`"
-        assert result == ["12 s", "right 0.5 [0.4, 0.6]", "right 0.6", "supported"]
+        assert result == ["12 s", "right: 0.5 [0.4, 0.6]", "right: 0.6", "supported"]
     assert row_of("many_outcomes", out)[3:] == ["not finished", "", "", ""]
 
     assert play() == ["many_outcomes"]
