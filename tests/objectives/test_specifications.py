@@ -85,5 +85,5 @@ def test_every_environment_can_be_made_by_name():
         environment = environment_catalog.make(name)
         if name != "math_answers":  # whose questions are read from disk
             assert environment.num_prompts >= 1
-    with pytest.raises(ValueError, match="unknown environment 'maze'; known: addition, bandit"):
+    with pytest.raises(ValueError, match="unknown environment 'maze'; known: addition, addition_modes, bandit"):
         environment_catalog.make("maze")
