@@ -14,8 +14,7 @@ Command   python -m experiments.train_and_test_time
 Time      demo five minutes of CPU time, seven of two busy cores; smoke one.
 Expected  right outcomes after GRPO, IPS-GRPO, and accuracy that long thoughts lose: free logits 1.03, 2.78 and 0.71,
           0.68; Gaussian 1.71, 4.42 and 0.10, 0.46; transformer 1.5, 5.3 and 0.14, 0.21. A quarter of the step: 1.11,
-          2.31. Longer: transformer 0.85, 0.91, 0.77; before training Gaussian 0.12, 0.17, 0.15, free logits 0.16 to
-          0.24.
+          2.31. Longer: transformer 0.85, 0.91, 0.77.
 Doubt     If IPS-GRPO lost no more than GRPO at equal accuracy before; if work as long as any learned made the fall.
 Smoke     python -m experiments.train_and_test_time --preset=smoke
 """
