@@ -98,7 +98,8 @@ class StateGraph(abc.ABC):
         """The state itself; 0 when finished, so that observations stay in range."""
         return jnp.where(self.finished(state), 0, state)
 
-    def dictated(self, state: Array) -> None:
+    def dictated(self, state: Array) -> Array | None:
+        """Nothing, unless a subclass dictates actions."""
         del state
 
     def finished(self, state: Array) -> Array:

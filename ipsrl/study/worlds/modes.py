@@ -21,6 +21,8 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
 SHORT, THINK = range(2)
+OTHER_SEEDS = 10_000
+"""Added to seeds, it gives those by whose runs a learning rate is chosen."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +45,8 @@ class ModeBandit(Checked, StateGraph):
       short_tokens, think_tokens: of an answer, both the first and the last action included.
       gamma: what thinking costs a right answer.
       fixed: whether no gradient reaches the skills: the negative control.
+      forced: whether half of each group has a mode that is dictated: of every four answers the second thinks, the
+        fourth is short, and the others choose. Only for sampled runs.
     """
 
     ceilings: tuple[float, ...] = (1.0, 0.8, 0.4, 0.1)
@@ -50,6 +54,7 @@ class ModeBandit(Checked, StateGraph):
     think_tokens: int = at_least(2, 20)
     gamma: float = probability(0.5)
     fixed: bool = False
+    forced: bool = False
     vocabulary_size = 2
 
     def __post_init__(self) -> None:
@@ -92,11 +97,33 @@ class ModeBandit(Checked, StateGraph):
         last = (place == self.short_tokens - 1) | (place == self.states_of_prompt - 1)
         return jnp.where(place >= self.short_tokens, THINK, SHORT), last
 
+    @property
+    def _beyond(self) -> int:
+        """A forced answer begins in its first state plus this, or plus twice this if it thinks."""
+        return self.num_observations + self.num_outcomes
+
+    def reset(self, key: Array, prompt_index: Array, member: Array) -> Array:
+        state = super().reset(key, prompt_index, member)
+        if not self.forced:
+            return state
+        return state + self._beyond * jnp.array([0, 1 + THINK, 0, 1 + SHORT], jnp.int32)[member % 4]
+
+    def dictated(self, state: Array) -> Array | None:
+        return state // self._beyond - 1 if self.forced else None
+
+    def observe(self, state: Array) -> Array:
+        return super().observe(state % self._beyond)
+
+    def finished(self, state: Array) -> Array:
+        return super().finished(state % self._beyond)
+
     def legal(self, state: Array) -> Array:
+        state = state % self._beyond
         chooses = (state % self.states_of_prompt == 0) | self.mode_of(state)[1]
         return jnp.stack([jnp.ones_like(chooses), chooses], axis=-1)
 
     def step(self, state: Array, token: Array) -> Array:
+        state = state % self._beyond
         mode, last = self.mode_of(state)
         first = state + jnp.where(token == THINK, self.short_tokens, 1)
         later = jnp.where(last, self.num_observations + 2 * mode + token, state + 1)
@@ -213,15 +240,23 @@ class Update(Checked):
 
 
 @functools.partial(jax.jit, static_argnames=("world", "update", "updates"))
-def exact_path(world: ModeBandit, update: Update, prior: Parameters, updates: int) -> dict[str, Array]:
+def exact_path(
+    world: ModeBandit, update: Update, prior: Parameters, updates: int, learning_rate: Array | None = None
+) -> dict[str, Array]:
     """Training without noise: name -> `[updates + 1, ...]`, `ModeBandit.measures` before each update and at the end.
 
-    The prior is the reference of a KL penalty.
+    The prior is the reference of a KL penalty. `learning_rate`, `[]`, takes the place of the update's.
+
+    Raises:
+      ValueError: modes are forced, or the objective cannot be computed here.
     """
+    if world.forced:
+        raise ValueError("forced is True: the exact path has no forced modes, take sampled_paths")
+    rate = update.learning_rate if learning_rate is None else learning_rate
 
     def one_update(parameters: Parameters, _: None) -> tuple[Parameters, dict[str, Array]]:
         moved = update.expected(world, parameters, prior)
-        after = jax.tree.map(lambda one, by: one + update.learning_rate * by, parameters, moved)
+        after = jax.tree.map(lambda one, by: one + rate * by, parameters, moved)
         return after, world.measures(after)
 
     _, later = jax.lax.scan(one_update, prior, length=updates)
@@ -229,15 +264,20 @@ def exact_path(world: ModeBandit, update: Update, prior: Parameters, updates: in
 
 
 def sampled_paths(
-    world: ModeBandit, update: Update, prior: Parameters, updates: int, seeds: Sequence[int]
-) -> dict[str, Array]:
+    world: ModeBandit, update: Update, prior: Parameters, updates: int, seeds: Sequence[int],
+    learning_rates: Sequence[float] | np.ndarray | None = None,
+) -> dict[str, Array]:  # fmt: skip
     """The same of sampled runs, in one program: name -> `[seed, updates + 1, ...]`; a batch is a group of each prompt.
 
     A mean over tokens is then one over the tokens of all prompts, while `Update.expected` has one for each prompt.
+    `learning_rates`, one for each seed, take the place of the update's.
 
     Raises:
-      ValueError: the update has an inner adaptation, or the objective cannot be trained here.
+      ValueError: the update has an inner adaptation, modes are forced in groups that are not of 4 n answers, or the
+        objective cannot be trained here.
     """
+    if world.forced and update.group_size % 4:
+        raise ValueError(f"group_size is {update.group_size}: with forced modes it must be a multiple of 4")
     if update.inner:
         raise ValueError(f"inner is {update.inner}: sampled runs have no inner adaptation, take exact_path")
     training = TrainSettings(
@@ -246,7 +286,10 @@ def sampled_paths(
     )  # fmt: skip
     of_runs = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(seeds), *jnp.shape(leaf))), prior)
     trainer = Trainer(world, world.policy, update.objective, training)
-    return train_ensemble(trainer, jnp.asarray(seeds), world.measures, initial_parameters=of_runs)
+    rates = None if learning_rates is None else jnp.asarray(learning_rates, jnp.float32)
+    return train_ensemble(
+        trainer, jnp.asarray(seeds), world.measures, learning_rates=rates, initial_parameters=of_runs
+    )  # fmt: skip
 
 
 def saturated_after(found: Mapping[str, Array], margin: float = 0.01) -> np.ndarray:
@@ -261,3 +304,68 @@ def saturated_after(found: Mapping[str, Array], margin: float = 0.01) -> np.ndar
     share = np.asarray(found["share"], np.float64)
     beyond = (share < margin) | (share > 1 - margin)
     return np.where(beyond.any(axis=-1), beyond.argmax(axis=-1), np.nan)
+
+
+Best = tuple[dict[str, np.ndarray], float]
+"""Name -> `[seed, updates + 1, ...]` float64, and the learning rate of these runs."""
+
+
+def best_exact_path(
+    world: ModeBandit, update: Update, prior: Parameters, updates: int, learning_rates: Sequence[float]
+) -> Best:
+    """`exact_path` with the learning rate that ends with the highest reward, as one run."""
+    of_rate = functools.partial(exact_path, world, update, prior, updates)
+    found = jax.vmap(of_rate)(jnp.asarray(learning_rates, jnp.float32))
+    values = {name: np.asarray(each, np.float64)[:, None] for name, each in found.items()}
+    return _best(values, learning_rates, slice(None), slice(None))
+
+
+def best_sampled_paths(
+    world: ModeBandit, update: Update, prior: Parameters, updates: int, seeds: Sequence[int],
+    learning_rates: Sequence[float],
+) -> Best:  # fmt: skip
+    """`sampled_paths` with the learning rate that ends with the highest mean reward, in runs of as many other seeds,
+    so that the runs which are returned had no part in the choice.
+    """
+    both = [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds)]
+    rates = np.repeat(learning_rates, len(both))
+    runs = sampled_paths(world, update, prior, updates, both * len(learning_rates), rates)
+    shape = len(learning_rates), len(both)
+    values = {name: np.asarray(each, np.float64).reshape(*shape, *each.shape[1:]) for name, each in runs.items()}
+    return _best(values, learning_rates, slice(len(seeds), None), slice(len(seeds)))
+
+
+def _best(values: dict[str, np.ndarray], learning_rates: Sequence[float], choosing: slice, kept: slice) -> Best:
+    """Of `[rate, seed, ...]` the best rate by the rewards at the end of some seeds, and the values of others."""
+    best = int(values["reward"][:, choosing, -1].mean(axis=1).argmax())
+    return {name: each[best, kept] for name, each in values.items()}, learning_rates[best]
+
+
+def described(found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, rare: float) -> dict[str, np.ndarray]:
+    """What became of the modes on paths: name -> `[seed, updates + 1]`.
+
+    `share`, `short`, `think` and `reward` are those of `ModeBandit.measures`, and `thinking_1` and so on the share of
+    thinking at each difficulty. `fits` is by how much it is higher at the last difficulty than at the first; `rarer`
+    the mean share of the rarer mode; `collapsed` is 1 where that is below `rare`, else 0; `until` the update of
+    `saturated_after`, or the number of all updates if it is never; `kilotokens` the expected thousands of tokens that
+    were sampled before.
+
+    Args:
+      found: of paths, `[seed, updates + 1, ...]`.
+      world: theirs.
+      answers: to each prompt in an update.
+      rare: a share.
+    """
+    thinking, share = found["thinking"], found["share"]
+    rarer, until = np.minimum(share, 1 - share), saturated_after(found, rare)
+    thinks = share / 2 + 1 / 4 if world.forced else share
+    tokens = world.short_tokens + (world.think_tokens - world.short_tokens) * thinks
+    before = (tokens.cumsum(axis=-1) - tokens) * answers * world.num_prompts
+    values = {name: found[name] for name in ("share", "short", "think", "reward")}
+    return values | {f"thinking_{place + 1}": thinking[..., place] for place in range(world.num_prompts)} | {
+        "fits": thinking[..., -1] - thinking[..., 0],
+        "rarer": rarer,
+        "collapsed": (rarer < rare).astype(int),
+        "until": np.broadcast_to(np.nan_to_num(until, nan=share.shape[-1] - 1)[:, None], share.shape),
+        "kilotokens": before / 1000,
+    }  # fmt: skip

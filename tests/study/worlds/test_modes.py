@@ -10,6 +10,7 @@ import pytest
 
 from ipsrl.objectives import make
 from ipsrl.policies.state_table import outcome_probs
+from ipsrl.study.worlds import modes
 from ipsrl.study.worlds.modes import SHORT, THINK, ModeBandit, Update, exact_path, sampled_paths, saturated_after
 
 WORLD = ModeBandit(ceilings=(1.0, 0.2))
@@ -118,3 +119,49 @@ def test_bad_input():
         Update(make("grpo"), inner=-1.0)
     with pytest.raises(ValueError, match=r"inner is 1\.0: sampled runs have no inner adaptation, take exact_path"):
         sampled_paths(WORLD, Update(make("grpo"), inner=1.0), WORLD.prior(), 1, [0])
+
+
+def test_of_every_four_answers_one_is_forced_to_think_and_one_to_be_short():
+    world = dataclasses.replace(WORLD, forced=True)
+    members = jnp.arange(8)
+    for prompt in range(2):
+        states = world.reset(jax.random.key(0), jnp.full(8, prompt), members)
+        assert world.dictated(states).tolist() == [-1, THINK, -1, SHORT] * 2
+        assert set(world.observe(states).tolist()) == {prompt * world.states_of_prompt}
+        assert not world.finished(states).any()
+        after = world.step(states, jnp.full(8, THINK))
+        assert world.dictated(after).tolist() == [-1] * 8
+        assert after.tolist() == [int(WORLD.step(WORLD.first_state(jnp.asarray(prompt)), jnp.asarray(THINK)))] * 8
+    with pytest.raises(ValueError, match="forced is True: the exact path has no forced modes, take sampled_paths"):
+        exact_path(world, Update(make("grpo")), world.prior(), 1)
+    with pytest.raises(ValueError, match="group_size is 6: with forced modes it must be a multiple of 4"):
+        sampled_paths(world, Update(make("grpo"), group_size=6), world.prior(), 1, [0])
+
+
+def test_forced_answers_train_the_skill_of_a_mode_that_is_never_chosen():
+    """With a short share of 1e-4 only forced answers are short, and no choice is forced into learning."""
+    prior = WORLD.prior(thinking=1 - 1e-4)
+    update, forced = Update(make("grpo"), group_size=4, learning_rate=4.0), dataclasses.replace(WORLD, forced=True)
+    free, helped = (sampled_paths(world, update, prior, 20, range(4)) for world in (WORLD, forced))
+    assert (np.asarray(free["short"][:, -1]) < 0.13).all()
+    assert (np.asarray(helped["short"][:, -1]) > 0.3).all()
+
+
+def test_a_rate_is_chosen_by_the_runs_of_other_seeds():
+    values = {"reward": np.float64([[[0, 1], [0, 2]], [[0, 3], [0, 1]]])}
+    found, rate = modes._best(values, (0.5, 2.0), slice(1, None), slice(1))
+    assert rate == 0.5
+    assert found["reward"].tolist() == [[0, 1]]
+
+
+def test_what_became_of_the_modes():
+    share = np.array([[0.5, 0.995, 0.7], [0.5, 0.3, 0.005], [0.5, 0.5, 0.5]])
+    thinking = np.stack([share - 0.1, share + 0.1], axis=-1)
+    found = dict.fromkeys(("share", "short", "think", "reward"), share) | {"thinking": thinking}
+    values = modes.described(found, WORLD, 10, 0.01)
+    assert values["collapsed"].tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert values["until"][:, 0].tolist() == [1, 2, 2]
+    np.testing.assert_allclose(values["fits"], 0.2)
+    np.testing.assert_allclose(values["kilotokens"][0], np.cumsum([0, 0.22, 0.02 * (2 + 18 * 0.995)]))
+    forced = modes.described(found, dataclasses.replace(WORLD, forced=True), 10, 0.01)
+    np.testing.assert_allclose(forced["kilotokens"][0, 2], 0.22 + 0.02 * (2 + 18 * (0.995 / 2 + 0.25)))

@@ -1,0 +1,160 @@
+"""Think, or answer at once: does GRPO collapse a policy with both modes into one, and what keeps both?
+
+Claim     Vanilla GRPO settles on a mode before the weaker one has learned, and no longer samples it; a small weight of
+          its own for the control token (DeGRPO), modes that are forced for a part of each group (HGPO), advantages
+          without std, an entropy bonus or meta-learning keep both, and then the mode fits the difficulty.
+Paper     Thinkless, arXiv 2505.13379, with alpha 0.001; HGPO, 2505.14631. Ours: the sentences with their margins, right
+          and wrong are worth 1 and 0, not 1 and -1; IPS with the mode in the outcome; meta-learning is first-order MAML
+          (1703.03400) over difficulties, which spends half of its answers on the inner step.
+Arms      Each exact, by expected updates, and by sampled runs, FOMAML only exact and forced modes only sampled; equally
+          many answers, not tokens, and the best of three learning rates, by the exact reward or that of other seeds.
+          World: `worlds.modes`, where a short answer that has learned is right with 1, 0.8, 0.4 and 0.1; thinking is
+          right with 0.9 at first and costs half of the reward. Negative control and placebo: skills that are fixed, the
+          short one at 0.83, so that no mode has to be sampled to learn.
+Command   python -m experiments.hybrid_modes
+Time      demo TIME, smoke TIME; paper, not run, an hour.
+Expected  TODO
+Doubt     A transformer, whose modes share more than one logit, is not here; where the short skill could not grow, a
+          single mode would be no failure. Longer runs, or a smaller step than the best one, may leave a mode again.
+Smoke     python -m experiments.hybrid_modes --preset=smoke
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ipsrl import objectives, study
+from ipsrl.fields import at_least, one_of, positive
+from ipsrl.figures.layers import Bars, Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.study.claims import above, all_of, any_of, below
+from ipsrl.study.worlds.modes import ModeBandit, Update, best_exact_path, best_sampled_paths, described
+
+EXACT, SAMPLED, GROWING, FIXED = "exact", "sampled", "growing", "fixed"
+GRPO, TOKENS, HGPO, PAPERS = "grpo", "grpo(aggregation=token_mean)", "hgpo(think_token=1)", "degrpo(alpha=0.001)"
+FOMAML, FORCED = "fomaml", ("forced_grpo", "forced_hgpo")
+FORCED_GRPO, FORCED_HGPO = FORCED
+WORDS = {FOMAML: GRPO, FORCED_GRPO: GRPO, FORCED_HGPO: HGPO}  # An arm with a name of its own -> its objective.
+DEGRPO = {"degrpo(alpha=0.0001)": 0.0001, PAPERS: 0.001, "degrpo(alpha=0.01)": 0.01, "degrpo(alpha=0.1)": 0.1}
+REMEDIES = {
+    "dr_grpo": "Dr. GRPO", **{arm: f"DeGRPO at alpha {alpha:g}" for arm, alpha in DEGRPO.items()}, HGPO: "HGPO",
+    "grpo(entropy=0.1)": "an entropy bonus of 0.1", "ips_grpo": "IPS-GRPO", FORCED_GRPO: "GRPO with forced halves",
+    FORCED_HGPO: "HGPO with forced halves",
+}  # fmt: skip
+NAMES = {GRPO: "GRPO", TOKENS: "GRPO with the mean over tokens"} | REMEDIES
+SHORT_SKILL = {GROWING: 0.12, FIXED: 0.83}
+CONTROLLED = (GRPO, "dr_grpo", PAPERS, HGPO, "ips_grpo", *FORCED)  # Arms that also have fixed skills.
+POINTS, INNER, RARE = 51, 4.0, 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """`updates` are of a group for each difficulty."""
+
+    arms: tuple[str, ...] = study.selecting(study.objectives((*NAMES, FOMAML), also=tuple(WORDS)))
+    skills: tuple[str, ...] = study.selecting(one_of(*SHORT_SKILL, default=(GROWING, FIXED)))
+    seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    learning_rates: tuple[float, ...] = positive((1.0, 4.0, 16.0))
+    group_size: int = at_least(2, 8)
+    updates: int = at_least(2, 500)
+
+
+PRESETS = {
+    "smoke": Settings((GRPO,), (GROWING,), seeds=(0, 1), learning_rates=(4.0,), group_size=4, updates=10),
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(256)), learning_rates=(0.25, 1.0, 4.0, 16.0), updates=10_000),
+}
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    for arm, skills in itertools.product(settings.arms, settings.skills):
+        parts = {FOMAML: (EXACT,)}.get(arm, (SAMPLED,) if arm in FORCED else (SAMPLED, EXACT))
+        for part in parts if skills == GROWING else [SAMPLED] * (arm in CONTROLLED):
+            yield study.Curve(of(arm, skills, part), functools.partial(points, part, skills, arm, settings))
+
+
+def points(part: str, skills: str, arm: str, settings: Settings) -> study.Points:
+    """What becomes of the modes at the best learning rate; FOMAML has half the updates, of twice as many answers."""
+    answers, inner = (2, INNER) if arm == FOMAML else (1, 0.0)
+    world = ModeBandit(fixed=skills == FIXED, forced=arm in FORCED)
+    update = Update(objectives.make(WORDS.get(arm, arm)), settings.group_size, inner=inner)
+    training = world, update, world.prior(SHORT_SKILL[skills]), settings.updates // answers
+    if part == EXACT:
+        found, rate = best_exact_path(*training, settings.learning_rates)
+    else:
+        found, rate = best_sampled_paths(*training, settings.seeds, settings.learning_rates)
+    values = described(found, world, answers * settings.group_size, RARE)
+    places = np.unique(np.linspace(0, training[-1], POINTS).astype(int))
+    values = {name: each[:, places] for name, each in values.items()} | {"learning_rate": rate}
+    values["until"] = answers * values["until"]
+    return study.Points(answers * places, values, settings.seeds if part == SAMPLED else None)
+
+
+def of(arm: str, skills: str = GROWING, part: str = SAMPLED) -> dict[str, str]:
+    """The labels of a curve."""
+    return {"part": part, "skills": skills, "arm": arm}
+
+
+def more(arm: str, than: str = GRPO, skills: str = GROWING) -> study.Number:
+    """By how much a reward of sampled runs is above that of another arm, paired by seed."""
+    return study.difference("reward", of(arm, skills), of(than, skills))
+
+
+def each(claims: list[study.Claim], put_together: Callable = all_of) -> study.Claim:
+    return lambda records: put_together(claim(records) for claim in claims)
+
+
+COLLAPSED = {arm: study.share("collapsed", **of(arm)) for arm in NAMES}
+ALONE, META = (
+    {name: study.final(name, **of(arm, part=EXACT)) for name in ("rarer", "reward")} for arm in (GRPO, FOMAML)
+)
+CONTROL, FITS = "with a fixed short skill of 0.83", "thinks more often at the hardest than at the easiest, by over 0.5"
+MOST, FEW = (f"ends in one mode in {how} of its runs" for how in ("over half", "under a fifth"))
+BETTER, ALPHAS = "ends with a reward over 0.02 above", "alpha from 0.0001 to 0.1"
+CLAIMS = {
+    f"GRPO {MOST}": above(COLLAPSED[GRPO], 0.5),
+    f"{NAMES[TOKENS]} {MOST}": above(COLLAPSED[TOKENS], 0.5),
+    "GRPO ends in one mode without noise too": below(ALONE["rarer"], RARE),
+    f"control: {CONTROL}, GRPO {FEW}": below(study.share("collapsed", **of(GRPO, FIXED)), 0.2),
+    f"control: {CONTROL}, GRPO {FITS}": above(study.final("fits", **of(GRPO, FIXED)), 0.5),
+    **{f"{name} {FEW}": below(COLLAPSED[arm], 0.2) for arm, name in REMEDIES.items()},
+    **{f"{name} {BETTER} GRPO's": above(more(arm), 0.02) for arm, name in REMEDIES.items()},
+    f"DeGRPO with some {ALPHAS} {FITS}": each([above(study.final("fits", **of(arm)), 0.5) for arm in DEGRPO], any_of),
+    f"DeGRPO at alpha 0.001 ends at most 0.02 in reward below each {ALPHAS}": each(
+        [above(more(PAPERS, than), -0.02) for than in DEGRPO if than != PAPERS]
+    ),
+    "first-order MAML keeps both modes, exactly": above(META["rarer"], RARE),
+    f"first-order MAML {BETTER} GRPO's, exactly": lambda r: META["reward"](r).exceeds(ALONE["reward"](r), 0.02),
+    f"HGPO with forced halves {BETTER} GRPO with forced halves": above(more(FORCED_HGPO, FORCED_GRPO), 0.02),
+    f"placebo: {CONTROL}, no remedy {BETTER} GRPO's": each(
+        [below(more(arm, skills=FIXED), 0.02) for arm in CONTROLLED if arm != GRPO]
+    ),
+}
+SHOWN = {
+    "reward": "reward", "short": "short skill", "fits": "share of thinking, hardest less easiest",
+    "until": "updates until a mode has over 99 %",
+}  # fmt: skip
+LABELS = {name: of(arm) for arm, name in NAMES.items()}
+LABELS |= {"GRPO, exact": of(GRPO, part=EXACT), "first-order MAML, exact": of(FOMAML, part=EXACT)}
+NUMBERS = {f"share of runs that end in one mode, {NAMES[arm]}": COLLAPSED[arm] for arm in NAMES} | {
+    f"{shown}, {name}": study.final(value, **LABELS[name]) for value, shown in SHOWN.items() for name in LABELS
+}
+THINKING = tuple(f"thinking_{place}" for place in (1, 2, 3, 4))
+COLUMNS = ("collapsed", "until", *THINKING, "short", "think", "reward", "kilotokens", "learning_rate")
+RUNS = {"part": SAMPLED, "skills": GROWING}
+WHERE = RUNS, {"part": EXACT, "skills": GROWING}, {"part": SAMPLED, "skills": FIXED}
+TITLES = [f"{where['part']}, {where['skills']} skills, after {{updates}} updates" for where in WHERE]
+TABLE = study.one_below_the_other(*map(functools.partial(study.Table, COLUMNS), TITLES, WHERE))
+LINES = {"thinking_1": "thinking, easiest", "thinking_4": "thinking, hardest", "short": "short skill"}
+BARS = {"collapsed": "share of runs that end in one mode", "reward": "reward", "kilotokens": "thousand sampled tokens"}
+HIDDEN = ("degrpo(alpha=0.0001)", "degrpo(alpha=0.01)")
+LEFT = [Panel([Line(name, by="arm", where=RUNS, without=HIDDEN)], title, "updates") for name, title in LINES.items()]
+FIGURE = Panels(
+    [*LEFT, *(Panel([Bars(name, by="arm", where=RUNS)], title) for name, title in BARS.items())], (22, 11), 3
+)
+
+if __name__ == "__main__":
+    study.main(__name__)
