@@ -324,10 +324,10 @@ def best_sampled_paths(
     world: ModeBandit, update: Update, prior: Parameters, updates: int, seeds: Sequence[int],
     learning_rates: Sequence[float],
 ) -> Best:  # fmt: skip
-    """`sampled_paths` with the learning rate that ends with the highest mean reward, in runs of as many other seeds,
+    """`sampled_paths` with the rate that ends with the highest mean reward, in half as many runs of other seeds,
     so that the runs which are returned had no part in the choice.
     """
-    both = [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds)]
+    both = [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds[: -(-len(seeds) // 2)])]
     rates = np.repeat(learning_rates, len(both))
     runs = sampled_paths(world, update, prior, updates, both * len(learning_rates), rates)
     shape = len(learning_rates), len(both)
