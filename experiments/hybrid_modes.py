@@ -119,6 +119,9 @@ CLAIMS = {
     "with the best of four learning rates fewer of GRPO's runs end in one mode, by over a tenth of all runs": above(
         study.difference("collapsed", of(SLOW), of(GRPO)), 0.1
     ),
+    f"when {NAMES[SLOW]} first has over 99 % of its answers in one mode, the short skill is below 0.45": below(
+        study.final("short_then", **of(SLOW)), 0.45
+    ),
     "without noise GRPO ends in one mode": below(ALONE["rarer"], RARE),
     f"control: {CONTROL}, GRPO {FEW}": below(study.share("collapsed", **of(GRPO, FIXED)), 0.25),
     f"control: {CONTROL}, GRPO {FITS}": above(study.final("fits", **of(GRPO, FIXED)), 0.5),

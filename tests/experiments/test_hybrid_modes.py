@@ -9,7 +9,8 @@ from tests.experiments.recorded import recorded
 
 SEEDS = 32
 LABELS = ("part", "skills", "arm")
-COLLAPSE, BOTH = {"collapsed": 1.0, "reward": 0.5, "fits": 0.0}, {"collapsed": 0.0, "reward": 0.7, "fits": 0.9}
+COLLAPSE = {"collapsed": 1.0, "reward": 0.5, "fits": 0.0, "short_then": 0.2}
+BOTH = {"collapsed": 0.0, "reward": 0.7, "fits": 0.9, "short_then": 0.99}
 
 
 def decided(arms=(), fixed=(), exact=(), paired=0.1):

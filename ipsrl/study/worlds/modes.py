@@ -347,8 +347,8 @@ def described(found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, 
     `share`, `short`, `think` and `reward` are those of `ModeBandit.measures`, and `thinking_1` and so on the share of
     thinking at each difficulty. `fits` is by how much it is higher at the last difficulty than at the first; `rarer`
     the mean share of the rarer mode; `collapsed` is 1 where that is below `rare`, else 0; `until` the update of
-    `saturated_after`, or the number of all updates if it is never; `kilotokens` the expected thousands of tokens that
-    were sampled before.
+    `saturated_after`, or the number of all updates if it is never, and `short_then` the skill `short` after it;
+    `kilotokens` the expected thousands of tokens that were sampled before.
 
     Args:
       found: of paths, `[seed, updates + 1, ...]`.
@@ -357,7 +357,8 @@ def described(found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, 
       rare: a share.
     """
     thinking, share = found["thinking"], found["share"]
-    rarer, until = np.minimum(share, 1 - share), saturated_after(found, rare)
+    rarer = np.minimum(share, 1 - share)
+    until = np.nan_to_num(saturated_after(found, rare), nan=share.shape[-1] - 1).astype(int)[:, None]
     thinks = share / 2 + 1 / 4 if world.forced else share
     tokens = world.short_tokens + (world.think_tokens - world.short_tokens) * thinks
     before = (tokens.cumsum(axis=-1) - tokens) * answers * world.num_prompts
@@ -366,6 +367,7 @@ def described(found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, 
         "fits": thinking[..., -1] - thinking[..., 0],
         "rarer": rarer,
         "collapsed": (rarer < rare).astype(int),
-        "until": np.broadcast_to(np.nan_to_num(until, nan=share.shape[-1] - 1)[:, None], share.shape),
+        "until": np.broadcast_to(until, share.shape),
+        "short_then": np.broadcast_to(np.take_along_axis(found["short"], until, axis=-1), share.shape),
         "kilotokens": before / 1000,
     }  # fmt: skip

@@ -161,6 +161,7 @@ def test_what_became_of_the_modes():
     values = modes.described(found, WORLD, 10, 0.01)
     assert values["collapsed"].tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
     assert values["until"][:, 0].tolist() == [1, 2, 2]
+    assert values["short_then"][:, 0].tolist() == [0.995, 0.005, 0.5]
     np.testing.assert_allclose(values["fits"], 0.2)
     np.testing.assert_allclose(values["kilotokens"][0], np.cumsum([0, 0.22, 0.02 * (2 + 18 * 0.995)]))
     forced = modes.described(found, dataclasses.replace(WORLD, forced=True), 10, 0.01)
