@@ -31,7 +31,7 @@ from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, all_of, any_of, below
-from ipsrl.study.worlds.modes import ModeBandit, Update, best_exact_path, best_sampled_paths, described
+from ipsrl.study.worlds.modes import ModeBandit, Update, best_paths, described
 
 EXACT, SAMPLED, GROWING, FIXED = "exact", "sampled", "growing", "fixed"
 GRPO, TOKENS, HGPO, PAPERS = "grpo", "grpo(aggregation=token_mean)", "hgpo(think_token=1)", "degrpo(alpha=0.001)"
@@ -83,16 +83,14 @@ def points(part: str, skills: str, arm: str, settings: Settings) -> study.Points
     world = ModeBandit(fixed=skills == FIXED, forced=arm in FORCED)
     update = Update(objectives.make(WORDS.get(arm, arm)), settings.group_size, inner=inner)
     rates = (min(settings.learning_rates),) if arm == SLOW else settings.learning_rates
-    training = world, update, world.prior(SHORT_SKILL[skills]), settings.updates // answers
-    if part == EXACT:
-        found, rate = best_exact_path(*training, rates)
-    else:
-        found, rate = best_sampled_paths(*training, settings.seeds, rates)
+    prior, updates = world.prior(SHORT_SKILL[skills]), settings.updates // answers
+    seeds = settings.seeds if part == SAMPLED else None
+    found, rate = best_paths(world, update, prior, updates, rates, seeds)
     values = described(found, world, answers * settings.group_size, RARE)
-    places = np.unique(np.linspace(0, training[-1], POINTS).astype(int))
+    places = np.unique(np.linspace(0, updates, POINTS).astype(int))
     values = {name: each[:, places] for name, each in values.items()} | {"learning_rate": rate}
     values["until"] = answers * values["until"]
-    return study.Points(answers * places, values, settings.seeds if part == SAMPLED else None)
+    return study.Points(answers * places, values, seeds)
 
 
 def of(arm: str, skills: str = GROWING, part: str = SAMPLED) -> dict[str, str]:

@@ -306,38 +306,30 @@ def saturated_after(found: Mapping[str, Array], margin: float = 0.01) -> np.ndar
     return np.where(beyond.any(axis=-1), beyond.argmax(axis=-1), np.nan)
 
 
-Best = tuple[dict[str, np.ndarray], float]
-"""Name -> `[seed, updates + 1, ...]` float64, and the learning rate of these runs."""
+def best_paths(
+    world: ModeBandit, update: Update, prior: Parameters, updates: int, learning_rates: Sequence[float],
+    seeds: Sequence[int] | None = None,
+) -> tuple[dict[str, np.ndarray], float]:  # fmt: skip
+    """`exact_path`, as one run, or with seeds `sampled_paths`, with the learning rate that ends with the most reward.
 
+    Of sampled runs it is the rate with the highest mean in half as many runs of other seeds, so that the runs which are
+    returned have no part in the choice.
 
-def best_exact_path(
-    world: ModeBandit, update: Update, prior: Parameters, updates: int, learning_rates: Sequence[float]
-) -> Best:
-    """`exact_path` with the learning rate that ends with the highest reward, as one run."""
-    of_rate = functools.partial(exact_path, world, update, prior, updates)
-    found = jax.vmap(of_rate)(jnp.asarray(learning_rates, jnp.float32))
-    values = {name: np.asarray(each, np.float64)[:, None] for name, each in found.items()}
-    return _best(values, learning_rates, slice(None), slice(None))
-
-
-def best_sampled_paths(
-    world: ModeBandit, update: Update, prior: Parameters, updates: int, seeds: Sequence[int],
-    learning_rates: Sequence[float],
-) -> Best:  # fmt: skip
-    """`sampled_paths` with the rate that ends with the highest mean reward, in half as many runs of other seeds,
-    so that the runs which are returned had no part in the choice.
+    Returns:
+      name -> `[seed, updates + 1, ...]` float64, and the learning rate.
     """
-    both = [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds[: -(-len(seeds) // 2)])]
-    rates = np.repeat(learning_rates, len(both))
-    runs = sampled_paths(world, update, prior, updates, both * len(learning_rates), rates)
-    shape = len(learning_rates), len(both)
-    values = {name: np.asarray(each, np.float64).reshape(*shape, *each.shape[1:]) for name, each in runs.items()}
-    return _best(values, learning_rates, slice(len(seeds), None), slice(len(seeds)))
-
-
-def _best(values: dict[str, np.ndarray], learning_rates: Sequence[float], choosing: slice, kept: slice) -> Best:
-    """Of `[rate, seed, ...]` the best rate by the rewards at the end of some seeds, and the values of others."""
-    best = int(values["reward"][:, choosing, -1].mean(axis=1).argmax())
+    if seeds is None:
+        of_rate = functools.partial(exact_path, world, update, prior, updates)
+        found = jax.vmap(of_rate)(jnp.asarray(learning_rates, jnp.float32))
+        kept, judging, runs = slice(None), slice(None), 1
+    else:
+        both = [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds[: -(-len(seeds) // 2)])]
+        rates = np.repeat(learning_rates, len(both))
+        found = sampled_paths(world, update, prior, updates, both * len(learning_rates), rates)
+        kept, judging, runs = slice(len(seeds)), slice(len(seeds), None), len(both)
+    shape = len(learning_rates), runs
+    values = {name: np.asarray(each, np.float64).reshape(*shape, *each.shape[1:]) for name, each in found.items()}
+    best = int(values["reward"][:, judging, -1].mean(axis=1).argmax())
     return {name: each[best, kept] for name, each in values.items()}, learning_rates[best]
 
 

@@ -147,11 +147,30 @@ def test_forced_answers_train_the_skill_of_a_mode_that_is_never_chosen():
     assert (np.asarray(helped["short"][:, -1]) > 0.3).all()
 
 
-def test_a_rate_is_chosen_by_the_runs_of_other_seeds():
-    values = {"reward": np.float64([[[0, 1], [0, 2]], [[0, 3], [0, 1]]])}
-    found, rate = modes._best(values, (0.5, 2.0), slice(1, None), slice(1))
+def test_a_rate_is_chosen_by_the_runs_of_other_seeds(monkeypatch):
+    """Of two seeds and another one at two rates: those that are reported would choose the second rate."""
+    asked = []
+
+    def sampled(world, update, prior, updates, seeds, learning_rates):
+        asked.extend(zip(seeds, learning_rates.tolist(), strict=True))
+        rewards = [0.1, 0.2, 0.9, 0.5, 0.6, 0.3]
+        return {"reward": jnp.float32([[0, reward] for reward in rewards])}
+
+    monkeypatch.setattr(modes, "sampled_paths", sampled)
+    found, rate = modes.best_paths(WORLD, Update(make("grpo")), WORLD.prior(), 1, (0.5, 2.0), (3, 4))
+    other = 3 + modes.OTHER_SEEDS
+    assert asked == [(3, 0.5), (4, 0.5), (other, 0.5), (3, 2.0), (4, 2.0), (other, 2.0)]
     assert rate == 0.5
-    assert found["reward"].tolist() == [[0, 1]]
+    np.testing.assert_allclose(found["reward"], [[0, 0.1], [0, 0.2]], rtol=1e-6)
+
+
+def test_the_exact_path_has_the_rate_with_the_most_reward():
+    update = Update(make("dr_grpo"), group_size=3)
+    found, rate = modes.best_paths(WORLD, update, WORLD.prior(), 3, (0.1, 1.0))
+    assert rate == 1.0
+    alone = exact_path(WORLD, update, WORLD.prior(), 3)
+    for name, values in alone.items():
+        np.testing.assert_allclose(found[name], np.asarray(values)[None], rtol=1e-5)
 
 
 def test_what_became_of_the_modes():
