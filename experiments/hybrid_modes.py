@@ -108,7 +108,7 @@ def each(claims: list[study.Claim], joined: Callable = all_of) -> study.Claim:
 
 
 COLLAPSED = {arm: study.share("collapsed", **of(arm)) for arm in NAMES}
-ALONE, META = [{v: study.final(v, **of(arm, part=EXACT)) for v in ("rarer", "reward")} for arm in (GRPO, FOMAML)]
+RARER, REWARD = ({a: study.final(v, **of(a, part=EXACT)) for a in (SLOW, GRPO, FOMAML)} for v in ("rarer", "reward"))
 CONTROL, FITS = "with a fixed short skill of 0.83", "thinks more often at the hardest than at the easiest, by over 0.5"
 MOST, FEW = (f"ends in one mode in {how} of its runs" for how in ("over half", "under a quarter"))
 BETTER, ALPHAS = "ends with a reward over 0.02 above", "alpha from 0.0001 to 0.1"
@@ -120,7 +120,7 @@ CLAIMS = {
     f"when {NAMES[SLOW]} first has over 99 % of its answers in one mode, the short skill is below 0.45": below(
         study.final("short_then", **of(SLOW)), 0.45
     ),
-    "without noise GRPO ends in one mode": below(ALONE["rarer"], RARE),
+    **{f"without noise {NAMES[arm]} ends in one mode": below(RARER[arm], RARE) for arm in (SLOW, GRPO)},
     f"control: {CONTROL}, GRPO {FEW}": below(study.share("collapsed", **of(GRPO, FIXED)), 0.25),
     f"control: {CONTROL}, GRPO {FITS}": above(study.final("fits", **of(GRPO, FIXED)), 0.5),
     **{f"{name} {FEW}": below(COLLAPSED[arm], 0.25) for arm, name in REMEDIES.items()},
@@ -129,8 +129,8 @@ CLAIMS = {
     f"DeGRPO at alpha 0.001 ends at most 0.02 in reward below each {ALPHAS}": each(
         [above(more(PAPERS, than), -0.02) for than in DEGRPO if than != PAPERS]
     ),
-    "first-order MAML keeps both modes, exactly": above(META["rarer"], RARE),
-    f"first-order MAML {BETTER} GRPO's, exactly": lambda r: META["reward"](r).exceeds(ALONE["reward"](r), 0.02),
+    "first-order MAML keeps both modes, exactly": above(RARER[FOMAML], RARE),
+    f"first-order MAML {BETTER} GRPO's, exactly": lambda r: REWARD[FOMAML](r).exceeds(REWARD[GRPO](r), 0.02),
     f"HGPO with forced halves {BETTER} GRPO with forced halves": above(more(FORCED_HGPO, FORCED_GRPO), 0.02),
     f"placebo: {CONTROL}, no remedy {BETTER} GRPO's": each(
         [below(more(arm, skills=FIXED), 0.02) for arm in CONTROLLED if arm != GRPO]

@@ -24,7 +24,7 @@ def decided(arms=(), fixed=(), exact=(), paired=0.1):
     arms, fixed, exact = dict(arms), dict(fixed), dict(exact)
     rows = [
         {"part": EXACT, "skills": "growing", "arm": arm, "rarer": 0.001, "reward": 0.5} | exact.get(arm, {})
-        for arm in (GRPO, FOMAML)
+        for arm in (study.SLOW, GRPO, FOMAML)
     ]
     for skills, of_arms, names in (("growing", arms, study.NAMES), (FIXED, fixed, CONTROLLED)):
         for arm in names:
@@ -56,7 +56,7 @@ def test_all_that_is_claimed_may_be_wrong():
         | {PAPERS: worse}
     )
     fixed = {GRPO: COLLAPSE, HGPO: BOTH}
-    found = decided(arms, fixed, {GRPO: {"rarer": 0.3, "reward": 0.6}})
+    found = decided(arms, fixed, {GRPO: {"rarer": 0.3, "reward": 0.6}, study.SLOW: {"rarer": 0.3}})
     assert set(found.values()) == {False}
 
 
