@@ -7,7 +7,9 @@ training answers are right for their prompt, and it strongly prefers some hypoth
 import dataclasses
 import functools
 import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ from ipsrl import objectives
 from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.environments.environment import Environment
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.fields import Checked, between, positive, probability
 from ipsrl.policies.policy import Parameters, Policy
@@ -72,9 +75,20 @@ class WarmStart(Checked):
 
 @checked
 def prior_parameters(environment: HypothesisEnvironment, policy: Policy, settings: WarmStart) -> Parameters:
-    """Parameters of the prior, learned once and then read from the disk cache (`IPSRL_CACHE`).
+    """Parameters of the prior, learned once and then read from the disk cache (`IPSRL_CACHE`)."""
+    key = {"warm_start": dataclasses.asdict(settings)}
+    return learned_once(environment, policy, key, lambda: learn_prior(environment, policy, settings))
+
+
+def learned_once(
+    environment: Environment, policy: Policy, taught: Mapping[str, Any], learn: Callable[[], Parameters]
+) -> Parameters:
+    """Parameters that `learn` returns, on one device of this process, or that the disk cache has from an earlier call.
 
     The cache key includes the code that they depend on, so an edit of it trains them anew.
+
+    Args:
+      taught: what they depend on besides environment, policy and code, as JSON values.
     """
     package = Path(ipsrl.__file__).parent
     parts = (
@@ -86,18 +100,18 @@ def prior_parameters(environment: HypothesisEnvironment, policy: Policy, setting
     key = {
         "environment": repr(environment),
         "policy": repr(policy),
-        "warm_start": dataclasses.asdict(settings),
+        **taught,
         "code": hashlib.sha256(b"".join(source.read_bytes() for source in sorted(sources))).hexdigest(),
         "jax": jax.__version__,
         "backend": jax.default_backend(),
     }
 
-    def learn():
+    def make():
         # One process makes it for all, so it must not ask the devices of others.
         with jax.set_mesh(own_device_mesh()):
-            return jax.device_get(learn_prior(environment, policy, settings))
+            return jax.device_get(learn())
 
-    return cached(key, learn, jax.eval_shape(policy.init, jax.random.key(0)))
+    return cached(key, make, jax.eval_shape(policy.init, jax.random.key(0)))
 
 
 def learn_prior(
