@@ -4,20 +4,23 @@ Claim     Models leave right thoughts too early. A penalty on the tokens that sw
           thought, raises accuracy and lowers underthinking without training; too little switching is collapse.
 Paper     arXiv 2501.18585 (TIP; QwQ-32B, R1: AIME24 38.3 -> 44.1 and 73.8 -> 74.8), where judges say which thoughts
           are right. The second search, training and the random token are ours; so are the margins, set after a trial
-          of one prior in 300 steps with other numbers of answers.
+          of one prior.
 Arms      Paths through 64 random graphs written as thoughts, and small transformers taught on searches: half of them
           leave a right path (`early`), or none does but the first branch is dead in nine of ten graphs (`dead`).
           Penalty alpha 1, 3, 10 in the first beta = 2 or 3 tokens of a thought, or everywhere (100). Placebo: on a
           vertex named about as often as searches switch. The same after short GRPO and IPS-GRPO without a penalty.
 Command   python -m experiments.thought_switching
-Time      demo about nine CPU minutes, smoke half of one; paper, not run, hours.
-Expected  not run yet.
-Doubt     A penalty that raises accuracy by as much where the first branch is dead, or on a random token.
+Time      demo five CPU minutes, smoke 20 CPU seconds; paper, not run, hours.
+Expected  Five seeds, `early`: accuracy of the prior 0.83, of the best penalty (alpha 3, everywhere) 0.935, of the
+          strongest 0.81; switches fall from 0.83 to 0.19, underthinking from 0.59 to 0.09. In the first 2 or 3 tokens
+          it gains half as much; on a random token nothing. Where the first branch is dead it lowers 0.98 to 0.95. GRPO
+          alone reaches 0.975, and any penalty beyond alpha 1 then costs; IPS-GRPO 0.949 with alpha 1 still best.
+Doubt     The intervals are over seeds on the same 32 graphs. Thoughts have at most four tokens, so that everywhere is
+          a window of one thought. A gain that stays after longer training, or on a random token, would change our mind.
 Smoke     python -m experiments.thought_switching --preset=smoke
 
-The best alpha and beta are those of the highest mean accuracy on the even prompts, for all seeds together; what is
-reported is measured on the odd ones. Placebos are chosen in the same way. All 64 graphs are taught and trained on. A
-seed decides the initial policy, the order of demonstrations, what is sampled and the random token, but not the graphs.
+The best alpha and beta, of placebos too, have the highest mean accuracy over seeds on the even prompts; reported are
+the odd ones. Priors and training see all. A seed decides initial policy, order of demonstrations, samples and token.
 """
 
 import dataclasses
