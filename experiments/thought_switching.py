@@ -44,8 +44,7 @@ EARLY, DEAD = "early", "dead"
 SEARCHES = {EARLY: (0.1, 0.5), DEAD: (0.9, 0.0)}
 """Probability that the first branch is dead, and that a demonstration leaves a right path."""
 GRPO, IPS = TRAINED = ("grpo", "ips_grpo(floor=0.2)")
-MARGIN, FLAT = 0.02, 0.01
-"""Differences of accuracy that do not count in claims, and between the alphas of one seed."""
+MARGIN, FLAT = 0.02, 0.01  # Differences of accuracy that do not count in claims, and between the alphas of one seed.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,10 +132,9 @@ TITLES = {("accuracy", SWITCH): "accuracy", ("underthinking", SWITCH): "underthi
 TABLE = study.one_below_the_other(
     *(study.Grid(value, "alpha", {"penalised": token}, title) for (value, token), title in TITLES.items())
 )
-SHOWN = (("accuracy", PRIOR), ("underthinking", PRIOR), ("accuracy", GRPO), ("accuracy", IPS))
 PANELS = [
     Panel([Line(value, "alpha", "rule", {"objective": name})], f"{{search}}, {AFTER[name]}", "alpha", value)
-    for value, name in SHOWN
+    for value, name in (("accuracy", PRIOR), ("underthinking", PRIOR), ("accuracy", GRPO), ("accuracy", IPS))
 ]
 
 
