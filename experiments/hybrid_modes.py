@@ -16,7 +16,7 @@ Time      demo seven CPU minutes, smoke a quarter of one; paper, not run, hours.
 Expected  share of 16 runs that end in one mode, and reward (+- 0.06 where runs are mixed, else 0.01): GRPO at the
           smallest rate 1.0, 0.49; GRPO at its best one 0.44, 0.61; with the mean over tokens 0.62, 0.57; Dr. GRPO 1.0,
           0.50; DeGRPO at alpha 0.0001, 0.001, 0.01, 0.1 none, 0.54, 0.58, 0.67, 0.70; bonus 0.38, 0.61; IPS-GRPO 0.38,
-          0.59; forced halves: GRPO none, 0.70, HGPO none, 0.69; HGPO without them is still to be run. First-order MAML,
+          0.59; forced halves: GRPO none, 0.70, HGPO none, 0.69; HGPO without them 0.94, 0.51. First-order MAML,
           exact, 0.69, and GRPO without noise 0.70 at a rate of 64: large steps come back from a mode. A short skill of
           0.32 when slow GRPO saturates, after 123 updates. Alpha 0.001 is slow here, and forcing alone is enough.
 Doubt     A transformer, whose modes share more than one logit, is not here; where the short skill could not grow, a
