@@ -9,12 +9,11 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ipsrl.environments.answer_text import tagged_answer
-from ipsrl.environments.questions import Answer, check_number
+from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
 
 DRAWS_FOR_A_PROBLEM = 200
@@ -164,10 +163,6 @@ class GraphColoring(TextTask):
         pairs = sorted((int(vertex), int(color)) for vertex, color in re.findall(_PAIR, whole))
         is_complete = [vertex for vertex, _ in pairs] == list(range(self.vertices))
         return tuple(color for _, color in pairs) if is_complete else None
-
-    @property
-    def reader(self) -> Callable[[str], Answer | None]:
-        return functools.partial(tagged_answer, self.read_text)
 
     def outcome(self, answer: Coloring) -> int:
         if self.renaming and set(answer) <= set(range(1, self.colors + 1)):

@@ -4,12 +4,11 @@ import dataclasses
 import functools
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from ipsrl.environments.answer_text import tagged_answer
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import MARKS, STOP, TextTask, listed_history
 from ipsrl.environments.token_stream import written_answers
@@ -169,10 +168,6 @@ class GraphSearch(Checked, TextTask):
         return self.read_symbols(
             [SWITCH if word.lower() == SWITCH else word for word in _BETWEEN.sub(" ", text).split()]
         )
-
-    @property
-    def reader(self) -> Callable[[str], str | None]:
-        return functools.partial(tagged_answer, self.read_text)
 
     def outcome(self, answer: str) -> int:
         return self._id_of.get(answer, self.outside(answer))

@@ -7,12 +7,11 @@ import dataclasses
 import functools
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ipsrl.environments.answer_text import tagged_answer
-from ipsrl.environments.questions import Answer, check_number
+from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice, listed_history
 
 DRAWS_FOR_A_PROBLEM = 200
@@ -135,10 +134,6 @@ class NQueens(TextTask):
         queen = re.compile(f"{FREE}*{QUEEN}{FREE}*")
         is_board = len(rows) == self.n and all(len(row) == self.n and queen.fullmatch(row) for row in rows)
         return tuple(row.index(QUEEN) for row in rows) if is_board else None
-
-    @property
-    def reader(self) -> Callable[[str], Answer | None]:
-        return functools.partial(tagged_answer, self.read_text)
 
     def outcome(self, answer: Board) -> int:
         known = self._id_of.get(answer)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ipsrl.environments.answer_text import tagged_answer
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import TextTask, check_choice, listed_history
 from ipsrl.environments.token_stream import written_answers
@@ -79,8 +78,8 @@ class PlanAndExecute(Checked, TextTask):
     reads_quickly: ClassVar[bool] = True
 
     @functools.cached_property
-    def lists(self) -> dict[Digits, int]:
-        """The digits of each prompt -> its goal."""
+    def instances(self) -> tuple[tuple[Digits, int], ...]:
+        """The digits and the goal of each prompt; no two prompts have the same digits."""
         rng, lists = random.Random(self.seed), {}
         for _ in range(DRAWS_FOR_A_PROBLEM * self.problems):
             digits = tuple(rng.choices(range(10), k=self.length))
@@ -89,7 +88,7 @@ class PlanAndExecute(Checked, TextTask):
             if begins.count(goal) == self.fitting:
                 lists.setdefault(digits, goal)
             if len(lists) == self.problems:
-                return lists
+                return tuple(lists.items())
         raise ValueError(
             f"only {len(lists)} of {self.problems} lists of {self.length} digits that {self.fitting} plans fit were "
             "found: choose fewer problems, a smaller fitting or a larger length"
@@ -98,11 +97,11 @@ class PlanAndExecute(Checked, TextTask):
     @functools.cached_property
     def fits(self) -> np.ndarray:
         """`[num_prompts, 6]` bool, which plans fit."""
-        return np.array([[carry_out(plan, digits)[0] == goal for plan in PLANS] for digits, goal in self.lists.items()])
+        return np.array([[carry_out(plan, digits)[0] == goal for plan in PLANS] for digits, goal in self.instances])
 
     @functools.cached_property
     def hypotheses(self) -> tuple[str, ...]:
-        return tuple(_joined(plan, carry_out(plan, digits)) for digits in self.lists for plan in PLANS)
+        return tuple(_joined(plan, carry_out(plan, digits)) for digits, _ in self.instances for plan in PLANS)
 
     @functools.cached_property
     def _id_of(self) -> dict[str, int]:
@@ -124,7 +123,7 @@ class PlanAndExecute(Checked, TextTask):
         return 1 + self.length
 
     def observation_symbols(self, prompt: int) -> list[str]:
-        digits, goal = [*self.lists.items()][prompt]
+        digits, goal = self.instances[prompt]
         return [*map(str, digits), GOAL, str(goal)]
 
     def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
@@ -140,10 +139,6 @@ class PlanAndExecute(Checked, TextTask):
         found = _ANSWER.fullmatch(" ".join(text.lower().split()))
         return self.read_symbols([found[1], *re.sub("[ ,]", "", found[2])]) if found else None
 
-    @property
-    def reader(self) -> Callable[[str], str | None]:
-        return functools.partial(tagged_answer, self.read_text)
-
     def outcome(self, answer: str) -> int:
         return self._id_of.get(answer, self.outside(answer))
 
@@ -154,7 +149,7 @@ class PlanAndExecute(Checked, TextTask):
 
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
         check_number("prompt", prompt, self.num_prompts)
-        digits, goal = [*self.lists.items()][prompt]
+        digits, goal = self.instances[prompt]
         example = EXAMPLE[: self.length]
         ways = "\n".join(_joined(plan, carry_out(plan, example)) for plan in PLANS)
         return f"""\

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipsrl.arguments import checked
-from ipsrl.environments.answer_text import WITHDRAWN, last_answer
+from ipsrl.environments.answer_text import WITHDRAWN, last_answer, tagged_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Answer, Questions, Quotation, check_number
 from ipsrl.environments.token_stream import TokenStream, written_answers
@@ -44,8 +44,9 @@ class TextTask(TokenStream, Questions):
 
     optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask", "planning_mask"})
     stop_tokens: ClassVar[tuple[int, ...]] = (STOP,)
-    # Marker before an answer in text (`answer_text.marker`), and a whole line that belongs to the one above it.
-    answer_marker: ClassVar[re.Pattern[str]]
+    # Marker before an answer in text (`answer_text.marker`); None for answers between tags. And a whole line that
+    # belongs to the one above it.
+    answer_marker: ClassVar[re.Pattern[str] | None] = None
     answer_line: ClassVar[re.Pattern[str]]
     # The beginning of a line below the answer that leaves none.
     answer_withdrawn: ClassVar[re.Pattern[str]] = WITHDRAWN
@@ -241,6 +242,8 @@ class TextTask(TokenStream, Questions):
 
     @property
     def reader(self) -> Callable[[str], Answer | None]:
+        if self.answer_marker is None:
+            return functools.partial(tagged_answer, self.read_text)
         return functools.partial(
             last_answer, self.answer_marker, self.answer_line, self.read_text, withdrawn=self.answer_withdrawn
         )
