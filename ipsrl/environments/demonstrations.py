@@ -5,6 +5,7 @@ rewards of the rows are 1: the objective weighs answers by them, and mistakes ar
 are the true ones.
 """
 
+import abc
 import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from ipsrl.environments.addition_modes import AdditionModes, columns
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.environments.plan_and_execute import PlanAndExecute
-from ipsrl.environments.text import NO_OUTCOME, STOP, TextTask
+from ipsrl.environments.text import NO_OUTCOME, STOP
 from ipsrl.fields import Checked, at_least, one_of, positive, probability
 
 CRITICS = {
@@ -27,8 +28,37 @@ CRITICS = {
 }
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Demonstrations(abc.ABC, Checked):
+    """Answers to every prompt of a task, mistakes included.
+
+    Attributes:
+      answers: to each prompt.
+      seed: 0 or more.
+    """
+
+    answers: int = positive(16)
+    seed: int = at_least(0, 0)
+
+    def rows(self, task: Any) -> list[dict[str, Any]]:
+        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`."""
+        return [
+            {
+                "prompt": prompt,
+                "answers": group,
+                "rewards": [1.0] * len(group),
+                "outcomes": [task.parse(answer) for answer in group],
+            }
+            for prompt, group in enumerate(self._tokens(task, np.random.default_rng(self.seed)))
+        ]
+
+    @abc.abstractmethod
+    def _tokens(self, task: Any, rng: np.random.Generator) -> list[list[list[int]]]:
+        """The tokens of the answers to each prompt."""
+
+
 @dataclasses.dataclass(frozen=True)
-class PlanMistakes(Checked):
+class PlanMistakes(Demonstrations):
     """Answers to `PlanAndExecute` with wrong plans and with slips.
 
     A plan fits with probability `right_plans`, and is random among those that do, or do not. Each digit slips with
@@ -37,8 +67,7 @@ class PlanMistakes(Checked):
 
     Attributes:
       right_plans, right_execution: probabilities. A random plan fits with `fitting` / 6.
-      answers: to each prompt.
-      seed: 0 or more.
+      the others: as in `Demonstrations`.
 
     Raises:
       ValueError: a field is out of range.
@@ -46,12 +75,9 @@ class PlanMistakes(Checked):
 
     right_plans: float = probability(0.3)
     right_execution: float = probability(0.6)
-    answers: int = positive(16)
-    seed: int = at_least(0, 0)
 
-    def rows(self, task: PlanAndExecute) -> list[dict[str, Any]]:
-        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`."""
-        rng, shape = np.random.default_rng(self.seed), (task.num_prompts, self.answers)
+    def _tokens(self, task: PlanAndExecute, rng: np.random.Generator) -> list[list[list[int]]]:
+        shape = (task.num_prompts, self.answers)
         wanted = task.fits[:, None] == (rng.random(shape) < self.right_plans)[..., None]
         plan = np.where(wanted, rng.random(wanted.shape), -1).argmax(axis=-1)
         tokens = task.executions[np.arange(task.num_prompts)[:, None], plan]
@@ -59,11 +85,11 @@ class PlanMistakes(Checked):
         slips = rng.random(digits.shape) < 1 - self.right_execution ** (1 / task.length)
         shifts = np.where(slips, rng.integers(1, 10, digits.shape), 0)
         tokens[..., 1:-1] = zero + (digits - zero + shifts) % 10
-        return _rows(task, tokens.tolist())
+        return tokens.tolist()
 
 
 @dataclasses.dataclass(frozen=True)
-class EarlySwitches(Checked):
+class EarlySwitches(Demonstrations):
     """Searches for `GraphSearch` that switch too early.
 
     A search tries the branches in the order of the alphabet, one thought each. In a branch that leads nowhere it walks
@@ -74,29 +100,23 @@ class EarlySwitches(Checked):
 
     Attributes:
       early: a probability; 0.5 corrupts half of the searches.
-      answers: to each prompt.
-      seed: 0 or more.
+      the others: as in `Demonstrations`.
 
     Raises:
       ValueError: a field is out of range.
     """
 
     early: float = probability(0.5)
-    answers: int = positive(16)
-    seed: int = at_least(0, 0)
 
-    def rows(self, task: GraphSearch) -> list[dict[str, Any]]:
-        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`."""
-        rng = np.random.default_rng(self.seed)
-        answers = [
-            [_tokens(_search(task, prompt, bool(rng.random() < self.early), rng)) for _ in range(self.answers)]
+    def _tokens(self, task: GraphSearch, rng: np.random.Generator) -> list[list[list[int]]]:
+        return [
+            [_written(_search(task, prompt, bool(rng.random() < self.early), rng)) for _ in range(self.answers)]
             for prompt in range(task.num_prompts)
         ]
-        return _rows(task, answers)
 
 
 @dataclasses.dataclass(frozen=True)
-class ModeMistakes(Checked):
+class ModeMistakes(Demonstrations):
     """Answers to `AdditionModes` in both modes, of which the short ones are mostly wrong.
 
     An answer thinks with probability `thinking`. Each of the steps that make up a prompt's difficulty, its columns and
@@ -107,8 +127,7 @@ class ModeMistakes(Checked):
     Attributes:
       thinking, right_thinking, right_short: probabilities. The defaults give right answers with 0.98 and 0.7 to the
         easiest prompts, and to those of difficulty 4 with 0.92 and 0.24.
-      answers: to each prompt.
-      seed: 0 or more.
+      the others: as in `Demonstrations`.
 
     Raises:
       ValueError: a field is out of range.
@@ -117,14 +136,9 @@ class ModeMistakes(Checked):
     thinking: float = probability(0.5)
     right_thinking: float = probability(0.98)
     right_short: float = probability(0.7)
-    answers: int = positive(16)
-    seed: int = at_least(0, 0)
 
-    def rows(self, task: AdditionModes) -> list[dict[str, Any]]:
-        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`."""
-        rng = np.random.default_rng(self.seed)
-        answers = [[self._answer(task, prompt, rng) for _ in range(self.answers)] for prompt in range(task.num_prompts)]
-        return _rows(task, answers)
+    def _tokens(self, task: AdditionModes, rng: np.random.Generator) -> list[list[list[int]]]:
+        return [[self._answer(task, prompt, rng) for _ in range(self.answers)] for prompt in range(task.num_prompts)]
 
     def _answer(self, task: AdditionModes, prompt: int, rng: np.random.Generator) -> list[int]:
         thinks, work = bool(rng.random() < self.thinking), columns(*task.summands[prompt])
@@ -211,19 +225,7 @@ def _row(prompt: int, history: list[list[int]], answer: list[int], outcome: int)
     return {"prompt": prompt, "history": history, "answers": [answer], "rewards": [1.0], "outcomes": [outcome]}
 
 
-def _rows(task: TextTask, answers: list[list[list[int]]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "prompt": prompt,
-            "answers": group,
-            "rewards": [1.0] * len(group),
-            "outcomes": [task.parse(answer) for answer in group],
-        }
-        for prompt, group in enumerate(answers)
-    ]
-
-
-def _tokens(search: list[list[int]]) -> list[int]:
+def _written(search: list[list[int]]) -> list[int]:
     tokens = [token for walk in search for token in (SWITCH_TOKEN, *(START_TOKEN + vertex for vertex in walk))]
     return [*tokens[1:], STOP]
 
