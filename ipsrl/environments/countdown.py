@@ -29,7 +29,7 @@ TARGET = "="
 
 
 @dataclasses.dataclass(frozen=True)
-class Problem:
+class Puzzle:
     """One prompt: numbers in ascending order, the target, and all solutions in canonical form, shortest first."""
 
     numbers: tuple[int, ...]
@@ -112,10 +112,10 @@ class Countdown(TextTask):
             )
 
     @functools.cached_property
-    def drawn_problems(self) -> tuple[Problem, ...]:
+    def drawn_problems(self) -> tuple[Puzzle, ...]:
         """One problem for each prompt."""
         rng = random.Random(self.seed)
-        drawn: dict[tuple, Problem] = {}
+        drawn: dict[tuple, Puzzle] = {}
         found: set[Form] = set()
         for number in range(DRAWS_FOR_A_PROBLEM * self.problems):
             if self.source == "reasoning_gym":
@@ -130,7 +130,7 @@ class Countdown(TextTask):
             for target in targets:
                 if (numbers, target) not in drawn and len(solver.solutions(target)) >= self.least_solutions:
                     solutions = sorted(solver.solutions(target), key=_length_and_text)
-                    drawn[numbers, target] = Problem(numbers, target, tuple(solutions))
+                    drawn[numbers, target] = Puzzle(numbers, target, tuple(solutions))
                     found.update(solutions)
                     break
             if len(found) > LARGEST_SPACE:
