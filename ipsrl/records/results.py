@@ -29,11 +29,9 @@ with the name of a value of config.json is `last_...`, such as `last_num_outcome
 case of their letters, get numbers.
 """
 
-import difflib
 import glob
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,32 +43,22 @@ from ipsrl.records.discovery import find, labels_of, require_outside_runs, say_l
 from ipsrl.records.json_files import read_json
 from ipsrl.records.result_columns import (
     DESCRIPTION,
-    OF_RECORDS,
     TAKEN,
-    TYPES,
     config_columns,
     first_free,
     metric_columns,
     metric_types,
     type_of,
 )
+from ipsrl.records.result_files import add_parquet, check_parquet, parquet_files, write_parquet
 from ipsrl.records.run_folder import require_possible, require_readable, says_complete
-from ipsrl.specifications import shortened
+from ipsrl.records.sql_texts import IN_MEMORY, ONLY_READ, identifier, in_one_sentence, literal
 
 if TYPE_CHECKING:
     import duckdb
 
-TABLES = ("runs", "metrics")
-
 METRICS = "/metrics.jsonl"
 
-ONLY_READ = (
-    "results are read-only: write one SELECT, and name the values of a pivot, as in "
-    "pivot runs on objective in ('grpo') using avg(reward)"
-)
-
-IN_MEMORY: dict[str, str | float | list[str]] = {"temp_directory": ""}
-"""What is too large for DuckDB's memory, 80 % of the machine's, is refused: it would write to the working directory."""
 MOST_ROWS = 10_000_000
 """Of an answer: its rows are objects of Python, of which DuckDB's limit knows nothing."""
 LOCKED = (
@@ -123,14 +111,14 @@ def load(
 
     try:
         connection = _of_runs(list(_undamaged(paths.values(), _describe, skip_damaged).values()), skip_damaged)
-        for folder in _undamaged(of_parquet, _check_parquet, skip_damaged):
-            _add_parquet(connection, folder)
+        for folder in _undamaged(of_parquet, check_parquet, skip_damaged):
+            add_parquet(connection, folder)
     except duckdb.OutOfMemoryException as error:
         raise MemoryError("the tables of so many runs do not fit into memory: load fewer of them") from error
     except duckdb.Error as error:
-        raise ValueError(f"the runs cannot be read together ({_in_one_sentence(str(error), ())})") from error
+        raise ValueError(f"the runs cannot be read together ({in_one_sentence(str(error), ())})") from error
     if parquet is not None:
-        _write_parquet(connection, Path(parquet))
+        write_parquet(connection, Path(parquet))
     for setting in LOCKED:
         connection.execute(f"set {setting}")
     return connection
@@ -164,7 +152,7 @@ def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str]
         finally:
             connection.rollback()
     except duckdb.Error as error:
-        raise ValueError(_in_one_sentence(str(error), columns)) from error
+        raise ValueError(in_one_sentence(str(error), columns)) from error
 
 
 def _of_runs(rows: Sequence[Mapping[str, Any]], skip_damaged: bool) -> "duckdb.DuckDBPyConnection":
@@ -193,62 +181,6 @@ def _of_runs(rows: Sequence[Mapping[str, Any]], skip_damaged: bool) -> "duckdb.D
             raise
         return _of_runs([by_path[path] for path in kept], skip_damaged)
     return connection
-
-
-def _add_parquet(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
-    """Adds the rows of a folder of Parquet files to both tables."""
-    for table, file in parquet_files(folder).items():
-        twice = f"select path from {_stored(file)} intersect select path from {table}"
-        if found := connection.execute(twice).fetchone():
-            raise ValueError(f"{found[0]} is given twice: give its folder or its Parquet files, not both")
-        connection.execute(f"create or replace table {table} as from {_stored(file)} union all by name from {table}")
-
-
-def _check_parquet(folder: Path) -> None:
-    """Raises ValueError unless both files can be read to their ends, and are tables of runs and of records."""
-    import duckdb
-
-    for (table, file), fixed in zip(parquet_files(folder).items(), (DESCRIPTION, OF_RECORDS), strict=True):
-        # On its own connection, which an internal error ends.
-        with duckdb.connect(config=IN_MEMORY) as connection:
-            try:
-                columns = connection.execute(f"describe from {_stored(file)}").fetchall()
-                connection.execute(f"select bit_xor(hash(stored)) from {_stored(file)} as stored").fetchall()
-            # Some messages of DuckDB are not UTF-8 either.
-            except (duckdb.Error, UnicodeDecodeError) as error:
-                raise ValueError(f"{file} is damaged: it cannot be read as Parquet") from error
-        types = {name: type_name for name, type_name, *_ in columns}
-        wrong = [name for name, type_name in {"path": "VARCHAR", **fixed}.items() if types.get(name) != type_name]
-        wrong += [name for name, type_name in types.items() if type_name not in TYPES]
-        if wrong:
-            raise ValueError(
-                f"{file} is not the table {table}: its column {shortened(wrong[0])} is missing or of another type"
-            )
-
-
-def _stored(file: Path) -> str:
-    # Folders such as floor=0.2 would otherwise be read as partitions.
-    return f"read_parquet({_text(glob.escape(str(file)))}, hive_partitioning = false)"
-
-
-def _write_parquet(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
-    import duckdb
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for table, file in parquet_files(folder).items():
-        temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-        try:
-            connection.execute(f"copy {table} to {_text(str(temporary))} (format parquet)")
-            os.replace(temporary, file)
-        except duckdb.IOException as error:
-            raise OSError(f"cannot write {file}: {_in_one_sentence(str(error), ())}") from error
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-def parquet_files(folder: Path) -> dict[str, Path]:
-    """The path of each table's Parquet file."""
-    return {table: folder / f"{table}.parquet" for table in TABLES}
 
 
 def _undamaged(paths: Iterable, read: Callable[[Any], Any], skip_damaged: bool) -> dict:
@@ -303,7 +235,7 @@ def _check_alone(row: Mapping[str, Any]) -> None:
         try:
             _make_tables(connection, [row], _structures(connection, [row]))
         except duckdb.Error as error:
-            raise ValueError(f"{row['path']} cannot be read ({_in_one_sentence(str(error), ())})") from error
+            raise ValueError(f"{row['path']} cannot be read ({in_one_sentence(str(error), ())})") from error
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -382,7 +314,8 @@ def _make_tables(
     # Names of fields are not empty, and differ in more than their case; the few other metrics are read one by one.
     fields = {metric.lower(): metric for metric in reversed(metrics) if metric}.values()
     values = "".join(
-        f", {f'value.{_name(metric)}' if metric in fields else _in_line(metric, metrics[metric])} as {_name(column)}"
+        f", {f'value.{identifier(metric)}' if metric in fields else _in_line(metric, metrics[metric])}"
+        f" as {identifier(column)}"
         for metric, column in columns.items()
     )
     # The log writes non-finite numbers as null, which must not be mixed up with missing ones.
@@ -410,10 +343,10 @@ def _make_tables(
     )
 
     labels = dict.fromkeys(["objective", "seed", *(label for row in rows for label in labels_of(Path(row["path"])))])
-    whose = ", ".join(["path", *(_name(columns.get(label, label)) for label in labels if label in metrics)])
+    whose = ", ".join(["path", *(identifier(columns.get(label, label)) for label in labels if label in metrics)])
     taken = {column.lower() for column in (*TAKEN, *of_config)}
     last = "".join(
-        f", arg_max({_name(column)}, metrics.rowid) as {_name(first_free([column, f'last_{column}'], taken))}"
+        f", arg_max({identifier(column)}, metrics.rowid) as {identifier(first_free([column, f'last_{column}'], taken))}"
         for column in columns.values()
     )
     connection.execute(
@@ -443,36 +376,4 @@ def _make_tables(
 def _in_line(metric: str, type_name: str) -> str:
     """SQL for a metric in the text of a record."""
     pointer = "/" + metric.replace("~", "~0").replace("/", "~1")
-    return f"from_json(json_extract(line, {_text(pointer)}), '\"{type_name}\"')"
-
-
-def _in_one_sentence(message: str, columns: Sequence[str]) -> str:
-    """The message of a DuckDB error, without its suggestions, which omit most columns."""
-    if message.startswith("Permission Error") or "Secret Storage" in message:
-        return "SQL reads the tables runs and metrics alone: no other files, addresses or extensions"
-    if "read-only" in message:
-        return ONLY_READ
-    if column := re.search(r'(?:Referenced column|a column named) "(.+?)"', message):
-        name = column[1].lower()
-        near = [known for known in columns if name in known.lower()]
-        near += [known for known in difflib.get_close_matches(name, columns, n=5) if known not in near]
-        hint = f"near it are {', '.join(near[:10])}" if near else "describe runs and describe metrics list all"
-        return f"there is no column {shortened(column[1])}: {hint}"
-    if table := re.search(r"Table with name (\S+) does not exist", message):
-        return f"there is no table {shortened(table[1])}: there are {' and '.join(TABLES)}"
-    if "'pytz'" in message:
-        return (
-            "a time with a time zone needs the package pytz, which is not installed: write it as text, as now()::text"
-        )
-    if message.startswith("Out of Memory"):
-        return "there is too little memory: ask for fewer rows or columns"
-    first_line = message.partition("\n")[0].partition("  Input: ")[0]
-    return first_line.partition(": ")[2] or first_line
-
-
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    return f"from_json(json_extract(line, {literal(pointer)}), '\"{type_name}\"')"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ipsrl.records import metric_log, results
 from ipsrl.records.json_files import write_json
+from ipsrl.records.sql_texts import TABLES
 from tests.records.recorded_experiment import GRPO, rows, values, write_experiment, write_run
 
 
@@ -241,7 +242,7 @@ def test_a_damaged_run_is_named_or_left_out(folder, capsys, file, text, message)
         results.load(folder)
     connection = results.load(folder, skip_damaged=True)
     assert capsys.readouterr().err.startswith(f"left out: {'line 2 of ' * (file == 'metrics.jsonl')}{damaged / file}")
-    for table in results.TABLES:
+    for table in TABLES:
         assert str(damaged) not in values(connection, f"select path from {table}")
         assert str(folder / "maxrl-a=1" / "seed_1") in values(connection, f"select path from {table}")
 
@@ -312,7 +313,7 @@ def test_parquet_files_hold_the_same_tables(folder, tmp_path):
         first = results.load(folder / "grpo", parquet=tmp_path / "tables")
     assert sorted(file.name for file in (tmp_path / "tables").iterdir()) == ["metrics.parquet", "runs.parquet"]
     again = results.load(tmp_path / "tables")
-    for table in results.TABLES:
+    for table in TABLES:
         for query in (f"describe {table}", f"from {table}"):
             assert repr(results.select(again, query)) == repr(results.select(first, query))
     both = results.load(tmp_path / "tables", folder / "maxrl-a=1")
@@ -340,7 +341,7 @@ def test_parquet_files_are_not_written_where_they_would_hide_runs(folder, tmp_pa
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("table", results.TABLES)
+@pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
