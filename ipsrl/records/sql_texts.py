@@ -1,4 +1,4 @@
-"""What all SQL on results shares: names of tables, settings and errors of DuckDB, and how SQL writes names and texts."""
+"""What all SQL on results shares: names of tables, settings and errors of DuckDB, how names and texts are written."""
 
 import difflib
 import re
