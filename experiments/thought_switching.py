@@ -41,8 +41,8 @@ from ipsrl.study.worlds.thought_switches import PRIOR, RANDOM, SWITCH, Searchers
 from ipsrl.training.settings import TrainSettings
 
 EARLY, DEAD = "early", "dead"
+# Probability that the first branch is dead, and that a demonstration leaves a right path.
 SEARCHES = {EARLY: (0.1, 0.5), DEAD: (0.9, 0.0)}
-"""Probability that the first branch is dead, and that a demonstration leaves a right path."""
 GRPO, IPS = TRAINED = ("grpo", "ips_grpo(floor=0.2)")
 MARGIN, FLAT = 0.02, 0.01  # Differences of accuracy that do not count in claims, and between the alphas of one seed.
 

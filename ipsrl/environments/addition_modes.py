@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.arguments import checked
 from ipsrl.environments.addition import NO_THINK, THINK, WORKED, Addition
 from ipsrl.environments.answer_text import tagged_answer
 from ipsrl.environments.environment import OutcomeSpace
@@ -169,6 +170,7 @@ class AdditionModes(Addition):
     def dictated(self, state: tuple[Array, ...]) -> Array | None:
         return None if self.forced == "none" else state[2]
 
+    @checked
     def modes(self, trajectories: Trajectories) -> "Modes":
         """Mode and correctness of sampled answers, whoever chose the mode; a right answer is in the right format."""
         index = np.asarray(trajectories.prompts.index)

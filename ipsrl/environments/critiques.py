@@ -35,8 +35,9 @@ import numpy as np
 from ipsrl.environments import expressions
 from ipsrl.environments.addition import NO_THINK, THINK, WORDS, WORKED, Addition
 from ipsrl.environments.countdown import Countdown
-from ipsrl.environments.environment import Environment
+from ipsrl.environments.environment import Environment, require_tokens
 from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import STOP, TextTask
 
 
@@ -80,8 +81,9 @@ def true_answer(environment: TextTask | LanguageTask, prompt: int) -> list[int]:
     """The tokens of the first right hypothesis of a prompt, in its canonical form, without a stop token.
 
     Raises:
-      ValueError: the prompt has no right hypothesis.
+      ValueError: the prompt does not exist, or has no right hypothesis.
     """
+    check_number("prompt", prompt, environment.num_prompts)
     right = np.flatnonzero(environment.admissible[prompt])
     if not len(right):
         raise ValueError(f"prompt {prompt} has no right answer that could be said")
@@ -92,6 +94,8 @@ def _said(environment: TextTask | LanguageTask, prompt: int, attempt: Sequence[i
     known = criticism_of(environment)
     if known is None:
         raise ValueError(f"nobody knows the mistakes of {environment}: critics know {', '.join(names())}")
+    check_number("prompt", prompt, environment.num_prompts)
+    attempt = require_tokens("the attempt", attempt, environment.vocabulary_size)
     if isinstance(environment, LanguageTask):
         task, [text] = environment.task, environment.answer_texts([attempt])
         # Texts of a model may take a reader long, so they are read where time is limited.
@@ -101,7 +105,6 @@ def _said(environment: TextTask | LanguageTask, prompt: int, attempt: Sequence[i
         else:
             sentence = f"The answer is wrong. {known.in_text(task, prompt, answer) if where else ''}".strip()
         return environment.tokenizer(sentence, add_special_tokens=False)["input_ids"]
-    attempt = [int(token) for token in attempt]
     if is_right(environment, prompt, environment.parse(attempt)):
         said = known.right
     else:

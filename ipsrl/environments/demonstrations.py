@@ -8,17 +8,18 @@ are the true ones.
 import abc
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ipsrl.arguments import accepted
 from ipsrl.environments import critiques
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes, columns
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.environments.plan_and_execute import PlanAndExecute
-from ipsrl.environments.text import NO_OUTCOME, STOP
+from ipsrl.environments.text import NO_OUTCOME, STOP, TextTask
 from ipsrl.fields import Checked, at_least, one_of, positive, probability
 
 CRITICS = {
@@ -40,8 +41,15 @@ class Demonstrations(abc.ABC, Checked):
     answers: int = positive(16)
     seed: int = at_least(0, 0)
 
+    task_type: ClassVar[type[TextTask]]
+
     def rows(self, task: Any) -> list[dict[str, Any]]:
-        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`."""
+        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`.
+
+        Raises:
+          ValueError: these mistakes are made in another task.
+        """
+        accepted("task", task, self.task_type)
         return [
             {
                 "prompt": prompt,
@@ -76,6 +84,8 @@ class PlanMistakes(Demonstrations):
     right_plans: float = probability(0.3)
     right_execution: float = probability(0.6)
 
+    task_type: ClassVar[type[TextTask]] = PlanAndExecute
+
     def _tokens(self, task: PlanAndExecute, rng: np.random.Generator) -> list[list[list[int]]]:
         shape = (task.num_prompts, self.answers)
         wanted = task.fits[:, None] == (rng.random(shape) < self.right_plans)[..., None]
@@ -108,6 +118,8 @@ class EarlySwitches(Demonstrations):
 
     early: float = probability(0.5)
 
+    task_type: ClassVar[type[TextTask]] = GraphSearch
+
     def _tokens(self, task: GraphSearch, rng: np.random.Generator) -> list[list[list[int]]]:
         return [
             [_written(_search(task, prompt, bool(rng.random() < self.early), rng)) for _ in range(self.answers)]
@@ -136,6 +148,8 @@ class ModeMistakes(Demonstrations):
     thinking: float = probability(0.5)
     right_thinking: float = probability(0.98)
     right_short: float = probability(0.7)
+
+    task_type: ClassVar[type[TextTask]] = AdditionModes
 
     def _tokens(self, task: AdditionModes, rng: np.random.Generator) -> list[list[list[int]]]:
         return [[self._answer(task, prompt, rng) for _ in range(self.answers)] for prompt in range(task.num_prompts)]

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ipsrl.arguments import checked
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import MARKS, STOP, TextTask, listed_history
 from ipsrl.environments.token_stream import written_answers
@@ -187,6 +188,7 @@ Write the vertices after A between these tags. To give up a way and begin anew f
 counts. For instance, if the goal were Z:
 <answer> X {SWITCH} Y Z </answer>"""
 
+    @checked
     def thoughts(self, trajectories: Trajectories) -> "Thoughts":
         """The thoughts of sampled answers, for `ipsrl.measures.underthinking`."""
         index = np.asarray(trajectories.prompts.index)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ipsrl.arguments import checked
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import TextTask, check_choice, listed_history
 from ipsrl.environments.token_stream import written_answers
@@ -29,7 +30,8 @@ PROCEDURES: dict[str, Callable[[Digits], Digits]] = {
 """Plan -> what it makes of a list of digits. No plan makes the same of two lists."""
 PLANS = tuple(PROCEDURES)
 MOST_PROBLEMS = 1024
-DRAWS_FOR_A_PROBLEM = 5000
+MOST_DRAWS = 20_000
+"""Without a new list, after which there are taken to be no more."""
 # Of these, all plans make different lists.
 EXAMPLE = (3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8)
 _ANSWER = re.compile(r"([a-z]+) ?:? ?([0-9](?:[ ,]*[0-9])*)")
@@ -80,13 +82,14 @@ class PlanAndExecute(Checked, TextTask):
     @functools.cached_property
     def instances(self) -> tuple[tuple[Digits, int], ...]:
         """The digits and the goal of each prompt; no two prompts have the same digits."""
-        rng, lists = random.Random(self.seed), {}
-        for _ in range(DRAWS_FOR_A_PROBLEM * self.problems):
+        rng, lists, in_vain = random.Random(self.seed), {}, 0
+        while in_vain < MOST_DRAWS:
             digits = tuple(rng.choices(range(10), k=self.length))
             begins = [carry_out(plan, digits)[0] for plan in PLANS]
             goal = rng.choice(begins)
-            if begins.count(goal) == self.fitting:
-                lists.setdefault(digits, goal)
+            in_vain += 1
+            if begins.count(goal) == self.fitting and digits not in lists:
+                lists[digits], in_vain = goal, 0
             if len(lists) == self.problems:
                 return tuple(lists.items())
         raise ValueError(
@@ -162,6 +165,7 @@ There are six procedures. Of the digits {" ".join(map(str, example))}, as an exa
 You may think first. Then write the procedure and all digits of its result between these tags, for instance:
 <answer> {_joined("reverse", carry_out("reverse", example))} </answer>"""
 
+    @checked
     def failures(self, trajectories: Trajectories) -> "Failures":
         """What went wrong in sampled answers; an answer is right if its plan fits and it has no slips."""
         index = np.asarray(trajectories.prompts.index)
@@ -181,6 +185,7 @@ You may think first. Then write the procedure and all digits of its result betwe
         pairs = itertools.zip_longest(answer, self.executions[prompt, plan].tolist())
         return plan, sum(written != right for written, right in pairs)
 
+    @checked
     def probabilities(self, log_probs: np.ndarray) -> dict[str, np.ndarray]:
         """The probability of each failure under a policy, exact, without sampling; each `[num_prompts]`, float64.
 

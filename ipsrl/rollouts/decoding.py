@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl import specifications
+from ipsrl.arguments import checked
 from ipsrl.fields import Checked, at_least, below_one, non_negative, positive, share
 from ipsrl.policies.policy import distribution
 
@@ -116,6 +117,7 @@ class Decoding(Checked):
     penalty: TokenPenalty | None = None
 
     @classmethod
+    @checked
     def read(cls, text: str) -> Self | None:
         """The rules in a text such as "temperature=0.7, penalty=tip((12, 31), window=600)"; None in an empty one.
 

@@ -123,11 +123,8 @@ class Trainer(Checked):
         return source.decoding if isinstance(source, Sampled) and not source.decoding.ordinary else None
 
     def _check_decoding(self) -> None:
-        """Raises ValueError where rules of the source contradict the objective or the environment."""
-        if self._decoding is None:
-            return
-        self._decoding.check(self.environment.vocabulary_size)
-        if reads_behaviour(self.objective, self.settings.group_size):
+        """Raises ValueError where rules of the source contradict the objective."""
+        if self._decoding is not None and reads_behaviour(self.objective, self.settings.group_size):
             raise ValueError(
                 "the objective reads the policy's probabilities of the sampled tokens, but the source samples by "
                 f"{self._decoding}, which leaves out or penalises tokens: sample by a temperature alone, or choose an "

@@ -40,9 +40,14 @@ from ipsrl.dynamics.rest_points import train as train_expected
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments import catalog as environments
+from ipsrl.environments import critiques
+from ipsrl.environments.addition import Addition
+from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.demonstrations import EarlySwitches, ModeMistakes, PlanMistakes, Repairs
 from ipsrl.environments.graph_coloring import GraphColoring
+from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
@@ -51,11 +56,12 @@ from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.one_of_many import OneOfMany
+from ipsrl.environments.plan_and_execute import PlanAndExecute, carry_out
 from ipsrl.environments.reasoning_gym import ReasoningGym
 from ipsrl.environments.tools import make_tools
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds
+from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds, strategic_grams, underthinking
 from ipsrl.objectives.advantages.baselines import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.frequency import outcome_frequency
@@ -70,6 +76,8 @@ from ipsrl.records.monitors import make_monitors
 from ipsrl.records.report.page import write_report
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.trackers import read_trackers
+from ipsrl.rollouts.decoding import Decoding, TokenPenalty
+from ipsrl.rollouts.sources.critics import Shuffled
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
 from ipsrl.rollouts.sources.stored_groups import StoredGroups

@@ -140,6 +140,9 @@ class Sampled(Source):
       prompts_per_step, group_size: P and G.
       decoding: the distribution of each token.
       top_tokens: number of most likely tokens that are kept, see `Trajectories`.
+
+    Raises:
+      ValueError: a field is out of range, or the penalty is on a token that the environment does not have.
     """
 
     environment: Environment
@@ -148,6 +151,10 @@ class Sampled(Source):
     group_size: int = positive()
     decoding: Decoding = ORDINARY
     top_tokens: int = non_negative(0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.decoding.check(self.environment.vocabulary_size)
 
     @property
     def temperature(self) -> float:

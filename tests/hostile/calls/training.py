@@ -74,4 +74,17 @@ REFUSED = [
     ("warm_start.WarmStart(zipf_exponent=NAN)", "zipf_exponent is nan"),
     ("warm_start.prior_parameters(BANDIT, Tabular(1, 2), warm_start.WarmStart())", "environment is"),
     ("warm_start.prior_parameters(BOOLEAN, Tabular(1, 2), None)", "settings is None"),
+    # decoding
+    ("Decoding(temperature=0)", "temperature is 0"),
+    ("Decoding(top_k=0)", "top_k is 0"),
+    ("Decoding(top_p=1.5)", "top_p is 1.5"),
+    ("Decoding(min_p=1)", "min_p is 1"),
+    ("Decoding(penalty=3)", "penalty is 3, it must be a TokenPenalty or None"),
+    ("Decoding.read('temprature=0.7')", "no argument 'temprature'"),
+    ("Decoding.read(3)", "text is 3"),
+    ("Decoding.read('penalty=tip(())')", "tokens is empty"),
+    ("TokenPenalty((-1,))", "tokens is -1"),
+    ("TokenPenalty((1,), strength=-1)", "strength is -1"),
+    ("Sampled(BANDIT, Tabular(1, 2), 1, 4, Decoding(penalty=TokenPenalty((7,))))", "penalty is on token 7, but tokens"),
+    ("Shuffled(3).check(Sampled(BANDIT, Tabular(1, 2), 1, 4))", "needs a critic that is not shuffled"),
 ]

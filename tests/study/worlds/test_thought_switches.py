@@ -1,0 +1,82 @@
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
+from ipsrl.policies.transformer import Transformer
+from ipsrl.study.worlds.thought_switches import NEAREST, PRIOR, RANDOM, SWITCH, TABLES, Searchers
+from ipsrl.training.settings import TrainSettings
+
+TASK = GraphSearch(edge_probability=0.3, dead_first=0.1, problems=8)
+POLICY = Transformer(TASK.vocabulary_size, hidden_size=16, num_layers=1)
+
+
+@functools.cache
+def searchers(early: float = 0.5) -> Searchers:
+    return Searchers(TASK, POLICY, early, 4, TrainSettings(steps=1, prompts_per_step=4, group_size=4), answers=16)
+
+
+@functools.cache
+def prior():
+    return searchers().prior(0)
+
+
+def switches(demonstrations):
+    answers = [answer for row in demonstrations for answer in row["answers"]]
+    return np.mean([answer.count(SWITCH_TOKEN) for answer in answers])
+
+
+def test_demonstrations_leave_right_paths_as_often_as_they_are_told():
+    rows = searchers().demonstrations
+    assert len(rows) == TABLES * TASK.num_prompts
+    assert switches(rows) > switches(searchers(0.0).demonstrations) + 0.2
+    # Each table has demonstrations of its own.
+    assert rows[0]["answers"] != rows[TASK.num_prompts]["answers"]
+
+
+def test_a_prior_is_taught_once_and_differs_by_seed(monkeypatch):
+    again = searchers().prior(0)
+    assert jax.tree.all(jax.tree.map(np.array_equal, again, prior()))
+    assert not jax.tree.all(jax.tree.map(np.array_equal, searchers().prior(1), prior()))
+
+    def never(*_):
+        raise AssertionError("a prior was taught again")
+
+    monkeypatch.setattr(Searchers, "_taught", never)
+    assert jax.tree.all(jax.tree.map(np.array_equal, searchers().prior(0), again))
+
+
+def test_training_starts_at_the_prior_and_leaves_it():
+    assert jax.tree.all(jax.tree.map(np.array_equal, searchers().trained(PRIOR, 0), prior()))
+    # The bonus learns where no answer of so weak a prior is right.
+    assert not jax.tree.all(jax.tree.map(np.array_equal, searchers().trained("grpo(entropy=0.1)", 0), prior()))
+
+
+def test_the_random_token_is_a_vertex_named_about_as_often_as_searches_switch():
+    tokens = [token for row in searchers().demonstrations for answer in row["answers"] for token in answer]
+    counts = np.bincount(tokens, minlength=TASK.vocabulary_size)
+    vertices = range(START_TOKEN, START_TOKEN + TASK.goal + 1)
+    nearest = sorted(vertices, key=lambda vertex: abs(counts[vertex] - counts[SWITCH_TOKEN]))[:NEAREST]
+    chosen = {searchers().random_token(seed) for seed in range(20)}
+    assert chosen == set(nearest)
+
+
+def test_a_strong_penalty_on_the_switch_leaves_no_switch():
+    plain = searchers().measured(prior(), 0, SWITCH_TOKEN, 0.0, 0.0)
+    weak = searchers().measured(prior(), 0, SWITCH_TOKEN, 50.0, 0.0)
+    strong = searchers().measured(prior(), 0, SWITCH_TOKEN, 50.0, 100.0)
+    assert plain == weak
+    assert plain["switches"] > 0 == strong["switches"]
+
+
+def test_a_curve_has_a_row_for_each_penalty_and_seed():
+    curve = searchers().curve(PRIOR, (0, 1), (3.0,), (2.0, 100.0), {"search": "early"})
+    rows = list(curve.compute().records(curve.labels))
+    cells = {(row["seed"], row["penalised"], row["alpha"], row["beta"]) for row in rows}
+    assert cells == {(s, p, a, b) for s in (0, 1) for p in (SWITCH, RANDOM) for a in (0.0, 3.0) for b in (2.0, 100.0)}
+    # Without strength it is one evaluation.
+    for seed in (0, 1):
+        plain = [row["accuracy"] for row in rows if row["seed"] == seed and row["alpha"] == 0.0]
+        assert plain == pytest.approx([plain[0]] * 4)
