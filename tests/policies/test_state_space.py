@@ -1,0 +1,232 @@
+"""The selective state-space model against its recurrence written down token by token, in float64."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit, log_softmax
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.environments.addition import Addition
+from ipsrl.policies import selective_scan as scans
+from ipsrl.policies.selective_scan import selective_scan
+from ipsrl.policies.state_space import StateSpace
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Prompts
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+from tests.policies.decoder_families import answered, left_padded, step_logits
+
+V, G, T = 11, 3, 7
+TEMPERATURE = 0.7
+SMALL = StateSpace(V, hidden_size=20, num_layers=2, state_size=3, convolution=3, chunk=3)
+
+
+def randomised(policy: StateSpace, seed: int = 0):
+    """Parameters with noise on all of them, so that none is 0 or 1."""
+    parameters = policy.init(jax.random.key(seed))
+    leaves, tree = jax.tree.flatten(parameters)
+    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
+    return tree.unflatten(
+        [leaf + 0.3 * jax.random.normal(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=True)]
+    )
+
+
+PARAMETERS = randomised(SMALL)
+
+
+def make_prompts(lengths=(1, 4, 6), extra_padding=0) -> Prompts:
+    generator = np.random.default_rng(0)
+    return left_padded([generator.integers(0, V, length) for length in lengths], extra_padding)
+
+
+def make_trajectories(prompts: Prompts):
+    generator = np.random.default_rng(1)
+    number = prompts.tokens.shape[0]
+    mask = np.arange(T) < generator.integers(1, T + 1, (number, G, 1))
+    return answered(prompts, generator.integers(0, V, (number, G, T)), mask)
+
+
+def reference_log_probs(policy: StateSpace, parameters, tokens) -> np.ndarray:
+    """`[N, V]` float64 log-probabilities after each of the N tokens of one text, one token after the other."""
+    parameters = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), parameters)
+
+    def norm(x, layer):
+        return x / np.sqrt(np.mean(x * x) + policy.rms_norm_epsilon) * layer["scale"]
+
+    inner, states = policy.inner_size, policy.state_size
+    windows = [np.zeros((policy.convolution, inner)) for _ in range(policy.num_layers)]
+    hidden_states = [np.zeros((inner, states)) for _ in range(policy.num_layers)]
+    found = []
+    for token in np.asarray(tokens):
+        x = parameters["embedding"][token]
+        for number in range(policy.num_layers):
+            layer = parameters["layers"][number]
+            mixer, y = layer["mixer"], norm(x, layer["norm"])
+            windows[number] = np.vstack([windows[number][1:], y @ mixer["in_proj"]["kernel"]])
+            u = (windows[number] * mixer["conv1d"]["kernel"]).sum(0) + mixer["conv1d"]["bias"]
+            u = u * expit(u)
+            projected = u @ mixer["x_proj"]["kernel"]
+            rank = len(projected) - 2 * states
+            low, write, read = projected[:rank], projected[rank : rank + states], projected[rank + states :]
+            steps = np.logaddexp(0, low @ mixer["dt_proj"]["kernel"] + mixer["dt_proj"]["bias"])
+            for channel in range(inner):
+                rates = -np.exp(mixer["A_log"][channel])
+                kept = np.exp(steps[channel] * rates) * hidden_states[number][channel]
+                hidden_states[number][channel] = kept + steps[channel] * u[channel] * write
+            gate = y @ mixer["gate_proj"]["kernel"]
+            scanned = hidden_states[number] @ read + mixer["D"] * u
+            x = x + (scanned * gate * expit(gate)) @ mixer["out_proj"]["kernel"]
+        found.append(norm(x, parameters["norm_f"]) @ parameters["embedding"].T)
+    return log_softmax(np.array(found) / TEMPERATURE, axis=-1)
+
+
+def test_the_papers_policy_has_its_number_of_parameters():
+    # Saturn's prior of arXiv 2405.17066, vocabulary 37: 438,016 in each of 12 layers.
+    policy = StateSpace(37, hidden_size=256, num_layers=12)
+    shapes = jax.eval_shape(policy.init, jax.random.key(0))
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 5_265_920
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes["layers"][3])) == 438_016
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 64])
+def test_score_and_step_equal_the_recurrence(chunk):
+    policy, prompts = dataclasses.replace(SMALL, chunk=chunk), make_prompts()
+    trajectories = make_trajectories(prompts)
+    scores = policy.score(PARAMETERS, trajectories, TEMPERATURE)
+    stepped = log_softmax(
+        np.asarray(step_logits(policy, PARAMETERS, prompts, trajectories.observations)) / TEMPERATURE, axis=-1
+    )
+    for number in range(3):
+        prompt = np.asarray(prompts.tokens[number])[np.asarray(prompts.mask[number])]
+        for member in range(G):
+            tokens = np.asarray(trajectories.tokens[number, member])
+            expected = reference_log_probs(policy, PARAMETERS, [*prompt, *tokens[:-1]])[-T:]
+            mask = np.asarray(trajectories.token_mask[number, member])
+            chosen = expected[np.arange(T), tokens]
+            assert np.where(mask, chosen, 0) == pytest.approx(np.asarray(scores.log_probs[number, member]), abs=1e-5)
+            entropy = -(np.exp(expected) * expected).sum(-1)
+            assert np.where(mask, entropy, 0) == pytest.approx(np.asarray(scores.entropy[number, member]), abs=1e-5)
+            assert stepped[number, member] == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_sampler_and_the_scorer_agree():
+    environment = Addition(problems=4)
+    policy = dataclasses.replace(SMALL, vocabulary_size=environment.vocabulary_size)
+    parameters = randomised(policy)
+    sampled = sample_groups(environment, policy, parameters, environment.prompts(jnp.arange(4)), jax.random.key(3), 5)
+    scores = policy.score(parameters, sampled, 1.0)
+    assert np.asarray(sampled.behaviour_log_probs) == pytest.approx(np.asarray(scores.log_probs), abs=1e-5)
+    assert np.asarray(sampled.behaviour_entropy) == pytest.approx(np.asarray(scores.entropy), abs=1e-5)
+
+
+def test_prompt_log_probs_equal_the_recurrence():
+    prompts = make_prompts()
+    log_probs, mask = SMALL.prompt_log_probs(PARAMETERS, prompts, TEMPERATURE)
+    assert mask.sum(axis=1).tolist() == [0, 3, 5]
+    for number in (1, 2):
+        prompt = np.asarray(prompts.tokens[number])[np.asarray(prompts.mask[number])]
+        expected = reference_log_probs(SMALL, PARAMETERS, prompt)[np.arange(len(prompt) - 1), prompt[1:]]
+        assert np.asarray(log_probs[number])[np.asarray(mask[number])] == pytest.approx(expected, abs=1e-5)
+    assert not np.asarray(log_probs)[~np.asarray(mask)].any()
+
+
+def test_left_padding_changes_neither_scores_nor_gradients():
+    def loss(parameters, prompts):
+        scores = SMALL.score(parameters, make_trajectories(prompts), TEMPERATURE)
+        return (scores.log_probs + scores.entropy).sum(), scores.log_probs
+
+    (_, plain), gradient = jax.value_and_grad(loss, has_aux=True)(PARAMETERS, make_prompts())
+    (_, padded), same = jax.value_and_grad(loss, has_aux=True)(PARAMETERS, make_prompts(extra_padding=4))
+    assert np.asarray(plain) == pytest.approx(np.asarray(padded), abs=1e-5)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-4), gradient, same)
+
+
+def test_prompts_of_one_token_or_none():
+    one = make_trajectories(make_prompts((1, 1)))
+    none = dataclasses.replace(
+        one, prompts=Prompts(one.prompts.index, one.prompts.tokens[:, :0], one.prompts.mask[:, :0])
+    )
+    # Without a prompt the first observation is the first token as well.
+    scores = [SMALL.score(PARAMETERS, trajectories, TEMPERATURE).log_probs for trajectories in (one, none)]
+    assert np.asarray(scores[0]) == pytest.approx(np.asarray(scores[1]), abs=1e-6)
+
+
+def test_a_trajectory_that_waits_reads_its_token_again_without_a_trace():
+    prompts = make_prompts()
+    cache = SMALL.start(PARAMETERS, prompts, G, T)
+    tokens = jax.random.randint(jax.random.key(0), (4, 3, G), 0, V)
+    waits = np.array([[True, False, False], [False, True, False], [False, False, False]])
+    position, alone = np.zeros((3, G), int), cache
+    logits, cache = SMALL.step(PARAMETERS, cache, tokens[0], jnp.asarray(position))
+    expected, alone = SMALL.step(PARAMETERS, alone, tokens[0], jnp.int32(0))
+    for number in (1, 2, 3):
+        # Those that wait are shown the token before once more.
+        for _ in range(2):
+            shown = jnp.where(waits, tokens[number - 1], tokens[number])
+            logits, cache = SMALL.step(PARAMETERS, cache, shown, jnp.asarray(position + ~waits))
+        logits, cache = SMALL.step(PARAMETERS, cache, tokens[number], jnp.asarray(position := position + 1))
+        expected, alone = SMALL.step(PARAMETERS, alone, tokens[number], jnp.int32(number))
+        assert np.asarray(logits) == pytest.approx(np.asarray(expected), abs=1e-5)
+
+
+def test_bfloat16_is_close_to_float32():
+    rounded, trajectories = dataclasses.replace(SMALL, dtype="bfloat16"), make_trajectories(make_prompts())
+    parameters = SMALL.init(jax.random.key(0))
+    exact = SMALL.score(parameters, trajectories, 1.0).log_probs
+    near = rounded.score(parameters, trajectories, 1.0).log_probs
+    assert near.dtype == jnp.float32
+    assert 0 < np.abs(np.asarray(exact - near)).max() < 0.02
+
+
+def naive_scan(rates, steps, inputs, write, read, state):
+    outputs = []
+    for t in range(steps.shape[-2]):
+        kept = jnp.exp(steps[..., t, :, None] * rates) * state
+        state = kept + (steps * inputs)[..., t, :, None] * write[..., t, None, :]
+        outputs.append((state * read[..., t, None, :]).sum(-1))
+    return jnp.stack(outputs, axis=-2), state
+
+
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+@pytest.mark.parametrize("chunk", [1, 4, 5, 10])
+def test_the_scan_and_its_gradient_equal_the_recurrences(monkeypatch, platform, chunk):
+    # Elsewhere than on CPU the recurrence within a chunk is an associative scan, which runs here just as well.
+    monkeypatch.setattr(scans, "platform", lambda: platform)
+    draw = np.random.default_rng(0).normal
+    rates, steps = -np.exp(draw(size=(6, 3))), np.exp(draw(size=(2, 3, 10, 6)))
+    inputs, write, read = draw(size=(2, 3, 10, 6)), draw(size=(2, 3, 10, 3)), draw(size=(2, 3, 10, 3))
+    arguments = tuple(
+        jnp.asarray(array, jnp.float32) for array in (rates, steps, inputs, write, read, draw(size=(2, 3, 6, 3)))
+    )
+
+    def loss(scan, *arguments):
+        outputs, last = scan(*arguments)
+        return (outputs**2).sum() + jnp.sin(last).sum()
+
+    where = tuple(range(6))
+    expected = jax.value_and_grad(lambda *a: loss(naive_scan, *a), where)(*arguments)
+    found = jax.jit(jax.value_and_grad(lambda *a: loss(lambda *b: selective_scan(*b, chunk), *a), where))(*arguments)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4), found, expected)
+
+
+def test_it_learns_by_an_objective():
+    environment = Addition(problems=4, digits=1)
+    policy = StateSpace(environment.vocabulary_size, hidden_size=16, num_layers=1, state_size=4)
+    settings = TrainSettings(steps=2, prompts_per_step=4, group_size=4, learning_rate=0.01)
+    trainer = Trainer(environment, policy, objectives.make("grpo(entropy=0.1)"), settings)
+    with jax.set_mesh(own_device_mesh()):
+        state = trainer.init(0)
+        before = jax.device_get(state.parameters)
+        state, metrics = trainer.step(state)
+    moved = jax.tree.map(lambda one, other: np.abs(one - np.asarray(other)).max(), before, state.parameters)
+    assert min(jax.tree.leaves(moved)) > 0
+    assert metrics["behaviour_kl"] == pytest.approx(0, abs=1e-5)
+
+
+def test_a_bad_size_is_refused():
+    with pytest.raises(ValueError, match="state_size is 0, it must be positive"):
+        StateSpace(8, state_size=0)
