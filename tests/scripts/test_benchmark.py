@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
+import jax
 import pytest
 
 import benchmark
-from benchmarks import objectives, peer_environments, shared_prompt, sweeps
+from benchmarks import objectives, peer_environments, sequence_models, shared_prompt, sweeps
 from ipsrl.definitions import Module
 from ipsrl.objectives import make
 from ipsrl.rollouts.synthetic import synthetic_rollouts
@@ -130,6 +131,15 @@ def test_a_wrong_file_is_refused_before_the_imports():
 
 
 @pytest.mark.slow
+def test_state_space_models_are_timed_beside_transformers_of_equal_size():
+    timings = sequence_models.time_models("small", answers=2, length=3, runs=2)
+    assert [timing.part for timing in timings] == ["scores", "gradient", "sampling"]
+    for models in sequence_models.SIZES.values():
+        shapes = [jax.eval_shape(policy.init, jax.random.key(0)) for policy in models]
+        one, other = (sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in shapes)
+        assert 0.95 < one / other < 1.05
+
+
 def test_a_shared_prompt_saves_operations():
     (timing,) = shared_prompt.time_shared_prompts([(24, 8)], prompts=1, group=4, runs=2)
     assert (timing.prompt, timing.answer) == (24, 8)
