@@ -8,7 +8,7 @@ expected_update   The exact mean of an objective's update over all groups of a b
                   (4845 groups), and of 64 over three (2145). Half a minute.
 shared_prompt     Scores and gradient of a transformer whose groups share their prompt, as always in ipsrl, beside the
                   same answers with one prompt each. A minute.
-sequence_models   Scores, gradients and samples of a selective state-space model (Mamba) beside those of a transformer of
+sequence_models   Scores, gradients and samples of a state-space model (Mamba) beside those of a transformer of
                   equal size, 64 answers of 64 tokens. Two minutes.
 roofline          Speed of matrix products and memory copies on this machine in JAX. Ten seconds.
 grpo_step         Whole steps of GRPO (sampling, rewards and an update) by the training loop, and the update's share of
