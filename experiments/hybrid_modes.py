@@ -27,23 +27,21 @@ Smoke     python -m experiments.hybrid_modes --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator
-
-import numpy as np
+from collections.abc import Iterator
 
 from ipsrl import objectives, study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, all_of, any_of, below
-from ipsrl.study.worlds.modes import ModeBandit, Update, best_paths, described
+from ipsrl.study.worlds.mode_paths import Update, points
+from ipsrl.study.worlds.modes import ModeBandit
 
 EXACT, SAMPLED, GROWING, FIXED = "exact", "sampled", "growing", "fixed"
 GRPO, TOKENS, HGPO, PAPERS = "grpo", "grpo(aggregation=token_mean)", "hgpo(think_token=1)", "degrpo(alpha=0.001)"
-FOMAML, SLOW, FORCED = "fomaml", "slow_grpo", ("forced_grpo", "forced_hgpo")
-FORCED_GRPO, FORCED_HGPO = FORCED
-# Arms with names of their own -> their objectives.
-WORDS = {SLOW: GRPO, FOMAML: GRPO, FORCED_GRPO: GRPO, FORCED_HGPO: HGPO}
+FOMAML, SLOW = "fomaml", "slow_grpo"
+FORCED_GRPO, FORCED_HGPO = FORCED = "forced_grpo", "forced_hgpo"
+WORDS = {SLOW: GRPO, FOMAML: GRPO, FORCED_GRPO: GRPO, FORCED_HGPO: HGPO}  # Of arms with names of their own.
 DEGRPO = {"degrpo(alpha=0.0001)": 0.0001, PAPERS: 0.001, "degrpo(alpha=0.01)": 0.01, "degrpo(alpha=0.1)": 0.1}
 REMEDIES = {
     "dr_grpo": "Dr. GRPO", **{arm: f"DeGRPO at alpha {alpha:g}" for arm, alpha in DEGRPO.items()}, HGPO: "HGPO",
@@ -53,7 +51,7 @@ REMEDIES = {
 NAMES = {SLOW: "GRPO at the smallest rate", GRPO: "GRPO", TOKENS: "GRPO with the mean over tokens"} | REMEDIES
 SHORT_SKILL = {GROWING: 0.12, FIXED: 0.83}
 CONTROLLED = (GRPO, "degrpo(alpha=0.1)", HGPO, "ips_grpo", *FORCED)  # Arms that also have fixed skills.
-POINTS, INNER, RARE = 51, 4.0, 0.01
+INNER, RARE = 4.0, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,23 +77,16 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     for arm, skills in itertools.product(settings.arms, settings.skills):
         parts = {FOMAML: (EXACT,)}.get(arm, (SAMPLED,) if arm in FORCED else (SAMPLED, EXACT))
         for part in parts if skills == GROWING else [SAMPLED] * (arm in CONTROLLED):
-            yield study.Curve(of(arm, skills, part), functools.partial(points, part, skills, arm, settings))
+            yield study.Curve(of(arm, skills, part), functools.partial(compute, part, skills, arm, settings))
 
 
-def points(part: str, skills: str, arm: str, settings: Settings) -> study.Points:
-    """What becomes of the modes at the best learning rate; FOMAML has half the updates, of twice as many answers."""
-    answers, inner = (2, INNER) if arm == FOMAML else (1, 0.0)
+def compute(part: str, skills: str, arm: str, settings: Settings) -> study.Points:
+    """What becomes of the modes at the best learning rate."""
     world = ModeBandit(fixed=skills == FIXED, forced=arm in FORCED)
-    update = Update(objectives.make(WORDS.get(arm, arm)), settings.group_size, inner=inner)
+    update = Update(objectives.make(WORDS.get(arm, arm)), settings.group_size, inner=INNER * (arm == FOMAML))
     rates = (min(settings.learning_rates),) if arm == SLOW else settings.learning_rates
-    prior, updates = world.prior(SHORT_SKILL[skills]), settings.updates // answers
     seeds = settings.seeds if part == SAMPLED else None
-    found, rate = best_paths(world, update, prior, updates, rates, seeds)
-    values = described(found, world, answers * settings.group_size, RARE)
-    places = np.unique(np.linspace(0, updates, POINTS).astype(int))
-    values = {name: each[:, places] for name, each in values.items()} | {"learning_rate": rate}
-    values["until"] = answers * values["until"]
-    return study.Points(answers * places, values, seeds)
+    return points(world, update, world.prior(SHORT_SKILL[skills]), settings.updates, rates, seeds, RARE)
 
 
 def of(arm: str, skills: str = GROWING, part: str = SAMPLED) -> dict[str, str]:
@@ -108,39 +99,32 @@ def more(arm: str, than: str = GRPO, skills: str = GROWING) -> study.Number:
     return study.difference("reward", of(arm, skills), of(than, skills))
 
 
-def each(claims: list[study.Claim], joined: Callable = all_of) -> study.Claim:
-    return lambda records: joined(claim(records) for claim in claims)
-
-
 COLLAPSED = {arm: study.share("collapsed", **of(arm)) for arm in NAMES}
+FITTING = [study.final("fits", **of(arm)) for arm in DEGRPO]
 RARER, REWARD = ({a: study.final(v, **of(a, part=EXACT)) for a in (SLOW, GRPO, FOMAML)} for v in ("rarer", "reward"))
 CONTROL, FITS = "with a fixed short skill of 0.83", "thinks more often at the hardest than at the easiest, by over 0.5"
 MOST, FEW = (f"ends in one mode in {how} of its runs" for how in ("over half", "under a quarter"))
 BETTER, ALPHAS = "ends with a reward over 0.02 above", "alpha from 0.0001 to 0.1"
 CLAIMS = {
     **{f"{NAMES[arm]} {MOST}": above(COLLAPSED[arm], 0.5) for arm in (SLOW, GRPO, TOKENS)},
-    "with the best of four learning rates fewer of GRPO's runs end in one mode, by over a tenth of all runs": above(
-        study.difference("collapsed", of(SLOW), of(GRPO)), 0.1
-    ),
-    f"when {NAMES[SLOW]} first has over 99 % of its answers in one mode, the short skill is below 0.45": below(
-        study.final("short_then", **of(SLOW)), 0.45
-    ),
+    "with the best of four learning rates fewer of GRPO's runs end in one mode, by over a tenth of all runs":
+        above(study.difference("collapsed", of(SLOW), of(GRPO)), 0.1),
+    f"when {NAMES[SLOW]} first has over 99 % of its answers in one mode, the short skill is below 0.45":
+        below(study.final("short_then", **of(SLOW)), 0.45),
     **{f"without noise {NAMES[arm]} ends in one mode": below(RARER[arm], RARE) for arm in (SLOW, GRPO)},
     f"control: {CONTROL}, GRPO {FEW}": below(study.share("collapsed", **of(GRPO, FIXED)), 0.25),
     f"control: {CONTROL}, GRPO {FITS}": above(study.final("fits", **of(GRPO, FIXED)), 0.5),
     **{f"{name} {FEW}": below(COLLAPSED[arm], 0.25) for arm, name in REMEDIES.items()},
     **{f"{name} {BETTER} GRPO's": above(more(arm), 0.02) for arm, name in REMEDIES.items()},
-    f"DeGRPO with some {ALPHAS} {FITS}": each([above(study.final("fits", **of(arm)), 0.5) for arm in DEGRPO], any_of),
-    f"DeGRPO at alpha 0.001 ends at most 0.02 in reward below each {ALPHAS}": each(
-        [above(more(PAPERS, than), -0.02) for than in DEGRPO if than != PAPERS]
-    ),
+    f"DeGRPO with some {ALPHAS} {FITS}": lambda r: any_of(above(fits, 0.5)(r) for fits in FITTING),
+    f"DeGRPO at alpha 0.001 ends at most 0.02 in reward below each {ALPHAS}":
+        lambda r: all_of(above(more(PAPERS, than), -0.02)(r) for than in DEGRPO if than != PAPERS),
     "first-order MAML keeps both modes, exactly": above(RARER[FOMAML], RARE),
     f"first-order MAML {BETTER} GRPO's, exactly": lambda r: REWARD[FOMAML](r).exceeds(REWARD[GRPO](r), 0.02),
     f"HGPO with forced halves {BETTER} GRPO with forced halves": above(more(FORCED_HGPO, FORCED_GRPO), 0.02),
-    f"placebo: {CONTROL}, no remedy {BETTER} GRPO's": each(
-        [below(more(arm, skills=FIXED), 0.02) for arm in CONTROLLED if arm != GRPO]
-    ),
-}
+    f"placebo: {CONTROL}, no remedy {BETTER} GRPO's":
+        lambda r: all_of(below(more(arm, skills=FIXED), 0.02)(r) for arm in CONTROLLED if arm != GRPO),
+}  # fmt: skip
 SHOWN = {
     "reward": "reward", "short": "short skill", "fits": "share of thinking, hardest less easiest",
     "until": "updates until a mode has over 99 %",
