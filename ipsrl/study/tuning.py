@@ -1,6 +1,6 @@
 """An objective at the learning rate that suits it: without that, a comparison of objectives is one of step sizes.
 
-Both functions choose by other seeds than those that are reported: the best rate for the same seeds would be the
+All functions choose by other seeds than those that are reported: the best rate for the same seeds would be the
 luckiest one too, and more so for an arm that has more rates to choose from.
 """
 
@@ -78,6 +78,16 @@ def best_for_others(records: Records, score: str, among: tuple[str, ...] = ("lea
     if not rows:
         raise NotRecorded(f"there is no record of {score} to choose {' and '.join(among)} by")
     return dataclasses.replace(records, rows=rows, labels=others)
+
+
+def of_best(view: Callable[..., Any], score: str) -> Callable[..., Any]:
+    """A number, a claim, a table or a figure of the curves of `best_for_others`.
+
+    Args:
+      view: a function of records, and perhaps of settings.
+      score: as there.
+    """
+    return lambda records, *settings: view(best_for_others(records, score), *settings)
 
 
 def _best_rows(records: Records, score: str) -> list[Record]:

@@ -9,7 +9,7 @@ from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
-from ipsrl.study.tuning import at_best_rate, best_for_others
+from ipsrl.study.tuning import at_best_rate, best_for_others, of_best
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
@@ -60,6 +60,12 @@ def test_each_half_of_the_seeds_has_the_rate_that_is_best_for_the_other_half():
     assert found.ends("score", arm="a").tolist() == [0.2, 0.1, 0.2, 0.1]
     assert found.ends("learning_rate", arm="a").tolist() == [2, 1, 2, 1]
     assert found.ends("score", arm="b").tolist() == [0.7, 0.6]
+
+
+def test_a_view_of_the_best_curves_may_ask_for_settings():
+    records = Records(curves([0.9, 0.1], [0.2, 0.3]), ("arm", "learning_rate"))
+    assert of_best(lambda records: records.ends("score").tolist(), "score")(records) == [0.2, 0.1]
+    assert of_best(lambda records, settings: (len(records), settings), "score")(records, "all") == (4, "all")
 
 
 def test_a_choice_by_other_seeds_takes_two_and_a_curve():

@@ -1,0 +1,205 @@
+"""Transformers that add in two modes: a prior whose short answers are mostly wrong, and what becomes of both modes."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.environments.addition_modes import AdditionModes, columns
+from ipsrl.environments.demonstrations import ModeMistakes
+from ipsrl.environments.text import STOP
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.source import Groups
+from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
+from ipsrl.study.curves import Curve, Points
+from ipsrl.study.worlds.mode_paths import saturated_after
+from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.loop import check_run
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.step import TrainState
+from ipsrl.training.trainer import Trainer
+from ipsrl.training.warm_start import learned_once
+
+TABLES, DEMONSTRATIONS = 8, 8
+"""Tables of demonstrations, and how many each has to a prompt."""
+NAMES = ("thinking", "short", "think")
+"""What is measured of each prompt."""
+POINTS = 11
+"""Of a curve, at most."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ModeAdders:
+    """Policies of `AdditionModes`, one for each seed of a run.
+
+    A seed decides the initial parameters, the order of demonstrations, and the answers that training and a measurement
+    sample. Prompts and demonstrations are the same for all seeds.
+
+    Attributes:
+      task: with free modes.
+      right_short: of `ModeMistakes`.
+      prior_steps: of supervised training, on 8 prompts with 8 demonstrations each.
+      training: of reinforcement learning, on all prompts; without a learning rate.
+      answers: that think, to each prompt in a measurement.
+    """
+
+    task: AdditionModes
+    policy: Transformer
+    right_short: float
+    prior_steps: int
+    training: TrainSettings
+    answers: int
+
+    @functools.cached_property
+    def demonstrations(self) -> list[dict[str, Any]]:
+        """Rows for `StoredGroups`."""
+        # What is only imitated has no importance ratio.
+        return [
+            row | {"log_probs": [[0.0] * len(answer) for answer in row["answers"]]}
+            for table in range(TABLES)
+            for row in self._mistakes(table).rows(self.task)
+        ]
+
+    def _mistakes(self, table: int) -> ModeMistakes:
+        return ModeMistakes(right_short=self.right_short, answers=DEMONSTRATIONS, seed=table)
+
+    def prior(self, seed: int) -> Parameters:
+        """From the disk cache, if it was ever taught."""
+        taught = {
+            "right_short": self.right_short,
+            "tables": [TABLES, DEMONSTRATIONS],
+            "steps": self.prior_steps,
+            "seed": seed,
+        }
+        return learned_once(self.task, self.policy, taught, functools.partial(self._taught, seed))
+
+    @functools.cached_property
+    def _teacher(self) -> Trainer:
+        how = TrainSettings(self.prior_steps, 8, DEMONSTRATIONS, learning_rate=3e-3, cosine_decay=True)
+        source = StoredGroups.of(self.task, self.policy, how.prompts_per_step, self.demonstrations)
+        return Trainer(self.task, self.policy, objectives.make("supervised"), how, source)
+
+    def _taught(self, seed: int) -> Parameters:
+        recorded = train_ensemble(self._teacher, jnp.array([seed]), _all, self.prior_steps)
+        return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
+
+    @functools.cached_property
+    def _right_answers(self) -> tuple[Array, Array]:
+        """Tokens `[P, 2, T]` and lengths `[P, 2]` of a right answer in each mode, the short one first."""
+        task = self.task
+        tokens, lengths = np.zeros((task.num_prompts, 2, task.max_tokens), np.int32), []
+        for prompt, (one, other) in enumerate(task.summands):
+            answers = [task.answer(work, one + other) for work in (None, columns(one, other))]
+            for mode, symbols in enumerate(answers):
+                tokens[prompt, mode, : len(symbols) + 1] = [*map(task.vocabulary.index, symbols), STOP]
+            lengths.append([len(symbols) + 1 for symbols in answers])
+        return jnp.asarray(tokens), jnp.asarray(lengths)
+
+    def of_prompts(self, parameters: Parameters, seed: int, step: int) -> dict[str, np.ndarray]:
+        """`[P]`, of each prompt: the probabilities of `thinking` and of `choosing_short`, and the skills of both modes.
+
+        The skill `short` is exact, because one short answer is right; `think` is the share of right ones among
+        `answers` answers that are forced to think.
+        """
+        tokens, lengths = self._right_answers
+        prompts = self.task.prompts(jnp.arange(self.task.num_prompts))
+        chosen, right = jax.device_get(_scored(self.policy, parameters, given_answers(prompts, tokens, lengths)))
+        forced, key = dataclasses.replace(self.task, forced="think"), stream(seed, step, "evaluation")
+        sampled = jax.device_get(sample_groups(forced, self.policy, parameters, prompts, key, self.answers))
+        return {
+            "thinking": chosen[:, 1], "choosing_short": chosen[:, 0], "short": right[:, 0],
+            "think": self.task.modes(sampled).right.mean(axis=1),
+        }  # fmt: skip
+
+    def measured(self, parameters: Parameters, seed: int, step: int) -> dict[str, float]:
+        """Means over prompts: `thinking`, `short` and `think`, and as `thinking_1` and so on by difficulty; `fits`, the
+        share of thinking at the hardest less that at the easiest, `rarer`, the share of the rarer mode, and `reward`.
+        """
+        found = self.of_prompts(parameters, seed, step)
+        worth = found["choosing_short"] * found["short"] + (1 - self.task.gamma) * found["thinking"] * found["think"]
+        values = {"reward": worth, **{name: found[name] for name in NAMES}}
+        for level in np.unique(self.task.difficulty).tolist():
+            values |= {f"{name}_{level}": found[name][self.task.difficulty == level] for name in NAMES}
+        means = {name: float(value.mean()) for name, value in values.items()}
+        means["fits"] = (
+            means[f"thinking_{self.task.difficulty.max()}"] - means[f"thinking_{self.task.difficulty.min()}"]
+        )
+        return means | {"rarer": min(means["thinking"], float(found["choosing_short"].mean()))}
+
+    @property
+    def places(self) -> np.ndarray:
+        """The numbers of updates after which a path is measured, the first of them 0."""
+        return np.unique(np.linspace(0, self.training.steps, POINTS).astype(int))
+
+    def path(self, trainer: Trainer, rate: float, seed: int) -> list[dict[str, float]]:
+        """`measured` at the places."""
+        with jax.set_mesh(own_device_mesh()):
+            state = trainer.begin(jnp.int32(seed), jnp.float32(rate), self.prior(seed), None)
+            found = [self.measured(state.parameters, seed, 0)]
+            for step in range(1, trainer.settings.steps + 1):
+                state, groups, _ = trainer.ask(state)
+                state = _learned(trainer, state, groups)
+                if step in self.places:
+                    found.append(self.measured(state.parameters, seed, step))
+        return found
+
+    def curve(self, objective: str, forced: str, rate: float, seeds: Sequence[int], labels: Mapping[str, Any]) -> Curve:
+        """What becomes of both modes.
+
+        Besides `measured`, points have `until`, the first point with over 99 % of answers in one mode, or the number of
+        all updates if there is none; `short_then`, the skill `short` there; and `short_gain` and `think_gain`, what the
+        skills gained since the beginning.
+
+        Args:
+          forced: of `AdditionModes`, while training samples.
+
+        Raises:
+          ValueError: the objective is unknown or cannot be trained here, or groups with forced modes are not of 4 n
+            answers.
+        """
+        if forced == "half" and self.training.group_size % 4:
+            raise ValueError(f"group_size is {self.training.group_size}: with forced modes it must be a multiple of 4")
+        task = dataclasses.replace(self.task, forced=forced)
+        trainer = Trainer(task, self.policy, objectives.make(objective), self.training)
+        check_run(task, self.policy, trainer.objective, self.training, own_device_mesh())
+
+        def compute() -> Points:
+            paths = [self.path(trainer, rate, seed) for seed in seeds]
+            values = {name: np.array([[at[name] for at in path] for path in paths]) for name in paths[0][0]}
+            return Points(self.places, values | course(values, self.places), seeds)
+
+        return Curve(labels, compute)
+
+
+def course(values: Mapping[str, np.ndarray], steps: np.ndarray) -> dict[str, np.ndarray]:
+    """What `ModeAdders.curve` adds to values `[S, U]` at steps `[U]`."""
+    place = np.nan_to_num(saturated_after({"share": values["thinking"]}), nan=len(steps) - 1).astype(int)[:, None]
+    then = {"until": steps[place], "short_then": np.take_along_axis(values["short"], place, axis=1)}
+    return then | {f"{name}_gain": values[name] - values[name][:, :1] for name in ("short", "think")}
+
+
+def _all(parameters: Parameters) -> Parameters:
+    return parameters
+
+
+@functools.partial(jax.jit, static_argnames="policy")
+def _scored(policy: Transformer, parameters: Parameters, answers: Any) -> tuple[Array, Array]:
+    """`[P, G]`, the probabilities of the first token, and of the others given that."""
+    log_probs = jnp.where(answers.token_mask, policy.score(parameters, answers, 1.0).log_probs, 0.0)
+    return jnp.exp(log_probs[..., 0]), jnp.exp(log_probs[..., 1:].sum(axis=-1))
+
+
+# A trainer's own step compiles anew for each learning rate.
+@functools.partial(jax.jit, static_argnames="trainer", donate_argnames="state")
+def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> TrainState:
+    return trainer.learn(state, groups)[0]
