@@ -15,6 +15,7 @@ from ipsrl.study.claims import (
     equal_within,
     final,
     share,
+    share_above,
 )
 from ipsrl.study.command_line import main
 from ipsrl.study.curves import Curve, Points, TrainingRun
@@ -52,5 +53,6 @@ __all__ = [
     "seeds",
     "selecting",
     "share",
+    "share_above",
     "trained",
 ]

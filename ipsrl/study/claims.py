@@ -116,6 +116,11 @@ def share(name: str, **labels: Any) -> Callable[[Records], Interval]:
     return lambda records: share_of_runs(records.where(**labels).at_end().column(name) != 0)
 
 
+def share_above(name: str, limit: float, **labels: Any) -> Callable[[Records], Interval]:
+    """As `share`, of the runs in which the value at the end is above a limit."""
+    return lambda records: share_of_runs(records.ends(name, **labels) > limit)
+
+
 def difference(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Callable[[Records], Interval]:
     """For NUMBERS and claims: a value at the end of one curve less that of another one, paired by seed.
 

@@ -75,8 +75,8 @@ def test_seeds_that_disagree_decide_nothing():
 
 def test_rates_are_chosen_for_the_arms_and_named_where_they_are_compared():
     found = decided({GRPO: THINKS, BETTER_ALPHA: THINKS}, slow={GRPO: BOTH, BETTER_ALPHA: BOTH})
-    assert about(found, "GRPO at a learning rate of 0.0003 ends") == [False]
-    assert about(found, "GRPO at a learning rate of 0.001 ends") == [True]
+    assert about(found, "GRPO at a rate of 0.0003 ends") == [False]
+    assert about(found, "GRPO at a rate of 0.001 ends") == [True]
     assert about(found, "DeGRPO at alpha 0.01 ends with under 90 %") == [True]
     assert about(found, "DeGRPO at alpha 0.01 ends with a reward over") == [False]
     # Forced to think, both rates must teach the short mode something.

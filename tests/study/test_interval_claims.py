@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
-from ipsrl.study import above, all_of, among, at_each, below, difference, equal_within, final, share
+from ipsrl.study import above, all_of, among, at_each, below, difference, equal_within, final, share, share_above
 from ipsrl.study.claims import tuned
 
 
@@ -93,6 +93,8 @@ def test_a_share_of_runs_is_above_or_below_a_limit_if_its_interval_is():
 
     number, half = share("x", arm="a"), rows(1, 0, 1, 0)
     assert number(half).mean == 0.5
+    assert share_above("x", 0.5, arm="a")(half) == number(half)
+    assert share_above("x", 1.0, arm="a")(half).mean == 0.0
     assert above(number, 0.5)(half) is below(number, 0.5)(half) is None
     all_of_ten = rows(*[1] * 10)
     assert above(number, 0.5)(all_of_ten) is True
