@@ -12,7 +12,7 @@ Arms      Each exact, by expected updates, and by sampled runs, FOMAML only exac
           and 0.1; thinking is right with 0.9 at first and costs half of the reward. Negative control and placebo:
           skills that are fixed, the short one at 0.83, so that no mode has to be sampled to learn.
 Command   python -m experiments.hybrid_modes
-Time      demo seven CPU minutes, smoke a quarter of one; paper, not run, hours.
+Time      demo five CPU minutes, smoke a quarter of one; paper, not run, hours.
 Expected  share of 16 runs that end in one mode, and reward (+- 0.06 where runs are mixed, else 0.01): GRPO at the
           smallest rate 1.0, 0.49; GRPO at its best one 0.44, 0.61; with the mean over tokens 0.62, 0.57; Dr. GRPO 1.0,
           0.50; DeGRPO at alpha 0.0001, 0.001, 0.01, 0.1 none, 0.54, 0.58, 0.67, 0.70; bonus 0.38, 0.61; IPS-GRPO 0.38,
