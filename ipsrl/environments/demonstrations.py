@@ -18,9 +18,9 @@ from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes, columns
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
-from ipsrl.environments.plan_and_execute import PlanAndExecute
+from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.environments.text import NO_OUTCOME, STOP, TextTask
-from ipsrl.fields import Checked, at_least, one_of, positive, probability
+from ipsrl.fields import Checked, at_least, between, one_of, positive, probability
 
 CRITICS = {
     "first_mistake": critiques.first_mistake,
@@ -69,12 +69,14 @@ class Demonstrations(abc.ABC, Checked):
 class PlanMistakes(Demonstrations):
     """Answers to `PlanAndExecute` with wrong plans and with slips.
 
-    A plan fits with probability `right_plans`, and is random among those that do, or do not. Each digit slips with
+    A plan fits with probability `right_plans`. Among those that do, or do not, plan number i of `PLANS`, from 1, is
+    taken with a weight of i^-favour: at random, or with the same favourites at every prompt. Each digit slips with
     probability 1 - right_execution^(1 / length), to a random other digit, independently of everything else: so an
     answer has no slip with probability `right_execution`, whatever its plan, and a policy can learn to slip as often.
 
     Attributes:
       right_plans, right_execution: probabilities. A random plan fits with `fitting` / 6.
+      favour: 0 to 16.
       the others: as in `Demonstrations`.
 
     Raises:
@@ -83,13 +85,16 @@ class PlanMistakes(Demonstrations):
 
     right_plans: float = probability(0.3)
     right_execution: float = probability(0.6)
+    favour: float = between(0, 16, 0.0)
 
     task_type: ClassVar[type[TextTask]] = PlanAndExecute
 
     def _tokens(self, task: PlanAndExecute, rng: np.random.Generator) -> list[list[list[int]]]:
         shape = (task.num_prompts, self.answers)
         wanted = task.fits[:, None] == (rng.random(shape) < self.right_plans)[..., None]
-        plan = np.where(wanted, rng.random(wanted.shape), -1).argmax(axis=-1)
+        # The largest u^(1 / weight) of uniform u is taken with a probability in proportion to its weight.
+        powers = (1.0 + np.arange(len(PLANS))) ** self.favour
+        plan = np.where(wanted, rng.random(wanted.shape) ** powers, -1).argmax(axis=-1)
         tokens = task.executions[np.arange(task.num_prompts)[:, None], plan]
         digits, zero = tokens[..., 1:-1], task.vocabulary.index("0")
         slips = rng.random(digits.shape) < 1 - self.right_execution ** (1 / task.length)

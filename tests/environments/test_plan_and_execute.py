@@ -157,6 +157,17 @@ def test_demonstrations_have_the_mistakes_asked_for(right_plans, right_execution
             assert chosen / chosen.sum() == pytest.approx(offered / offered.sum(), abs=0.02)
 
 
+def test_demonstrations_may_favour_plans():
+    rows = PlanMistakes(0.3, 1.0, favour=2.0, answers=200).rows(TASK)
+    trajectories = trajectories_of(TASK, range(TASK.num_prompts), [row["answers"] for row in rows])
+    found = TASK.failures(trajectories)
+    assert found.right_plan.mean() == pytest.approx(0.3, abs=0.02)
+    weights = np.where(TASK.fits, np.arange(1, 7) ** -2.0, 0)
+    expected = (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0)
+    chosen = np.bincount(found.plan[found.right_plan], minlength=6)
+    assert chosen / chosen.sum() == pytest.approx(expected, abs=0.02)
+
+
 def test_bad_input():
     with pytest.raises(ValueError, match=r"plan must be one of copy, reverse, .*, increment, got .sort"):
         carry_out("sort", (1, 2, 3))

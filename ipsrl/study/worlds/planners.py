@@ -1,0 +1,219 @@
+"""Priors of `PlanAndExecute` that fail by wrong plans and by slips, and how training mends the two, exactly.
+
+No answer is sampled to measure: a policy's probabilities of the plans, and of carrying each one out, are read from its
+scores of the six plans carried out on each prompt.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.environments.demonstrations import PlanMistakes
+from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
+from ipsrl.measures.seeds import Interval
+from ipsrl.measures.strategic_grams import agreement, gram_mask, strategic_grams
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.transformer import Transformer
+from ipsrl.records.tidy import Records, interval_of
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
+from ipsrl.structures import Trajectories
+from ipsrl.study.claims import Number
+from ipsrl.study.curves import Curve, Points
+from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.loop import check_run
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+from ipsrl.training.warm_start import learned_once
+
+DIGITS = "0123456789"
+TABLES = 4
+"""Of demonstrations, each with 16 to a prompt."""
+ANSWERS = 16
+"""To each prompt, from which strategic grams are mined."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Planners:
+    """Policies that plan and execute, one for each seed of a run.
+
+    A seed decides the initial parameters, the order of demonstrations, and the answers that reinforcement learning
+    samples. Prompts and demonstrations are the same for all seeds.
+
+    Attributes:
+      right_plans, right_execution, favour: of `PlanMistakes`, which the prior is taught.
+      prior_steps: of supervised training, on 8 prompts with 16 demonstrations each.
+      training: of reinforcement learning.
+      record_every: updates between records.
+    """
+
+    task: PlanAndExecute
+    policy: Transformer
+    right_plans: float
+    right_execution: float
+    favour: float
+    prior_steps: int
+    training: TrainSettings
+    record_every: int
+
+    @functools.cached_property
+    def teacher(self) -> Trainer:
+        """Supervised training of a prior."""
+        how = TrainSettings(self.prior_steps, 8, 16, learning_rate=3e-3, cosine_decay=True)
+        # What is only imitated has no importance ratio.
+        rows = [
+            row | {"log_probs": [[0.0] * len(answer) for answer in row["answers"]]}
+            for table in range(TABLES)
+            for row in PlanMistakes(self.right_plans, self.right_execution, self.favour, seed=table).rows(self.task)
+        ]
+        source = StoredGroups.of(self.task, self.policy, how.prompts_per_step, rows)
+        return Trainer(self.task, self.policy, objectives.make("supervised"), how, source)
+
+    def prior(self, seed: int) -> Parameters:
+        """From the disk cache, if it was ever taught."""
+        taught = {
+            "plans": self.right_plans, "execution": self.right_execution, "favour": self.favour, "tables": TABLES,
+            "steps": self.prior_steps, "seed": seed,
+        }  # fmt: skip
+        return learned_once(self.task, self.policy, taught, functools.partial(self._taught, seed))
+
+    def _taught(self, seed: int) -> Parameters:
+        recorded = train_ensemble(self.teacher, jnp.array([seed]), _all, self.prior_steps)
+        return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
+
+    @functools.cached_property
+    def executed(self) -> Trajectories:
+        """The six plans carried out on each prompt, `[P, 6]` answers."""
+        prompts = self.task.prompts(jnp.arange(self.task.num_prompts))
+        tokens = jnp.asarray(self.task.executions)
+        return given_answers(prompts, tokens, jnp.full(tokens.shape[:2], tokens.shape[2]))
+
+    def measured(self, parameters: Parameters) -> dict[str, float]:
+        """Of a policy, means over prompts; entropies in nats.
+
+        accuracy            exact expected reward
+        right_plan          probability that the plan fits
+        execution           probability that a fitting plan is carried out right
+        plan_entropy        of the first token
+        execution_entropy   of the tokens behind the plan, where nothing has slipped so far
+        semantic_entropy    of the plans of all prompts together, -sum_g f_g log f_g
+        """
+        log_probs, entropy = map(np.asarray, _scores(self.policy, parameters, self.executed))
+        found = self.task.probabilities(log_probs)
+        right_plan, execution = found["right_plan"], found["execution_of_right_plans"]
+        plans = np.exp(log_probs[..., 0].astype(float))
+        shares = plans / plans.sum(axis=-1, keepdims=True)
+        of_all = plans.mean(axis=0) / plans.mean(axis=0).sum()
+        return {
+            "accuracy": float((right_plan * execution).mean()),
+            "right_plan": float(right_plan.mean()),
+            "execution": float((right_plan * execution).sum() / right_plan.sum()),
+            "plan_entropy": float(entropy[:, 0, 0].mean()),
+            "execution_entropy": float((shares * entropy[..., 1:].mean(axis=-1)).sum(axis=-1).mean()),
+            "semantic_entropy": float(-(of_all * np.log(of_all)).sum()),
+        }
+
+    def mined(self, parameters: Parameters, seed: int) -> dict[str, float]:
+        """How well strategic grams of sampled right answers agree with the plans: single tokens, as many as plans."""
+        prompts, key = self.task.prompts(jnp.arange(self.task.num_prompts)), stream(seed, 0, "evaluation")
+        sampled = jax.device_get(sample_groups(self.task, self.policy, parameters, prompts, key, ANSWERS))
+        outcomes = self.task.verify(sampled)
+        right, planning = np.asarray(outcomes.rewards) > 0, np.asarray(outcomes.planning_mask)
+        mask = np.asarray(sampled.token_mask) & ~np.isin(sampled.tokens, self.task.stop_tokens)
+        grams = strategic_grams(sampled.tokens[right], mask[right], 1, 1, kept=len(PLANS) / (len(PLANS) + len(DIGITS)))
+        return agreement(gram_mask(sampled.tokens, mask, grams), planning & mask)
+
+    def curve(self, objective: str, seeds: Sequence[int], prior: str) -> Curve:
+        """What is `measured` in training, and of what is `mined` before and after it the `recall`, beside all of it.
+
+        Raises:
+          ValueError: the objective is unknown or cannot be trained here.
+        """
+        made = objectives.make(objective)
+        check_run(self.task, self.policy, made, self.training, own_device_mesh())
+        trainer, steps = Trainer(self.task, self.policy, made, self.training), self.training.steps
+
+        def of_seed(seed: int) -> dict[str, list[float]]:
+            parameters, found = self.prior(seed), []
+            with jax.set_mesh(own_device_mesh()):
+                state = trainer.init(seed, parameters)
+                for step in range(steps + 1):
+                    if step % self.record_every == 0:
+                        found.append(self.measured(jax.device_get(state.parameters)))
+                    if step < steps:
+                        state, _ = trainer.step(state)
+            mined = {"before": parameters, "after": jax.device_get(state.parameters)}
+            recall = {f"mined_{when}": self.mined(of_then, seed)["recall"] for when, of_then in mined.items()}
+            return {name: [record[name] for record in found] for name in found[0]} | {
+                name: [value] * len(found) for name, value in recall.items()
+            }
+
+        def compute() -> Points:
+            rows = [of_seed(seed) for seed in seeds]
+            values = {name: [row[name] for row in rows] for name in rows[0]}
+            return Points(range(0, steps + 1, self.record_every), values, seeds)
+
+        return Curve(of(objective, prior), compute)
+
+
+def of(objective: str, prior: str) -> dict[str, str]:
+    """The labels of a curve: the objective, and what the prior is called."""
+    return {"prior": prior, "objective": objective}
+
+
+def half_gain(value: str, **labels: Any) -> Number:
+    """The update at which a value has made half of its gain from first to last record.
+
+    Between records the value is taken to be linear. Where it does not gain, the last update.
+    """
+    return lambda records: interval_of(_half_gains(records, value, labels))
+
+
+def lead(first: str, second: str, **labels: Any) -> Number:
+    """By how many updates a value makes half of its gain before another one does, paired by seed."""
+    return lambda records: interval_of(_half_gains(records, second, labels) - _half_gains(records, first, labels))
+
+
+def later_rise(value: str, after: str, **labels: Any) -> Number:
+    """The largest rise of a value from where another one has made half of its gain; at least 0."""
+
+    def number(records: Records) -> Interval:
+        steps, values = records.curve(value, **labels)
+        starts = np.searchsorted(steps, _half_gains(records, after, labels))
+        return interval_of(
+            np.array([of_seed[start:].max() - of_seed[start] for start, of_seed in zip(starts, values, strict=True)])
+        )
+
+    return number
+
+
+def _half_gains(records: Records, value: str, labels: Mapping[str, Any]) -> np.ndarray:
+    steps, values = records.curve(value, **labels)
+    return np.array([_half(steps, of_seed) for of_seed in values])
+
+
+def _half(steps: np.ndarray, values: np.ndarray) -> float:
+    if values[-1] <= values[0]:
+        return float(steps[-1])
+    half = (values[0] + values[-1]) / 2
+    there = int(np.argmax(values >= half))
+    return float(np.interp(half, values[there - 1 : there + 1], steps[there - 1 : there + 1]))
+
+
+@functools.partial(jax.jit, static_argnames="policy")
+def _scores(policy: Transformer, parameters: Parameters, executed: Trajectories) -> tuple[Array, Array]:
+    scores = policy.score(parameters, executed, 1.0)
+    return scores.log_probs, scores.entropy
+
+
+def _all(parameters: Parameters) -> Parameters:
+    return parameters

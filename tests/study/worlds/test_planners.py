@@ -1,0 +1,96 @@
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
+from ipsrl.policies.transformer import Transformer
+from ipsrl.records.tidy import Records
+from ipsrl.study.worlds.planners import Planners, half_gain, later_rise, lead
+from ipsrl.training.settings import TrainSettings
+
+TASK = PlanAndExecute(length=4, problems=8)
+POLICY = Transformer(TASK.vocabulary_size, hidden_size=16, num_layers=1)
+TRAINING = TrainSettings(steps=2, prompts_per_step=4, group_size=4, learning_rate=0.01)
+
+
+@functools.cache
+def planners() -> Planners:
+    return Planners(TASK, POLICY, 0.3, 0.6, 0.0, 4, TRAINING, 1)
+
+
+def test_a_prior_is_taught_once_and_differs_by_seed(monkeypatch):
+    first, other = planners().prior(0), planners().prior(1)
+    assert not jax.tree.all(jax.tree.map(np.array_equal, first, other))
+
+    def never(*_):
+        raise AssertionError("a prior was taught again")
+
+    monkeypatch.setattr(Planners, "_taught", never)
+    assert jax.tree.all(jax.tree.map(np.array_equal, planners().prior(0), first))
+
+
+def test_measures_are_those_of_a_distribution_written_down(monkeypatch):
+    log_probs = np.full(TASK.executions.shape, np.log(0.9))
+    # Half of the answers copy, a quarter reverse, none of the other four plans is likely.
+    shares = np.array([0.5, 0.25, *[0.0625] * 4])
+    log_probs[..., 0] = np.log(shares)
+    entropy = np.ones_like(log_probs)
+    entropy[..., 0] = 0.3
+    # What follows a copy is the only uncertain thing.
+    entropy[:, 1:, 1:] = 0.0
+    monkeypatch.setattr("ipsrl.study.worlds.planners._scores", lambda *_: (log_probs, entropy))
+    found = planners().measured(None)
+    right = (TASK.fits * shares).sum(axis=1).mean()
+    assert found == pytest.approx({
+        "accuracy": right * 0.9**5, "right_plan": right, "execution": 0.9**5, "plan_entropy": 0.3,
+        "execution_entropy": 0.5, "semantic_entropy": -(shares * np.log(shares)).sum(),
+    })  # fmt: skip
+
+
+def test_measures_of_a_policy_are_finite_and_its_executions_those_of_the_task():
+    found = planners().measured(planners().prior(0))
+    assert set(map(np.isfinite, found.values())) == {True}
+    assert np.array_equal(planners().executed.tokens, TASK.executions)
+    assert found["semantic_entropy"] <= np.log(len(PLANS)) + 1e-6
+
+
+def test_a_curve_begins_at_the_prior_and_learns():
+    curve = planners().curve("hicra(alpha=0, entropy=0.1)", (0, 1), "usual")
+    rows = list(curve.compute().records(curve.labels))
+    assert [(row["seed"], row["step"]) for row in rows] == [(seed, step) for seed in (0, 1) for step in (0, 1, 2)]
+    assert rows[0]["accuracy"] == pytest.approx(planners().measured(planners().prior(0))["accuracy"])
+    assert rows[2]["plan_entropy"] != rows[0]["plan_entropy"]
+    assert all(0 <= row[f"mined_{when}"] <= 1 for row in rows for when in ("before", "after"))
+
+
+def records(**values):
+    steps = range(0, 50, 10)
+    return Records(
+        [
+            {"step": step, "arm": "a", "seed": seed} | {name: course[seed][place] for name, course in values.items()}
+            for seed in range(2)
+            for place, step in enumerate(steps)
+        ],
+        ("arm",),
+    )
+
+
+def test_half_of_a_gain_lies_between_records():
+    found = records(
+        execution=[[0.2, 0.8, 0.9, 1.0, 1.0], [0.0, 0.5, 1.0, 1.0, 1.0]],
+        plans=[[0.3, 0.3, 0.3, 0.5, 0.9], [0.5, 0.4, 0.4, 0.4, 0.4]],
+    )
+    # 0.2 + 0.4 is reached after two thirds of the first ten updates; a value that falls has not gained to the end.
+    assert half_gain("execution", arm="a")(found).mean == pytest.approx((20 / 3 + 10) / 2)
+    assert half_gain("plans", arm="a")(found).mean == pytest.approx((32.5 + 40) / 2)
+    assert lead("execution", "plans", arm="a")(found).mean == pytest.approx((32.5 + 40 - 20 / 3 - 10) / 2)
+
+
+def test_a_rise_is_counted_only_after_the_other_value_has_made_half_of_its_gain():
+    found = records(
+        execution=[[0.2, 0.8, 0.9, 1.0, 1.0], [0.0, 0.4, 0.5, 0.9, 1.0]],
+        entropy=[[2.0, 1.0, 1.5, 0.5, 0.4], [3.0, 1.0, 2.0, 0.5, 0.1]],
+    )
+    assert later_rise("entropy", "execution", arm="a")(found).mean == pytest.approx((0.5 + 0.0) / 2)
