@@ -1,0 +1,50 @@
+"""The best fixed routing policy that keeps to its budgets, exactly: what regret is measured against."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+from scipy.optimize import linprog
+
+from ipsrl.online.exp4 import Learner
+
+MOST_POLICIES = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class BestFixed:
+    """Error rates of fixed policies with the learner's experts and its p_min.
+
+    Attributes:
+      expert: of the best threshold for each layer.
+      mixture: of the best mixture of such policies, at most `expert`: a linear program.
+    """
+
+    expert: float
+    mixture: float
+
+
+def best_fixed(learner: Learner) -> BestFixed:
+    """Over all K^n choices of a threshold for each of n layers.
+
+    Raises:
+      ValueError: there are over a million such policies, or none keeps to the budgets.
+    """
+    layers = learner.layers
+    count = len(learner.thresholds) ** layers.num_local
+    if count > MOST_POLICIES:
+        raise ValueError(f"{count:,} routing policies are more than {MOST_POLICIES:,}: take fewer experts or layers")
+    # [D, K], of an expert's passing on given the difficulty.
+    passes = learner.p_min + (1 - learner.p_min) * (layers.confidence_probs @ learner.passes)
+    errors, costs = np.empty(count), np.empty((count, layers.num_local))
+    for number, experts in enumerate(itertools.product(range(len(learner.thresholds)), repeat=layers.num_local)):
+        went = np.cumprod(passes[:, experts], axis=1)
+        arrives = np.concatenate([np.ones_like(went[:, :1]), went[:, :-1]], axis=1)
+        errors[number] = ((arrives - went) * layers.error_probs).sum(axis=1).mean()
+        costs[number] = went.mean(axis=0) * layers.cost_of_each
+    paid = costs @ layers.paid_from.T
+    kept = (paid <= np.array(layers.budgets) + 1e-12).all(axis=1)
+    if not kept.any():
+        raise ValueError(f"budgets is {layers.budgets}, no expert keeps to it")
+    found = linprog(errors, A_ub=paid.T, b_ub=layers.budgets, A_eq=np.ones((1, count)), b_eq=[1.0], method="highs")
+    return BestFixed(float(errors[kept].min()), float(found.fun))

@@ -1,0 +1,255 @@
+"""EXP4 at each layer of an inference hierarchy, with virtual queues for long-run budgets (Lyapunov control).
+
+Layer l has weights over K experts. Expert k passes on a task if its confidence is below a threshold. A layer passes on
+with the mixture's probability, but at least p_min: q_l = p_min + (1 - p_min) sum_k w_k 1[confidence < threshold_k].
+Where a task arrives, weights change by
+
+    w_k <- w_k exp(-eta (1[k answers] V e_hat_l + 1[k passes on] (Z_l c_l + further costs + V f_hat_l)))
+
+where e_l is the layer's own error, f_l the error to come if it passes on, given the task and the mixtures behind it (a
+recursion over layers, 0 at the oracle), and both are estimated with p = q_l ... q_n, the probability that the errors of
+a task that has arrived are revealed. Further costs are seen without a label: those that the task causes behind l,
+divided by q_l. A budget C has a queue, Z <- max(0, Z + cost - C), the price of its costs; V trades errors against the
+length of queues.
+
+If answering and passing on have the same baseline, it shifts the losses of all experts alike and leaves no trace in
+the weights. A constant one can only count at the last local layer, where passing on has no error and needs none.
+
+VR-Ly-EXP4 of arXiv 2603.04247 is this with learned baselines: our reading of an abstract, not compared with the paper.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.fields import Checked, Range, in_range, positive, share
+from ipsrl.online.estimators import Estimator, Seen, nothing_seen
+from ipsrl.online.inference_layers import InferenceLayers, Tasks
+
+THRESHOLDS = Range(
+    "be increasing whole numbers of at least one expert, none negative",
+    lambda numbers: len(numbers) > 0 and numbers[0] >= 0 and list(numbers) == sorted(set(numbers)),
+    of_whole=True,
+)
+IMPORTANCE = Estimator()
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Of a learner.
+
+    Attributes:
+      log_weights: `[n, K]`, up to a constant for each layer.
+      queues: `[B]`, one for each budget.
+      answers, onward: losses `[n, levels]` of answering and passing on that were observed, by layer and confidence.
+    """
+
+    log_weights: Array
+    queues: Array
+    answers: Seen
+    onward: Seen
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Course:
+    """Means over each of U intervals of rounds.
+
+    Attributes:
+      error: `[U]`, exact error rate of the mixtures.
+      costs: `[U, n]`, exact mean costs of a task.
+      off: `[U]`, the estimate of the first layer's error less that error.
+      variance: `[U]`, of that estimate over all decisions, given the task: exact.
+      choice_variance: `[U]`, of the estimated difference between passing on and answering at the first layer, of which
+        alone the weights depend; without costs.
+      revealed: `[U]`, the probability that errors are revealed.
+    """
+
+    error: Array
+    costs: Array
+    off: Array
+    variance: Array
+    choice_variance: Array
+    revealed: Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class View:
+    """One task at the n layers of a learner; arrays `[n]`.
+
+    Attributes:
+      place: layer and confidence, where its baselines lie.
+      probs: q_l, of passing it on.
+      to_oracle: of reaching the oracle from this layer.
+      answer, onward: e_l and f_l, which are known if it reaches the oracle.
+      answer_base, onward_base: their baselines.
+    """
+
+    place: tuple[Array, Array]
+    probs: Array
+    to_oracle: Array
+    answer: Array
+    onward: Array
+    answer_base: Array
+    onward_base: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner(Checked):
+    """EXP4 on layers.
+
+    Attributes:
+      layers: the world.
+      estimator: of errors.
+      full_information: whether each update is the mean over all decisions, given the task with all its errors.
+      queues: whether budgets have prices; without, all Z stay 0.
+      thresholds: of the experts of each layer: an expert with threshold 0 never passes on.
+      p_min: smallest pass-on probability of a layer.
+      trade_off: V.
+
+    Raises:
+      ValueError: there is no expert, p_min lies outside (0, 1], or a budget is not above what passing on with
+        probability p_min alone costs, so that nothing could keep to it.
+    """
+
+    layers: InferenceLayers
+    estimator: Estimator = IMPORTANCE
+    full_information: bool = False
+    queues: bool = True
+    thresholds: tuple[int, ...] = in_range(THRESHOLDS, tuple(range(10)))
+    p_min: float = share(0.1)
+    trade_off: float = positive(100.0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        floor = self.p_min ** np.arange(1, self.layers.num_local + 1) * self.layers.cost_of_each
+        for budget, least in zip(self.layers.budgets, self.layers.paid_from @ floor, strict=True):
+            if budget <= least:
+                raise ValueError(f"budgets has {budget:g}, it must be above {least:g}, what p_min alone costs")
+
+    @property
+    def passes(self) -> np.ndarray:
+        """`[levels, K]`, whether an expert passes on a task with a confidence."""
+        return np.arange(self.layers.levels)[:, None] < np.array(self.thresholds)
+
+    def start(self) -> State:
+        """Equal weights, empty queues."""
+        n, places = self.layers.num_local, (self.layers.num_local, self.layers.levels)
+        weights = jnp.zeros((n, len(self.thresholds)))
+        return State(weights, jnp.zeros(len(self.layers.budgets)), nothing_seen(places), nothing_seen(places))
+
+    def pass_on(self, log_weights: Array) -> Array:
+        """`[n, levels]`, the probabilities of passing on."""
+        chosen = jax.nn.softmax(log_weights, axis=-1) @ jnp.asarray(self.passes, log_weights.dtype).T
+        return self.p_min + (1 - self.p_min) * chosen
+
+    def view(self, state: State, task: Tasks) -> View:
+        """One task, `[n]`, as the layers see it."""
+        place = jnp.arange(self.layers.num_local), task.confidence
+        probs = self.pass_on(state.log_weights)[place]
+        onward = to_come(task.errors, jnp.zeros_like(probs), probs)
+        to_oracle = jnp.cumprod(probs[::-1])[::-1]
+        answer_base = self.estimator.baselines(state.answers)[place]
+        # That the oracle does not err is known.
+        onward_base = self.estimator.baselines(state.onward)[place].at[-1].set(0.0)
+        return View(place, probs, to_oracle, task.errors, onward, answer_base, onward_base)
+
+    def losses(self, view: View, prices: Array, passed: Array) -> tuple[Array, Array]:
+        """Estimates `[n]` of the losses of answering and of passing on; 0 at layers where the task does not arrive.
+
+        Their means over all decisions are those of full information: the losses given the task, times the probability
+        that it arrives.
+
+        Args:
+          prices: `[n]`, Z_l c_l.
+          passed: `[n]`, 1.0 where a layer passes on, or would if the task arrived.
+        """
+        went = jnp.cumprod(view.probs if self.full_information else passed)
+        arrived = jnp.concatenate([jnp.ones_like(went[:1]), went[:-1]])
+        if self.full_information:
+            answer, onward = view.answer, view.onward
+            costs = to_come(jnp.zeros_like(prices), prices, view.probs)
+        else:
+            answer = self.estimator.estimate(view.answer, view.answer_base, went[-1], view.to_oracle)
+            onward = self.estimator.estimate(view.onward, view.onward_base, went[-1], view.to_oracle)
+            paid = prices * went
+            costs = prices + (paid[::-1].cumsum()[::-1] - paid) / view.probs
+        return arrived * self.trade_off * answer, arrived * (costs + self.trade_off * onward)
+
+    def update(self, state: State, view: View, passed: Array, rate: Array | float) -> State:
+        """The state after a task; `rate` is eta."""
+        cost, paid_from = jnp.asarray(self.layers.cost_of_each), jnp.asarray(self.layers.paid_from)
+        answer, onward = self.losses(view, cost * (state.queues @ paid_from), passed)
+        experts = jnp.asarray(self.passes, cost.dtype)[view.place[1]]
+        # What all experts of a layer have in common leaves no trace.
+        log_weights = state.log_weights - rate * (onward - answer)[:, None] * experts
+        log_weights -= log_weights.max(axis=-1, keepdims=True)
+        went = jnp.cumprod(passed)
+        owed = state.queues + paid_from @ (went * cost) - jnp.array(self.layers.budgets)
+        weight = self.estimator.weight_of(went[-1], view.to_oracle)
+        return State(
+            log_weights,
+            jnp.maximum(0.0, owed) if self.queues else state.queues,
+            state.answers.with_loss(view.place, weight, view.answer),
+            state.onward.with_loss(view.place, weight, view.onward),
+        )
+
+    def measured(self, state: State, view: View, passed: Array) -> Course:
+        """What a `Course` has, of one round."""
+        error, costs = self.layers.expected(self.pass_on(state.log_weights))
+        p = view.to_oracle[0]
+        if self.full_information:
+            return Course(error, costs, *jnp.zeros((3, *p.shape), p.dtype), p)
+        loss, base = view.answer[0], view.answer_base[0]
+        off = self.estimator.estimate(loss, base, passed.prod(), p) - loss
+        choice = view.onward[0] - loss, view.onward_base[0] - base
+        return Course(
+            error, costs, off, self.estimator.moments(loss, base, p)[1], self.estimator.moments(*choice, p)[1], p
+        )
+
+    def run(self, key: Array, rate: Array | float, rounds: int, intervals: int) -> Course:
+        """Means over `intervals` equal parts of `rounds`, as one scan; `key` decides tasks and decisions.
+
+        Learners with the same key get the same tasks, and pass on where the same random number is below their
+        probability.
+
+        Raises:
+          ValueError: the rounds have no such parts.
+        """
+        if intervals < 1 or rounds < 1 or rounds % intervals:
+            raise ValueError(f"rounds is {rounds}, it must be a positive multiple of intervals, {intervals}")
+        of_tasks, of_decisions = jax.random.split(key)
+        chance = jax.random.uniform(of_decisions, (rounds, self.layers.num_local))
+        parts = jax.tree.map(
+            lambda leaf: leaf.reshape(intervals, rounds // intervals, *leaf.shape[1:]),
+            (self.layers.tasks(of_tasks, rounds), chance),
+        )
+
+        def one(state: State, of_round: tuple[Tasks, Array]) -> tuple[State, Course]:
+            task, chance = of_round
+            view = self.view(state, task)
+            passed = (chance < view.probs).astype(chance.dtype)
+            return self.update(state, view, passed, rate), self.measured(state, view, passed)
+
+        def interval(state: State, part: tuple[Tasks, Array]) -> tuple[State, Course]:
+            state, rounds = jax.lax.scan(one, state, part)
+            return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), rounds)
+
+        return jax.lax.scan(interval, self.start(), parts)[1]
+
+
+def to_come(answers: Array, onward: Array, probs: Array) -> Array:
+    """`[n]`: what passing on at each layer loses, given what an answer and a passing on lose there, `[n]` each.
+
+    A recursion from the last layer: g_l = onward_l + h_(l+1), h_l = (1 - q_l) answers_l + q_l g_l, and 0 at the oracle.
+    """
+    behind, found = jnp.zeros_like(probs[0]), []
+    for layer in reversed(range(len(probs))):
+        found.append(onward[layer] + behind)
+        behind = (1 - probs[layer]) * answers[layer] + probs[layer] * found[-1]
+    return jnp.stack(found[::-1])
