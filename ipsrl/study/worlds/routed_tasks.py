@@ -1,0 +1,157 @@
+"""Learners of `ipsrl.online` on the same tasks: tuned on some, measured on others, against the best fixed expert."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ipsrl.measures.seeds import Interval
+from ipsrl.online.best_fixed import best_fixed
+from ipsrl.online.estimators import Estimator
+from ipsrl.online.exp4 import Course, Learner
+from ipsrl.online.inference_layers import InferenceLayers
+from ipsrl.records.tidy import Records, interval_of
+from ipsrl.rollouts.randomness import stream
+from ipsrl.study.claims import Claim, Number, close
+from ipsrl.study.curves import Labels, Points
+
+ARMS = ("plain", "constant", "learned", "weighted", "clipped", "full", "no_queues")
+
+
+def learner(arm: str, layers: InferenceLayers, constant: float, least: float, **how: Any) -> Learner:
+    """The learner of one of `ARMS`; `how` are further fields of it.
+
+    learned, weighted: baselines are the mean, and the mean weighted by 1 / p, of the losses observed so far for a layer
+      and confidence. no_queues: as learned, but budgets have no price.
+
+    Args:
+      constant: the baseline of constant.
+      least: the smallest probability by which clipped divides.
+    """
+    of_errors = {
+        "constant": Estimator(constant=constant),
+        "learned": Estimator("mean"),
+        "no_queues": Estimator("mean"),
+        "weighted": Estimator("weighted mean"),
+        "clipped": Estimator(least=least),
+    }
+    estimator = of_errors.get(arm, Estimator())
+    return Learner(layers, estimator, full_information=arm == "full", queues=arm != "no_queues", **how)
+
+
+def points(
+    of: Learner,
+    rounds: int,
+    intervals: int,
+    seeds: Sequence[int],
+    tuning_seeds: Sequence[int],
+    learning_rates: Sequence[float],
+) -> Points:
+    """`measures` of a learner at the rate with the lowest mean regret on tasks of their own, the smallest of equals.
+
+    `uniform_` precedes those of the learner that takes no step. A seed decides tasks and decisions, those of tuning by
+    another stream.
+
+    Args:
+      seeds, tuning_seeds: of the runs that are reported, and of those that choose among `learning_rates`.
+    """
+    run = jax.jit(jax.vmap(functools.partial(of.run, rounds=rounds, intervals=intervals)))
+    most = max(len(tuning_seeds) * len(learning_rates), len(seeds) * 2)
+
+    def found(name: str, seeds: Sequence[int], rates: Sequence[float]) -> dict[str, np.ndarray]:
+        """Each `[rate, seed, interval]`."""
+        # As many runs each time, because a program of another size is compiled anew.
+        lanes = np.arange(most) % (len(seeds) * len(rates))
+        keys = jax.vmap(lambda seed: stream(seed, 0, name))(jnp.array(seeds)[lanes % len(seeds)])
+        course = jax.device_get(run(keys, jnp.array(rates)[lanes // len(seeds)]))
+        shape = len(rates), len(seeds), intervals
+        return {
+            name: value[: shape[0] * shape[1]].reshape(shape) for name, value in measures(of, course, rounds).items()
+        }
+
+    at_end = found("tuning", tuning_seeds, learning_rates)["regret"][..., -1].mean(axis=1)
+    best = learning_rates[int(np.argmin(np.round(at_end, 6)))]
+    reported = found("reported", seeds, (best, 0.0))
+    values = {name: value[0] for name, value in reported.items()}
+    values |= {f"uniform_{name}": value[1] for name, value in reported.items()} | {"learning_rate": best}
+    return Points(np.arange(1, intervals + 1) * (rounds // intervals), values, seeds)
+
+
+def measures(of: Learner, course: Course, rounds: int) -> dict[str, np.ndarray]:
+    """Measures `[..., U]` of courses with U intervals, up to the end of each one.
+
+    errors: exact error rate, times the number of tasks, less the errors of the best fixed expert within the budgets.
+    overspent: mean cost of a task less its budget, the largest over budgets.
+    regret: errors, plus all costs above a budget, at one error for a unit, more than passing a task on can ever save.
+    off: mean of the first layer's estimates less its errors.
+    variance, choice_variance, revealed: those of `Course`, of the last interval alone.
+    """
+    intervals = course.error.shape[-1]
+    number = np.arange(1, intervals + 1)
+    tasks = number * (rounds // intervals)
+    errors = (np.cumsum(course.error, axis=-1, dtype=np.float64) / number - _best_expert(of)) * tasks
+    costs = np.cumsum(course.costs, axis=-2, dtype=np.float64) / number[:, None]
+    over = costs @ of.layers.paid_from.T - np.array(of.layers.budgets)
+    return {
+        "regret": errors + tasks * np.maximum(over, 0).sum(axis=-1),
+        "errors": errors,
+        "overspent": over.max(axis=-1),
+        "off": np.cumsum(course.off, axis=-1, dtype=np.float64) / number,
+        "variance": np.asarray(course.variance, np.float64),
+        "choice_variance": np.asarray(course.choice_variance, np.float64),
+        "revealed": np.asarray(course.revealed, np.float64),
+    }
+
+
+def _best_expert(of: Learner) -> float:
+    return _best_of(of.layers, of.thresholds, of.p_min)
+
+
+@functools.cache
+def _best_of(layers: InferenceLayers, thresholds: tuple[int, ...], p_min: float) -> float:
+    return best_fixed(Learner(layers, thresholds=thresholds, p_min=p_min)).expert
+
+
+def removed(value: str, arm: str, at: Labels, beyond: Labels | None = None) -> Number:
+    """The share of a value of plain importance weighting that an arm removes, paired by seed.
+
+    Args:
+      at: labels of the runs.
+      beyond: labels of other runs, whose share is subtracted.
+    """
+
+    def share(records: Records, labels: Labels) -> np.ndarray:
+        return 1 - records.ends(value, arm=arm, **labels) / records.ends(value, arm="plain", **labels)
+
+    return _beyond(share, at, beyond)
+
+
+def less(value: str, arm: str, than: str, at: Labels, beyond: Labels | None = None) -> Number:
+    """By how much a value of an arm is below that of another one, paired by seed; arguments as those of `removed`."""
+
+    def difference(records: Records, labels: Labels) -> np.ndarray:
+        return records.ends(value, arm=than, **labels) - records.ends(value, arm=arm, **labels)
+
+    return _beyond(difference, at, beyond)
+
+
+def _beyond(of: Callable[[Records, Labels], np.ndarray], at: Labels, beyond: Labels | None) -> Number:
+    return lambda records: interval_of(of(records, at) - (of(records, beyond) if beyond else 0.0))
+
+
+def less_spread(value: str, arm: str, than: str, times: float, at: Labels) -> Number:
+    """`times` the mean distance of another arm's runs from their median, less that of an arm's runs."""
+
+    def number(records: Records) -> Interval:
+        ours, theirs = (records.ends(value, arm=each, **at) for each in (arm, than))
+        return interval_of(times * abs(theirs - np.median(theirs)) - abs(ours - np.median(ours)))
+
+    return number
+
+
+def within(number: Number, margin: float) -> Claim:
+    """Whether a number lies less than a margin from 0."""
+    return lambda records: close(number(records), 0.0, margin)
