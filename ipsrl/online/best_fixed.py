@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 from scipy.optimize import linprog
 
+from ipsrl.arguments import checked
 from ipsrl.online.exp4 import Learner
 
 MOST_POLICIES = 1_000_000
@@ -24,6 +25,7 @@ class BestFixed:
     mixture: float
 
 
+@checked
 def best_fixed(learner: Learner) -> BestFixed:
     """Over all K^n choices of a threshold for each of n layers.
 

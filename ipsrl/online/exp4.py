@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.arguments import checked
 from ipsrl.fields import Checked, Range, in_range, positive, share
 from ipsrl.online.estimators import Estimator, Seen, nothing_seen
 from ipsrl.online.inference_layers import InferenceLayers, Tasks
@@ -212,6 +213,7 @@ class Learner(Checked):
             error, costs, off, self.estimator.moments(loss, base, p)[1], self.estimator.moments(*choice, p)[1], p
         )
 
+    @checked
     def run(self, key: Array, rate: Array | float, rounds: int, intervals: int) -> Course:
         """Means over `intervals` equal parts of `rounds`, as one scan; `key` decides tasks and decisions.
 
@@ -219,8 +221,10 @@ class Learner(Checked):
         probability.
 
         Raises:
-          ValueError: the rounds have no such parts.
+          ValueError: the rounds have no such parts, or the rate is negative.
         """
+        if not isinstance(rate, Array) and not rate >= 0:
+            raise ValueError(f"rate is {rate}, it must not be negative or NaN")
         if intervals < 1 or rounds < 1 or rounds % intervals:
             raise ValueError(f"rounds is {rounds}, it must be a positive multiple of intervals, {intervals}")
         of_tasks, of_decisions = jax.random.split(key)

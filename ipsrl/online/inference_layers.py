@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.arguments import checked
-from ipsrl.fields import Checked, Range, at_least, between, in_range, positive
+from ipsrl.fields import Checked, Range, between, in_range, positive
 
 LARGEST_RATE = 1 / 3
 """Mean error rate of a model that errs on each of the hardest tasks."""
@@ -64,8 +64,8 @@ class InferenceLayers(Checked):
     budgets: tuple[float, ...] = positive()
     costs: tuple[float, ...] = positive(())
     levels: int = between(2, 100, 9)
-    noise: float = positive(0.15)
-    difficulties: int = at_least(1, 16)
+    noise: float = between(0.01, 100, 0.15)
+    difficulties: int = between(1, 10_000, 16)
 
     def __post_init__(self):
         super().__post_init__()
@@ -109,8 +109,15 @@ class InferenceLayers(Checked):
         square = self.difficulty**2
         return np.minimum(1.0, np.array(self.error_rates) * (square / square.mean())[:, None])
 
+    @checked
     def tasks(self, key: Array, rounds: int) -> Tasks:
-        """Independent tasks, `[rounds, n]`."""
+        """Independent tasks, `[rounds, n]`.
+
+        Raises:
+          ValueError: there is no round.
+        """
+        if rounds < 1:
+            raise ValueError(f"rounds is {rounds}, it must be positive")
         of_difficulty, of_confidence, of_error = jax.random.split(key, 3)
         difficulty = jax.random.randint(of_difficulty, (rounds,), 0, self.difficulties)
         shape = rounds, self.num_local
@@ -119,8 +126,15 @@ class InferenceLayers(Checked):
         wrong = jax.random.uniform(of_error, shape) < jnp.asarray(self.error_probs)[difficulty]
         return Tasks(confidence, wrong.astype(below.dtype))
 
+    @checked
     def expected(self, pass_on: Array) -> tuple[Array, Array]:
-        """The error rate, and the mean costs `[n]`, of passing on with probability `pass_on`, `[n, levels]`. Exact."""
+        """The error rate, and the mean costs `[n]`, of passing on with probability `pass_on`, `[n, levels]`. Exact.
+
+        Raises:
+          ValueError: `pass_on` has another shape.
+        """
+        if pass_on.shape != (self.num_local, self.levels):
+            raise ValueError(f"pass_on has the shape {pass_on.shape}, it must be {(self.num_local, self.levels)}")
         passes = jnp.asarray(self.confidence_probs) @ pass_on.T
         arrives = jnp.concatenate([jnp.ones_like(passes[:, :1]), jnp.cumprod(passes, axis=1)], axis=1)
         errors = (arrives[:, :-1] * (1 - passes) * jnp.asarray(self.error_probs)).sum(axis=1).mean()

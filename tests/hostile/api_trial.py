@@ -67,6 +67,10 @@ from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.frequency import outcome_frequency
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.online.best_fixed import best_fixed
+from ipsrl.online.estimators import Estimator
+from ipsrl.online.exp4 import Learner
+from ipsrl.online.inference_layers import InferenceLayers, of_depth
 from ipsrl.policies.adapters import LoRA
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.tabular import Tabular
@@ -93,6 +97,7 @@ from ipsrl.training.trainer import Trainer
 from tests.hostile.calls.environments import REFUSED as OF_ENVIRONMENTS
 from tests.hostile.calls.measures import REFUSED as OF_MEASURES
 from tests.hostile.calls.objectives import REFUSED as OF_OBJECTIVES
+from tests.hostile.calls.online import REFUSED as OF_ONLINE
 from tests.hostile.calls.records import REFUSED as OF_RECORDS
 from tests.hostile.calls.theory import REFUSED as OF_THEORY
 from tests.hostile.calls.training import REFUSED as OF_TRAINING
@@ -102,6 +107,7 @@ SECONDS = 2.0
 LONGEST = 600
 
 BANDIT, BOOLEAN, GRPO = Bandit((1.0, 0.5)), HypospaceBoolean(), objectives.make("grpo")
+LAYERS = of_depth(3, 0.3, 0.5)
 FIELD = Field(GRPO, (1.0, 0.5), 4)
 LOGITS, REWARDS = jnp.zeros(2), jnp.array([1.0, 0.5])
 NAN, INF = float("nan"), float("inf")
@@ -154,7 +160,7 @@ def stored(rows, environment=BOOLEAN, prompts_per_step=1, **given) -> StoredGrou
     return StoredGroups.of(environment, policy, prompts_per_step, rows, **given)
 
 
-REFUSED = [*OF_OBJECTIVES, *OF_THEORY, *OF_MEASURES, *OF_ENVIRONMENTS, *OF_TRAINING, *OF_RECORDS]
+REFUSED = [*OF_OBJECTIVES, *OF_THEORY, *OF_MEASURES, *OF_ONLINE, *OF_ENVIRONMENTS, *OF_TRAINING, *OF_RECORDS]
 
 
 @dataclasses.dataclass(frozen=True)
