@@ -9,7 +9,7 @@ Arms      2 to 5 layers, the last an oracle; error rates fall evenly from 0.3 (3
           `weighted`: that mean weighted by 1 / p; `constant` 0.15; `clipped` divides by 0.05 at least; `full`
           information; `no_queues`: learned, without prices. Regret: errors beyond those of the best fixed thresholds
           within budgets (exact, the same 0.1), plus costs above budgets. Each arm has the rate that is best on tasks of
-          32 other seeds. Margins were set after trials with 16 seeds.
+          64 other seeds. Margins were set after trials with 16 seeds.
 Command   python -m experiments.inference_routing
 Time      demo TIME; smoke SMOKE; paper, not run, half an hour.
 Expected  EXPECTED
@@ -43,8 +43,8 @@ class Settings(study.Settings):
     rare_depths: tuple[int, ...] = study.rising((5,), least=2, most=7)
     arms: tuple[str, ...] = one_of(*ARMS, default=ARMS)
     seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
-    tuning_seeds: tuple[int, ...] = study.seeds(tuple(range(32)))
-    learning_rates: tuple[float, ...] = study.rising((1e-4, 3e-4, 1e-3, 3e-3, 1e-2), least=1e-9, most=1e3)
+    tuning_seeds: tuple[int, ...] = study.seeds(tuple(range(64)))
+    learning_rates: tuple[float, ...] = study.rising((1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03), least=1e-9, most=1e3)
     rounds: int = positive(10_000)
     intervals: int = positive(5)
     budget: float = share(0.5)
@@ -130,6 +130,9 @@ NUMBERS |= {
     for value, what in SHARES.items()
     for depth, at in AT.items()
     for arm in ("learned", "weighted")
+}
+NUMBERS |= {
+    f"share that the best baseline would remove, {d} layers": study.final("removable", **AT[d], arm="plain") for d in AT
 }
 NUMBERS |= {f"probability of feedback, {d} layers": study.final("revealed", arm="plain", **AT[d]) for d in AT}
 TITLES = {"regret": "regret after {rounds} tasks", "overspent": "mean cost above its budget"}

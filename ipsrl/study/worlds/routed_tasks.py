@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.measures.seeds import Interval
+from ipsrl.online.best_baseline import removable
 from ipsrl.online.best_fixed import best_fixed
 from ipsrl.online.estimators import Estimator
 from ipsrl.online.exp4 import Course, Learner
@@ -53,30 +54,35 @@ def points(
     """`measures` of a learner at the rate with the lowest mean regret on tasks of their own, the smallest of equals.
 
     `uniform_` precedes those of the learner that takes no step. A seed decides tasks and decisions, those of tuning by
-    another stream.
+    another stream. `removable` is that of `ipsrl.online.best_baseline`.
 
     Args:
       seeds, tuning_seeds: of the runs that are reported, and of those that choose among `learning_rates`.
     """
     run = jax.jit(jax.vmap(functools.partial(of.run, rounds=rounds, intervals=intervals)))
-    most = max(len(tuning_seeds) * len(learning_rates), len(seeds) * 2)
+    block = 2 * len(seeds)
 
     def found(name: str, seeds: Sequence[int], rates: Sequence[float]) -> dict[str, np.ndarray]:
         """Each `[rate, seed, interval]`."""
-        # As many runs each time, because a program of another size is compiled anew.
-        lanes = np.arange(most) % (len(seeds) * len(rates))
-        keys = jax.vmap(lambda seed: stream(seed, 0, name))(jnp.array(seeds)[lanes % len(seeds)])
-        course = jax.device_get(run(keys, jnp.array(rates)[lanes // len(seeds)]))
-        shape = len(rates), len(seeds), intervals
+        rate, seed = (grid.ravel() for grid in np.meshgrid(rates, seeds, indexing="ij"))
+        courses = []
+        # As many runs at a time, because a program of another size is compiled anew.
+        for first in range(0, len(seed), block):
+            runs = np.arange(first, first + block) % len(seed)
+            keys = jax.vmap(lambda seed: stream(seed, 0, name))(jnp.asarray(seed[runs]))
+            courses.append(jax.device_get(run(keys, jnp.asarray(rate[runs], jnp.float32))))
+        course = jax.tree.map(lambda *parts: np.concatenate(parts)[: len(seed)], *courses)
         return {
-            name: value[: shape[0] * shape[1]].reshape(shape) for name, value in measures(of, course, rounds).items()
+            name: value.reshape(len(rates), len(seeds), intervals)
+            for name, value in measures(of, course, rounds).items()
         }
 
     at_end = found("tuning", tuning_seeds, learning_rates)["regret"][..., -1].mean(axis=1)
     best = learning_rates[int(np.argmin(np.round(at_end, 6)))]
     reported = found("reported", seeds, (best, 0.0))
     values = {name: value[0] for name, value in reported.items()}
-    values |= {f"uniform_{name}": value[1] for name, value in reported.items()} | {"learning_rate": best}
+    values |= {f"uniform_{name}": value[1] for name, value in reported.items()}
+    values |= {"learning_rate": best, "removable": removable(of)}
     return Points(np.arange(1, intervals + 1) * (rounds // intervals), values, seeds)
 
 
