@@ -3,21 +3,24 @@
 Claim     Where a task's errors are seen only if all layers pass it on, variance-reduced EXP4 with virtual queues is
           unbiased, has less variance and less regret than plain EXP4, the more the deeper, and keeps to its budgets.
 Paper     arXiv 2603.04247 (VR-Ly-EXP4); all formulas and baselines are our reading of its abstract.
-Arms      2 to 5 layers, the last an oracle; error rates fall evenly from 0.3 (3 layers: 0.3, 0.15, 0), or from 0.03 in
-          the rare case; layer l may pass on 0.5^l of all tasks. Ten experts a layer, thresholds on a confidence; each
+Arms      2 to 5 layers, the last an oracle; error rates fall evenly from 0.3 (3 layers: 0.3, 0.15, 0), or, rare errors,
+          from 0.03; layer l may pass on 0.5^l of all tasks. Ten experts a layer, thresholds on a confidence; each
           layer passes on with 0.1 at least. `learned`: the baseline is the mean loss seen at a layer and confidence;
-          `weighted`: that mean weighted by 1 / p; `constant` 0.15; `clipped` divides by 0.05 at least; `full`
-          information; `no_queues`: learned, without prices. Regret: errors beyond those of the best fixed thresholds
-          within budgets (exact, the same 0.1), plus costs above budgets. Each arm has the rate that is best on tasks of
-          64 other seeds. Margins were set after trials with 16 seeds.
+          `weighted`: the same weighted by 1 / p; `constant` 0.15, the placebo; `clipped` divides by 0.05 at least;
+          `full` information; `no_queues`: learned, without prices. Variances are those of the first layer's estimate
+          over all decisions, given the task, while all arms keep equal weights and so decide alike. Regret: errors
+          beyond those of the best fixed thresholds within budgets (exact, the same 0.1), plus costs above budgets. Each
+          arm has the rate that is best on tasks of 64 other seeds. After trials margins were set, and seeds for rates
+          raised from 16 to 64, because with fewer the choice was chance.
 Command   python -m experiments.inference_routing
-Time      demo TIME; smoke SMOKE; paper, not run, half an hour.
-Expected  EXPECTED
-Doubt     DOUBT
+Time      demo four CPU minutes, smoke 12 CPU seconds; paper, not run, hours.
+Expected  Unbiased and within budgets at each depth; without queues 0.34 to 0.44 above. With 2, 3, 4, 5 layers `learned`
+          removes 29, 22, 9 and -19 % of the variance, `weighted` 29, 24, 15 and 1, the best baseline for a confidence
+          30, 25, 19 and 14: tasks that hardly reach the oracle hardly err. Nor does regret fall by over 20 errors in
+          10,000 tasks: with 5 layers plain 142, learned 185, weighted 166, clipped 79, full -27. A small bias helps.
+Doubt     Losses other than 0 and 1, or confidences that say little. More context does not help much: a baseline that
+          knows the difficulty would leave 80 % of the variance with 5 layers. In longer runs clipping's bias may cost.
 Smoke     python -m experiments.inference_routing --preset=smoke
-
-Variances are those of the first layer's estimate over all decisions, given the task, while all arms keep equal weights
-and so decide alike; they are means over the last fifth of a run.
 """
 
 import dataclasses
@@ -107,10 +110,9 @@ CLAIMS = {
         above(less("regret", "learned", "plain", DEEP, SHALLOW), FEWER),
     "5 layers: a learned baseline lowers the variance of passing on less answering, on which weights depend, by 10 %":
         above(removed(CHOICE, "learned", DEEP), LESS),
-    "5 layers: a baseline weighted by 1 / p lowers the variance of the estimated error by over 10 %":
+    "5 layers: a weighted baseline lowers the variance of the estimated error by over 10 %":
         above(removed(ERROR, "weighted", DEEP), LESS),
-    f"5 layers: a baseline weighted by 1 / p {ENDS} plain EXP4":
-        above(less("regret", "weighted", "plain", DEEP), FEWER),
+    f"5 layers: a weighted baseline {ENDS} plain EXP4": above(less("regret", "weighted", "plain", DEEP), FEWER),
     f"5 layers: a learned baseline {ENDS} a constant one": above(less("regret", "learned", "constant", DEEP), FEWER),
     f"5 layers: a learned baseline {ENDS} clipping at 0.05": above(less("regret", "learned", "clipped", DEEP), FEWER),
     "5 layers: clipped at 0.05, the mean estimate of tuned runs is over 0.02 too low":
@@ -131,24 +133,24 @@ NUMBERS |= {
     for depth, at in AT.items()
     for arm in ("learned", "weighted")
 }
-NUMBERS |= {
-    f"share that the best baseline would remove, {d} layers": study.final("removable", **AT[d], arm="plain") for d in AT
-}
+NUMBERS |= {f"share a best baseline removes, {d} layers": study.final("removable", arm="plain", **AT[d]) for d in AT}
 NUMBERS |= {f"probability of feedback, {d} layers": study.final("revealed", arm="plain", **AT[d]) for d in AT}
-TITLES = {"regret": "regret after {rounds} tasks", "overspent": "mean cost above its budget"}
+TITLES = {
+    "regret": "regret after {rounds} tasks",
+    "overspent": "mean cost above its budget",
+    "learning_rate": "best rate",
+}
 TITLES |= {value: f"variance of {what} at the first layer, equal weights" for value, what in SHARES.items()}
-TITLES |= {"learning_rate": "the best learning rate"}
 TABLE = study.one_below_the_other(*(study.Grid(value, "depth", title=title) for value, title in TITLES.items()))
 ESTIMATES = Line(ERROR, "depth", "arm", {"error_rate": COMMON}, ("no_queues", "full"), at_end=True)
 ENDED = Line("regret", "depth", "arm", {"error_rate": COMMON}, ("no_queues",), at_end=True)
 COURSE = Line("regret", "step", "arm", DEEP, ("no_queues",))
-FIGURE = Panels(
-    [
-        Panel([ESTIMATES], "equal weights", "layers", "variance of the first layer's estimated error", yscale="log"),
-        Panel([ENDED], "tuned runs", "layers", "regret after {rounds} tasks"),
-        Panel([COURSE], "tuned runs, 5 layers", "tasks", "regret so far"),
-    ]
-)
+PANELS = [
+    Panel([ESTIMATES], "equal weights", "layers", "variance of the estimated error", yscale="log"),
+    Panel([ENDED], "tuned runs", "layers", "regret after {rounds} tasks"),
+    Panel([COURSE], "tuned runs, 5 layers", "tasks", "regret so far"),
+]
+FIGURE = Panels(PANELS)
 
 if __name__ == "__main__":
     study.main(__name__)
