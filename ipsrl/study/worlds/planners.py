@@ -22,7 +22,7 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.measures.strategic_grams import agreement, gram_mask, strategic_grams
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
-from ipsrl.records.tidy import Records, interval_of
+from ipsrl.records.tidy import NotRecorded, Records, interval_of
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
@@ -173,7 +173,7 @@ def of(objective: str, prior: str) -> dict[str, str]:
 def half_gain(value: str, **labels: Any) -> Number:
     """The update at which a value has made half of its gain from first to last record.
 
-    Between records the value is taken to be linear. Where it does not gain, the last update.
+    Between records the value is taken to be linear. Raises NotRecorded if it does not gain.
     """
     return lambda records: interval_of(_half_gains(records, value, labels))
 
@@ -203,7 +203,7 @@ def _half_gains(records: Records, value: str, labels: Mapping[str, Any]) -> np.n
 
 def _half(steps: np.ndarray, values: np.ndarray) -> float:
     if values[-1] <= values[0]:
-        return float(steps[-1])
+        raise NotRecorded("a value does not gain from the first record to the last, and so makes no half of a gain")
     half = (values[0] + values[-1]) / 2
     there = int(np.argmax(values >= half))
     return float(np.interp(half, values[there - 1 : there + 1], steps[there - 1 : there + 1]))

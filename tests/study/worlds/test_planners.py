@@ -6,7 +6,7 @@ import pytest
 
 from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.policies.transformer import Transformer
-from ipsrl.records.tidy import Records
+from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.worlds.planners import Planners, half_gain, later_rise, lead
 from ipsrl.training.settings import TrainSettings
 
@@ -80,12 +80,15 @@ def records(**values):
 def test_half_of_a_gain_lies_between_records():
     found = records(
         execution=[[0.2, 0.8, 0.9, 1.0, 1.0], [0.0, 0.5, 1.0, 1.0, 1.0]],
-        plans=[[0.3, 0.3, 0.3, 0.5, 0.9], [0.5, 0.4, 0.4, 0.4, 0.4]],
+        plans=[[0.3, 0.3, 0.3, 0.5, 0.9], [0.5, 0.5, 0.6, 0.6, 0.7]],
+        falling=[[0.5, 0.4, 0.4, 0.4, 0.4]] * 2,
     )
-    # 0.2 + 0.4 is reached after two thirds of the first ten updates; a value that falls has not gained to the end.
+    # 0.2 + 0.4 is reached after two thirds of the first ten updates.
     assert half_gain("execution", arm="a")(found).mean == pytest.approx((20 / 3 + 10) / 2)
-    assert half_gain("plans", arm="a")(found).mean == pytest.approx((32.5 + 40) / 2)
-    assert lead("execution", "plans", arm="a")(found).mean == pytest.approx((32.5 + 40 - 20 / 3 - 10) / 2)
+    assert half_gain("plans", arm="a")(found).mean == pytest.approx((32.5 + 20) / 2)
+    assert lead("execution", "plans", arm="a")(found).mean == pytest.approx((32.5 + 20 - 20 / 3 - 10) / 2)
+    with pytest.raises(NotRecorded, match="does not gain"):
+        half_gain("falling", arm="a")(found)
 
 
 def test_a_rise_is_counted_only_after_the_other_value_has_made_half_of_its_gain():
