@@ -23,6 +23,8 @@ from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.reasoning_gym import ReasoningGym
+from ipsrl.environments.search_agent import SearchAgent
+from ipsrl.environments.search_questions import SearchQuestions
 from ipsrl.environments.tree import Tree
 
 CATALOG: dict[str, Callable[..., Environment | Questions]] = {
@@ -39,6 +41,8 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "addition_modes": AdditionModes,
     "plan_and_execute": PlanAndExecute,
     "graph_search": GraphSearch,
+    "search_agent": SearchAgent,
+    "search_questions": SearchQuestions,
     "one_of_many": OneOfMany,
     "graph_coloring": GraphColoring,
     "n_queens": NQueens,
@@ -51,8 +55,8 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
 def make(text: str) -> Environment | Questions:
     """Builds the environment from a text such as `"hypergrid(dimensions=4)"`.
 
-    `math_answers` and `reasoning_gym` are only sets of questions; a `LanguageTask` with a tokenizer makes
-    environments of them.
+    `math_answers`, `reasoning_gym` and `search_questions` are only sets of questions; a `LanguageTask` with a
+    tokenizer makes environments of them.
 
     Raises:
       ValueError: unknown name or argument (the message suggests known names), or an invalid value.

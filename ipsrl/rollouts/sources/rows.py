@@ -7,7 +7,7 @@ import numpy as np
 
 from ipsrl.environments.environment import Environment, require_tokens
 
-KEYS = frozenset({"prompt", "answers", "rewards", "outcomes", "log_probs", "history"})
+KEYS = frozenset({"prompt", "answers", "rewards", "outcomes", "log_probs", "own", "history"})
 
 
 def checked_row(row: Mapping[str, Any], number: int, environment: Environment) -> dict[str, Any]:
@@ -38,12 +38,14 @@ def checked_row(row: Mapping[str, Any], number: int, environment: Environment) -
                 raise ValueError(f"row {number} must have {len(answers)} finite numbers as {key}, not {row[key]!r}")
     if "history" in row:
         checked["history"] = _history(row["history"], number, environment)
-    if "log_probs" in row:
-        found = row["log_probs"] if isinstance(row["log_probs"], Sequence | np.ndarray) else ()
-        checked["log_probs"] = [_vector(values, "if") for values in found]
-        sizes = [None if values is None else len(values) for values in checked["log_probs"]]
+    each_token = {"log_probs": ("if", "finite log-probability"), "own": ("b", "True or False in own")}
+    for key in each_token.keys() & row.keys():
+        kinds, what = each_token[key]
+        found = row[key] if isinstance(row[key], Sequence | np.ndarray) else ()
+        checked[key] = [_vector(values, kinds) for values in found]
+        sizes = [None if values is None else len(values) for values in checked[key]]
         if sizes != list(map(len, answers)):
-            raise ValueError(f"row {number} needs one finite log-probability for each token of its answers")
+            raise ValueError(f"row {number} needs one {what} for each token of its answers")
     return checked
 
 

@@ -27,11 +27,14 @@ from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 TABLES = {
     "prompt_index": np.int32, "tokens": np.int32, "lengths": np.int32, "rewards": np.float32, "outcome_id": np.int32,
-    "log_probs": np.float32,
+    "log_probs": np.float32, "own": np.bool_,
 }  # fmt: skip
+AXES = {"prompt_index": 1, "lengths": 2, "rewards": 2, "outcome_id": 2, "log_probs": 3, "own": 3}
 
 
-def given_answers(prompts: Prompts, tokens: Array, lengths: Array, log_probs: Array | None = None) -> Trajectories:
+def given_answers(
+    prompts: Prompts, tokens: Array, lengths: Array, log_probs: Array | None = None, own: Array | None = None
+) -> Trajectories:
     """Given answers to prompts of a text, as the sampler would return them, so that a policy can score them.
 
     Args:
@@ -39,6 +42,7 @@ def given_answers(prompts: Prompts, tokens: Array, lengths: Array, log_probs: Ar
       tokens: `[P, G, T]` int32, padded behind.
       lengths: `[P, G]` int32; 0 for a place of the group without an answer.
       log_probs: `[P, G, T]`, their log-probabilities under the policy that gave them; 0 by default.
+      own: `[P, G, T]` bool, False for the tokens that the environment wrote; None if it wrote none.
     """
     first = jnp.broadcast_to(prompts.tokens[:, None, -1:], (*tokens.shape[:2], 1))
     mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
@@ -46,11 +50,12 @@ def given_answers(prompts: Prompts, tokens: Array, lengths: Array, log_probs: Ar
         prompts=prompts,
         observations=jnp.concatenate([first, tokens[..., :-1]], axis=-1),
         tokens=tokens,
-        token_mask=mask,
+        token_mask=mask if own is None else mask & own,
         legal_actions=None,
         behaviour_log_probs=jnp.zeros(tokens.shape, jnp.float32) if log_probs is None else log_probs,
         behaviour_entropy=jnp.zeros(tokens.shape, jnp.float32),
         truncated=jnp.zeros(tokens.shape[:2], bool),
+        dictated=None if own is None else mask & ~own,
     )
 
 
@@ -72,11 +77,14 @@ class StoredGroups(Source):
       rewards, outcome_id: `[N, G]`; for those that are None the environment verifies the answers.
       log_probs: `[N, G, T]`, at most 0; None if they are not known. Zeros will do for an objective without an
         importance ratio, such as `supervised`.
+      own: `[N, G, T]` bool, False for the tokens that the environment wrote, which count in no loss; None if it wrote
+        none.
       temperature: at which the initial policy scores the answers.
       shown: N prompts, in the place of the environment's own, such as those that quote earlier answers.
 
     Raises:
-      ValueError: a table has another shape or type, a number is out of its range, or the environment dictates tokens.
+      ValueError: a table has another shape or type, a number is out of its range, or the environment dictates tokens
+        and `own` is not given.
     """
 
     environment: TokenStream
@@ -88,6 +96,7 @@ class StoredGroups(Source):
     rewards: np.ndarray | None = None
     outcome_id: np.ndarray | None = None
     log_probs: np.ndarray | None = None
+    own: np.ndarray | None = None
     temperature: float = positive(1.0)
     shown: Prompts | None = dataclasses.field(default=None, compare=False)
 
@@ -97,7 +106,7 @@ class StoredGroups(Source):
     def __post_init__(self):
         super().__post_init__()
         environment = self.environment
-        if dictates(environment):
+        if self.own is None and dictates(environment):
             raise ValueError("the environment writes tokens of its own, and stored answers do not say which they are")
         for name, dtype in TABLES.items():
             table = getattr(self, name)
@@ -105,7 +114,7 @@ class StoredGroups(Source):
                 object.__setattr__(self, name, _as_table(name, table, dtype))
         if self.tokens.ndim != 3:
             raise ValueError(f"tokens must have the shape [N, G, T], not {list(self.tokens.shape)}")
-        for name, axes in {"prompt_index": 1, "lengths": 2, "rewards": 2, "outcome_id": 2, "log_probs": 3}.items():
+        for name, axes in AXES.items():
             table, shape = getattr(self, name), self.tokens.shape[:axes]
             if table is not None and table.shape != shape:
                 raise ValueError(f"{name} must have the shape {list(shape)}, as tokens has, not {list(table.shape)}")
@@ -139,10 +148,10 @@ class StoredGroups(Source):
     ) -> Self:
         """From rows such as `{"prompt": 3, "answers": [[5, 2], [7, 2]], "rewards": [1, 0]}`.
 
-        `answers` are token ids; `rewards`, `outcomes` and `log_probs` (one number for each token) are optional, and in
-        all rows or in none. So is `history`, what the prompt quotes: lists of token ids, such as an attempt and a
-        critic's words on it. All groups have the same size. Any iterable of dicts will do, such as a data source of
-        TensorFlow Datasets.
+        `answers` are token ids; `rewards`, `outcomes`, `log_probs` and `own` (one number, or truth value, for each
+        token) are optional, and in all rows or in none. So is `history`, what the prompt quotes: lists of token ids,
+        such as an attempt and a critic's words on it. All groups have the same size. Any iterable of dicts will do,
+        such as a data source of TensorFlow Datasets.
 
         Raises:
           ValueError: a row is malformed, or names a prompt or a token that the environment does not have.
@@ -179,7 +188,8 @@ class StoredGroups(Source):
             environment, policy, prompts_per_step, prompt_index=index, shown=shown,
             tokens=padded("answers", np.int32), lengths=np.array([list(map(len, row["answers"])) for row in rows]),
             rewards=optional("rewards"), outcome_id=optional("outcomes"),
-            log_probs=padded("log_probs", np.float32) if "log_probs" in keys else None, temperature=temperature,
+            log_probs=padded("log_probs", np.float32) if "log_probs" in keys else None,
+            own=padded("own", np.bool_) if "own" in keys else None, temperature=temperature,
         )  # fmt: skip
 
     @classmethod
@@ -291,7 +301,8 @@ class StoredGroups(Source):
             prompts = self.environment.prompts(index)
         else:
             prompts = jax.tree.map(lambda table: _taken(table, rows), self.shown)
-        return _given_answers(prompts, tokens, lengths, log_probs)
+        own = None if self.own is None else _taken(self.own, rows)
+        return _given_answers(prompts, tokens, lengths, log_probs, own)
 
 
 _given_answers = jax.jit(given_answers)
@@ -314,9 +325,9 @@ def _scored(policy: Policy, parameters: Any, trajectories: Trajectories, tempera
 
 
 def _as_table(name: str, given: Any, dtype: type) -> np.ndarray:
-    table = numbers_in(given, "iu" if dtype is np.int32 else "biuf")
+    table = numbers_in(given, {np.int32: "iu", np.bool_: "b"}.get(dtype, "biuf"))
     if table is None:
-        what = "integers of 32 bits" if dtype is np.int32 else "finite numbers"
+        what = {np.int32: "integers of 32 bits", np.bool_: "True or False"}.get(dtype, "finite numbers")
         raise ValueError(f"{name} must hold {what}, in rows of the same length")
     return table.astype(dtype)
 
