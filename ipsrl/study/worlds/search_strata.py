@@ -1,0 +1,212 @@
+"""Search agents in tables whose short searches are trained and whose long ones are not, and two strata without noise.
+
+The stratum of an answer is its number of look-ups. All questions have an answer within one look-up and a chain of three
+facts; there are many ways of two and three look-ups.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl import objectives
+from ipsrl.environments.knowledge_graph import FIRST_ENTITY, STOP
+from ipsrl.environments.search_agent import SearchAgent
+from ipsrl.fields import Checked, non_negative, open_probability, share
+from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.estimators.subgroups import normalised_among, stratum_of
+from ipsrl.objectives.objective import Objective, RolloutPart
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Rollouts, Sizes
+from ipsrl.study.worlds.modes import OTHER_SEEDS, ModeBandit, Update, exact_path
+from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+
+EQUAL, LONGER, SHORTER = "equal", "longer", "shorter"
+WORTH = {EQUAL: (0.0, 1.0), LONGER: (0.0, 0.4, 0.7, 1.0), SHORTER: (0.0, 1.0, 0.7, 0.4)}
+"""Regime -> what a right answer is worth after 0 to 3 look-ups."""
+ANSWERS = 64
+"""To each prompt, of which behaviours are counted."""
+GRPO, SAN, VALUE, IPS, SHUFFLED = "grpo", "san", "running_baseline", "ips_over_strata", "shuffled_blend"
+BLENDS = {"blend_04": 0.4, "blend_06": 0.6, "blend_08": 0.8}
+STRATIFIED = {SAN: 1.0} | BLENDS
+"""Arms -> their alpha."""
+ARMS = (GRPO, *STRATIFIED, VALUE, IPS, SHUFFLED)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunningBaseline(RolloutPart):
+    """A_g = r_g - b of the prompt; then b <- (1 - rate) b + rate * mean of the group, from the first group's mean.
+
+    A value of the prompt that is learned from earlier groups, so that it is independent of the answers it is subtracted
+    from. The first group of a prompt gets zero. The state is b, `[num_prompts]`, NaN before the first group.
+    """
+
+    rate: float = share(0.1)
+
+    def init(self, sizes: Sizes) -> Array:
+        return jnp.full(sizes.num_prompts, jnp.nan)
+
+    def update_state(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
+        mean, before = values.mean(axis=-1), state[rollouts.prompt_index]
+        before = jnp.where(jnp.isnan(before), mean, before)
+        after = state.at[rollouts.prompt_index].set((1 - self.rate) * before + self.rate * mean)
+        return values - before[:, None], after
+
+
+@dataclasses.dataclass(frozen=True)
+class ShuffledStrata(RolloutPart):
+    """The placebo of `StratifiedNorm`: the strata of a group are dealt out to its answers at random.
+
+    Attributes:
+      alpha: weight of the term inside the shuffled strata.
+    """
+
+    alpha: float = share(0.8)
+    needs: ClassVar[frozenset[str]] = frozenset({"planning_mask", "keys"})
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        key = jax.vmap(jax.random.permutation)(rollouts.keys, stratum_of(rollouts, "planning"))
+        inside = normalised_among(values, key[:, :, None] == key[:, None, :])
+        return self.alpha * inside + (1.0 - self.alpha) * GroupMeanStd()(values, rollouts)
+
+
+ADVANTAGES = {VALUE: RunningBaseline(), SHUFFLED: ShuffledStrata(BLENDS["blend_08"])}
+"""Arms with advantages of their own; the others have those of the catalog."""
+
+
+def objective_of(arm: str, stratum: str = "planning") -> Objective:
+    """The objective of an arm; all sum over tokens and divide by the longest answer's length.
+
+    A mean over the tokens of each answer would itself prefer some strata, because long searches have more tokens.
+    """
+    text = {IPS: "ips_grpo(", **dict.fromkeys(STRATIFIED, f"stratified_grpo(stratum={stratum}, ")}.get(arm, "grpo(")
+    alpha = f"alpha={STRATIFIED[arm]}, " if arm in STRATIFIED else ""
+    made = objectives.make(f"{text}{alpha}aggregation=constant_length)")
+    return dataclasses.replace(made, advantages=ADVANTAGES[arm]) if arm in ADVANTAGES else made
+
+
+@dataclasses.dataclass(frozen=True)
+class Searchers(Checked):
+    """A task and its prior. A table sees the prompt, the number of look-ups, the last result and what was just named.
+
+    The prior asks for the relation that leads from the question's entity to the answer with probability `skill`, and
+    having found the answer it stops with `skill`. All else is random: other relations are equally likely, anywhere else
+    it stops with probability `stops`, and it names the last result and not the question's entity with `stays`.
+
+    Attributes:
+      regime: of `WORTH`.
+      by_lookups: whether outcomes are answers with their number of look-ups, instead of answers.
+      noise: standard deviation of each seed's own addition to the logits.
+    """
+
+    regime: str = EQUAL
+    by_lookups: bool = False
+    skill: float = open_probability(0.6)
+    stops: float = open_probability(0.4)
+    stays: float = open_probability(0.9)
+    noise: float = non_negative(0.2)
+
+    @functools.cached_property
+    def task(self) -> SearchAgent:
+        """Eight questions on eight entities."""
+        return SearchAgent(
+            entities=8, relations=3, synonyms=1, hops=(3,), shortest=1, problems=8, lookups=3, sees="state",
+            worth=WORTH[self.regime], outcome="lookups" if self.by_lookups else "answer",
+        )  # fmt: skip
+
+    @functools.cached_property
+    def policy(self) -> Tabular:
+        """Any table of the task."""
+        return Tabular(self.task.num_observations, self.task.vocabulary_size)
+
+    @functools.cached_property
+    def prior(self) -> np.ndarray:
+        """`[S, V]` float32, the logits of the prior without noise."""
+        task, names = self.task, slice(FIRST_ENTITY, self.task.first_word)
+        words = 2 * task.relations
+        shape = task.problems, task.lookups + 1, task.entities, task.entities + 1, task.vocabulary_size
+        probs = np.ones(shape)
+        for prompt, (start, goal) in enumerate(zip(task.starts.tolist(), task.answers.tolist(), strict=True)):
+            for at in range(task.entities):
+                probs[prompt, :, at, -1, names] = 1 - self.stays
+                probs[prompt, :, at, -1, FIRST_ENTITY + at] = self.stays
+            relations = probs[prompt, :, :, :-1]
+            relations[..., STOP] = self.stops
+            relations[..., task.first_word :] = (1 - self.stops) / words
+            relations[:, :, goal, STOP] = self.skill
+            relations[:, :, goal, task.first_word :] = (1 - self.skill) / words
+            direct = task.first_word + int(np.argmax(task.heads[:, start] == goal))
+            relations[0, :, start] = (1 - self.skill) / words
+            relations[0, :, start, direct] = self.skill
+        return np.log(probs).reshape(task.num_observations, -1).astype(np.float32)
+
+    def measures(self, parameters: Parameters) -> dict[str, Array]:
+        """Exact: `reward`; `look_ups_0` to `look_ups_3`, the shares of answers with so many; `long`, that of two or
+        three, and `long_skill`, the share of right ones among these; and, sampled, `behaviours`, the right ones to a
+        prompt in 64 answers.
+        """
+        task, prompts = self.task, jnp.arange(self.task.num_prompts)
+        answers = task.answer_probs(parameters["logits"])
+        right, use = answers[prompts, :, task.answers].mean(axis=0), answers.sum(axis=-1).mean(axis=0)
+        sampled = sample_groups(task, self.policy, parameters, task.prompts(prompts), jax.random.key(0), ANSWERS)
+        done = task.searches(sampled)
+        number = jnp.where(done.answer == jnp.asarray(task.answers)[:, None], done.behaviour, -1)
+        ordered = jnp.sort(number, axis=-1)
+        new = (ordered >= 0) & (ordered != jnp.roll(ordered, 1, axis=-1).at[:, 0].set(-1))
+        look_ups = {f"look_ups_{number}": of_number for number, of_number in enumerate(use)}
+        return look_ups | {
+            "reward": (right * jnp.asarray(task.worths)).sum(), "long": use[2:].sum(),
+            "long_skill": right[2:].sum() / use[2:].sum(), "behaviours": new.sum(axis=-1).mean(),
+        }  # fmt: skip
+
+    def trained(
+        self, objective: Objective, steps: int, group_size: int, learning_rates: Sequence[float], seeds: Sequence[int],
+        record_every: int,
+    ) -> tuple[dict[str, np.ndarray], float]:  # fmt: skip
+        """Runs at the learning rate with the highest mean reward at the end of half as many runs of other seeds.
+
+        Returns:
+          `measures` before training and every `record_every` steps: name -> `[seed, steps / record_every + 1]`; and the
+          learning rate.
+        """
+        both = [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds[: -(-len(seeds) // 2)])]
+        settings = TrainSettings(steps, self.task.problems, group_size, optimizer="sgd", max_gradient_norm=None)
+        trainer = Trainer(self.task, self.policy, objective, settings)
+        of_seeds = jnp.array(both * len(learning_rates))
+        noise = jax.vmap(lambda seed: jax.random.normal(stream(seed, 0, "prior"), self.prior.shape))(of_seeds)
+        found = train_ensemble(
+            trainer, of_seeds, self.measures, record_every, jnp.repeat(jnp.array(learning_rates), len(both)),
+            {"logits": self.prior + self.noise * noise},
+        )  # fmt: skip
+        shape = len(learning_rates), len(both), -1
+        values = {name: np.asarray(each, np.float64).reshape(shape) for name, each in found.items()}
+        best = int(values["reward"][:, len(seeds) :, -1].mean(axis=1).argmax())
+        return {name: each[best, : len(seeds)] for name, each in values.items()}, learning_rates[best]
+
+
+def two_strata(objective: Objective, updates: int, group_size: int, learning_rate: float) -> dict[str, np.ndarray]:
+    """Exact training on two strata of different value: name -> `[updates + 1]`.
+
+    The strata are the modes of a `ModeBandit`, chosen by the first of two tokens; both have a skill of 0.6 at first,
+    but an answer in the worse one is right with half of its skill. `better` is the probability to choose the better
+    stratum, `reward` the mean one, and `drift`, the same at each update, the first expected update of the logit that
+    chooses the better stratum.
+    """
+    world = ModeBandit(ceilings=(0.5,), think_tokens=2, gamma=0.0)
+    prior = world.prior(short=0.6, think=0.6)
+    update = Update(objective, group_size, learning_rate)
+    drift = jax.jit(update.expected, static_argnums=0)(world, prior, prior)["shared"]
+    path = exact_path(world, update, prior, updates)
+    values = {"better": path["share"], "reward": path["reward"], "drift": jnp.broadcast_to(drift, updates + 1)}
+    return {name: np.asarray(each, np.float64) for name, each in values.items()}
