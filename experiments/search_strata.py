@@ -20,8 +20,11 @@ Smoke     python -m experiments.search_strata --preset=smoke
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from functools import partial
+
+import numpy as np
 
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
@@ -59,10 +62,10 @@ class Settings(study.Settings):
     arms: tuple[str, ...] = study.selecting(one_of(*ARMS, default=ARMS))
     regimes: tuple[str, ...] = study.selecting(one_of(*WORTH, default=tuple(WORTH)))
     seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
-    learning_rates: tuple[float, ...] = positive((32.0, 128.0, 512.0))
+    learning_rates: tuple[float, ...] = positive((16.0, 64.0, 256.0))
     group_size: int = at_least(2, 16)
     intervals: int = positive(5)
-    steps_between: int = positive(30)
+    steps_between: int = positive(12)
     updates: int = at_least(2, 200)
     exact_rate: float = positive(4.0)
 
@@ -92,10 +95,16 @@ def exact(arm: str, settings: Settings) -> study.Points:
 
 
 def sampled(arm: str, regime: str, settings: Settings) -> study.Points:
-    world, every = Searchers(regime, by_lookups=arm == IPS), settings.steps_between
-    steps, rates = settings.intervals * every, settings.learning_rates
-    found, rate = world.trained(objective_of(arm), steps, settings.group_size, rates, settings.seeds, every)
-    return study.Points(range(0, steps + 1, every), found | {"learning_rate": rate}, settings.seeds)
+    every = settings.steps_between
+    return study.Points(range(0, settings.intervals * every + 1, every), runs(arm, settings)[regime], settings.seeds)
+
+
+@functools.cache
+def runs(arm: str, settings: Settings) -> dict[str, dict[str, np.ndarray]]:
+    """The runs of an arm in all regimes, which are one program."""
+    steps, rates, seeds = settings.intervals * settings.steps_between, settings.learning_rates, settings.seeds
+    objective, group = objective_of(arm), settings.group_size
+    return Searchers().trained(objective, settings.regimes, steps, group, rates, seeds, settings.steps_between)
 
 
 def of(arm: str, regime: str) -> dict[str, str]:

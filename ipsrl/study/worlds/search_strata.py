@@ -23,6 +23,7 @@ from ipsrl.objectives.estimators.subgroups import normalised_among, stratum_of
 from ipsrl.objectives.objective import Objective, RolloutPart
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rewards import RewardTable
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Rollouts, Sizes
@@ -32,7 +33,7 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
 EQUAL, LONGER, SHORTER = "equal", "longer", "shorter"
-WORTH = {EQUAL: (0.0, 1.0), LONGER: (0.0, 0.4, 0.7, 1.0), SHORTER: (0.0, 1.0, 0.7, 0.4)}
+WORTH = {EQUAL: (0.0, 1.0, 1.0, 1.0), LONGER: (0.0, 0.4, 0.7, 1.0), SHORTER: (0.0, 1.0, 0.7, 0.4)}
 """Regime -> what a right answer is worth after 0 to 3 look-ups."""
 ANSWERS = 64
 """To each prompt, of which behaviours are counted."""
@@ -100,18 +101,14 @@ def objective_of(arm: str, stratum: str = "planning") -> Objective:
 class Searchers(Checked):
     """A task and its prior. A table sees the prompt, the number of look-ups, the last result and what was just named.
 
-    The prior asks for the relation that leads from the question's entity to the answer with probability `skill`, and
+    The prior asks for a relation that leads from the question's entity to the answer with probability `skill`, and
     having found the answer it stops with `skill`. All else is random: other relations are equally likely, anywhere else
     it stops with probability `stops`, and it names the last result and not the question's entity with `stays`.
 
     Attributes:
-      regime: of `WORTH`.
-      by_lookups: whether outcomes are answers with their number of look-ups, instead of answers.
       noise: standard deviation of each seed's own addition to the logits.
     """
 
-    regime: str = EQUAL
-    by_lookups: bool = False
     skill: float = open_probability(0.6)
     stops: float = open_probability(0.4)
     stays: float = open_probability(0.9)
@@ -119,11 +116,16 @@ class Searchers(Checked):
 
     @functools.cached_property
     def task(self) -> SearchAgent:
-        """Eight questions on eight entities."""
+        """Eight questions on eight entities. Outcomes, which only IPS reads, are answers with their number of look-ups."""
         return SearchAgent(
             entities=8, relations=3, synonyms=1, hops=(3,), shortest=1, problems=8, lookups=3, sees="state",
-            worth=WORTH[self.regime], outcome="lookups" if self.by_lookups else "answer",
+            outcome="lookups",
         )  # fmt: skip
+
+    def reward(self, regime: str) -> np.ndarray:
+        """`[num_prompts, 4 N]` float32, what each outcome is worth."""
+        right = np.arange(self.task.entities) == self.task.answers[:, None]
+        return np.kron(np.float32(WORTH[regime]), right).astype(np.float32)
 
     @functools.cached_property
     def policy(self) -> Tabular:
@@ -151,7 +153,7 @@ class Searchers(Checked):
             relations[0, :, start, direct] = self.skill
         return np.log(probs).reshape(task.num_observations, -1).astype(np.float32)
 
-    def measures(self, parameters: Parameters) -> dict[str, Array]:
+    def measures(self, parameters: Parameters, reward: Array) -> dict[str, Array]:
         """Exact: `reward`; `look_ups_0` to `look_ups_3`, the shares of answers with so many; `long`, that of two or
         three, and `long_skill`, the share of right ones among these; and, sampled, `behaviours`, the right ones to a
         prompt in 64 answers.
@@ -166,33 +168,52 @@ class Searchers(Checked):
         new = (ordered >= 0) & (ordered != jnp.roll(ordered, 1, axis=-1).at[:, 0].set(-1))
         look_ups = {f"look_ups_{number}": of_number for number, of_number in enumerate(use)}
         return look_ups | {
-            "reward": (right * jnp.asarray(task.worths)).sum(), "long": use[2:].sum(),
+            "reward": (answers.reshape(reward.shape) * reward).sum(axis=1).mean(), "long": use[2:].sum(),
             "long_skill": right[2:].sum() / use[2:].sum(), "behaviours": new.sum(axis=-1).mean(),
         }  # fmt: skip
 
     def trained(
-        self, objective: Objective, steps: int, group_size: int, learning_rates: Sequence[float], seeds: Sequence[int],
-        record_every: int,
-    ) -> tuple[dict[str, np.ndarray], float]:  # fmt: skip
-        """Runs at the learning rate with the highest mean reward at the end of half as many runs of other seeds.
+        self, objective: Objective, regimes: Sequence[str], steps: int, group_size: int,
+        learning_rates: Sequence[float], seeds: Sequence[int], record_every: int,
+    ) -> dict[str, dict[str, np.ndarray]]:  # fmt: skip
+        """Runs in all regimes, in one program, at the learning rate with the highest mean reward at the end of half as
+        many runs of other seeds.
 
         Returns:
-          `measures` before training and every `record_every` steps: name -> `[seed, steps / record_every + 1]`; and the
-          learning rate.
+          regime -> name -> `[seed, steps / record_every + 1]`, `measures` before training and every `record_every`
+          steps, and `[]`, the `learning_rate`.
         """
-        both = [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds[: -(-len(seeds) // 2)])]
+        others = [(seed + OTHER_SEEDS) % 2**31 for seed in seeds[: max(1, len(seeds) // 2)]]
+        shape = len(regimes), len(learning_rates), len(seeds) + len(others)
+        rates = jnp.broadcast_to(jnp.float32(learning_rates)[:, None], shape).ravel()
+        of_seeds = jnp.broadcast_to(jnp.array([*seeds, *others]), shape).ravel()
+        rewards = jnp.repeat(jnp.array([self.reward(regime) for regime in regimes]), shape[1] * shape[2], axis=0)
+        noise = jax.vmap(lambda seed: jax.random.normal(stream(seed, 0, "prior"), self.prior.shape))(of_seeds)
         settings = TrainSettings(steps, self.task.problems, group_size, optimizer="sgd", max_gradient_norm=None)
         trainer = Trainer(self.task, self.policy, objective, settings)
-        of_seeds = jnp.array(both * len(learning_rates))
-        noise = jax.vmap(lambda seed: jax.random.normal(stream(seed, 0, "prior"), self.prior.shape))(of_seeds)
-        found = train_ensemble(
-            trainer, of_seeds, self.measures, record_every, jnp.repeat(jnp.array(learning_rates), len(both)),
-            {"logits": self.prior + self.noise * noise},
+        recorded = train_ensemble(
+            trainer, of_seeds, _itself, record_every, rates, {"logits": self.prior + self.noise * noise},
+            RewardTable(rewards),
         )  # fmt: skip
-        shape = len(learning_rates), len(both), -1
-        values = {name: np.asarray(each, np.float64).reshape(shape) for name, each in found.items()}
-        best = int(values["reward"][:, len(seeds) :, -1].mean(axis=1).argmax())
-        return {name: each[best, : len(seeds)] for name, each in values.items()}, learning_rates[best]
+        found = {name: np.asarray(value, np.float64) for name, value in _measured(self, recorded, rewards).items()}
+        found = {name: value.reshape(*shape, -1) for name, value in found.items()}
+        best = found["reward"][..., len(seeds) :, -1].mean(axis=-1).argmax(axis=-1)
+        return {
+            regime: {name: value[number, rate, : len(seeds)] for name, value in found.items()}
+            | {"learning_rate": np.asarray(learning_rates[rate])}
+            for number, (regime, rate) in enumerate(zip(regimes, best.tolist(), strict=True))
+        }
+
+
+def _itself(parameters: Parameters) -> Parameters:
+    return parameters
+
+
+@functools.partial(jax.jit, static_argnames="world")
+def _measured(world: Searchers, recorded: Parameters, rewards: Array) -> dict[str, Array]:
+    """`measures` of runs with leaves `[run, record, ...]` and rewards `[run, ...]`: name -> `[run, record]`."""
+    of_run = jax.vmap(world.measures, in_axes=(0, None))
+    return jax.lax.map(lambda run: of_run(*run), (recorded, rewards))
 
 
 def two_strata(objective: Objective, updates: int, group_size: int, learning_rate: float) -> dict[str, np.ndarray]:

@@ -41,26 +41,25 @@ def test_the_prior_knows_the_short_way_only():
         assert values["long"] == pytest.approx(values["look_ups_2"] + values["look_ups_3"])
         assert values["long_skill"] < 0.25
         assert 1 < values["behaviours"] < 20
-    assert found[EQUAL]["reward"] == pytest.approx(short + found[EQUAL]["long"] * found[EQUAL]["long_skill"])
+    # With equal worth the rest is right after one look-up by another relation that leads to the answer, in two prompts.
+    assert 0 <= found[EQUAL]["reward"] - short - found[EQUAL]["long"] * found[EQUAL]["long_skill"] < 0.05
     assert 0.4 * short < found[LONGER]["reward"] < found[EQUAL]["reward"] < 0.5
     assert short < found[SHORTER]["reward"] < found[EQUAL]["reward"]
 
 
 def test_a_better_policy_measures_better():
     world = Searchers(LONGER)
-    longer = dict.fromkeys(range(world.task.problems))
     logits = np.full((8, 4, 8, 9, world.task.vocabulary_size), -9.0)
     logits[:, :, np.arange(8), -1, 4 + np.arange(8)] = 0.0
-    for prompt in longer:
+    for prompt in range(world.task.problems):
         at = int(world.task.starts[prompt])
         for queries, relation in enumerate(world.task.questions[prompt][1]):
             logits[prompt, queries, at, at, world.task.first_word + relation] = 0.0
             at = int(world.task.heads[relation, at])
         logits[prompt, 3, at, at, 1] = 0.0
     found = jax.jit(world.measures)({"logits": jnp.asarray(logits.reshape(world.prior.shape), jnp.float32)})
-    assert {name: float(found[name]) for name in ("reward", "long", "long_skill", "behaviours")} == pytest.approx(
-        {"reward": 1.0, "long": 1.0, "long_skill": 1.0, "behaviours": 1.0}, abs=0.02
-    )
+    assert [float(found[name]) for name in ("reward", "long", "long_skill")] == pytest.approx([1.0] * 3, abs=0.02)
+    assert 1 <= float(found["behaviours"]) < 1.5
 
 
 def test_training_returns_runs_at_the_best_rate_of_other_seeds():
@@ -88,7 +87,7 @@ def test_two_strata_without_noise():
 
 
 def test_a_running_baseline_follows_the_groups():
-    rollouts = synthetic_rollouts(prompts=2, group=2, length=4)
+    rollouts, _ = synthetic_rollouts(0, prompts=2, group=2, length=4)
     part, state = RunningBaseline(0.5), RunningBaseline(0.5).init(Sizes(2))
     batch = dataclasses.replace(rollouts, prompt_index=jnp.array([1, 0]))
     values, state = part.update_state(jnp.array([[1.0, 0.0], [1.0, 1.0]]), batch, state)
@@ -100,7 +99,7 @@ def test_a_running_baseline_follows_the_groups():
 
 
 def test_shuffled_strata_are_the_same_strata_at_random():
-    rollouts = synthetic_rollouts(prompts=64, group=4, length=4)
+    rollouts, _ = synthetic_rollouts(0, prompts=64, group=4, length=4)
     keys = jax.random.split(jax.random.key(0), 64)
     one = jnp.zeros_like(rollouts.token_mask)
     rewards = jnp.tile(jnp.array([1.0, 0.0, 0.0, 1.0]), (64, 1))
