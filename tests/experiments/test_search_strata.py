@@ -3,21 +3,10 @@
 import pytest
 
 from experiments import search_strata as study
-from experiments.search_strata import BETTER, EXACT, IPS, KEPT, NAMES, OFTEN, SAMPLED, SAN, WORSE
+from experiments.search_strata import BETTER, EXACT, KEPT, OFTEN, SAMPLED, WORSE
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.search_strata import (
-    ADVANTAGES,
-    ARMS,
-    BLENDS,
-    EQUAL,
-    GRPO,
-    LONGER,
-    SHORTER,
-    SHUFFLED,
-    VALUE,
-    WORTH,
-)
+from ipsrl.study.worlds.search_strata import ADVANTAGES, BLENDS, EQUAL, GRPO, IPS, LONGER, NAMES, SAN, SHORTER, WORTH
 from tests.experiments.recorded import recorded
 
 LABELS = ("part", "arm", "regime")
@@ -32,7 +21,7 @@ def decided(ends=(), exact=(), spread=0.0):
       spread: by how much seeds differ between arms.
     """
     ends, exact, rows = dict(ends), dict(exact), []
-    for number, arm in enumerate(ARMS):
+    for number, arm in enumerate(NAMES):
         if arm not in ADVANTAGES:
             rows.append({"part": EXACT, "arm": arm, "drift": 0.1, "better": 0.99} | exact.get(arm, {}))
         for regime in WORTH:
@@ -55,12 +44,12 @@ def test_all_that_is_claimed_may_hold():
 
 def test_all_that_is_claimed_may_be_wrong():
     ends = dict.fromkeys((*BLENDS, IPS), WORST) | {SAN: BEST | {"long": 0.1}}
-    moves = {arm: {"drift": -0.1, "better": 0.7} for arm in ARMS}
+    moves = {arm: {"drift": -0.1, "better": 0.7} for arm in NAMES}
     assert set(decided(ends, moves).values()) == {False}
 
 
 def test_overlap_decides_nothing():
-    found = decided({arm: {"reward": 0.6, "long": 0.25} for arm in ARMS if arm != GRPO}, STILL, spread=0.2)
+    found = decided({arm: {"reward": 0.6, "long": 0.25} for arm in NAMES if arm != GRPO}, STILL, spread=0.2)
     assert {held for sentence, held in found.items() if not sentence.startswith("exactly")} == {None}
 
 
@@ -72,7 +61,7 @@ def test_each_sentence_is_about_its_own_arm_and_regime():
     assert found[f"{study.WHERE[LONGER]} {NAMES[SAN]} {WORSE}"] is False
     assert found[f"{study.WHERE[EQUAL]} {NAMES[IPS]} {OFTEN}"] is True
     assert all(held for sentence, held in found.items() if sentence.endswith(KEPT))
-    found = decided({(SHUFFLED, LONGER): WORST, (VALUE, EQUAL): WORST}, STILL)
+    found = decided({("shuffled_blend", LONGER): WORST, ("running_baseline", EQUAL): WORST}, STILL)
     assert [held for sentence, held in found.items() if "shuffled" in sentence or "running" in sentence] == [True] * 2
 
 

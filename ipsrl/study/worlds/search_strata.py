@@ -41,7 +41,9 @@ GRPO, SAN, VALUE, IPS, SHUFFLED = "grpo", "san", "running_baseline", "ips_over_s
 BLENDS = {"blend_04": 0.4, "blend_06": 0.6, "blend_08": 0.8}
 STRATIFIED = {SAN: 1.0} | BLENDS
 """Arms -> their alpha."""
-ARMS = (GRPO, *STRATIFIED, VALUE, IPS, SHUFFLED)
+NAMES = {GRPO: "GRPO", SAN: "SAN alone", **{arm: f"the blend {alpha}" for arm, alpha in BLENDS.items()}}
+NAMES |= {VALUE: "a running baseline", IPS: "IPS over strata", SHUFFLED: "the blend 0.8 with shuffled strata"}
+"""Arms -> what they are called."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +118,7 @@ class Searchers(Checked):
 
     @functools.cached_property
     def task(self) -> SearchAgent:
-        """Eight questions on eight entities. Outcomes, which only IPS reads, are answers with their number of look-ups."""
+        """Eight questions on eight entities. Outcomes, which only IPS reads, are answers with numbers of look-ups."""
         return SearchAgent(
             entities=8, relations=3, synonyms=1, hops=(3,), shortest=1, problems=8, lookups=3, sees="state",
             outcome="lookups",

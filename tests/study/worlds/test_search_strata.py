@@ -11,12 +11,12 @@ from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.rollouts.synthetic import synthetic_rollouts
 from ipsrl.structures import Sizes
 from ipsrl.study.worlds.search_strata import (
-    ARMS,
     BLENDS,
     EQUAL,
     GRPO,
     IPS,
     LONGER,
+    NAMES,
     SAN,
     SHORTER,
     VALUE,
@@ -27,13 +27,17 @@ from ipsrl.study.worlds.search_strata import (
     two_strata,
 )  # fmt: skip
 
+WORLD = Searchers()
+MEASURES = jax.jit(WORLD.measures)
 
-def measured(world):
-    return {name: float(value) for name, value in jax.jit(world.measures)({"logits": jnp.asarray(world.prior)}).items()}
+
+def measured(logits, regime):
+    found = MEASURES({"logits": jnp.asarray(logits, jnp.float32)}, jnp.asarray(WORLD.reward(regime)))
+    return {name: float(value) for name, value in found.items()}
 
 
 def test_the_prior_knows_the_short_way_only():
-    found = {regime: measured(Searchers(regime)) for regime in (EQUAL, LONGER, SHORTER)}
+    found = {regime: measured(WORLD.prior, regime) for regime in (EQUAL, LONGER, SHORTER)}
     short = 0.6 * 0.9 * 0.6  # asks right, names the result, and stops
     for values in found.values():
         assert sum(values[f"look_ups_{number}"] for number in range(4)) == pytest.approx(1)
@@ -48,7 +52,7 @@ def test_the_prior_knows_the_short_way_only():
 
 
 def test_a_better_policy_measures_better():
-    world = Searchers(LONGER)
+    world = WORLD
     logits = np.full((8, 4, 8, 9, world.task.vocabulary_size), -9.0)
     logits[:, :, np.arange(8), -1, 4 + np.arange(8)] = 0.0
     for prompt in range(world.task.problems):
@@ -57,19 +61,22 @@ def test_a_better_policy_measures_better():
             logits[prompt, queries, at, at, world.task.first_word + relation] = 0.0
             at = int(world.task.heads[relation, at])
         logits[prompt, 3, at, at, 1] = 0.0
-    found = jax.jit(world.measures)({"logits": jnp.asarray(logits.reshape(world.prior.shape), jnp.float32)})
-    assert [float(found[name]) for name in ("reward", "long", "long_skill")] == pytest.approx([1.0] * 3, abs=0.02)
-    assert 1 <= float(found["behaviours"]) < 1.5
+    found = measured(logits.reshape(world.prior.shape), LONGER)
+    assert [found[name] for name in ("reward", "long", "long_skill")] == pytest.approx([1.0] * 3, abs=0.02)
+    assert 1 <= found["behaviours"] < 1.5
 
 
-def test_training_returns_runs_at_the_best_rate_of_other_seeds():
-    world = Searchers(EQUAL)
-    found, rate = world.trained(objective_of(GRPO), 20, 8, (1e-6, 64.0), (0, 1), 10)
-    assert rate == 64.0
-    assert found["reward"].shape == (2, 3)
-    assert (found["reward"][:, -1] > found["reward"][:, 0] + 0.1).all()
-    assert found["reward"][0, 0] != found["reward"][1, 0]
-    assert found["reward"][:, 0] == pytest.approx(measured(world)["reward"], abs=0.05)
+def test_training_returns_runs_at_the_best_rate_of_other_seeds_in_each_regime():
+    runs = WORLD.trained(objective_of(GRPO), (EQUAL, LONGER), 6, 8, (1e-6, 64.0), (0, 1), 3)
+    for regime, found in runs.items():
+        assert found["learning_rate"] == 64.0
+        assert found["reward"].shape == (2, 3)
+        assert found["reward"][0, 0] != found["reward"][1, 0]
+        assert found["reward"][:, 0] == pytest.approx(measured(WORLD.prior, regime)["reward"], abs=0.05)
+    assert (runs[EQUAL]["reward"][:, -1] > runs[EQUAL]["reward"][:, 0] + 0.1).all()
+    # At first only the worth differs.
+    for name in ("long", "long_skill", "behaviours"):
+        assert (runs[EQUAL][name][:, 0] == runs[LONGER][name][:, 0]).all()
 
 
 def test_two_strata_without_noise():
@@ -115,7 +122,7 @@ def test_shuffled_strata_are_the_same_strata_at_random():
 
 
 def test_every_arm_has_an_objective_of_its_own():
-    made = [objective_of(arm) for arm in ARMS]
-    assert len(set(made)) == len(ARMS)
+    made = [objective_of(arm) for arm in NAMES]
+    assert len(set(made)) == len(NAMES)
     assert {type(objective.aggregation) for objective in made} == {type(made[0].aggregation)}
     assert objective_of(VALUE).advantages == RunningBaseline()
