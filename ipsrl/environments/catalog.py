@@ -16,6 +16,7 @@ from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.interview import Interview
 from ipsrl.environments.long_work import LongWork
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.n_queens import NQueens
@@ -43,6 +44,7 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "graph_search": GraphSearch,
     "search_agent": SearchAgent,
     "search_questions": SearchQuestions,
+    "interview": Interview,
     "one_of_many": OneOfMany,
     "graph_coloring": GraphColoring,
     "n_queens": NQueens,
