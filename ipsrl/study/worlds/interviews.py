@@ -1,0 +1,258 @@
+"""Managers of `interview`, trained with and without meta-learning over kinds of users; what becomes of their phases.
+
+A seed decides the initial policy, the dialogues of training and those of an adaptation. Tasks are kinds of users.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl import objectives
+from ipsrl.environments.interview import FIRST_ACT, Interview
+from ipsrl.environments.interview_exact import best_return, course, log_probs_of
+from ipsrl.environments.interview_users import PHASES, WORDS
+from ipsrl.measures.diversity import entropy_of_distribution
+from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
+from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.source import Actors, Request
+from ipsrl.structures import PolicyScores, Trajectories
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+
+SPREAD = 0.1
+"""Standard deviation of initial parameters."""
+ADAPTATIONS = 4
+"""Of each policy to each user, whose measures are averaged."""
+LATER = 1_000_000
+"""Number of the first step whose dialogues adapt a policy that is only measured."""
+EXACT_SCALE = 0.125
+"""Of exact gradients of returns, as shares of the best ones, so that their steps are about as long as those of GRPO,
+which divides by the standard deviation, here about a sixth of the best return, and by about fifty tokens."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Manager(Tabular):
+    """A policy of `Interview`: a table whose rows share parameters, so that what is learned in one block holds in all.
+
+        logits[block, phase, word] = always + block_b + last_{phase, word}
+
+    Parameters: `{"always": [V], "block": [blocks + 1, V], "last": [phases words, V]}`; the last block is that of the
+    sub-policies.
+    """
+
+    def init(self, key: Array) -> Parameters:
+        """Almost uniform, with normal parameters."""
+        last = len(PHASES) * len(WORDS)
+        shapes = {"always": (), "block": (self.num_observations // last,), "last": (last,)}
+        return {
+            name: SPREAD * jax.random.normal(jax.random.fold_in(key, number), (*shape, self.vocabulary_size))
+            for number, (name, shape) in enumerate(shapes.items())
+        }
+
+    def table(self, parameters: Parameters) -> Array:
+        """`[S, V]`, the logits."""
+        both = parameters["block"][:, None] + parameters["last"]
+        return parameters["always"] + both.reshape(self.num_observations, self.vocabulary_size)
+
+    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+        return self.table(parameters)[observations], cache
+
+    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+        logits = self.table(parameters)[trajectories.observations]
+        return score_logits(logits, Actions.of(trajectories), temperature)
+
+
+@dataclasses.dataclass(frozen=True)
+class Managers:
+    """Managers of dialogues that learn from groups of dialogues by gradient descent.
+
+    An adaptation to a user is a gradient step of size `inner` on one group of dialogues with this user, which moves
+    only the master, as in arXiv 2506.19652 (without hierarchy the whole policy).
+
+    Attributes:
+      environment: with one user of each kind.
+      objective: its specification.
+      group_size: dialogues with each user in an update, and in an adaptation.
+      inner: step size of adaptations.
+    """
+
+    environment: Interview
+    objective: str
+    group_size: int
+    inner: float
+
+    @property
+    def policy(self) -> Manager:
+        """The policy that fits."""
+        return Manager(self.environment.num_observations, self.environment.vocabulary_size)
+
+    def trainer(self, updates: int = 1, learning_rate: float = 1.0) -> Trainer:
+        """Of all users at once."""
+        settings = TrainSettings(
+            updates, self.environment.users, self.group_size, optimizer="sgd", learning_rate=learning_rate,
+            max_gradient_norm=None,
+        )  # fmt: skip
+        return Trainer(self.environment, self.policy, objectives.make(self.objective), settings)
+
+    def prior(self, seed: Array) -> Parameters:
+        """The initial policy of a seed."""
+        return self.policy.init(stream(seed, 0, "parameters"))
+
+    @property
+    def of_master(self) -> Array:
+        """`[V]` bool, the actions whose logits an adaptation moves."""
+        return (jnp.arange(self.policy.vocabulary_size) < FIRST_ACT) | (not self.environment.hierarchy)
+
+    def gradient(self, parameters: Parameters, seed: Array, step: Array, user: Array) -> Parameters:
+        """The gradient of the objective's loss on one group of dialogues with a user, a function of seed and step."""
+        trainer = self.trainer()
+        state = dataclasses.replace(trainer.begin(seed, None, parameters, None), step=step)
+        request = Request(seed, step, self.environment.prompts(user[None]))
+        source, groups, _ = trainer.groups_from(state.source, Actors(parameters), request)
+        after, _ = trainer.learn(dataclasses.replace(state, source=source), groups)
+        # The learning rate is 1.
+        return jax.tree.map(jnp.subtract, parameters, after.parameters)
+
+    def adapted(self, parameters: Parameters, seed: Array, step: Array, user: Array) -> Parameters:
+        """The parameters after an adaptation to a user."""
+        gradient = self.gradient(parameters, seed, step, user)
+        return jax.tree.map(lambda one, by: one - self.inner * jnp.where(self.of_master, by, 0.0), parameters, gradient)
+
+    def meta_learned(
+        self, updates: int, record_every: int, shuffled: bool, learning_rate: float, seed: Array
+    ) -> Parameters:
+        """First-order MAML (arXiv 1703.03400): the policies before the first and after every `record_every` updates.
+
+            theta'_u = adaptation of theta to user u;  theta <- theta - learning_rate mean_u g_u(theta'_u)
+
+        where g_u is the gradient on another group of dialogues with u. An update takes 2 groups for each user.
+
+        Args:
+          shuffled: whether the adaptation is to a random user instead; the placebo.
+        """
+        users = jnp.arange(self.environment.users)
+
+        def update(parameters: Parameters, number: Array) -> tuple[Parameters, None]:
+            others = jax.random.randint(stream(seed, number, "tasks"), users.shape, 0, len(users))
+
+            def of_user(user: Array, other: Array) -> Parameters:
+                # No other group is sampled at these numbers of a step.
+                step = 2 * (len(users) * number + user)
+                adapted = self.adapted(parameters, seed, step, other if shuffled else user)
+                return self.gradient(adapted, seed, step + 1, user)
+
+            gradient = jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(of_user)(users, others))
+            return jax.tree.map(lambda one, by: one - learning_rate * by, parameters, gradient), None
+
+        return _recorded(update, self.prior(seed), updates, record_every)
+
+    def course(self, parameters: Parameters, user: Array) -> tuple[Array, Array]:
+        """Distributions of the phase at the first turn of each block, `[blocks, phases]`, and the expected return."""
+        found = course(self.environment, log_probs_of(self.environment, self.policy.table(parameters)), user)
+        return found.phases[:: self.environment.every], found.rewards.sum()
+
+    def exactly_learned(
+        self, updates: int, record_every: int, learning_rate: float, seed: Array, inner: Array, second: Array
+    ) -> Parameters:
+        """The same by exact gradients of mean_u R_u(theta'_u), R_u the return as a share of the best, without noise.
+
+        Args:
+          inner: times `self.inner`; 0 for the policy gradient without meta-learning.
+          second: 1 for MAML with its second derivatives, 0 for first-order MAML.
+        """
+        users, best = jnp.arange(self.environment.users), jnp.asarray(self.best_returns)
+
+        def share(parameters: Parameters, user: Array) -> Array:
+            return EXACT_SCALE * self.course(parameters, user)[1] / best[user]
+
+        def after(parameters: Parameters, user: Array) -> Array:
+            step = jax.tree.map(
+                lambda by: inner * jnp.where(self.of_master, by, 0.0), jax.grad(share)(parameters, user)
+            )
+            step = jax.tree.map(lambda by: second * by + (1 - second) * jax.lax.stop_gradient(by), step)
+            return share(jax.tree.map(lambda one, by: one + self.inner * by, parameters, step), user)
+
+        def update(parameters: Parameters, _: Array) -> tuple[Parameters, None]:
+            gradient = jax.grad(lambda parameters: jax.vmap(after, (None, 0))(parameters, users).mean())(parameters)
+            return jax.tree.map(lambda one, by: one + learning_rate * by, parameters, gradient), None
+
+        return _recorded(update, self.prior(seed), updates, record_every)
+
+    @functools.cached_property
+    def best_returns(self) -> np.ndarray:
+        """`[users]`, of a policy that sees everything."""
+        return np.float32([best_return(self.environment, user) for user in range(self.environment.users)])
+
+    def measured(self, parameters: Parameters, seed: Array) -> dict[str, Array]:
+        """Exact measures of a policy (see `described`), and as `adapted_...` their means after adaptations."""
+        users = jnp.arange(self.environment.users)
+
+        def after(number: Array) -> dict[str, Array]:
+            def of_user(user: Array) -> tuple[Array, Array]:
+                return self.course(self.adapted(parameters, seed, LATER + len(users) * number + user, user), user)
+
+            return described(*jax.vmap(of_user)(users), self.best_returns)
+
+        before = described(*jax.vmap(self.course, (None, 0))(parameters, users), self.best_returns)
+        adapted = jax.vmap(after)(jnp.arange(ADAPTATIONS))
+        return before | {f"adapted_{name}": values.mean(axis=0) for name, values in adapted.items()}
+
+    def dialogues(self, parameters: Parameters, seed: int) -> list[list[str]]:
+        """A dialogue with each user in words, after an adaptation."""
+        users = jnp.arange(self.environment.users)
+
+        @jax.jit
+        @jax.vmap
+        def of_user(user: Array) -> Array:
+            adapted, prompts = self.adapted(parameters, jnp.int32(seed), LATER + user, user), user[None]
+            prompts = self.environment.prompts(prompts)
+            return sample_groups(self.environment, self.policy, adapted, prompts, jax.random.key(seed), 1).tokens[0, 0]
+
+        return [self.environment.in_words(tokens) for tokens in np.asarray(of_user(users))]
+
+
+@functools.partial(jax.jit, static_argnames="managers")
+def measured_of_runs(managers: Managers, policies: Parameters, seeds: Array) -> dict[str, Array]:
+    """`Managers.measured` of policies with leaves `[S, U, ...]` of seeds `[S]`: name -> `[S, U, ...]`."""
+    return jax.vmap(jax.vmap(managers.measured, (0, None)))(policies, seeds)
+
+
+def described(phases: Array, returns: Array, best: Array) -> dict[str, Array]:
+    """What becomes of the phases where a master chooses.
+
+    Args:
+      phases: `[users, blocks, phases]`, distributions.
+      returns, best: `[users]`, expected returns, and those of a policy that sees everything.
+
+    Returns:
+      `reward` `[]`, the return as a share of the best one, a mean over users; `commonest` `[]`, the share of the
+      commonest phase among all choices; `entropy` `[]` in nats of the phase of a user and a block, a mean over both;
+      `information` `[]`, the mutual information of phase and user in nats, a mean over blocks; `entropies` `[users,
+      blocks]`.
+    """
+    entropies = entropy_of_distribution(phases)
+    return {
+        "reward": (returns / best).mean(),
+        "commonest": phases.mean(axis=(0, 1)).max(),
+        "entropy": entropies.mean(),
+        "information": entropy_of_distribution(phases.mean(axis=0)).mean() - entropies.mean(),
+        "entropies": entropies,
+    }
+
+
+def _recorded(update: Callable, first: Parameters, updates: int, record_every: int) -> Parameters:
+    """Parameters before the first update and after every `record_every`; `update` is as for `jax.lax.scan`."""
+
+    def interval(parameters: Parameters, numbers: Array) -> tuple[Parameters, Parameters]:
+        parameters, _ = jax.lax.scan(update, parameters, numbers)
+        return parameters, parameters
+
+    _, later = jax.lax.scan(interval, first, jnp.arange(updates).reshape(-1, record_every))
+    return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), first, later)
