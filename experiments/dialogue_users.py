@@ -20,33 +20,22 @@ Smoke     python -m experiments.dialogue_users --preset=smoke
 `--show` prints a dialogue with each kind of user, of the first seed after training and an adaptation.
 """
 
-import contextlib
 import dataclasses
-import functools
+import itertools
 from collections.abc import Iterator
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
 from ipsrl import study
-from ipsrl.environments.interview import BONUSES, Interview
+from ipsrl.environments.interview import BONUSES
 from ipsrl.environments.interview_users import KINDS
 from ipsrl.fields import at_least, one_of, positive
-from ipsrl.figures.layers import Bars
+from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.records.tidy import Records
 from ipsrl.study.claims import above, all_of, below, close
-from ipsrl.study.worlds.interviews import Managers, measured_of_runs
-from ipsrl.study.worlds.interviews_in_context import learned_in_context
-from ipsrl.training.ensemble import train_ensemble
+from ipsrl.study.worlds.dialogue_arms import BY_TURN, EXACT, SAMPLED, TRAINING, curves_of, dialogues, of
 
-FLAT, PLAIN, ENTROPY, IPS, CONTEXT, FOMAML, PLACEBO = SAMPLED = (
-    "flat", "hierarchy", "entropy", "ips", "context", "fomaml", "placebo"
-)  # fmt: skip
-EXACT = {"exact_hierarchy": (0.0, 0.0), "exact_fomaml": (1.0, 0.0), "exact_maml": (1.0, 1.0)}
-OBJECTIVES = {ENTROPY: "grpo(entropy=0.1)", IPS: "ips_grpo"}
-TRAINING, BY_TURN = "training", "by turn"
+FLAT, PLAIN, ENTROPY, IPS, CONTEXT, FOMAML, PLACEBO = SAMPLED
+EXACT_PLAIN, EXACT_FOMAML, EXACT_MAML = EXACT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,66 +71,8 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    for bonuses in settings.bonuses:
-        for arm in settings.arms:
-            labels = {"part": TRAINING, "bonuses": bonuses, "arm": arm}
-            yield study.Curve(labels, functools.partial(points, settings, bonuses, arm))
-            if arm not in (FLAT, CONTEXT):
-                by_turn = functools.partial(entropies, settings, bonuses, arm)
-                yield study.Curve(labels | {"part": BY_TURN}, by_turn, within=("kind",))
-
-
-def managers_of(settings: Settings, bonuses: str, arm: str) -> Managers:
-    """Managers of an arm; GRPO adapts them, whatever trains them."""
-    task = Interview(users=3, bonuses=bonuses, hierarchy=arm != FLAT, turns=settings.turns)
-    return Managers(task, "grpo", settings.group_size, settings.inner)
-
-
-@functools.cache
-def learned(settings: Settings, bonuses: str, arm: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """What becomes of an arm, name -> `[S, U, ...]`, see `Managers.measured`; and policies of the first seed."""
-    managers = managers_of(settings, bonuses, arm)
-    if arm == CONTEXT:
-        return learned_in_context(managers.environment, settings.seeds, settings.updates, settings.group_size), {}
-    seeds, every = jnp.asarray(settings.seeds), settings.updates // settings.records
-    if arm in (FOMAML, PLACEBO):
-        # An update takes twice as many dialogues.
-        each = functools.partial(
-            managers.meta_learned, settings.updates // 2, every // 2, arm == PLACEBO, settings.learning_rate
-        )
-        policies = jax.jit(jax.vmap(each))(seeds)
-    elif arm in EXACT:
-        each = functools.partial(managers.exactly_learned, settings.updates, every, settings.learning_rate)
-        policies = jax.jit(jax.vmap(each, (0, None, None)))(seeds, *map(jnp.float32, EXACT[arm]))
-    else:
-        trained = dataclasses.replace(managers, objective=OBJECTIVES.get(arm, "grpo"))
-        trainer = trained.trainer(settings.updates, settings.learning_rate)
-        policies = train_ensemble(trainer, seeds, dict, every, initial_parameters=jax.vmap(managers.prior)(seeds))
-    values = {name: np.asarray(each) for name, each in measured_of_runs(managers, policies, seeds).items()}
-    return values, {name: np.asarray(leaf[0, -1]) for name, leaf in policies.items()}
-
-
-def points(settings: Settings, bonuses: str, arm: str) -> study.Points:
-    """What became of the phases over training."""
-    found, policy = learned(settings, bonuses, arm)
-    values = {name: each for name, each in found.items() if each.ndim == 2}
-    values["kept_reward"] = np.maximum(values["reward"], values.get("adapted_reward", values["reward"]))
-    steps = np.linspace(0, settings.updates, settings.records + 1).astype(int)[-values["reward"].shape[1] :]
-    return study.Points(steps, values, settings.seeds, policy)
-
-
-def entropies(settings: Settings, bonuses: str, arm: str) -> study.Points:
-    """At the end, the entropy of the master's choice at each turn where it chooses, for each kind of user."""
-    found = {name: learned(settings, bonuses, arm)[0][name][:, -1] for name in ("entropies", "adapted_entropies")}
-    seeds, kinds, blocks = found["entropies"].shape
-    values = {name: each.reshape(seeds, -1) for name, each in found.items()}
-    kind = np.repeat(tuple(KINDS), blocks)
-    return study.Points(np.tile(4 * np.arange(blocks), kinds), values | {"kind": kind}, settings.seeds)
-
-
-def of(arm: str, bonuses: str) -> dict[str, str]:
-    """The labels of an arm."""
-    return {"part": TRAINING, "bonuses": bonuses, "arm": arm}
+    for bonuses, arm in itertools.product(settings.bonuses, settings.arms):
+        yield from curves_of(settings, bonuses, arm)
 
 
 def last(value: str, arm: str, bonuses: str) -> study.Number:
@@ -156,33 +87,31 @@ def more(arm: str, than: str, bonuses: str) -> study.Number:
 NAMES = {
     FLAT: "the flat policy", PLAIN: "the hierarchical policy without meta-learning", ENTROPY: "an entropy bonus of 0.1",
     IPS: "IPS-GRPO", CONTEXT: "a transformer that reads the dialogue", FOMAML: "first-order MAML",
-    PLACEBO: "the placebo, MAML with random users,", "exact_hierarchy": "the hierarchical policy without noise",
-    "exact_fomaml": "first-order MAML without noise", "exact_maml": "MAML with second derivatives without noise",
+    PLACEBO: "the placebo, MAML with random users,", EXACT_PLAIN: "the hierarchical policy without noise",
+    EXACT_FOMAML: "first-order MAML without noise", EXACT_MAML: "MAML with second derivatives without noise",
 }  # fmt: skip
-COLLAPSED, VARIED = (FLAT, PLAIN, "exact_hierarchy"), (ENTROPY, IPS, CONTEXT, FOMAML, "exact_fomaml", "exact_maml")
+COLLAPSED, VARIED = (FLAT, PLAIN, EXACT_PLAIN), (ENTROPY, IPS, CONTEXT, FOMAML, EXACT_FOMAML, EXACT_MAML)
 OVER, UNDER = "has one phase in over 90 % of its choices", "has no phase in over 90 % of its choices"
+TELLS = "tells over 0.1 nats about the kind of user"
+MAML_HAS = "{} first-order MAML has over 0.02 more of the best return than {}"
 
 
 def claims_of(bonuses: str) -> dict[str, study.Claim]:
     """The claims with published or equalised bonuses."""
-    with_these = f"{bonuses} bonuses:"
-    commonest = {arm: last("commonest", arm, bonuses) for arm in NAMES}
-    after = f"{with_these} after an adaptation"
-    claims = {f"{with_these} {NAMES[arm]} {OVER}": above(commonest[arm], 0.9) for arm in COLLAPSED}
-    claims |= {f"{with_these} {NAMES[arm]} {UNDER}": below(commonest[arm], 0.9) for arm in VARIED}
+    these, commonest = f"{bonuses} bonuses:", {arm: last("commonest", arm, bonuses) for arm in NAMES}
+    tells = {arm: last("adapted_information", arm, bonuses) for arm in (FOMAML, PLAIN)}
+    claims = {f"{these} {NAMES[arm]} {OVER}": above(commonest[arm], 0.9) for arm in COLLAPSED}
+    claims |= {f"{these} {NAMES[arm]} {UNDER}": below(commonest[arm], 0.9) for arm in VARIED}
+    claims |= {
+        MAML_HAS.format(these, NAMES[than]): above(more(FOMAML, than, bonuses), 0.02) for than in (PLAIN, CONTEXT)
+    }
     return claims | {
-        f"{after} the phase of {NAMES[FOMAML]} tells over 0.1 nats about the kind of user":
-            above(last("adapted_information", FOMAML, bonuses), 0.1),
-        f"{after} the phase of {NAMES[PLAIN]} tells less than 0.1 nats about the kind of user":
-            below(last("adapted_information", PLAIN, bonuses), 0.1),
-        f"{with_these} {NAMES[FOMAML]} has over 0.02 more of the best return than {NAMES[PLAIN]}":
-            above(more(FOMAML, PLAIN, bonuses), 0.02),
-        f"{with_these} {NAMES[FOMAML]} has over 0.02 more of the best return than {NAMES[CONTEXT]}":
-            above(more(FOMAML, CONTEXT, bonuses), 0.02),
-        f"{with_these} {NAMES[PLACEBO]} has at most 0.02 more of the best return than {NAMES[PLAIN]}":
+        f"{these} after an adaptation, the phase of {NAMES[FOMAML]} {TELLS}": above(tells[FOMAML], 0.1),
+        f"{these} after an adaptation, no phase of {NAMES[PLAIN]} {TELLS}": below(tells[PLAIN], 0.1),
+        f"{these} {NAMES[PLACEBO]} has at most 0.02 more of the best return than {NAMES[PLAIN]}":
             below(more(PLACEBO, PLAIN, bonuses), 0.02),
-        f"{with_these} without noise, second derivatives change MAML's share of the best return by less than 0.05":
-            lambda records: close(more("exact_maml", "exact_fomaml", bonuses)(records), 0.0, 0.05),
+        f"{these} without noise, second derivatives change MAML's share of the best return by less than 0.05":
+            lambda records: close(more(EXACT_MAML, EXACT_FOMAML, bonuses)(records), 0.0, 0.05),
     }  # fmt: skip
 
 
@@ -192,9 +121,8 @@ def whole(records: Records) -> bool | None:
     return all_of(side(last("commonest", arm, bonuses), 0.9)(records) for side, arm in parts for bonuses in BONUSES)
 
 
-CLAIMS = claims_of("published") | claims_of("equalised") | {
-    f"with both bonuses {NAMES[PLAIN]} {OVER}, and {NAMES[FOMAML]} {UNDER}": whole
-}  # fmt: skip
+CLAIMS = {f"with both bonuses {NAMES[PLAIN]} {OVER}, and {NAMES[FOMAML]} {UNDER}": whole}
+CLAIMS |= claims_of("equalised") | claims_of("published")
 VALUES = {
     "commonest": "share of the commonest phase", "entropy": "entropy of the phase",
     "reward": "share of the best return", "kept_reward": "the same, after an adaptation if that is better",
@@ -202,38 +130,27 @@ VALUES = {
 }  # fmt: skip
 NUMBERS = {
     f"{shown}, {bonuses}, {arm}": last(value, arm, bonuses)
-    for value, shown in VALUES.items() for bonuses in BONUSES for arm in NAMES
-    if arm != CONTEXT or not value.startswith("adapted")
-}  # fmt: skip
-COLUMNS = (
-    "commonest", "entropy", "information", "reward", "adapted_commonest", "adapted_information", "adapted_reward", "kept_reward"
-)  # fmt: skip
-TABLES = study.Table(COLUMNS, "{bonuses} bonuses", {"part": TRAINING}, each="bonuses")
+    for (value, shown), bonuses, arm in itertools.product(VALUES.items(), BONUSES, NAMES)
+}
+COLUMNS = (*VALUES, "information", "adapted_commonest", "adapted_reward")
+OF_ARMS = study.Table(COLUMNS, "{bonuses} bonuses", {"part": TRAINING}, each="bonuses")
 
 
 def TABLE(records: Records, settings: Settings) -> str:
     """The table, and with --show dialogues."""
-    parts = [TABLES(records, settings)]
-    for bonuses in settings.bonuses if settings.show else ():
-        for arm in settings.arms:
-            with contextlib.suppress(NotRecorded):
-                policy = {name: records.array(name, **of(arm, bonuses)) for name in ("always", "block", "last")}
-                dialogues = managers_of(settings, bonuses, arm).dialogues(policy, settings.seeds[0])
-                for kind, dialogue in zip(KINDS, dialogues, strict=True):
-                    parts.append("\n".join([f"{arm}, {bonuses} bonuses, a user who is {kind}", *dialogue]))
-    return "\n\n".join(parts)
+    shown = dialogues(records, settings) if settings.show else ()
+    return "\n\n".join([OF_ARMS(records, settings), *shown])
 
 
-BARS = {
-    "commonest": "share of the commonest phase", "adapted_information": "nats about the user, after an adaptation",
-    "kept_reward": "share of the best return, adapted if that is better",
-}  # fmt: skip
 PANELS = [
-    Panel([Bars(value, by="arm", where={"part": TRAINING, "bonuses": bonuses})], f"{bonuses}: {title}")
-    for bonuses in BONUSES
-    for value, title in BARS.items()
+    Panel([Bars(value, by="arm", where={"part": TRAINING, "bonuses": bonuses})], f"{bonuses}: {VALUES[value]}")
+    for bonuses, value in itertools.product(BONUSES, ("commonest", "adapted_information", "kept_reward"))
 ]
-FIGURE = Panels(PANELS, (19, 9.5), columns=3)
+WHERE = {"part": BY_TURN, "bonuses": "equalised"}
+for _kind in KINDS:
+    _line = Line("entropies", by="arm", where=WHERE | {"kind": _kind})
+    PANELS.append(Panel([_line], f"equalised, a user who is {_kind}", "turn", VALUES["entropy"]))
+FIGURE = Panels(PANELS, (19, 14), columns=3)
 
 if __name__ == "__main__":
     study.main(__name__)

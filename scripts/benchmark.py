@@ -29,6 +29,8 @@ hypergrid         Trajectories per second on hypergrids, and seconds until the d
                   target, beside gfnx and torchgfn, which alternate with ipsrl. Half an hour, a minute for --grids=2x8.
 bandit            Updates per second of 4096 bandit runs in one program, beside one process of specialised NumPy code.
                   Half a minute.
+agents            Turns per second of environments that answer the policy, with a small policy, in batches of 64
+                  prompts and groups of 16: `interview`, dialogues of 40 turns. A quarter of a minute.
 sweeps            256 seeds of two_outcomes by scripts/sweep.py --launcher=vmap, beside one process for each seed, of
                   which a sample is timed, or all with --all. Four minutes; --all takes a quarter of an hour.
 
@@ -46,6 +48,7 @@ if __name__ == "__main__":
     early.script("scripts.benchmark")
 
 from benchmarks import (
+    agents,
     bandit,
     compilation,
     expected_update,
@@ -81,6 +84,7 @@ COMMANDS = (
     language_model,
     hypergrid,
     bandit,
+    agents,
     sweeps,
 )
 

@@ -41,6 +41,16 @@ def test_expected_updates_can_be_timed(tmp_path, capsys):
     assert capsys.readouterr().out.count("reinforce") == 2
 
 
+@pytest.mark.slow
+def test_turns_can_be_timed(tmp_path, capsys):
+    file = tmp_path / "agents.json"
+    benchmark.main(["agents", "--prompts=2", "--group=4", "--runs=5", f"--json={file}"])
+    timing, *_ = json.loads(file.read_text())["agents"]
+    assert (timing["environment"], timing["turns"]) == ("interview", 2 * 4 * 40)
+    assert timing["rate"] == pytest.approx(timing["turns"] / timing["seconds"]["median"])
+    assert "interview" in capsys.readouterr().out
+
+
 def test_a_slow_row_is_flagged_and_the_table_has_the_order_given():
     rows = [
         objectives.Timing("slow", 0.0065, 0.006, 0.009, ratio=3.2, temporary=2.0, compilation=0.1),
@@ -99,6 +109,8 @@ BAD_INPUT = (
     ("hypergrid --only=gfn", "--only has 'gfn'"),
     ("hypergrid --seconds=0", "--seconds is 0.0, it must be positive"),
     ("hypergrid --runs=4", f"4 runs {FEW}"),
+    ("agents --prompts=0", "--prompts is 0, it must be at least 1"),
+    ("agents --only=maze", "--only has 'maze'"),
     ("bandit --arms=1", "--arms is 1, it must be at least 2"),
     ("bandit --group=1", "--group is 1, it must be at least 2"),
     ("bandit --ensemble=0", "--ensemble is 0, it must be at least 1"),

@@ -15,58 +15,22 @@ from jax import Array
 from ipsrl import objectives
 from ipsrl.environments.interview import FIRST_ACT, Interview
 from ipsrl.environments.interview_exact import best_return, course, log_probs_of
-from ipsrl.environments.interview_users import PHASES, WORDS
 from ipsrl.measures.diversity import entropy_of_distribution
-from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
-from ipsrl.policies.tabular import Tabular
+from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.source import Actors, Request
-from ipsrl.structures import PolicyScores, Trajectories
+from ipsrl.study.worlds.interview_manager import Manager
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
-SPREAD = 0.1
-"""Standard deviation of initial parameters."""
 ADAPTATIONS = 4
 """Of each policy to each user, whose measures are averaged."""
 LATER = 1_000_000
 """Number of the first step whose dialogues adapt a policy that is only measured."""
 EXACT_SCALE = 0.125
-"""Of exact gradients of returns, as shares of the best ones, so that their steps are about as long as those of GRPO,
-which divides by the standard deviation, here about a sixth of the best return, and by about fifty tokens."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Manager(Tabular):
-    """A policy of `Interview`: a table whose rows share parameters, so that what is learned in one block holds in all.
-
-        logits[block, phase, word] = always + block_b + last_{phase, word}
-
-    Parameters: `{"always": [V], "block": [blocks + 1, V], "last": [phases words, V]}`; the last block is that of the
-    sub-policies.
-    """
-
-    def init(self, key: Array) -> Parameters:
-        """Almost uniform, with normal parameters."""
-        last = len(PHASES) * len(WORDS)
-        shapes = {"always": (), "block": (self.num_observations // last,), "last": (last,)}
-        return {
-            name: SPREAD * jax.random.normal(jax.random.fold_in(key, number), (*shape, self.vocabulary_size))
-            for number, (name, shape) in enumerate(shapes.items())
-        }
-
-    def table(self, parameters: Parameters) -> Array:
-        """`[S, V]`, the logits."""
-        both = parameters["block"][:, None] + parameters["last"]
-        return parameters["always"] + both.reshape(self.num_observations, self.vocabulary_size)
-
-    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
-        return self.table(parameters)[observations], cache
-
-    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
-        logits = self.table(parameters)[trajectories.observations]
-        return score_logits(logits, Actions.of(trajectories), temperature)
+"""Of exact gradients of returns as shares of the best ones. Their steps are then about as long as those of GRPO, which
+divides by the standard deviation, here about a sixth of the best return, and by about fifty tokens."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,10 +131,10 @@ class Managers:
           inner: times `self.inner`; 0 for the policy gradient without meta-learning.
           second: 1 for MAML with its second derivatives, 0 for first-order MAML.
         """
-        users, best = jnp.arange(self.environment.users), jnp.asarray(self.best_returns)
+        users, worth = jnp.arange(self.environment.users), EXACT_SCALE / jnp.asarray(self.best_returns)
 
         def share(parameters: Parameters, user: Array) -> Array:
-            return EXACT_SCALE * self.course(parameters, user)[1] / best[user]
+            return worth[user] * self.course(parameters, user)[1]
 
         def after(parameters: Parameters, user: Array) -> Array:
             step = jax.tree.map(
@@ -211,9 +175,9 @@ class Managers:
         @jax.jit
         @jax.vmap
         def of_user(user: Array) -> Array:
-            adapted, prompts = self.adapted(parameters, jnp.int32(seed), LATER + user, user), user[None]
-            prompts = self.environment.prompts(prompts)
-            return sample_groups(self.environment, self.policy, adapted, prompts, jax.random.key(seed), 1).tokens[0, 0]
+            adapted = self.adapted(parameters, jnp.int32(seed), LATER + user, user)
+            prompts, key = self.environment.prompts(user[None]), jax.random.key(seed)
+            return sample_groups(self.environment, self.policy, adapted, prompts, key, 1).tokens[0, 0]
 
         return [self.environment.in_words(tokens) for tokens in np.asarray(of_user(users))]
 
