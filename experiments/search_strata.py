@@ -16,8 +16,9 @@ Time      demo two to three CPU minutes, smoke 15 CPU seconds; paper, not run, a
 Expected  Five seeds, last reward (and share of long searches): `equal` GRPO 0.996 (0.003), blends 0.99 (0.01), SAN 0.92
           (0.28), IPS over strata 0.98 (0.47); `longer` GRPO 0.57 (0.32), blends 0.46 to 0.48 (0.11 to 0.15), SAN 0.49
           (0.28), IPS 0.75 (0.71); `shorter` GRPO 0.997, blends 0.99, SAN 0.80, IPS 0.93. So no blend beats GRPO or
-          keeps long searches alive; SAN keeps them, and fails where strata differ: exactly, it never moves between two
-          strata (drift 0, GRPO's 0.070, a blend's 1 - alpha of that). IPS over strata keeps and trains all of them.
+          keeps long searches alive. SAN keeps them, but divides by the std of each stratum and so makes the same runs
+          in all regimes; exactly, it never moves between two strata (drift 0; GRPO 0.070, a blend 1 - alpha of that).
+          IPS over strata keeps and trains all of them, at a price where they are worth less.
 Doubt     Nearly all arms do best at the largest rate. Tables share nothing between states, and one graph is asked by
           all seeds; a model whose long and short searches share their skill would train the one with the other.
 Smoke     python -m experiments.search_strata --preset=smoke
