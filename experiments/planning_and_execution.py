@@ -3,16 +3,21 @@
 Claim     Training has two phases: execution settles first; then plans are what fails, and their entropy rises. HICRA,
           which adds alpha |A| to the advantages of plan tokens, ends higher than GRPO, and than a push of other tokens.
 Paper     arXiv 2509.03646 (HICRA, alpha 0.2; Qwen3-4B AIME24 68.5 -> 73.1; no gain for Llama-3.1-8B, whose execution is
-          weak). Known to us at second hand. Alpha 1, the exact measures and the margins are ours.
+          weak), known at second hand. Alpha 1, measures and margins are ours, the latter set after a trial of one seed.
 Arms      One plan token of six, of which two fit, then four digits to be computed: 32 prompts, small transformers, a
-          prior for each seed, taught right plans 0.3, execution 0.6; second setting, weak execution (0.2). GRPO is
-          HICRA with alpha 0, as centred rewards and a clip of 0.2 / 0.28 are HICRA's base. HICRA with alpha 0.2 and 1;
-          with alpha 1 without easing failed plans; an entropy bonus of 0.03. Placebos: the same bonus on a random
-          token of each answer, and on that of highest entropy. One step size for all; equal numbers of answers.
+          prior for each seed, taught right plans 0.3 and execution 0.6; the same with a weak execution, 0.2; and with
+          favourite plans, because where all are equally likely, entropy cannot rise. GRPO is HICRA with alpha 0, as
+          centred rewards and a clip of 0.2 / 0.28 are HICRA's base; HICRA at 0.2, at 1, and at 1 without easing failed
+          plans; an entropy bonus. Placebos: the push on a random token of each answer, and on that of highest entropy.
+          One step size; equally many answers.
 Command   python -m experiments.planning_and_execution
 Time      demo eight CPU minutes, smoke 20 CPU seconds; paper, not run, hours.
-Expected
-Doubt
+Expected  Five seeds: GRPO makes half of its gain in execution after 10 updates, in plans after 50 (8 and 8 with
+          favourite plans). Entropies of plans fall. Accuracy: GRPO 0.82 [0.74, 0.88], HICRA 0.87 at 0.2, 0.85 at 1, 0.89
+          on successes only, random tokens 0.81 and 0.84, highest entropy 0.92. HICRA at 1 chooses better (right plans
+          0.96, GRPO 0.84) and more variously (1.42 nats over all prompts, 1.12), but executes worse (0.88, 0.97).
+Doubt     Five seeds vary by 0.07: most comparisons are undecided. A plan is one token, so that it is also the token of
+          highest entropy in many answers; where plans are phrases among thousands of tokens this may differ.
 Smoke     python -m experiments.planning_and_execution --preset=smoke
 """
 
@@ -31,8 +36,7 @@ from ipsrl.study.worlds.planners import Planners, half_gain, later_rise, lead, o
 from ipsrl.training.settings import TrainSettings
 
 USUAL, WEAK, FAVOURITES = "usual", "weak", "favourites"
-# Right plans, execution and favour of the mistakes that priors are taught.
-TAUGHT = {USUAL: (0.3, 0.6, 0.0), WEAK: (0.3, 0.2, 0.0), FAVOURITES: (0.3, 0.6, 3.0)}
+TAUGHT = {USUAL: (0.3, 0.6, 0.0), WEAK: (0.3, 0.2, 0.0), FAVOURITES: (0.3, 0.6, 3.0)}  # Fields of `PlanMistakes`.
 NAMES = {
     "hicra(alpha=0)": "GRPO", "hicra": "HICRA at alpha 0.2", "hicra(alpha=1)": "HICRA at alpha 1",
     "hicra(alpha=1, failures=kept)": "HICRA at alpha 1 on successes only",
@@ -42,7 +46,7 @@ NAMES = {
 }  # fmt: skip
 GRPO, PAPERS, STRONG, SUCCESSES, RANDOM, RANDOM_STRONG, UNCERTAIN, BONUS = NAMES
 SKILLS = {USUAL: "with an execution of 0.6,", WEAK: "with a weak execution of 0.2,"}
-SKILLS |= {FAVOURITES: f"{SKILLS[USUAL]} and favourite plans,"}
+SKILLS |= {FAVOURITES: "with an execution of 0.6 and favourite plans,"}
 FEW = (GRPO, STRONG, RANDOM_STRONG)  # Of the prior with favourite plans.
 MARGIN, RISE, UPDATES = 0.02, 0.05, 5
 
