@@ -1,0 +1,74 @@
+"""Runs that end when they have sampled their budget."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.rollouts.sources.critics import Own
+from ipsrl.study.worlds.equal_tokens import Arm, EqualTokens
+from ipsrl.study.worlds.wrong_digits import Repairers
+
+PLAIN, OWN = Arm("grpo", 4), Arm("critique_grpo", 2, "own")
+
+
+@functools.cache
+def small(budget=200, records=2):
+    repairers = Repairers(4, 4, hidden_size=16, num_layers=1, prior_steps=2)
+    return EqualTokens(repairers, prompts_per_step=2, budget=budget, records=records)
+
+
+def test_an_arm_has_as_many_second_attempts_as_answers():
+    assert PLAIN.filters == {}
+    off_policy = OWN.filters["off_policy"]
+    assert off_policy.answers == 2
+    assert off_policy.refine.critic == Own()
+
+
+def test_a_run_is_measured_at_the_start_and_at_each_part_of_the_budget():
+    found = small().run(PLAIN, 1e-3, 0)
+    success = small().repairers.success(small().repairers.prior(0))
+    assert found["score"][0] == pytest.approx(success.mean())
+    # Eight answers of two to six tokens in each update.
+    assert found["updates"][0] == 0
+    assert 100 / 48 <= found["updates"][1] <= found["updates"][2] <= 200 / 8 + 1
+    # The prior is untaught, so that no prompt has initial success.
+    assert np.isnan(found["others"]).all()
+    assert found["hard"] == pytest.approx(found["score"])
+    assert len(set(found["score"].tolist())) == 3
+
+
+def test_all_that_the_policy_samples_is_counted():
+    trainer = small().trainer(OWN)
+    prior = small().repairers.prior(0)
+    state = trainer.begin(jnp.int32(0), jnp.float32(1e-3), jax.tree.map(jnp.array, prior), None)
+    _, metrics = trainer.step(state)
+    spent, longest = float(metrics["tokens_sampled"]), small().repairers.task.max_tokens
+    # Four answers, four second attempts and four critiques.
+    assert 12 <= spent <= 12 * longest
+    assert spent > 4 * longest / 2
+    assert small(budget=int(spent), records=1).run(OWN, 1e-3, 0)["updates"].tolist() == [0, 1]
+
+
+def test_one_update_may_complete_several_parts():
+    found = small(budget=10, records=5).run(PLAIN, 1e-3, 0)
+    assert found["updates"].tolist() == [0, *[1] * 5]
+    assert len(set(found["score"][1:].tolist())) == 1
+
+
+def test_the_rate_is_best_for_other_seeds():
+    rates = (1e-4, 1e-2)
+    points = small().curve("plain", PLAIN, (0, 1), rates, (7,)).compute()
+    finals = [small().run(PLAIN, rate, 7)["score"][-1] for rate in rates]
+    assert points.values["learning_rate"] == rates[int(np.argmax(finals))]
+    assert points.steps.tolist() == [0, 100, 200]
+    assert points.values["hard"].shape == (2, 3)
+    alone = small().curve("plain", PLAIN, (0, 1), (1e-2,), (7,)).compute()
+    assert alone.values["score"][1] == pytest.approx(small().run(PLAIN, 1e-2, 1)["score"])
+
+
+def test_what_cannot_be_trained_is_refused():
+    with pytest.raises(ValueError, match="off-policy"):
+        small().curve("plain", Arm("critique_grpo", 4), (0, 1), (1e-3,), (7,))
