@@ -1,6 +1,7 @@
 """Arms that learn from first and second attempts until they have sampled equally many tokens, from the same priors."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +12,13 @@ import numpy as np
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.rollouts.sources.source import Groups
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.worlds.wrong_digits import Repairers, without_success
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings, make_batch_filters
-from ipsrl.training.trainer import Trainer
+from ipsrl.training.step import TrainState
+from ipsrl.training.trainer import Metrics, Trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +78,7 @@ class EqualTokens:
         trajectories, tokens, updates, found = self.prompts_per_step * arm.group_size, 0.0, 0, []
         with jax.set_mesh(own_device_mesh()):
             hard = without_success(repairers.first_answers(seed)[1])
-            # A step donates the parameters. A rate that is an array is no part of the compiled program.
-            prior = jax.tree.map(jnp.array, repairers.prior(seed))
+            prior = jax.tree.map(jnp.asarray, repairers.prior(seed))
             state = trainer.begin(jnp.int32(seed), jnp.float32(learning_rate), prior, None)
             while True:
                 if (due := int((marks <= tokens).sum()) - len(found)) > 0:
@@ -84,9 +86,10 @@ class EqualTokens:
                     found += [(*map(_mean, (success, success[hard], success[~hard])), updates)] * due
                 if len(found) == len(marks):
                     return dict(zip(("score", "hard", "others", "updates"), np.array(found).T, strict=True))
-                state, metrics = trainer.step(state)
-                # Without batch filters the metric does not exist.
-                spent = metrics["tokens_sampled"] if arm.filters else metrics["length"] * trajectories
+                state, groups, metrics = trainer.ask(state)
+                state, of_update = _learned(trainer, state, groups)
+                # Without batch filters nothing else is sampled, and the metric does not exist.
+                spent = metrics["tokens_sampled"] if arm.filters else of_update["length"] * trajectories
                 tokens, updates = tokens + float(spent), updates + 1
 
     def curve(
@@ -110,6 +113,12 @@ class EqualTokens:
             return Points(np.rint(self.marks).astype(int), values | {"learning_rate": best}, seeds)
 
         return Curve({"arm": name}, compute)
+
+
+@functools.partial(jax.jit, static_argnames="trainer")
+def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
+    """One program for all learning rates: outside jit they would be a part of it."""
+    return trainer.learn(state, groups)
 
 
 def _mean(values: np.ndarray) -> float:

@@ -76,8 +76,8 @@ class Repairers:
     """Policies that learn sums, one for each seed, and their priors.
 
     A prior is taught the `WrongDigits` of the prompts that are asked later, and the `Repairs` of other prompts: second
-    attempts behind the words of each critic, and critiques. So the right answers to even prompts are in none of
-    them, and repairing is a skill. A seed decides initial parameters, the order of demonstrations, and all samples; prompts,
+    attempts behind the words of each critic, and critiques. So the right answers to even prompts are in none of them,
+    and repairing is a skill. A seed decides initial parameters, the order of demonstrations, and all samples; prompts,
     wrong digits and demonstrations are the same for all.
 
     Attributes:
