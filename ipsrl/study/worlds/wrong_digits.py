@@ -116,7 +116,9 @@ class Repairers:
             for answer, outcome in zip(row["answers"], row["outcomes"], strict=True)
         ]
         for number, critic in enumerate(CRITICS):
-            repairs = Repairs(critic, slip=0.0, right=0.2, attempts=1, seed=number)
+            # A place is harder to use than the other words.
+            attempts = 2 if critic == "first_mistake" else 1
+            repairs = Repairs(critic, slip=0.0, right=0.2, attempts=attempts, seed=number)
             rows += [row for row in repairs.rows(self.whole) if row["prompt"] >= self.asked]
         told = Repairs(slip=0.0, right=0.2, attempts=1, seed=len(CRITICS)).critique_rows(self.whole)
         rows += [row for row in told if row["prompt"] >= self.asked]

@@ -37,7 +37,6 @@ def test_a_run_is_measured_at_the_start_and_at_each_part_of_the_budget():
     # The prior is untaught, so that no prompt has initial success.
     assert np.isnan(found["others"]).all()
     assert found["hard"] == pytest.approx(found["score"])
-    assert len(set(found["score"].tolist())) == 3
 
 
 def test_all_that_the_policy_samples_is_counted():
@@ -55,7 +54,10 @@ def test_all_that_the_policy_samples_is_counted():
 def test_one_update_may_complete_several_parts():
     found = small(budget=10, records=5).run(PLAIN, 1e-3, 0)
     assert found["updates"].tolist() == [0, *[1] * 5]
-    assert len(set(found["score"][1:].tolist())) == 1
+    # Second attempts are learned from even where none is right: an entropy bonus moves the policy.
+    moved = small(budget=10, records=5).run(OWN, 1e-2, 0)["score"]
+    assert len(set(moved[1:].tolist())) == 1
+    assert moved[0] != moved[1]
 
 
 def test_the_rate_is_best_for_other_seeds():

@@ -50,8 +50,8 @@ def test_repairs_are_taught_on_other_prompts():
     first, others = [row for row in rows if not row["history"]], [row for row in rows if row["history"]]
     assert len(first) == ASKED * COPIES
     assert {row["prompt"] for row in first} == set(range(ASKED))
-    # Second attempts behind the words of three critics, and critiques.
-    assert len(others) == 4 * TAUGHT
+    # Second attempts behind the words of three critics, one of them twice, and critiques.
+    assert len(others) == 5 * TAUGHT
     assert {row["prompt"] for row in others} == set(range(ASKED, ASKED + TAUGHT))
     assert sum(not row["history"][1] for row in others) == TAUGHT
 
