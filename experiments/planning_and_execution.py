@@ -144,7 +144,7 @@ PHASES = [
     Panel([Line(value, by="objective", without=(RANDOM, SUCCESSES, BONUS))], f"{title}, {{prior}}", "updates")
     for value, title in LINES.items()
 ]
-FIGURE = Panels([*PHASES, Panel([Bars("accuracy", by="objective")], "accuracy, {prior}")], (22, 9), each="prior")
+FIGURE = Panels([*PHASES, Panel([Bars("accuracy", by="objective")], "accuracy, {prior}")], (22, 5), each="prior")
 
 if __name__ == "__main__":
     study.main(__name__)
