@@ -64,7 +64,8 @@ def criticism_of(environment: Environment) -> Criticism | None:
     not known.
     """
     task = environment.task if isinstance(environment, LanguageTask) else environment
-    return next((known for kind, known in KNOWN.items() if isinstance(task, kind)), None)
+    # Not of subclasses: AdditionModes has other outcomes and symbols than Addition, and LongWork other work.
+    return KNOWN.get(type(task))
 
 
 def first_mistake(environment: TextTask | LanguageTask, prompt: int, attempt: Sequence[int]) -> list[int]:

@@ -8,9 +8,11 @@ import pytest
 
 from ipsrl.environments import critiques
 from ipsrl.environments.addition import WORDS, Addition
+from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.long_work import LongWork
 from tests.environments.answers import tokens_of
 from tests.environments.tokenizers_for_tests import save_tokenizer
 
@@ -297,3 +299,12 @@ def test_tasks_whose_mistakes_nobody_knows():
     assert critiques.criticism_of(task) is None
     with pytest.raises(ValueError, match=r"nobody knows the mistakes of HypospaceCausal.*critics know Addition, Count"):
         critiques.first_mistake(task, 0, [2])
+
+
+@pytest.mark.parametrize("task", [AdditionModes(problems=4), LongWork(problems=4)], ids=str)
+@pytest.mark.parametrize("critic", [critiques.first_mistake, critiques.right_or_wrong])
+def test_additions_with_other_outcomes_or_other_work_are_not_read_as_sums(task, critic, asked):
+    for environment in (task, asked(task)):
+        assert critiques.criticism_of(environment) is None
+        with pytest.raises(ValueError, match=f"nobody knows the mistakes of .*{type(task).__name__}"):
+            critic(environment, 0, [2])
