@@ -1,4 +1,4 @@
-"""Answers with mistakes of a known kind and frequency, to teach a prior that makes them, or that repairs them.
+"""Answers with mistakes of a known kind and frequency, to teach a prior that makes them.
 
 `StoredGroups.of(task, policy, prompts_per_step, mistakes.rows(task))` is a source for the objective `supervised`. All
 rewards of the rows are 1: the objective weighs answers by them, and mistakes are to be imitated as well. Their outcomes
@@ -7,26 +7,16 @@ are the true ones.
 
 import abc
 import dataclasses
-from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ipsrl.arguments import accepted
-from ipsrl.environments import critiques
-from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes, columns
-from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
-from ipsrl.environments.text import NO_OUTCOME, STOP, TextTask
-from ipsrl.fields import Checked, at_least, between, one_of, positive, probability
-
-CRITICS = {
-    "first_mistake": critiques.first_mistake,
-    "right_or_wrong": critiques.right_or_wrong,
-    "true_answer": lambda task, prompt, attempt: critiques.true_answer(task, prompt),
-}
+from ipsrl.environments.text import STOP, TextTask
+from ipsrl.fields import Checked, at_least, between, positive, probability
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,79 +159,6 @@ class ModeMistakes(Demonstrations):
         number = int("".join(str(digit) for digit in (work[-1][0], *(digit for _, digit in work[::-1]))))
         symbols = task.answer(work if thinks else None, number)
         return [*map(task.vocabulary.index, symbols), STOP]
-
-
-@dataclasses.dataclass(frozen=True)
-class Repairs(Checked):
-    """Attempts at `Addition` or `Countdown` with a critic's words, and the right answers that a policy could learn to
-    give then.
-
-    A right answer, a random hypothesis in a random form, is copied with slips: one digit, and each other one with
-    probability `slip`, becomes another digit; in `Countdown` so do operators, words in `Addition`, and numbers up to
-    the largest that can be given. A copy that is right all the same is made again.
-
-    Attributes:
-      critic: whose words, see `ipsrl.environments.critiques`.
-      slip: a probability.
-      right: share of attempts that have no slip; a policy that learns to be its own critic must see some.
-      attempts: at each prompt.
-      seed: 0 or more.
-
-    Raises:
-      ValueError: a field is out of range.
-    """
-
-    critic: Literal["first_mistake", "right_or_wrong", "true_answer"] = one_of(*CRITICS, default="first_mistake")
-    slip: float = probability(0.1)
-    right: float = probability(0.0)
-    attempts: int = positive(16)
-    seed: int = at_least(0, 0)
-
-    def rows(self, task: Addition | Countdown) -> list[dict[str, Any]]:
-        """Second attempts: for each attempt `{"prompt": number, "history": [attempt, words], "answers": [the answer
-        that was copied], "rewards": [1.0], "outcomes": [id]}`.
-        """
-        return [
-            _row(prompt, [attempt, words], answer, task.parse(answer))
-            for prompt, answer, attempt, words in self._criticised(task)
-        ]
-
-    def critique_rows(self, task: Addition | Countdown) -> list[dict[str, Any]]:
-        """Critiques of the same attempts, for `own`: `{"prompt": number, "history": [attempt, []], "answers": [words],
-        "rewards": [1.0], "outcomes": [-1]}`, as `prompts_for_critique` asks for them.
-        """
-        return [
-            _row(prompt, [attempt, []], [*words, STOP], NO_OUTCOME)
-            for prompt, _, attempt, words in self._criticised(task)
-        ]
-
-    def _criticised(self, task: Addition | Countdown) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
-        """Prompt, right answer, attempt and words."""
-        rng = np.random.default_rng(self.seed)
-        known = critiques.criticism_of(task)
-        if known is None:
-            raise ValueError(f"critics know the mistakes of {' and '.join(critiques.names())} alone, not of {task}")
-        kinds = [[task.vocabulary.index(symbol) for symbol in kind] for kind in known.slips(task)]
-        kind_of = {token: kind for kind in kinds for token in kind}
-        for prompt in np.arange(task.num_prompts).repeat(self.attempts).tolist():
-            answer = task.render(int(rng.choice(np.flatnonzero(task.admissible[prompt]))), rng)
-            attempt = answer
-            if rng.random() >= self.right:
-                while critiques.is_right(task, prompt, task.parse(attempt)):
-                    attempt = self._copied(answer, kind_of, rng)
-            yield prompt, answer, attempt, CRITICS[self.critic](task, prompt, attempt)
-
-    def _copied(self, answer: list[int], kind_of: dict[int, list[int]], rng: np.random.Generator) -> list[int]:
-        places = [place for place, token in enumerate(answer) if token in kind_of]
-        certain, attempt = rng.choice(places), list(answer)
-        for place in places:
-            if place == certain or rng.random() < self.slip:
-                attempt[place] = int(rng.choice([other for other in kind_of[answer[place]] if other != answer[place]]))
-        return attempt
-
-
-def _row(prompt: int, history: list[list[int]], answer: list[int], outcome: int) -> dict[str, Any]:
-    return {"prompt": prompt, "history": history, "answers": [answer], "rewards": [1.0], "outcomes": [outcome]}
 
 
 def _written(search: list[list[int]]) -> list[int]:

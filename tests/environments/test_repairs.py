@@ -6,9 +6,11 @@ import pytest
 
 from ipsrl.environments import critiques
 from ipsrl.environments.addition import Addition
+from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.countdown import Countdown
-from ipsrl.environments.demonstrations import Repairs
 from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.long_work import LongWork
+from ipsrl.environments.repairs import Repairs
 from ipsrl.environments.text import ANSWER, EARLIER, STOP
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.source import Actors, Request
@@ -126,6 +128,9 @@ def test_histories_that_are_none(history, message):
 def test_bad_input():
     with pytest.raises(ValueError, match="critics know the mistakes of Addition and Countdown alone, not of Hypospace"):
         Repairs().rows(HypospaceCausal(2))
+    for task in (AdditionModes(problems=8), LongWork(problems=8)):
+        with pytest.raises(ValueError, match=f"Addition and Countdown alone, not of {type(task).__name__}"):
+            Repairs().rows(task)
     with pytest.raises(ValueError, match="critic is 'shuffled', it must be one of first_mistake, right_or"):
         Repairs("shuffled")
     with pytest.raises(ValueError, match=r"slip is 1\.5, it must lie between 0 and 1"):

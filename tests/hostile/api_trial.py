@@ -45,7 +45,7 @@ from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
-from ipsrl.environments.demonstrations import EarlySwitches, ModeMistakes, PlanMistakes, Repairs
+from ipsrl.environments.demonstrations import EarlySwitches, ModeMistakes, PlanMistakes
 from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.environments.hypergrid import Hypergrid
@@ -58,6 +58,7 @@ from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.plan_and_execute import PlanAndExecute, carry_out
 from ipsrl.environments.reasoning_gym import ReasoningGym
+from ipsrl.environments.repairs import Repairs
 from ipsrl.environments.tools import make_tools
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool
