@@ -23,7 +23,8 @@ START_TOKEN = SWITCH_TOKEN + 1
 START = 0
 NAMES = "ABCDEFGHIJKLMNOPQRSTUVW"
 MOST_PROBLEMS = 4096
-DRAWS_FOR_A_PROBLEM = 2000
+MOST_DRAWS = 50_000
+"""Without a new graph, after which there are taken to be no more."""
 _BETWEEN = re.compile(r"->|[,→]")
 
 
@@ -104,15 +105,16 @@ class GraphSearch(Checked, TextTask):
     @functools.cached_property
     def graphs(self) -> np.ndarray:
         """`[num_prompts, V, V]` bool, whether there is an edge from one vertex to another."""
-        rng, found = random.Random(self.seed), {}
+        rng, found, in_vain = random.Random(self.seed), {}, 0
+        (tails, heads), certain = self._pairs.T, (self._pairs[:, 0] == START).tolist()
         wanted = rng.random() < self.dead_first
-        for _ in range(DRAWS_FOR_A_PROBLEM * self.problems):
+        while in_vain < MOST_DRAWS:
             graph = np.zeros((self.goal + 1, self.goal + 1), bool)
-            for tail, head in self._pairs:
-                graph[tail, head] = tail == START or rng.random() < self.edge_probability
+            graph[tails, heads] = [of_start or rng.random() < self.edge_probability for of_start in certain]
+            in_vain += 1
             leads = _leads_to_last(graph)[1 : self.branches + 1]
             if leads[:-1].any() and leads[0] != wanted and graph.tobytes() not in found:
-                found[graph.tobytes()] = graph
+                found[graph.tobytes()], in_vain = graph, 0
                 wanted = rng.random() < self.dead_first
             if len(found) == self.problems:
                 return np.stack([*found.values()])

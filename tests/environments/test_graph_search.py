@@ -1,6 +1,8 @@
 """Searches in graphs: a second enumeration from the words of prompts, and thoughts found in another way."""
 
+import hashlib
 import random
+import time
 
 import numpy as np
 import pytest
@@ -169,3 +171,19 @@ def test_bad_input():
     few = GraphSearch(branches=3, depth=2, problems=9)
     with pytest.raises(ValueError, match=r"only \d of 9 graphs with such branches were found: choose fewer problems"):
         few.prompt_text(0)
+
+
+def test_graphs_are_those_of_seeds_that_were_published():
+    found = [hashlib.sha256(task.graphs.tobytes()).hexdigest()[:16] for task in TASKS]
+    assert found == ["047e64959839943d", "eb500893b08a3a18", "b0acc74b6c19a31b"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"problems": 4096, "depth": 2}, {"edge_probability": 1e-6}, {"edge_probability": 1 - 1e-9}]
+)
+def test_what_cannot_be_found_is_not_sought_for_long(fields):
+    started = time.process_time()
+    with pytest.raises(ValueError, match=r"only \d+ of \d+ graphs with such branches were found"):
+        _ = GraphSearch(**fields).graphs
+    # A refusal took minutes when draws were counted for each problem.
+    assert time.process_time() - started < 10
