@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.environments.environment import OutcomeSpace
+from ipsrl.environments.environment import OutcomeSpace, dictates
 from ipsrl.environments.questions import Questions, Quotation
 from ipsrl.environments.stop_strings import StopStrings
 from ipsrl.environments.text import TextTask
@@ -61,8 +61,8 @@ class LanguageTask(TokenStream, Checked):
       verifier: the processes that read answers.
 
     Raises:
-      ValueError: the folder holds no tokenizer with these abilities, it has tokens outside the model's vocabulary or no
-        stop token, a prompt is too long, a size is not positive, or as `StopStrings.of`.
+      ValueError: the task dictates tokens, the folder holds no tokenizer with these abilities, it has tokens outside
+        the model's vocabulary or no stop token, a prompt is too long, a size is not positive, or as `StopStrings.of`.
     """
 
     task: Questions
@@ -80,6 +80,11 @@ class LanguageTask(TokenStream, Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.task, TextTask) and dictates(self.task):
+            raise ValueError(
+                f"{self.task} dictates tokens of its own vocabulary, which a language model does not have: take a task "
+                "that forces neither a mode nor work"
+            )
         added = self.tokenizer.get_added_vocab()
         ordinary = (token for word, token in self.tokenizer.get_vocab().items() if word not in added)
         # Added tokens may be outside the vocabulary: Gemma 3's text models share a tokenizer that has an image token.

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.long_work import LongWork
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.verifier_pool import VerifierPool
@@ -375,6 +377,17 @@ def test_what_cannot_be_is_refused_at_once(folder, tmp_path):
     refused(words, directory=strict, system_prompt="Hi", longest_prompt=5000)
     with pytest.raises(ValueError, match=r"has \d+ tokens, more than max_tokens, 2"):
         asked(folder, max_tokens=2).render(0)
+
+
+def test_a_task_that_forces_modes_or_work_is_refused(folder):
+    for free, forced in (
+        (AdditionModes(problems=4), {"forced": "think"}),
+        (AdditionModes(problems=4), {"forced": "half"}),
+        (LongWork(problems=4), {"work": 2}),
+    ):
+        assert asked(folder, free).num_prompts == 4
+        with pytest.raises(ValueError, match=f"{type(free).__name__}.* dictates tokens of its own vocabulary"):
+            asked(folder, dataclasses.replace(free, **forced))
 
 
 def test_added_tokens_may_lie_beyond_the_model(tmp_path):
