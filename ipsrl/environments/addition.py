@@ -33,7 +33,7 @@ EXAMPLE = 2046
 
 _BESIDE_SIGN = re.compile(r" ?([+/]) ?")
 _BETWEEN_SIGNS = re.compile(r"(?<=[\d+./]) (?=[\d+./])")
-_HOW = {
+HOW = {
     "none": "Do not work first. Write the number",
     "optional": "You may work first. Then write the number",
     "announced": f"Begin with {THINK} your work </think>, or with {NO_THINK} to do without. Then write the number",
@@ -79,7 +79,7 @@ class Addition(Checked, TextTask):
     modulus: int = 0
     problems: int = between(1, MOST_PROBLEMS, 64)
     spellings: tuple[str, ...] = one_of(*SPELLINGS, default=tuple(SPELLINGS))
-    scratchpad: str = one_of(*_HOW, default="none")
+    scratchpad: str = one_of(*HOW, default="none")
     seed: int = between(0, 2**32 - 1, 0)
 
     symbols: ClassVar[tuple[str, ...]] = (
@@ -198,7 +198,7 @@ What is {of_what}?
 The number {EXAMPLE}, as an example, is spelled in any of these ways:
 {ways}
 {listed_history(history)}
-{_HOW[self.scratchpad]} in one of these ways between these tags, for instance:
+{HOW[self.scratchpad]} in one of these ways between these tags, for instance:
 <answer> {_joined(SPELLINGS[self.spellings[0]](str(EXAMPLE)))} </answer>"""
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from jax import Array
 
 from ipsrl.arguments import checked
-from ipsrl.environments.addition import NO_THINK, THINK, WORKED, Addition
+from ipsrl.environments.addition import EXAMPLE, HOW, NO_THINK, THINK, WORKED, Addition
 from ipsrl.environments.answer_text import tagged_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import check_choice
+from ipsrl.environments.text import check_choice, listed_history
 from ipsrl.environments.token_stream import written_answers
 from ipsrl.fields import below_one, between, one_of
 from ipsrl.structures import Outcomes, Trajectories
@@ -46,7 +46,8 @@ class AdditionModes(Addition):
 
     Modes may be forced, by a dictated first token: `short` and `think` force all answers, to measure the skill of a
     mode. `half` forces half of each group by the number of the member: of every four, the second thinks and the fourth
-    is short. The others choose freely, because only they can teach the choice: a dictated token has no gradient.
+    is short, so that groups are trained only if their size is a multiple of 4. The others choose freely, because only
+    they can teach the choice: a dictated token has no gradient. Language models cannot be forced.
 
     In text, an answer thinks if "</think>" stands before it.
 
@@ -147,6 +148,17 @@ class AdditionModes(Addition):
         work = " ".join(self.spell(hypothesis, rng)[1:]).partition(f" {WORKED}")[0]
         return f"{THINK} {work} </think>\n<answer> {number} </answer>"
 
+    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
+        check_number("prompt", prompt, self.num_prompts)
+        first, second = self.summands[prompt]
+        return f"""\
+What is {first} + {second}?
+
+A right answer is worth 1 without work, and {1 - self.gamma:g} with work.
+{listed_history(history)}
+{HOW[self.scratchpad]} in its digits alone between these tags, for instance:
+<answer> {EXAMPLE} </answer>"""
+
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         space = super().outcome_space(prompt)
         return dataclasses.replace(space, rewards=space.rewards * self._worth(np.arange(self.num_hypotheses)))
@@ -163,6 +175,10 @@ class AdditionModes(Addition):
         think, short = self._token_of[THINK], self._token_of[NO_THINK]
         of_four = {"none": [-1] * 4, "half": [-1, think, -1, short], "think": [think] * 4, "short": [short] * 4}
         return *super().reset(key, prompt_index, member), jnp.array(of_four[self.forced], jnp.int32)[member % 4]
+
+    @property
+    def group_multiple(self) -> int:
+        return 4 if self.forced == "half" else 1
 
     def step(self, state: tuple[Array, ...], token: Array) -> State:
         return *super().step(state, token), jnp.int32(-1)

@@ -54,6 +54,9 @@ class Environment(Protocol):
       sizes: sizes of the tables in an objective's state.
       verifies_on_host: True if `verify` parses text in Python; False if it can be called inside jit.
       uses_tools: True for a `ToolEnvironment`.
+
+    An environment that treats the members of a group in turn has a `group_multiple` besides: the size of the groups in
+    training must be a multiple of it, see `check_group_size`.
     """
 
     @property
@@ -195,6 +198,16 @@ def dictates(environment: Environment) -> bool:
         return environment.dictated(environment.reset(key, jax.numpy.int32(0), jax.numpy.int32(0)))
 
     return jax.eval_shape(first, jax.random.key(0)) is not None
+
+
+def check_group_size(environment: Environment, group_size: int) -> None:
+    """Raises ValueError unless groups of this size have all that the environment does to their members in turn."""
+    multiple = getattr(environment, "group_multiple", 1)
+    if group_size % multiple:
+        raise ValueError(
+            f"group_size is {group_size}, it must be a multiple of {multiple}, because {environment} treats that many "
+            "members of a group in turn"
+        )
 
 
 def no_prompts(index: Array) -> Prompts:

@@ -23,7 +23,7 @@ from ipsrl.arguments import checked
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import check_prompts_divide
 from ipsrl.distributed.placement import check_placement_rules, check_units, place, placements, shardings
-from ipsrl.environments.environment import Environment
+from ipsrl.environments.environment import Environment, check_group_size
 from ipsrl.fields import Checked
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
@@ -86,8 +86,9 @@ class Trainer(Checked):
 
         Raises:
           ValueError: the objective needs what environment, policy and source do not provide, or the policy's
-            probabilities where a decoding rule changes them, a wrapper cannot be applied, the optimiser is unknown, the
-            prompts cannot be split as required, the mesh would shard the policy's heads, or there is too little memory.
+            probabilities where a decoding rule changes them, the environment needs groups of another size, a wrapper
+            cannot be applied, the optimiser is unknown, the prompts cannot be split as required, the mesh would shard
+            the policy's heads, or there is too little memory.
         """
         settings, mesh = self.settings, jax.sharding.get_abstract_mesh()
         self._check_source()
@@ -98,6 +99,7 @@ class Trainer(Checked):
                 f"the policy has {actions} actions and {observations} observations, but the environment has "
                 f"{self.environment.vocabulary_size} and {self.environment.num_observations}: give them the same"
             )
+        check_group_size(self.environment, settings.group_size)
         check_objective(self.objective, self.environment, settings.group_size, self.groups_from.optional_fields)
         if self.groups_from.stale and self.objective.surrogate.on_policy:
             raise ValueError(

@@ -6,6 +6,8 @@ import jax
 import numpy as np
 import pytest
 
+from ipsrl import objectives
+from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.addition_modes import AdditionModes, Modes, columns
 from ipsrl.environments.catalog import make
 from ipsrl.environments.demonstrations import ModeMistakes
@@ -14,6 +16,8 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify
 from ipsrl.structures import control_token
+from ipsrl.training.loop import check_run
+from ipsrl.training.settings import TrainSettings
 from tests.environments.answers import tokens_of, trajectories_of
 
 TASK = AdditionModes()
@@ -174,6 +178,32 @@ def test_forced_modes_are_dictated_and_the_others_are_free(forced, dictated):
     # Objectives that weigh the control token find it where anyone chooses it.
     assert (np.asarray(control_token(sampled.token_mask))[..., 0].all()) == (forced in ("none", "half"))
     assert np.asarray(verify(task, sampled).rewards).shape == (16, 8)
+
+
+@pytest.mark.parametrize("group_size", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("forced", ["none", "half", "think"])
+def test_half_of_a_group_is_forced_only_in_groups_that_can_be_halved(forced, group_size):
+    task = AdditionModes(digits=1, problems=16, forced=forced)
+    where = task, Transformer(task.vocabulary_size, hidden_size=8, num_layers=1), objectives.make("hgpo(think_token=5)")
+    settings = TrainSettings(1, 2, group_size)
+    if forced != "half" or group_size in (4, 8):
+        check_run(*where, settings, own_device_mesh())
+    else:
+        sentence = rf"group_size is {group_size}, it must be a multiple of 4, because AdditionModes\(.*forced='half'\)"
+        with pytest.raises(ValueError, match=sentence):
+            check_run(*where, settings, own_device_mesh())
+
+
+def test_a_prompt_in_text_says_what_thinking_costs_and_asks_for_digits_alone():
+    task = AdditionModes(problems=4, gamma=0.3)
+    text = task.prompt_text(0, ["<no_think> 5"])
+    assert "A right answer is worth 1 without work, and 0.7 with work.\n" in text
+    assert "You have already given these answers:\n<no_think> 5\n" in text
+    assert "Begin with <think> your work </think>, or with <no_think>" in text
+    assert "Then write the number in its digits alone" in text
+    assert "ways" not in text
+    # The example is above all sums, so that it is no answer.
+    assert task.parse_text(text) == -1
 
 
 @pytest.mark.parametrize(

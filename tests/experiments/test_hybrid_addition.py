@@ -117,7 +117,9 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
 
 def test_groups_that_cannot_be_halved_are_refused():
     settings = study.Settings(arms=(FORCED_GRPO,), group_size=6)
-    with pytest.raises(ValueError, match="group_size is 6: with forced modes it must be a multiple of 4"):
+    with pytest.raises(
+        ValueError, match=r"group_size is 6, it must be a multiple of 4, because AdditionModes\(.*forced='half'\)"
+    ):
         list(study.curves(settings))
 
 

@@ -167,8 +167,6 @@ class ModeAdders:
           ValueError: the objective is unknown or cannot be trained here, or groups with forced modes are not of 4 n
             answers.
         """
-        if forced == "half" and self.training.group_size % 4:
-            raise ValueError(f"group_size is {self.training.group_size}: with forced modes it must be a multiple of 4")
         task = dataclasses.replace(self.task, forced=forced)
         trainer = Trainer(task, self.policy, objectives.make(objective), self.training)
         check_run(task, self.policy, trainer.objective, self.training, own_device_mesh())
