@@ -7,7 +7,7 @@ digit, nine where the place is known, and one where the answer is.
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +18,9 @@ from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments import critiques
 from ipsrl.environments.addition import Addition
-from ipsrl.environments.demonstrations import CRITICS, Demonstrations, Repairs
-from ipsrl.environments.text import STOP
+from ipsrl.environments.demonstrations import Demonstrations
+from ipsrl.environments.repairs import CRITICS, Repairs
+from ipsrl.environments.text import STOP, TextTask
 from ipsrl.fields import probability
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
@@ -58,6 +59,8 @@ class WrongDigits(Demonstrations):
     """
 
     known: float = probability(0.3)
+
+    task_type: ClassVar[type[TextTask]] = Addition
 
     def _tokens(self, task: Addition, rng: np.random.Generator) -> list[list[list[int]]]:
         digits = [task.vocabulary.index(digit) for digit in "0123456789"]
