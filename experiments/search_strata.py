@@ -28,8 +28,6 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
-import numpy as np
-
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Line
@@ -80,16 +78,10 @@ def exact(arm: str, settings: Settings) -> study.Points:
 
 
 def sampled(arm: str, regime: str, settings: Settings) -> study.Points:
-    every = settings.steps_between
-    return study.Points(range(0, settings.intervals * every + 1, every), runs(arm, settings)[regime], settings.seeds)
-
-
-@functools.cache
-def runs(arm: str, settings: Settings) -> dict[str, dict[str, np.ndarray]]:
-    """The runs of an arm in all regimes, which are one program."""
-    steps, objective = settings.intervals * settings.steps_between, world.objective_of(arm)
-    how = settings.group_size, settings.learning_rates, settings.seeds, settings.steps_between
-    return world.Searchers().trained(objective, settings.regimes, steps, *how)
+    every, steps = settings.steps_between, settings.intervals * settings.steps_between
+    how = settings.group_size, settings.learning_rates, settings.seeds, every
+    found = world.runs(arm, settings.regimes, steps, *how)[regime]
+    return study.Points(range(0, steps + 1, every), found, settings.seeds)
 
 
 def of(arm: str, regime: str) -> dict[str, str]:
@@ -106,8 +98,8 @@ WHERE = {
     EQUAL: "where all searches are worth the same,", LONGER: "where longer searches are worth more,",
     SHORTER: "where longer searches are worth less,",
 }  # fmt: skip
-BETTER, WORSE, KEPT = (f"ends with {how} GRPO" for how in ("over 0.02 more reward than", "over 0.02 less than",
-    "at most 0.02 less than"))  # fmt: skip
+BETTER, WORSE = "ends with over 0.02 more reward than GRPO", "ends with over 0.02 less reward than GRPO"
+KEPT = "ends with at most 0.02 less reward than GRPO"
 OFTEN = "makes two or three look-ups more often than GRPO, by over 0.05 of its answers"
 CLAIMS = {
     "exactly, SAN alone moves no probability between two strata of different value":

@@ -5,7 +5,8 @@ luckiest one too, and more so for an arm that has more rates to choose from.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -55,6 +56,11 @@ def at_best_rate(
         )
         for start in range(count)
     ]
+
+
+def other_seeds(seeds: Sequence[int], number: int) -> list[int]:
+    """The smallest `number` of seeds that are none of these."""
+    return list(itertools.islice((seed for seed in itertools.count() if seed not in seeds), number))
 
 
 def best_for_others(records: Records, score: str, among: tuple[str, ...] = ("learning_rate",)) -> Records:

@@ -9,7 +9,7 @@ from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
-from ipsrl.study.tuning import at_best_rate, best_for_others, of_best
+from ipsrl.study.tuning import at_best_rate, best_for_others, of_best, other_seeds
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
@@ -73,3 +73,8 @@ def test_a_choice_by_other_seeds_takes_two_and_a_curve():
         best_for_others(Records(curves([0.5]), ("learning_rate",)), "score")
     with pytest.raises(NotRecorded, match="no record of score to choose learning_rate by"):
         best_for_others(Records([], ("learning_rate",)), "score")
+
+
+def test_other_seeds_are_none_of_these():
+    assert other_seeds((0, 1, 3), 4) == [2, 4, 5, 6]
+    assert other_seeds((10, 11), 2) == [0, 1]

@@ -7,7 +7,7 @@ facts; there are many ways of two and three look-ups.
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,9 @@ from ipsrl.rewards import RewardTable
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Rollouts, Sizes
-from ipsrl.study.worlds.modes import OTHER_SEEDS, ModeBandit, Update, exact_path
+from ipsrl.study.tuning import other_seeds
+from ipsrl.study.worlds.mode_paths import Update, exact_path
+from ipsrl.study.worlds.modes import ModeBandit
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -185,7 +187,7 @@ class Searchers(Checked):
           regime -> name -> `[seed, steps / record_every + 1]`, `measures` before training and every `record_every`
           steps, and `[]`, the `learning_rate`.
         """
-        others = [(seed + OTHER_SEEDS) % 2**31 for seed in seeds[: max(1, len(seeds) // 2)]]
+        others = other_seeds(seeds, max(1, len(seeds) // 2))
         shape = len(regimes), len(learning_rates), len(seeds) + len(others)
         rates = jnp.broadcast_to(jnp.float32(learning_rates)[:, None], shape).ravel()
         of_seeds = jnp.broadcast_to(jnp.array([*seeds, *others]), shape).ravel()
@@ -205,6 +207,12 @@ class Searchers(Checked):
             | {"learning_rate": np.asarray(learning_rates[rate])}
             for number, (regime, rate) in enumerate(zip(regimes, best.tolist(), strict=True))
         }
+
+
+@functools.cache
+def runs(arm: str, regimes: Sequence[str], *how: Any) -> dict[str, dict[str, np.ndarray]]:
+    """`Searchers.trained` of an arm in all regimes, which is one program, and so computed once."""
+    return Searchers().trained(objective_of(arm), regimes, *how)
 
 
 def _itself(parameters: Parameters) -> Parameters:
