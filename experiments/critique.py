@@ -33,10 +33,10 @@ from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below
 from ipsrl.study.worlds.equal_tokens import Arm, EqualTokens
-from ipsrl.study.worlds.wrong_digits import PRIOR, Repairers
+from ipsrl.study.worlds.wrong_digits import Repairers
 
 FIRST, RIGHT, TRUE, SHUFFLED, OWN = CRITICS = (
-    "first_mistake", "right_or_wrong", "true_answer", "shuffled(first_mistake)", "own",
+    "first_mistake", "right_or_wrong", "true_answer", "shuffled(critic=first_mistake)", "own",
 )  # fmt: skip
 N, PAPERS, UNSHAPED = 8, "critique_grpo", "dr_grpo(entropy=0.001)"
 ARMS = {
@@ -136,7 +136,7 @@ NUMBERS = {f"accuracy of {NAMES[arm]}, {HARD}": study.final("hard", arm=arm) for
     f"{BEFORE} that are right behind {critic}": study.final("repaired", critic=critic) for critic in CRITICS
 }  # fmt: skip
 TABLE = study.one_below_the_other(
-    study.Table(("repaired", "of_8", "hard_prompts"), "priors", {"arm": PRIOR}, rows=("critic",)),
+    study.Table(("repaired", "of_8", "hard_prompts"), "priors", rows=("critic",)),
     study.Table(("hard", "others", "score", "updates", "learning_rate"), "after {budget} tokens", rows=("arm",)),
 )
 HIDDEN = "grpo_16", "unshaped", "critique_own", "critique_right_or_wrong", "supervised_shuffled"

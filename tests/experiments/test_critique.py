@@ -21,7 +21,6 @@ from experiments.critique import (
 )  # fmt: skip
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.wrong_digits import PRIOR
 from tests.experiments.recorded import recorded
 
 # At the end, on prompts without initial success.
@@ -39,7 +38,7 @@ def records(hard=AS_CLAIMED, repaired=REPAIRED, chance=0.0):
     for number, (critic, share) in enumerate(repaired.items()):
         for seed in range(6):
             value = share + 0.001 * seed + chance * (number % 2) * (-1) ** seed
-            rows.append({"arm": PRIOR, "critic": critic, "step": 0, "seed": seed, "repaired": value})
+            rows.append({"critic": critic, "step": 0, "seed": seed, "repaired": value})
     for number, (arm, end) in enumerate(hard.items()):
         for seed in range(6):
             value = end + 0.001 * seed + chance * (-1) ** seed * (-1) ** number

@@ -34,7 +34,6 @@ from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.trainer import Trainer
 from ipsrl.training.warm_start import learned_once
 
-PRIOR = "prior"
 MODULUS = 601
 """Remainders have no digit that a small policy could learn to compute from the summands in a few thousand steps."""
 COPIES = 100
@@ -190,7 +189,7 @@ class Repairers:
             found = [self.repaired(critic, seed) for seed in seeds]
             return Points([0], {name: [[of[name]] for of in found] for name in found[0]}, seeds)
 
-        return Curve({"arm": PRIOR, "critic": critic}, compute)
+        return Curve({"critic": critic}, compute)
 
 
 def _right(task: Addition, prompt: int) -> list[int]:

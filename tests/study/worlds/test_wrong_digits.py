@@ -66,7 +66,7 @@ def test_success_is_the_probability_of_the_right_answer_alone():
         assert success[prompt] == pytest.approx(float(np.exp(scores.log_probs.sum())), rel=1e-4)
 
 
-@pytest.mark.parametrize("critic", ["first_mistake", "shuffled(first_mistake)", "own"])
+@pytest.mark.parametrize("critic", ["first_mistake", "shuffled(critic=first_mistake)", "own"])
 def test_second_attempts_of_a_prior(critic):
     found = small().repaired(critic, seed=0)
     [_, outcomes] = small().first_answers(0)[1]
