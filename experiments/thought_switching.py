@@ -3,24 +3,25 @@
 Claim     Models leave right thoughts too early. A penalty on the tokens that switch to another thought, early in each
           thought, raises accuracy and lowers underthinking without training; too little switching is collapse.
 Paper     arXiv 2501.18585 (TIP; QwQ-32B, R1: AIME24 38.3 -> 44.1 and 73.8 -> 74.8), where judges say which thoughts
-          are right. The second search, training and the random token are ours; so are the margins, set after a trial
-          of one prior.
+          are right. The second search, training, placebo and margins are ours, these set after a trial of one prior.
 Arms      Paths through 64 random graphs written as thoughts, and small transformers taught on searches: half of them
           leave a right path (`early`), or none does but the first branch is dead in nine of ten graphs (`dead`).
-          Penalty alpha 1, 3, 10 in the first beta = 2 or 3 tokens of a thought, or everywhere (100). Placebo: on a
-          vertex named about as often as searches switch. The same after short GRPO and IPS-GRPO without a penalty.
+          Penalty alpha 1, 3, 10 in the first beta = 2 or 3 tokens of a thought, or everywhere (100). The same after
+          short GRPO and IPS-GRPO without one. Placebo: in the same windows on a vertex, by seed B, C or E, in `early`
+          named 4096, 2307, 1987 times beside 3543 switches. Weighted underthinking: right answers count 0. It, the
+          placebo and the choice among alphas above 0 replaced others after a demo with these seeds.
 Command   python -m experiments.thought_switching
 Time      demo five CPU minutes, smoke 20 CPU seconds; paper, not run, hours.
 Expected  Five seeds, `early`: accuracy of the prior 0.83, of the best penalty (alpha 3, everywhere) 0.935, of the
-          strongest 0.81; switches fall from 0.83 to 0.19, underthinking from 0.59 to 0.09. In the first 2 or 3 tokens
-          it gains half as much; on a random token nothing. Where the first branch is dead it lowers 0.98 to 0.95. GRPO
-          alone reaches 0.975, and any penalty beyond alpha 1 then costs; IPS-GRPO 0.949 with alpha 1 still best.
-Doubt     The intervals are over seeds on the same 32 graphs. Thoughts have at most four tokens, so that everywhere is
-          a window of one thought. A gain that stays after longer training, or on a random token, would change our mind.
+          strongest 0.81; switches fall from 0.83 to 0.19, weighted underthinking from 0.100 to 0.006. It gains 0.104,
+          in the first 3 tokens half as much, in the first 2 a fifth; on a vertex it costs 0.025, alpha 10 there 0.35.
+          Where the first branch is dead it costs 0.03 (undecided). GRPO alone reaches 0.975, and any penalty beyond
+          alpha 1 then costs; IPS-GRPO 0.949, where the best alpha of a seed is 1.2 on average, not 3.
+Doubt     Fewer switches lower underthinking by themselves: alpha 10 everywhere leaves 0, and less accuracy. Seeds share
+          32 graphs; everywhere is one thought's window. Gains on a vertex or after long training would change our mind.
 Smoke     python -m experiments.thought_switching --preset=smoke
 
-The best alpha and beta, of placebos too, have the highest mean accuracy over seeds on the even prompts; reported are
-the odd ones. Priors and training see all. A seed decides initial policy, order of demonstrations, samples and token.
+Alpha and beta have the best mean accuracy over seeds on even prompts, odd ones report; priors and training see all.
 """
 
 import dataclasses
@@ -31,16 +32,14 @@ from ipsrl import study
 from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Line
-from ipsrl.figures.panels import Panel, Panels
-from ipsrl.figures.style import Drawing
+from ipsrl.figures.panels import Panel
 from ipsrl.policies.transformer import Transformer
-from ipsrl.records.tidy import Records
 from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.best_penalty import alpha_moves, at, best, best_alpha, changed, gain, more, strongest
-from ipsrl.study.worlds.thought_switches import PRIOR, RANDOM, SWITCH, Searchers
+from ipsrl.study.worlds.best_penalty import alpha_moves, at, best, best_alpha, by_rule, changed, gain, more, strongest
+from ipsrl.study.worlds.thought_switches import PLACEBO, PRIOR, SWITCH, Searchers
 from ipsrl.training.settings import TrainSettings
 
-EARLY, DEAD = "early", "dead"
+EARLY, DEAD, WEIGHTED = "early", "dead", "weighted_underthinking"
 # Probability that the first branch is dead, and that a demonstration leaves a right path.
 SEARCHES = {EARLY: (0.1, 0.5), DEAD: (0.9, 0.0)}
 GRPO, IPS = TRAINED = ("grpo", "ips_grpo(floor=0.2)")
@@ -89,19 +88,22 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
             yield searchers.curve(objective, settings.seeds, settings.alphas, settings.betas, {"search": search})
 
 
-BEST, AFTER = best(EARLY), {PRIOR: "prior", GRPO: "after GRPO", IPS: "after IPS-GRPO"}
+BEST, STRONGEST = best(EARLY), strongest(EARLY)
+ON_VERTEX, AFTER = changed(BEST, penalised=PLACEBO), {PRIOR: "prior", GRPO: "after GRPO", IPS: "after IPS-GRPO"}
 EARLY_ON, DEAD_ON = "where switches come too early,", "where the first branch is mostly dead,"
 CLAIMS = {
     f"{EARLY_ON} the best penalty on switches raises accuracy by over 0.02 without training":
         above(gain("accuracy", BEST), MARGIN),
-    f"{EARLY_ON} the best penalty on switches lowers the underthinking score by over 0.02 without training":
-        below(gain("underthinking", BEST), -MARGIN),
-    f"{EARLY_ON} the best penalty on a random token raises accuracy by less than 0.02 without training":
-        below(gain("accuracy", best(EARLY, penalised=RANDOM)), MARGIN),
+    f"{EARLY_ON} the best penalty on switches lowers weighted underthinking by over 0.02 without training":
+        below(gain(WEIGHTED, BEST), -MARGIN),
+    f"{EARLY_ON} the best penalty lowers weighted underthinking by over 0.02 more on switches than on a vertex":
+        below(more(WEIGHTED, BEST, ON_VERTEX), -MARGIN),
+    f"{EARLY_ON} the penalty that is best on switches raises accuracy by less than 0.02 on a vertex instead":
+        below(gain("accuracy", ON_VERTEX), MARGIN),
     f"{EARLY_ON} the best penalty in the first tokens of a thought scores over 0.02 above the best one everywhere":
         above(more("accuracy", best(EARLY, where="in the first tokens"), best(EARLY, where="everywhere")), MARGIN),
     f"{EARLY_ON} the strongest penalty everywhere scores over 0.02 below the best penalty without training":
-        above(more("accuracy", BEST, strongest(EARLY)), MARGIN),
+        above(more("accuracy", BEST, STRONGEST), MARGIN),
     f"{DEAD_ON} the best penalty on switches raises accuracy by less than 0.02 without training":
         below(gain("accuracy", best(DEAD)), MARGIN),
     f"{DEAD_ON} the penalty that is best where switches come too early lowers accuracy by over 0.02":
@@ -116,35 +118,32 @@ CLAIMS = {
             above(more("accuracy", changed(BEST, objective=name, alpha=0.0), BEST), MARGIN),
     }.items()
 }  # fmt: skip
+CASES = tuple(itertools.product(SEARCHES, AFTER))
 NUMBERS = {
-    f"{value} {when}, {search}, {AFTER[name]}": at(value, choice)
-    for search, name in itertools.product(SEARCHES, AFTER)
-    for value in (("accuracy", "switches", "underthinking") if name == PRIOR else ("accuracy",))
-    for when, choice in {
-        "without a penalty": changed(best(search, name), alpha=0.0), "at the best penalty": best(search, name)
-    }.items()
+    f"{value} {when}, {search}, {AFTER[name]}": at(value, changed(best(search, name), **labels))
+    for search, name in CASES
+    for value in (("accuracy", "switches", "underthinking", WEIGHTED) if name == PRIOR else ("accuracy",))
+    for when, labels in {"without a penalty": {"alpha": 0.0}, "at the best penalty": {}}.items()
 } | {
-    f"accuracy gained by the best penalty on a random token, {EARLY}, prior":
-        gain("accuracy", best(EARLY, penalised=RANDOM)),
-    **{f"best alpha of a seed, {EARLY}, {when}": best_alpha(EARLY, name, FLAT) for name, when in AFTER.items()},
+    f"accuracy gained by {penalty}": gain("accuracy", choice)
+    for penalty, choice in {
+        **{f"{EARLY}'s best penalty, {s}, {AFTER[name]}": changed(BEST, search=s, objective=name) for s, name in CASES},
+        **{f"{EARLY}'s best alpha in the first {b:g} tokens, prior": changed(BEST, beta=b) for b in (2.0, 3.0)},
+        **{f"the strongest penalty everywhere, {search}, prior": strongest(search) for search in SEARCHES},
+        f"the best penalty on a vertex, {EARLY}, prior": ON_VERTEX,
+        f"the strongest penalty on a vertex, {EARLY}, prior": changed(STRONGEST, penalised=PLACEBO),
+    }.items()
+} | {f"best alpha of a seed, {EARLY}, {when}": best_alpha(EARLY, name, FLAT) for name, when in AFTER.items()} | {
+    f"{WEIGHTED} gained by the best penalty on a vertex, {EARLY}, prior": gain(WEIGHTED, ON_VERTEX),
 }  # fmt: skip
-TITLES = {("accuracy", SWITCH): "accuracy", ("underthinking", SWITCH): "underthinking", ("accuracy", RANDOM): "placebo"}
+TITLES = {("accuracy", SWITCH): "accuracy", (WEIGHTED, SWITCH): "underthinking", ("accuracy", PLACEBO): "placebo"}
 TABLE = study.one_below_the_other(
     *(study.Grid(value, "alpha", {"penalised": token}, title) for (value, token), title in TITLES.items())
 )
-PANELS = [
+FIGURE = by_rule([
     Panel([Line(value, "alpha", "rule", {"objective": name})], f"{{search}}, {AFTER[name]}", "alpha", value)
-    for value, name in (("accuracy", PRIOR), ("underthinking", PRIOR), ("accuracy", GRPO), ("accuracy", IPS))
-]
-
-
-def FIGURE(records: Records, settings: Settings) -> Drawing:
-    most, rows = settings.betas[-1], []
-    for row in records.rows:
-        rule = "everywhere" if row["beta"] == most else f"first {row['beta']:g} tokens"
-        if row["penalised"] == SWITCH or row["beta"] == most:
-            rows.append({**row, "rule": rule if row["penalised"] == SWITCH else "random token"})
-    return Panels(PANELS, each="search")(Records(rows, (*records.labels, "rule")), settings)
+    for value, name in (("accuracy", PRIOR), (WEIGHTED, PRIOR), ("accuracy", GRPO), ("accuracy", IPS))
+])  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -130,7 +130,9 @@ def _fitting(function: Callable[..., Any], what: str, arguments: Mapping[str, An
             raise ValueError(f"{what} has no argument {shortened(key)}; {did_you_mean(key, parameters)}")
         given[key] = _nested(value, hints[key], what, key)
         if not allowed_by(hints[key]).holds(given[key]):
-            raise ValueError(f"{what}: {key}={_show(value)} is not {_describe(hints[key])}")
+            # In Python's grammar (12) is a number.
+            instead = f"; write {_show((value,))}" if allowed_by(hints[key]).holds((given[key],)) else ""
+            raise ValueError(f"{what}: {key}={_show(value)} is not {_describe(hints[key])}{instead}")
     missing = [key for key, p in parameters.items() if p.default is p.empty and key not in arguments]
     if missing:
         raise ValueError(f"{what} needs a value for {', '.join(missing)}")

@@ -1,8 +1,14 @@
 """Decoding rules of the sampler: by which distribution the next token is sampled, given the policy's logits.
 
-The behaviour log-probabilities and entropies of a trajectory are those of that distribution. A rule that leaves out or
-penalises tokens is for evaluation, and for training by objectives that read only rewards: a token that it leaves out
-has no probability to divide by, so the others are refused before the first step (`Trainer.check`).
+The behaviour log-probabilities and entropies of a trajectory are those of that distribution q. A rule that leaves out
+or penalises tokens is for evaluation: a token that it leaves out has no probability to divide by, so objectives that
+read behaviour probabilities are refused before the first step (`Trainer.check`). Those that do not are accepted, but a
+policy gradient is then biased, because it scores samples of q by the policy p:
+
+    E_q[R grad log p] - grad E_q[R] = E_q[R (grad log p - grad log q)]
+
+which for top-k and one token is E_q[R] grad log p(kept): a push towards what is kept whatever the reward, worst without
+a baseline (`reinforce`). A squared residual, as of `vargrad`, is 0 at the same policy whatever is sampled.
 """
 
 import dataclasses
@@ -30,7 +36,7 @@ class TokenPenalty(Checked):
         z_v - strength  for v in tokens while t < start + window,   z_v otherwise
 
     t is the position of the next token in the answer, and `start` that of the first token of the current thought: 0,
-    and then that of the last of `tokens` which the policy sampled (our reading: a thought begins with the token that
+    and then that of the last of `starts` which the policy sampled (our reading: a thought begins with the token that
     switches to it). Tokens that the environment dictates are counted, but begin no thought.
 
     With a strength or a window of 0 samples are those without a penalty. Where only `tokens` are legal, nothing
@@ -42,6 +48,8 @@ class TokenPenalty(Checked):
       tokens: at least one; more than once is the same as once.
       strength: alpha of the paper, in units of logits before the temperature.
       window: beta of the paper, in tokens; None for a penalty everywhere.
+      starts: the tokens that open a thought; None for `tokens`. With others the penalty is the placebo of one on
+        `starts`: other tokens in the same windows. Empty: an answer is one thought.
 
     Raises:
       ValueError: there are no tokens, or a number is out of its range.
@@ -50,6 +58,7 @@ class TokenPenalty(Checked):
     tokens: tuple[int, ...] = at_least(0)
     strength: float = non_negative(3.0)
     window: float | None = at_least(0, 600.0)
+    starts: tuple[int, ...] | None = at_least(0, None)
 
     NAMED: ClassVar[dict[str, Callable[..., "TokenPenalty"]]] = {}
 
@@ -68,12 +77,13 @@ class TokenPenalty(Checked):
 
     def check(self, vocabulary_size: int) -> None:
         """Raises ValueError if a token is outside the vocabulary."""
-        if max(self.tokens) >= vocabulary_size:
-            raise ValueError(f"the penalty is on token {max(self.tokens)}, but tokens are 0 to {vocabulary_size - 1}")
+        for what, tokens in {"the penalty is on": self.tokens, "a thought starts with": self.starts or ()}.items():
+            if max(tokens, default=0) >= vocabulary_size:
+                raise ValueError(f"{what} token {max(tokens)}, but tokens are 0 to {vocabulary_size - 1}")
 
-    def is_on(self, tokens: Array) -> Array:
-        """Whether the penalty is on these tokens `[...]`, bool."""
-        return jnp.isin(tokens, np.asarray(self.tokens))
+    def opens(self, tokens: Array) -> Array:
+        """Whether these tokens `[...]` open a thought, bool."""
+        return jnp.isin(tokens, np.asarray(self.tokens if self.starts is None else self.starts, np.int32))
 
     def __call__(self, logits: Array, legal_actions: Array | None, of_thought: Array) -> Array:
         """The logits `[P, G, V]` with the penalty.
@@ -82,7 +92,7 @@ class TokenPenalty(Checked):
           legal_actions: `[P, G, V]` bool; None if all are legal.
           of_thought: `[]` or `[P, G]`, number of tokens of the current thought before the next one: t - start.
         """
-        on = self.is_on(jnp.arange(logits.shape[-1]))
+        on = jnp.isin(jnp.arange(logits.shape[-1]), np.asarray(self.tokens))
         without = ~on if legal_actions is None else legal_actions & ~on
         strength, window = self.numbers
         # The same number off every legal logit would change nothing but their rounding.
@@ -183,8 +193,10 @@ def _made(kind: type[Kind], **fields: Any) -> Kind:
 
 jax.tree_util.register_pytree_node(
     TokenPenalty,
-    lambda penalty: (penalty.numbers, penalty.tokens),
-    lambda tokens, numbers: _made(TokenPenalty, tokens=tokens, strength=numbers[0], window=numbers[1]),
+    lambda penalty: (penalty.numbers, (penalty.tokens, penalty.starts)),
+    lambda static, numbers: _made(
+        TokenPenalty, tokens=static[0], strength=numbers[0], window=numbers[1], starts=static[1]
+    ),
 )
 jax.tree_util.register_pytree_node(
     Decoding,

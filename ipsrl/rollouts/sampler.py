@@ -186,7 +186,7 @@ def advance(environment: Environment, policy: Policy, parameters: Parameters, sa
             now["top_log_probs"], now["top_tokens"] = (jnp.where(silent[..., None], 0, top) for top in likeliest)
 
         if decoding.penalty is not None:
-            switches = now["token_mask"] & decoding.penalty.is_on(sampled)
+            switches = now["token_mask"] & decoding.penalty.opens(sampled)
             thought_start = jnp.where(switches, position, thought_start)
 
         after = _per_trajectory(environment.step)(states, now["tokens"])

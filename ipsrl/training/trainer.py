@@ -130,7 +130,8 @@ class Trainer(Checked):
             raise ValueError(
                 "the objective reads the policy's probabilities of the sampled tokens, but the source samples by "
                 f"{self._decoding}, which leaves out or penalises tokens: sample by a temperature alone, or choose an "
-                "objective that reads only rewards, such as reinforce"
+                "objective that does not read them, such as vargrad, whose optimum is the same on any samples "
+                "(reinforce is accepted, but its gradient is then biased)"
             )
 
     def _check_memory(self, runs: int) -> None:

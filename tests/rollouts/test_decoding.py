@@ -87,6 +87,8 @@ RULES = {
     "top_k": Decoding(1.3, top_k=3),
     "min_p": Decoding(min_p=0.4),
     "penalty": Decoding(penalty=TokenPenalty(SWITCH, 2.0, 3)),
+    "placebo": Decoding(penalty=TokenPenalty((0, 3), 2.0, 3, starts=(1, 4))),
+    "one thought": Decoding(penalty=TokenPenalty(SWITCH, 2.0, 9, starts=())),
     "endless": Decoding(0.8, penalty=TokenPenalty(SWITCH, 1.0, None)),
     "all": Decoding(0.7, 4, 0.95, 0.1, TokenPenalty((*SWITCH, 3), 0.5, 2)),
 }
@@ -95,11 +97,12 @@ every_rule = pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 
 def replay(sampled, rules, member):
     """Position, legal actions, tokens of the current thought, of each action of an answer, followed in Python."""
-    start = 0
+    start, penalty = 0, rules.penalty
+    opening = () if penalty is None else penalty.tokens if penalty.starts is None else penalty.starts
     for t in np.flatnonzero(sampled.token_mask[member]):
         legal = None if sampled.legal_actions is None else sampled.legal_actions[member][t]
         yield t, legal, t - start
-        if rules.penalty is not None and sampled.tokens[member][t] in rules.penalty.tokens:
+        if sampled.tokens[member][t] in opening:
             start = t
 
 
@@ -282,6 +285,7 @@ def test_rules_are_those_of_transformers():
         ("beam=4", "beam"),
         ("temperature=-1", "temperature is -1"),
         ("penalty=tip(())", "tokens is empty"),
+        ("penalty=tip(12)", r"tokens=12 is not a tuple of a whole number; write \(12,\)$"),
         ("penalty=5", "penalty=5 is not one of tip"),
     ],
 )
@@ -310,6 +314,10 @@ def test_bad_rules_are_refused(text, said):
         (
             lambda: sampled_by(Decoding(penalty=TokenPenalty((2, 6)))),
             "^the penalty is on token 6, but tokens are 0 to 5",
+        ),
+        (
+            lambda: sampled_by(Decoding(penalty=TokenPenalty((2,), starts=(6,)))),
+            "^a thought starts with token 6, but tokens are 0 to 5",
         ),
         (lambda: sampled_by(0.7), "it must be a Decoding"),
     ],

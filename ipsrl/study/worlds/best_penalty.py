@@ -3,11 +3,13 @@
 Curves have the labels `search`, `objective`, `penalised`, `alpha` and `beta`; the largest beta means everywhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import NotRecorded, Records, interval_of
 from ipsrl.study.claims import Number, difference
@@ -18,22 +20,22 @@ Choice = Callable[[Records], dict[str, Any]]
 Where = Literal["anywhere", "in the first tokens", "everywhere"]
 
 
-def best(search: str, objective: str = PRIOR, penalised: str = SWITCH, where: Where = "anywhere") -> Choice:
-    """The `alpha` and `beta` of the largest mean accuracy on the prompts that choose.
+def best(search: str, objective: str = PRIOR, where: Where = "anywhere") -> Choice:
+    """The `alpha` above 0 and the `beta` of the largest mean accuracy on the prompts that choose.
 
-    Among equals it is the smallest alpha, and then the smallest beta.
+    So its gain may be below 0. Among equals it is the smallest alpha, and then the smallest beta.
 
     Args:
       where: the penalties to choose from: all, those in the first tokens of a thought, or the others.
     """
-    labels = {"search": search, "objective": objective, "penalised": penalised}
+    labels = {"search": search, "objective": objective, "penalised": SWITCH}
 
     def choose(records: Records) -> dict[str, Any]:
         rows, most = _tuning(records, labels), _everywhere(records)
         means = {
             (cell["alpha"], cell["beta"]): of_cell.column("tuning").mean()
             for cell, of_cell in rows.each("alpha", "beta")
-            if where == "anywhere" or (cell["beta"] == most) == (where == "everywhere")
+            if cell["alpha"] > 0 and (where == "anywhere" or (cell["beta"] == most) == (where == "everywhere"))
         }
         if not means:
             raise NotRecorded(f"there is no penalty {where} to choose from")
@@ -98,6 +100,26 @@ def best_alphas(records: Records, search: str, objective: str, within: float) ->
         min(row["alpha"] for row in of_seed.rows if row["tuning"] >= of_seed.column("tuning").max() - within)
         for _, of_seed in rows.each("seed")
     ])  # fmt: skip
+
+
+def by_rule(panels: Sequence[Panel]) -> Callable[[Records, Any], Drawing]:
+    """For FIGURE: panels of each search, whose curves have the label `rule` beside those of the records.
+
+    It names the window of penalties on switches; of the placebo there is the penalty everywhere, "on a vertex".
+    """
+
+    def draw(records: Records, settings: Any) -> Drawing:
+        rows = [row | {"rule": _rule(row, settings.betas[-1])} for row in records.rows]
+        named = Records([row for row in rows if row["rule"]], (*records.labels, "rule"))
+        return Panels(panels, each="search")(named, settings)
+
+    return draw
+
+
+def _rule(row: Mapping[str, Any], most: float) -> str:
+    if row["penalised"] == SWITCH:
+        return "everywhere" if row["beta"] == most else f"first {row['beta']:g} tokens"
+    return "on a vertex" if row["beta"] == most else ""
 
 
 def _tuning(records: Records, labels: dict[str, Any]) -> Records:

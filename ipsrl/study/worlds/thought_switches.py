@@ -31,12 +31,12 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 from ipsrl.training.warm_start import learned_once
 
-SWITCH, RANDOM = "switch", "random"
+SWITCH, PLACEBO = "switch", "placebo"
 PRIOR = "prior"
 TABLES = 4
 """Of demonstrations, each with 16 to a prompt."""
 NEAREST = 3
-"""Vertices whose frequency is next to that of the switch; each seed's random token is one of them."""
+"""Vertices, the goal apart, whose frequency is next to that of the switch; seeds have one of them in turn."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Searchers:
     """Policies of a graph search, one for each seed of a run.
 
     A seed decides the initial parameters, the order of demonstrations, the answers that reinforcement learning and an
-    evaluation sample, and the random token. Graphs and demonstrations are the same for all seeds.
+    evaluation sample, and the token of the placebo. Graphs and demonstrations are the same for all seeds.
 
     Attributes:
       early: of `EarlySwitches`.
@@ -98,18 +98,22 @@ class Searchers:
                 state, _ = trainer.step(state)
         return jax.device_get(state.parameters)
 
-    def random_token(self, seed: int) -> int:
-        """A vertex that demonstrations name nearly as often as they switch."""
+    def placebo_token(self, seed: int) -> int:
+        """A vertex that demonstrations name nearly as often as they switch; not the goal, which right answers need."""
         tokens = [token for row in self.demonstrations for answer in row["answers"] for token in answer]
         counts = np.bincount(tokens, minlength=self.task.vocabulary_size)
-        vertices = START_TOKEN + np.arange(self.task.goal + 1)
+        vertices = START_TOKEN + np.arange(self.task.goal)
         nearest = vertices[np.argsort(abs(counts[vertices] - counts[SWITCH_TOKEN]), kind="stable")[:NEAREST]]
-        return int(np.random.default_rng(seed).choice(nearest))
+        return int(nearest[seed % NEAREST])
 
     def measured(self, parameters: Parameters, seed: int, token: int, alpha: float, beta: float) -> dict[str, float]:
-        """Accuracy, switches of an answer and underthinking score on odd prompts; `tuning`, accuracy on even ones."""
+        """What answers to odd prompts are under a penalty, and `tuning`, the accuracy on even ones.
+
+        Values are accuracy, `switches` and `tokens` of an answer, and those of `underthinking`, whose score is called
+        so. Windows are those of thoughts whatever the token: a switch opens the next one.
+        """
         prompts, key = self.task.prompts(jnp.arange(self.task.num_prompts)), stream(seed, 0, "evaluation")
-        how = Decoding(penalty=TokenPenalty((token,), alpha, beta))
+        how = Decoding(penalty=TokenPenalty((token,), alpha, beta, starts=(SWITCH_TOKEN,)))
         sampled = jax.device_get(
             sample_groups(self.task, self.policy, parameters, prompts, key, self.answers, decoding=how)
         )
@@ -121,6 +125,7 @@ class Searchers:
             "switches": float(thoughts.switches[1::2].mean()),
             "tokens": float(thoughts.tokens[1::2].mean()),
             "underthinking": scored["score"],
+            "weighted_underthinking": scored["weighted"],
             "promising": scored["promising"],
         }
 
@@ -132,21 +137,21 @@ class Searchers:
         betas: Sequence[float],
         labels: Mapping[str, Any],
     ) -> Curve:
-        """What is measured after training under each penalty; of a prior also with the penalty on the random token.
+        """What is measured after training under each penalty; of a prior also with the penalty on the placebo's token.
 
-        Points have the labels `penalised`, SWITCH or RANDOM, `alpha` and `beta`. An alpha of 0 is added.
+        Points have the labels `penalised`, SWITCH or PLACEBO, `alpha` and `beta`. An alpha of 0 is added.
 
         Raises:
           ValueError: the objective is unknown or cannot be trained here.
         """
         if objective != PRIOR:
             check_run(self.task, self.policy, objectives.make(objective), self.training, own_device_mesh())
-        penalised = (SWITCH, RANDOM) if objective == PRIOR else (SWITCH,)
+        penalised = (SWITCH, PLACEBO) if objective == PRIOR else (SWITCH,)
         cells = list(itertools.product(penalised, (0.0, *alphas), betas))
 
         def of_seed(seed: int) -> list[dict[str, float]]:
             parameters = self.trained(objective, seed)
-            tokens = {SWITCH: SWITCH_TOKEN, RANDOM: self.random_token(seed)}
+            tokens = {SWITCH: SWITCH_TOKEN, PLACEBO: self.placebo_token(seed)}
             # Without strength neither token nor window counts.
             plain = self.measured(parameters, seed, SWITCH_TOKEN, 0.0, 0.0)
             return [
