@@ -88,8 +88,6 @@ def test_even_prompts_choose_and_odd_ones_report():
     even, odd = measured(0), measured(1)
     assert (even["tuning"], even["accuracy"]) == (1.0, 0.0)
     assert (odd["tuning"], odd["accuracy"]) == (0.0, 1.0)
-    # Underthinking is that of wrong answers, and so of the odd prompts.
-    assert even["underthinking"] == even["weighted_underthinking"] > 0 == odd["underthinking"]
 
 
 def test_a_strong_penalty_on_the_switch_leaves_no_switch():
