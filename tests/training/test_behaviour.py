@@ -50,6 +50,8 @@ def test_objectives_that_read_only_rewards_train_on_it():
         learner = trainer("reinforce", ALTERED["top_k"])
         _, metrics = learner.step(learner.init(0))
         assert np.isfinite(metrics["loss"])
+        # The refusal recommends it.
+        trainer("vargrad", ALTERED["penalty"]).check()
         # Sampler and scorer are different distributions.
         assert "sampler_scorer_difference" not in metrics
         with pytest.raises(ValueError, match="the penalty is on token 3, but tokens are 0 to 2"):

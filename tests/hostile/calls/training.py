@@ -83,8 +83,10 @@ REFUSED = [
     ("Decoding.read('temprature=0.7')", "no argument 'temprature'"),
     ("Decoding.read(3)", "text is 3"),
     ("Decoding.read('penalty=tip(())')", "tokens is empty"),
+    ("Decoding.read('penalty=tip((12), 3)')", "write (12,)"),
     ("TokenPenalty((-1,))", "tokens is -1"),
     ("TokenPenalty((1,), strength=-1)", "strength is -1"),
+    ("TokenPenalty((1,), starts=(-1,))", "starts is -1"),
     ("Sampled(BANDIT, Tabular(1, 2), 1, 4, Decoding(penalty=TokenPenalty((7,))))", "penalty is on token 7, but tokens"),
     ("Shuffled(3).check(Sampled(BANDIT, Tabular(1, 2), 1, 4))", "needs a critic that is not shuffled"),
 ]
