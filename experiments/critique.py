@@ -3,8 +3,8 @@
 Claim     Numbers stop teaching where no answer is right; words do not: a policy that reads what is wrong with an
           attempt repairs it, and learns from the repair, scored as an answer to the question alone (Critique-GRPO).
 Paper     arXiv 2506.03106 (Qwen3-8B: pass@1 about +3.8), where the critic is a strong model that by default tells the
-          true answer. Ours: task, scripted critics, their placebo, equal tokens, margins. The claim on GRPO with
-          shuffled words was added after a first demo, whose priors used words less (0.07) and were then taught longer.
+          true answer. The rest is ours. After a first demo, whose priors used words less (0.07), these were taught
+          longer; budget and rates changed, and the claims on shuffled words without Critique-GRPO were added.
 Arms      GRPO with n = 8 and 16 answers; with 8 answers and the best of 8 second attempts GRPO, Critique-GRPO, that
           without its shaping p / (p + 0.1), and supervised training on right answers and repairs. Critics name the
           first wrong digit, say right or wrong, tell the answer, are the policy itself, or (placebo) name the wrong
