@@ -29,8 +29,9 @@ hypergrid         Trajectories per second on hypergrids, and seconds until the d
                   target, beside gfnx and torchgfn, which alternate with ipsrl. Half an hour, a minute for --grids=2x8.
 bandit            Updates per second of 4096 bandit runs in one program, beside one process of specialised NumPy code.
                   Half a minute.
-agents            Turns per second of environments that answer the policy, with a small policy, in batches of 64
-                  prompts and groups of 16: `interview`, dialogues of 40 turns. A quarter of a minute.
+agents            Turns per second of environments that answer the policy, in batches of 64 prompts and groups of 16:
+                  `interview`, dialogues of 40 turns, and `search_agent`, up to five look-ups and an answer; each with a
+                  table and a small transformer. A minute.
 sweeps            256 seeds of two_outcomes by scripts/sweep.py --launcher=vmap, beside one process for each seed, of
                   which a sample is timed, or all with --all. Four minutes; --all takes a quarter of an hour.
 

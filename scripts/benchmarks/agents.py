@@ -13,8 +13,10 @@ import numpy as np
 from benchmarks import measuring
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.interview import Interview
+from ipsrl.environments.search_agent import SearchAgent
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
+from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify
 
@@ -33,32 +35,46 @@ class Agent:
     turns: Callable[[Any], int]
 
 
-def interview() -> Agent:
-    """Dialogues of 40 turns, with a table as the policy."""
-    task = Interview(users=63)
-    return Agent(
-        task, Tabular(task.num_observations, task.vocabulary_size), lambda found: found.truncated.size * task.turns
-    )
+def interview(table: bool) -> Agent:
+    """Dialogues of 40 turns."""
+    task = Interview(users=63, sees="states" if table else "tokens")
+    return Agent(task, _policy(task, table), lambda found: found.truncated.size * task.turns)
 
 
-AGENTS = {"interview": interview}
-"""Name -> what makes it: a row for each environment."""
+def search_agent(table: bool) -> Agent:
+    """Searches of up to five look-ups, each of which is a turn, as is the answer."""
+    task = SearchAgent(sees="state" if table else "token")
+    return Agent(task, _policy(task, table), lambda found: int(found.dictated.sum()) + found.truncated.size)
+
+
+def _policy(task: Environment, table: bool) -> Policy:
+    if table:
+        return Tabular(task.num_observations, task.vocabulary_size)
+    return Transformer(task.vocabulary_size, hidden_size=32, num_layers=2)
+
+
+AGENTS = {
+    f"{name} {policy}": functools.partial(agent, policy == "table")
+    for name, agent in {"interview": interview, "search_agent": search_agent}.items()
+    for policy in ("table", "transformer")
+}
+"""Name -> what makes it: a row for each environment and policy, a table or a small transformer."""
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
     command = measuring.add_command(commands, "agents", run, "time the turns of environments that answer", runs=7)
     command.add_argument("--prompts", type=int, default=64, help="of a batch, by default %(default)s")
     command.add_argument("--group", type=int, default=16, help="answers to each, by default %(default)s")
-    command.add_argument("--only", default=",".join(AGENTS), help="environments, by default %(default)s")
+    command.add_argument("--only", default=",".join(AGENTS), help="environments with policies, by default %(default)s")
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     names = measuring.chosen("only", arguments.only, AGENTS)
     timings = time_agents(names, arguments.prompts, arguments.group, arguments.runs)
     print(f"{arguments.prompts} prompts, groups of {arguments.group}")
-    print("environment    turns/s  seconds of a batch")
+    print("environment               turns/s  seconds of a batch")
     for timing in timings:
-        print(f"{timing.environment:12}  {timing.rate:8,.0f}  {timing.seconds}")
+        print(f"{timing.environment:24}  {timing.rate:8,.0f}  {timing.seconds}")
     return {"agents": timings}
 
 
