@@ -83,7 +83,7 @@ REFUSED = [
     ("Decoding.read('temprature=0.7')", "no argument 'temprature'"),
     ("Decoding.read(3)", "text is 3"),
     ("Decoding.read('penalty=tip(())')", "tokens is empty"),
-    ("Decoding.read('penalty=tip((12), 3)')", "write (12,)"),
+    ("Decoding.read('penalty=tip((12), 3)')", r"write \(12,\)$"),
     ("TokenPenalty((-1,))", "tokens is -1"),
     ("TokenPenalty((1,), strength=-1)", "strength is -1"),
     ("TokenPenalty((1,), starts=(-1,))", "starts is -1"),
