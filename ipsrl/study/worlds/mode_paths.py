@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 
 import jax
@@ -19,8 +20,6 @@ from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
-OTHER_SEEDS = 10_000
-"""Added to seeds, it gives those by whose runs a learning rate is chosen."""
 POINTS = 51
 """Of a curve, at most."""
 
@@ -153,25 +152,33 @@ def best_paths(
 ) -> tuple[dict[str, np.ndarray], float]:  # fmt: skip
     """`exact_path`, as one run, or with seeds `sampled_paths`, with the learning rate that ends with the most reward.
 
-    Of sampled runs it is the rate with the highest mean in half as many runs of other seeds, so that the runs which are
-    returned have no part in the choice.
+    Of sampled runs it is the rate with the highest mean in half as many runs of other seeds, the smallest numbers that
+    are none of `seeds`, so that the runs which are returned have no part in the choice. A rate at which a reward is not
+    finite is not chosen.
 
     Returns:
-      name -> `[seed, updates + 1, ...]` float64, and the learning rate.
+      name -> `[seed, updates + 1, ...]` float64, and the learning rate. Without seeds also `rarer_at_4` and so on,
+      `[1, 1]`: with each learning rate, the mean share of the rarer mode at the end.
     """
     if seeds is None:
         of_rate = functools.partial(exact_path, world, update, prior, updates)
         found = jax.vmap(of_rate)(jnp.asarray(learning_rates, jnp.float32))
         kept, judging, runs = slice(None), slice(None), 1
     else:
-        both = [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds[: -(-len(seeds) // 2)])]
+        others = itertools.islice((seed for seed in itertools.count() if seed not in seeds), -(-len(seeds) // 2))
+        both = [*seeds, *others]
         rates = np.repeat(learning_rates, len(both))
         found = sampled_paths(world, update, prior, updates, both * len(learning_rates), rates)
         kept, judging, runs = slice(len(seeds)), slice(len(seeds), None), len(both)
     shape = len(learning_rates), runs
     values = {name: np.asarray(each, np.float64).reshape(*shape, *each.shape[1:]) for name, each in found.items()}
-    best = int(values["reward"][:, judging, -1].mean(axis=1).argmax())
-    return {name: each[best, kept] for name, each in values.items()}, learning_rates[best]
+    rewards = values["reward"][:, judging, -1].mean(axis=1)
+    best = int(np.where(np.isfinite(rewards), rewards, -np.inf).argmax())
+    chosen = {name: each[best, kept] for name, each in values.items()}
+    if seeds is None:
+        rarer = np.minimum(values["share"], 1 - values["share"])[..., -1:]
+        chosen |= {f"rarer_at_{rate:g}": of_rate for rate, of_rate in zip(learning_rates, rarer, strict=True)}
+    return chosen, learning_rates[best]
 
 
 def described(found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, rare: float) -> dict[str, np.ndarray]:
@@ -179,9 +186,9 @@ def described(found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, 
 
     `share`, `short`, `think` and `reward` are those of `ModeBandit.measures`, and `thinking_1` and so on the share of
     thinking at each difficulty. `fits` is by how much it is higher at the last difficulty than at the first; `rarer`
-    the mean share of the rarer mode; `collapsed` is 1 where that is below `rare`, else 0; `until` the update of
-    `saturated_after`, or the number of all updates if it is never, and `short_then` the skill `short` after it;
-    `kilotokens` the expected thousands of tokens that were sampled before.
+    the mean share of the rarer mode; `collapsed` is 1 where that is below `rare`, else 0; `short_then` the skill
+    `short` after the update of `saturated_after`, or at the end if it is never; `kilotokens` the expected thousands of
+    tokens that were sampled before, by answers of these policies. What is named `rarer_at_...` stays.
 
     Args:
       found: of paths, `[seed, updates + 1, ...]`.
@@ -191,17 +198,17 @@ def described(found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, 
     """
     thinking, share = found["thinking"], found["share"]
     rarer = np.minimum(share, 1 - share)
-    until = np.nan_to_num(saturated_after(found, rare), nan=share.shape[-1] - 1).astype(int)[:, None]
+    then = np.nan_to_num(saturated_after(found, rare), nan=share.shape[-1] - 1).astype(int)[:, None]
     thinks = share / 2 + 1 / 4 if world.forced else share
     tokens = world.short_tokens + (world.think_tokens - world.short_tokens) * thinks
     before = (tokens.cumsum(axis=-1) - tokens) * answers * world.num_prompts
     values = {name: found[name] for name in ("share", "short", "think", "reward")}
+    values |= {name: np.broadcast_to(found[name], share.shape) for name in found if name.startswith("rarer_at_")}
     return values | {f"thinking_{place + 1}": thinking[..., place] for place in range(world.num_prompts)} | {
         "fits": thinking[..., -1] - thinking[..., 0],
         "rarer": rarer,
         "collapsed": (rarer < rare).astype(int),
-        "until": np.broadcast_to(until, share.shape),
-        "short_then": np.broadcast_to(np.take_along_axis(found["short"], until, axis=-1), share.shape),
+        "short_then": np.broadcast_to(np.take_along_axis(found["short"], then, axis=-1), share.shape),
         "kilotokens": before / 1000,
     }  # fmt: skip
 
@@ -213,12 +220,13 @@ def points(
     """`described` paths of `best_paths` as a curve, with their `learning_rate`.
 
     An update with an inner adaptation takes twice as many answers as one without: it counts as two, and a path has half
-    as many.
+    as many. It has no `kilotokens`: half of its answers come from adapted policies, which are not on the path.
     """
     steps = 2 if update.inner else 1
     found, rate = best_paths(world, update, prior, updates // steps, learning_rates, seeds)
     values = described(found, world, steps * update.group_size, rare)
     places = np.unique(np.linspace(0, updates // steps, POINTS).astype(int))
     values = {name: each[:, places] for name, each in values.items()} | {"learning_rate": rate}
-    values["until"] = steps * values["until"]
+    if update.inner:
+        del values["kilotokens"]
     return Points(steps * places, values, seeds)

@@ -87,7 +87,7 @@ def test_forced_answers_train_the_skill_of_a_mode_that_is_never_chosen():
 
 
 def test_a_rate_is_chosen_by_the_runs_of_other_seeds(monkeypatch):
-    """Of two seeds and another one at two rates: those that are reported would choose the second rate."""
+    """Of two seeds and the smallest other one at two rates: those that are reported would choose the second rate."""
     asked = []
 
     def sampled(world, update, prior, updates, seeds, learning_rates):
@@ -96,9 +96,8 @@ def test_a_rate_is_chosen_by_the_runs_of_other_seeds(monkeypatch):
         return {"reward": jnp.float32([[0, reward] for reward in rewards])}
 
     monkeypatch.setattr(mode_paths, "sampled_paths", sampled)
-    found, rate = mode_paths.best_paths(WORLD, Update(make("grpo")), WORLD.prior(), 1, (0.5, 2.0), (3, 4))
-    other = 3 + mode_paths.OTHER_SEEDS
-    assert asked == [(3, 0.5), (4, 0.5), (other, 0.5), (3, 2.0), (4, 2.0), (other, 2.0)]
+    found, rate = mode_paths.best_paths(WORLD, Update(make("grpo")), WORLD.prior(), 1, (0.5, 2.0), (3, 0))
+    assert asked == [(3, 0.5), (0, 0.5), (1, 0.5), (3, 2.0), (0, 2.0), (1, 2.0)]
     assert rate == 0.5
     np.testing.assert_allclose(found["reward"], [[0, 0.1], [0, 0.2]], rtol=1e-6)
 
@@ -110,6 +109,16 @@ def test_the_exact_path_has_the_rate_with_the_most_reward():
     alone = exact_path(WORLD, update, WORLD.prior(), 3)
     for name, values in alone.items():
         np.testing.assert_allclose(found[name], np.asarray(values)[None], rtol=1e-5)
+    share = float(alone["share"][-1])
+    np.testing.assert_allclose(found["rarer_at_1"], [[min(share, 1 - share)]], rtol=1e-5)
+    assert found["rarer_at_0.1"].shape == (1, 1)
+
+
+def test_a_rate_that_ends_in_no_number_is_not_chosen(monkeypatch):
+    monkeypatch.setattr(
+        mode_paths, "sampled_paths", lambda *_: {"reward": jnp.float32([[0, 0.1]] * 2 + [[0, jnp.nan]] * 2)}
+    )
+    assert mode_paths.best_paths(WORLD, Update(make("grpo")), WORLD.prior(), 1, (0.5, 2.0), (3,))[1] == 0.5
 
 
 def test_what_became_of_the_modes():
@@ -118,7 +127,6 @@ def test_what_became_of_the_modes():
     found = dict.fromkeys(("share", "short", "think", "reward"), share) | {"thinking": thinking}
     values = mode_paths.described(found, WORLD, 10, 0.01)
     assert values["collapsed"].tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
-    assert values["until"][:, 0].tolist() == [1, 2, 2]
     assert values["short_then"][:, 0].tolist() == [0.995, 0.005, 0.5]
     np.testing.assert_allclose(values["fits"], 0.2)
     np.testing.assert_allclose(values["kilotokens"][0], np.cumsum([0, 0.22, 0.02 * (2 + 18 * 0.995)]))
@@ -135,10 +143,9 @@ def test_an_update_with_an_inner_step_counts_twice_on_a_curve():
     assert one.steps.tolist() == list(range(9))
     assert two.steps.tolist() == [0, 2, 4, 6, 8]
     assert one.values["learning_rate"] == two.values["learning_rate"] == 1.0
-    assert one.values["until"].tolist() == [[8] * 9]
-    assert two.values["until"].tolist() == [[8] * 5]
-    # Both begin with a half that thinks: 11 tokens on average, in 3 or 2 x 3 answers to each of two prompts.
-    assert [each.values["kilotokens"][0, 1] for each in (one, two)] == pytest.approx([0.066, 0.132])
+    # The path begins with a half that thinks: 11 tokens on average, in 3 answers to each of two prompts.
+    assert one.values["kilotokens"][0, 1] == pytest.approx(0.066)
+    assert "kilotokens" not in two.values
 
 
 def test_bad_input():
