@@ -62,7 +62,7 @@ def test_all_that_is_claimed_may_be_wrong():
 
 
 def test_overlap_decides_nothing():
-    half, some = {"collapsed": 0.5}, {"collapsed": 0.25, "reward": 0.52, "spread": 0.1}
+    half, some = {"collapsed": 0.5}, {"collapsed": 0.25, "reward": 0.52, "spread": 0.1, "fits": 0.9}
     found = decided(dict.fromkeys(study.REMEDIES, some) | {GRPO: half}, {HGPO: BOTH | {"spread": 1.0}})
     assert found["GRPO ends in one mode in over half of its runs"] is None
     for name in study.REMEDIES.values():
