@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Mapping, Sequence
 
 import jax
@@ -15,6 +14,7 @@ from ipsrl.fields import Checked, at_least, non_negative, positive
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.study.curves import Points
+from ipsrl.study.tuning import other_seeds
 from ipsrl.study.worlds.modes import ModeBandit
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
@@ -165,8 +165,7 @@ def best_paths(
         found = jax.vmap(of_rate)(jnp.asarray(learning_rates, jnp.float32))
         kept, judging, runs = slice(None), slice(None), 1
     else:
-        others = itertools.islice((seed for seed in itertools.count() if seed not in seeds), -(-len(seeds) // 2))
-        both = [*seeds, *others]
+        both = [*seeds, *other_seeds(seeds, -(-len(seeds) // 2))]
         rates = np.repeat(learning_rates, len(both))
         found = sampled_paths(world, update, prior, updates, both * len(learning_rates), rates)
         kept, judging, runs = slice(len(seeds)), slice(len(seeds), None), len(both)
