@@ -28,7 +28,7 @@ def test_rows_of_the_table_share_what_is_always_of_a_block_and_of_what_came_last
         [parameters["always"] + parameters["block"][row // 16] + parameters["last"][row % 16] for row in range(48)]
     )
     logits, _ = policy.step(parameters, (), observations[0], jnp.int32(0))
-    np.testing.assert_allclose(logits[0], table, rtol=1e-6)
+    np.testing.assert_allclose(logits[0], table, atol=1e-6)
     tokens, mask = jnp.zeros((1, 1, 48), jnp.int32), jnp.ones((1, 1, 48), bool)
     walked = Trajectories(TASK.prompts(np.array([0])), observations, tokens, mask, None, tokens, tokens, mask[..., 0])
     scores = policy.score(parameters, walked, 1.0)
@@ -57,7 +57,7 @@ def test_first_order_maml_moves_by_gradients_after_adaptations_of_the_master():
         moved.append(gradient(after, SEED, jnp.int32(2 * user + 1), jnp.int32(user)))
     expected = jax.tree.map(lambda one, *by: one - 5.0 * sum(by) / 3, prior, *moved)
     path = jax.jit(lambda seed: MANAGERS.meta_learned(2, 1, False, 5.0, seed))(SEED)
-    assert largest(jax.tree.map(lambda leaf: leaf[0], path), prior) == 0.0
+    assert largest(jax.tree.map(lambda leaf: leaf[0], path), prior) < 1e-6
     assert largest(jax.tree.map(lambda leaf: leaf[1], path), expected) < 1e-5
     placebo = jax.jit(lambda seed: MANAGERS.meta_learned(2, 1, True, 5.0, seed))(SEED)
     assert largest(placebo, path) > 1e-3
