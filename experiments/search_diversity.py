@@ -1,0 +1,181 @@
+"""Does RL squeeze the behaviours of a search agent, and do diverse demonstrations (SFT) expand them?
+
+Claim     RL lowers the number of different behaviours, wrong and right ones; SFT on diverse demonstrations raises that
+          of right ones.
+Paper     RL Squeezes, SFT Expands, arXiv 2509.21128, which is about mathematics (256 answers to a problem, clusters of
+          similar texts). That it holds of search agents is the extension tested here; a behaviour is the exact sequence
+          of queries and the answer. Ours: narrow demonstrations, the objectives for diversity, the margins, placebos.
+Arms      A prior that knows the chain its question names, and no other route; SFT on routes drawn among all right ones
+          (diverse) or on the chain alone (narrow); GRPO; SFT (diverse), then GRPO; IPS by answer and by behaviour;
+          ProGRPO; DARLING by behaviour. Placebos: SFT on the routes of other questions, GRPO with random rewards at
+          GRPO's rate. World: `worlds.search_diversity`, eight questions in `search_agent` with 14 to 26 right routes,
+          and eight held-out ones on the same graph; a table for each question and one that questions share. RL arms
+          sample equally many answers (15,360), token sums, the best of three rates by the accuracy of other seeds. SFT
+          has 256 demonstrations, 120 steps on all of them, at one rate that was set on other seeds.
+Command   python -m experiments.search_diversity
+Time      TIME
+Expected  EXPECTED
+Doubt     DOUBT
+Smoke     python -m experiments.search_diversity --preset=smoke
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+
+from ipsrl import study
+from ipsrl.fields import at_least, one_of, positive
+from ipsrl.figures.layers import Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.measures.seeds import Interval
+from ipsrl.records.tidy import Records, interval_of
+from ipsrl.study.claims import above, below
+from ipsrl.study.worlds import search_diversity as world
+from ipsrl.study.worlds.search_diversity import (
+    BY_ANSWER, BY_BEHAVIOUR, DARLING, DIVERSE, GRPO, NAMES, NARROW, PRIOR, PROGRPO, RANDOM, SHIFTED, TAUGHT, THEN,
+)  # fmt: skip
+
+WORLD = world.Agents()
+RIGHT, WRONG, EFFECTIVE, ACCURACY, HELD_OUT = "right", "wrong", "effective", "pass_1", "held_out_"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """SFT takes as many steps as RL; `demonstrations` are those to a question, `sft_rate` is their learning rate."""
+
+    arms: tuple[str, ...] = study.selecting(one_of(*NAMES, default=tuple(NAMES)))
+    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    learning_rates: tuple[float, ...] = positive((16.0, 64.0, 256.0))
+    sft_rate: float = positive(64.0)
+    demonstrations: int = positive(32)
+    group_size: int = at_least(2, 16)
+    intervals: int = positive(6)
+    steps_between: int = positive(20)
+
+    @property
+    def steps(self) -> int:
+        return self.intervals * self.steps_between
+
+
+PRESETS = {
+    "smoke": Settings((DIVERSE, GRPO), (0, 1), (64.0,), demonstrations=4, group_size=4, intervals=1, steps_between=2),
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(20)), steps_between=200),
+}
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    for arm in settings.arms:
+        yield study.Curve({"arm": arm}, functools.partial(curve, arm, settings))
+
+
+def curve(arm: str, settings: Settings) -> study.Points:
+    steps = range(0, settings.steps + 1, settings.steps_between)
+    if arm == PRIOR:
+        found = WORLD.measured(jax.tree.map(lambda leaf: leaf[:, None], WORLD.prior(settings.seeds)), settings.seeds)
+    elif arm in TAUGHT:
+        found = WORLD.measured(taught(arm, settings.seeds, settings), settings.seeds)
+    else:
+        found = rewarded(arm, settings)
+    return study.Points(steps, found, settings.seeds)
+
+
+def taught(arm: str, seeds: tuple[int, ...], settings: Settings):
+    """Parameters `[seed, record, ...]`."""
+    routes = world.routes_of(arm, settings.demonstrations)
+    return WORLD.taught(routes, seeds, settings.steps, settings.sft_rate, settings.steps_between)
+
+
+@functools.cache
+def rewarded(arm: str, settings: Settings) -> dict[str, np.ndarray]:
+    """What the runs at the most accurate rate of other seeds show, and this `learning_rate`."""
+    seeds, number = tuple(world.with_others(settings.seeds)), len(settings.seeds)
+    rates = (float(rewarded(GRPO, settings)["learning_rate"]),) if arm == RANDOM else settings.learning_rates
+    initial = WORLD.prior(seeds)
+    if arm == THEN:
+        initial = jax.tree.map(lambda leaf: leaf[:, -1], taught(DIVERSE, seeds, settings))
+    runs = WORLD.rewarded(arm, initial, seeds, rates, settings.steps, settings.group_size, settings.steps_between)
+    found = [WORLD.measured(jax.tree.map(lambda leaf: leaf[each], runs), seeds) for each in range(len(rates))]  # noqa: B023
+    best = int(np.argmax([values[ACCURACY][number:, -1].mean() for values in found]))
+    chosen = {name: value[:number] for name, value in found[best].items()}
+    return chosen | {"learning_rate": np.asarray(rates[best])}
+
+
+def beyond(value: str, arm: str, than: str = PRIOR, times: float = 1.0) -> study.Number:
+    """A value at the end less so many times that of another arm, paired by seed."""
+
+    def number(records: Records) -> Interval:
+        return interval_of(records.ends(value, arm=arm) - times * records.ends(value, arm=than))
+
+    return number
+
+
+def kept(records: Records) -> Interval:
+    """What GRPO after SFT has of right behaviours beyond the prior, less half of what SFT had added."""
+    before, taught, after = (records.ends(RIGHT, arm=arm) for arm in (PRIOR, DIVERSE, THEN))
+    return interval_of(after - before - 0.5 * (taught - before))
+
+
+def lowers(value: str, arm: str) -> study.Claim:
+    return below(beyond(value, arm, times=0.9), 0.0)
+
+
+def raises(value: str, arm: str) -> study.Claim:
+    return above(beyond(value, arm, times=1.1), 0.0)
+
+
+TENTH = "different right behaviours in 256 answers than its prior, by over a tenth"
+FAIR = {BY_BEHAVIOUR: "IPS by behaviour", PROGRPO: "ProGRPO", DARLING: "DARLING by behaviour"}
+CLAIMS = {
+    f"GRPO has fewer {TENTH}": lowers(RIGHT, GRPO),
+    f"GRPO has fewer {TENTH}".replace("right", "wrong"): lowers(WRONG, GRPO),
+    f"SFT on diverse demonstrations has more {TENTH}": raises(RIGHT, DIVERSE),
+    f"SFT on diverse demonstrations has fewer {TENTH}".replace("right", "wrong"): lowers(WRONG, DIVERSE),
+    f"SFT on narrow demonstrations has fewer {TENTH}": lowers(RIGHT, NARROW),
+    "SFT, then GRPO, keeps over half of the right behaviours that SFT on diverse demonstrations had added":
+        above(kept, 0.0),
+    "SFT, then GRPO, ends with over twice GRPO's effective right behaviours":
+        above(beyond(EFFECTIVE, THEN, GRPO, 2.0), 0.0),
+    **{f"{name} ends with over twice GRPO's effective right behaviours":
+        above(beyond(EFFECTIVE, arm, GRPO, 2.0), 0.0) for arm, name in FAIR.items()},
+    **{f"{name} ends at most 0.02 less accurate than GRPO":
+        above(beyond(ACCURACY, arm, GRPO), -0.02) for arm, name in FAIR.items()},
+    "IPS by answer, where one answer is right, has GRPO's number of right behaviours, within a twentieth":
+        lambda records: study.all_of([above(beyond(RIGHT, BY_ANSWER, GRPO, 0.95), 0.0)(records),
+                                      below(beyond(RIGHT, BY_ANSWER, GRPO, 1.05), 0.0)(records)]),
+    f"on held-out questions GRPO has fewer {TENTH}": lowers(HELD_OUT + RIGHT, GRPO),
+    f"on held-out questions SFT on diverse demonstrations has more {TENTH}": raises(HELD_OUT + RIGHT, DIVERSE),
+    "on held-out questions GRPO is more accurate than its prior, by over 0.02":
+        above(beyond(HELD_OUT + ACCURACY, GRPO), 0.02),
+    "on held-out questions GRPO's pass@64 is over 0.02 below that of its prior":
+        below(beyond(HELD_OUT + "pass_64", GRPO), -0.02),
+    "on held-out questions GRPO is more accurate than SFT on diverse demonstrations, by over 0.02":
+        above(beyond(HELD_OUT + ACCURACY, GRPO, DIVERSE), 0.02),
+    "placebo: SFT on the right routes has over a tenth more different right behaviours than on those of other questions":
+        above(beyond(RIGHT, DIVERSE, SHIFTED, 1.1), 0.0),
+    "placebo: GRPO has over a tenth fewer different right behaviours than with random rewards":
+        below(beyond(RIGHT, GRPO, RANDOM, 0.9), 0.0),
+}  # fmt: skip
+VALUES = (RIGHT, WRONG, EFFECTIVE, *(f"pass_{k}" for k in world.TRIES))
+SHOWN = {RIGHT: "different right behaviours", WRONG: "different wrong behaviours", EFFECTIVE: "effective right behaviours"}
+SHOWN |= {ACCURACY: "accuracy"} | {f"pass_{k}": f"pass@{k}" for k in world.TRIES[1:]}
+NUMBERS = {
+    f"{shown}{where}, {NAMES[arm]}": study.final(prefix + value, arm=arm)
+    for prefix, where in (("", ""), (HELD_OUT, ", held out")) for value, shown in SHOWN.items() for arm in NAMES
+}  # fmt: skip
+TABLE = study.one_below_the_other(
+    study.Table((*VALUES, "learning_rate"), "trained questions"),
+    study.Table(tuple(HELD_OUT + value for value in VALUES), "held-out questions"),
+)
+PANELS = [
+    Panel([Line(prefix + value, by="arm")], title, "updates", SHOWN[value])
+    for prefix, title in (("", "trained questions"), (HELD_OUT, "held-out questions"))
+    for value in (RIGHT, WRONG, EFFECTIVE, ACCURACY)
+]
+FIGURE = Panels(PANELS, (20, 8.5), columns=4)
+
+if __name__ == "__main__":
+    study.main(__name__)

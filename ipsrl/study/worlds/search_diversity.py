@@ -1,0 +1,338 @@
+"""Search agents before and after training by demonstrations or by rewards, and how many ways of searching they keep.
+
+The agent is a table with a part of its own for each question and a part that all questions share. It is trained on half
+of the questions on one graph; the others are held out.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl import objectives
+from ipsrl.distributed.placement import REPLICATED, PlacementRules
+from ipsrl.environments.knowledge_graph import FIRST_ENTITY, STOP
+from ipsrl.environments.search_agent import SearchAgent
+from ipsrl.environments.search_routes import SearchRoutes
+from ipsrl.fields import Checked, non_negative, open_probability
+from ipsrl.measures.pass_at_k import pass_at_k
+from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
+from ipsrl.policies.tabular import Tabular
+from ipsrl.rewards import NoisyVerifier
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
+from ipsrl.structures import PolicyScores, Prompts, Trajectories, masked_sum
+from ipsrl.study.worlds.mode_paths import OTHER_SEEDS
+from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+
+ANSWERS = 256
+"""To each question, of which behaviours are counted."""
+TRIES = (1, 4, 16, 64)
+"""The k of pass@k."""
+ANSWER, BEHAVIOUR = "answer", "behaviour"
+PRIOR, DIVERSE, NARROW, SHIFTED = "prior", "sft_diverse", "sft_narrow", "sft_shifted"
+GRPO, THEN, BY_ANSWER, BY_BEHAVIOUR = "grpo", "sft_then_grpo", "ips_by_answer", "ips_by_behaviour"
+PROGRPO, DARLING, RANDOM = "progrpo", "darling", "grpo_random"
+TAUGHT = (DIVERSE, NARROW, SHIFTED)
+"""Arms that imitate, see `routes_of`."""
+REWARDED = {
+    GRPO: ("grpo", ANSWER), THEN: ("grpo", ANSWER), RANDOM: ("grpo", ANSWER), BY_ANSWER: ("ips_grpo", ANSWER),
+    BY_BEHAVIOUR: ("ips_grpo", BEHAVIOUR), PROGRPO: ("progrpo(reference=correct)", ANSWER),
+    DARLING: ("darling", BEHAVIOUR),
+}  # fmt: skip
+"""Arms that are rewarded -> the objective, and what it takes for an outcome."""
+NAMES = {
+    PRIOR: "the prior", DIVERSE: "SFT on diverse demonstrations", NARROW: "SFT on narrow demonstrations",
+    SHIFTED: "SFT on the routes of other questions", GRPO: "GRPO", THEN: "SFT then GRPO",
+    BY_ANSWER: "IPS by answer", BY_BEHAVIOUR: "IPS by behaviour", PROGRPO: "ProGRPO", DARLING: "DARLING",
+    RANDOM: "GRPO with random rewards",
+}  # fmt: skip
+"""Arms -> what they are called."""
+COIN = NoisyVerifier(0.5, 0.5)
+"""Random rewards."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ShiftedRoutes(SearchRoutes):
+    """The placebo of `SearchRoutes`: each question gets the routes of the next one, walked from its own entity.
+
+    So demonstrations are as many, as long and as diverse, but mostly end at a wrong answer.
+    """
+
+    def known(self, task: SearchAgent, prompt: int) -> list[tuple[int, ...]]:
+        return super().known(task, (prompt + 1) % task.num_prompts)
+
+
+def routes_of(arm: str, answers: int) -> SearchRoutes:
+    """What an arm of `TAUGHT` is shown: any route of up to three facts, the chain of the question, or shifted ones."""
+    if arm == SHIFTED:
+        return ShiftedRoutes(answers=answers)
+    return SearchRoutes("chain" if arm == NARROW else "all", answers=answers)
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedTable(Checked):
+    """The logits of an agent: a row for each state, and a row that it shares with the states of other questions.
+
+        logits(s) = own[s] + shared[k(s)],   k = (the relation that the question asks for next, last result, just named)
+
+    Where the chain of the question is over, "no relation" is next. Parameters: `{"own": [S, V], "shared": [K, V]}` with
+    K = (R + 1) N (N + 1); both start at zero.
+
+    Attributes:
+      task: what it answers, with sees=state.
+
+    Raises:
+      ValueError: the task sees tokens.
+    """
+
+    optional_fields: ClassVar[frozenset[str]] = frozenset()
+    placement_rules: ClassVar[PlacementRules] = REPLICATED
+
+    task: SearchAgent
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.task.sees != "state":
+            raise ValueError(f"the task has sees={self.task.sees}, but a table needs sees=state")
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.task.vocabulary_size
+
+    @property
+    def num_observations(self) -> int:
+        return self.task.num_observations
+
+    @functools.cached_property
+    def shared_row(self) -> np.ndarray:
+        """`[S]` int32, k of each state."""
+        task = self.task
+        following = np.full((task.problems, task.lookups + 1), task.relations)
+        for row, (_, chain) in zip(following, task.questions, strict=True):
+            row[: min(len(chain), len(row))] = chain[: len(row)]
+        rows = np.arange(self.num_shared).reshape(task.relations + 1, task.entities, task.entities + 1)
+        return rows[following].ravel().astype(np.int32)
+
+    @property
+    def num_shared(self) -> int:
+        """K."""
+        return (self.task.relations + 1) * self.task.entities * (self.task.entities + 1)
+
+    def init(self, key: Array) -> Parameters:
+        """Zeros; `key` is not used."""
+        rows = {"own": self.num_observations, "shared": self.num_shared}
+        return {name: Tabular(number, self.vocabulary_size).init(key)["logits"] for name, number in rows.items()}
+
+    def logits(self, parameters: Parameters, observations: Array) -> Array:
+        """`[..., V]` of observations `[...]`."""
+        return parameters["own"][observations] + parameters["shared"][jnp.asarray(self.shared_row)[observations]]
+
+    def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
+        """No state is carried: the observation holds everything."""
+        return ()
+
+    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+        return self.logits(parameters, observations), cache
+
+    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+        return score_logits(self.logits(parameters, trajectories.observations), Actions.of(trajectories), temperature)
+
+
+@dataclasses.dataclass(frozen=True)
+class Agents(Checked):
+    """A task, its prior, and how the prior is trained.
+
+    The prior, which is all in the shared part, asks for the relation that the question asks for next with probability
+    (1 - stops) skill, for any other with equal ones, and stops with `stops`, or with `ends` where the chain is over. It
+    names the last result, and not the question's entity, with `stays`. So it knows no route but the chain.
+
+    Attributes:
+      noise: standard deviation of each seed's own addition to the logits of each state.
+    """
+
+    skill: float = open_probability(0.5)
+    stops: float = open_probability(0.1)
+    ends: float = open_probability(0.7)
+    stays: float = open_probability(0.9)
+    noise: float = non_negative(0.5)
+
+    def task(self, problems: int = 8, outcome: str = ANSWER) -> SearchAgent:
+        """Questions of two and three hops on eight entities; the first eight are those that training asks."""
+        return SearchAgent(
+            entities=8, relations=3, synonyms=1, hops=(2, 3), problems=problems, lookups=3, sees="state",
+            outcome=outcome,
+        )  # fmt: skip
+
+    @functools.cached_property
+    def asked(self) -> SearchAgent:
+        """All sixteen questions, of which the last eight are held out."""
+        return self.task(16)
+
+    @functools.cached_property
+    def policy(self) -> SharedTable:
+        """Of all questions."""
+        return SharedTable(self.asked)
+
+    def prior(self, seeds: Sequence[int]) -> Parameters:
+        """Leaves `[seed, ...]`."""
+        task, words = self.asked, slice(self.asked.first_word, None)
+        number, count = 2 * task.relations, task.entities
+        probs = np.ones((task.relations + 1, count, count + 1, task.vocabulary_size))
+        for at in range(count):
+            probs[:, at, -1, FIRST_ENTITY : task.first_word] = 1 - self.stays
+            probs[:, at, -1, FIRST_ENTITY + at] = self.stays
+        for following in range(task.relations + 1):
+            relations = probs[following, :, :-1]
+            if over := following == task.relations:
+                relations[..., words] = (1 - self.ends) / number
+            else:
+                relations[..., words] = (1 - self.stops) * (1 - self.skill) / (number - 1)
+                relations[..., task.first_word + following] = (1 - self.stops) * self.skill
+            relations[..., STOP] = self.ends if over else self.stops
+        shared = jnp.log(jnp.asarray(probs.reshape(self.policy.num_shared, -1), jnp.float32))
+        shape = self.policy.num_observations, task.vocabulary_size
+        noise = jax.vmap(lambda seed: jax.random.normal(stream(seed, 0, "prior"), shape))(jnp.asarray(seeds))
+        return {"own": self.noise * noise, "shared": jnp.broadcast_to(shared, (len(seeds), *shared.shape))}
+
+    def demonstrations(self, routes: SearchRoutes) -> Trajectories:
+        """Answers to the trained questions, with the states in which a table sees their tokens; `[P, G, T]`."""
+        task = self.task()
+        stored = StoredGroups.of(task, self.policy, task.problems, routes.rows(task))
+        prompts = task.prompts(jnp.arange(task.problems))
+        return replayed(task, given_answers(prompts, jnp.asarray(stored.tokens), jnp.asarray(stored.lengths),
+            own=jnp.asarray(stored.own)))  # fmt: skip
+
+    def taught(
+        self, routes: SearchRoutes, seeds: Sequence[int], steps: int, rate: float, record_every: int
+    ) -> Parameters:
+        """The prior of each seed after maximum likelihood of the demonstrations of its own that this seed draws.
+
+        Each step is one of gradient descent on all demonstrations. The `seed` of the routes does not count.
+
+        Returns:
+          leaves `[seed, steps / record_every + 1, ...]`.
+        """
+        drawn = [self.demonstrations(dataclasses.replace(routes, seed=seed)) for seed in seeds]
+        shown = jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn)
+        return _taught(self.policy, self.prior(seeds), shown, jnp.float32(rate), steps // record_every, record_every)
+
+    def rewarded(
+        self, arm: str, initial: Parameters, seeds: Sequence[int], rates: Sequence[float], steps: int,
+        group_size: int, record_every: int,
+    ) -> Parameters:  # fmt: skip
+        """Runs of an arm of `REWARDED` from initial parameters `[seed, ...]`: leaves `[rate, seed, record, ...]`.
+
+        All arms sum over tokens and divide by the longest answer's length, so that no length of a search is preferred.
+        """
+        text, outcome = REWARDED[arm]
+        text = f"{text.removesuffix(')')}{', ' if '(' in text else '('}aggregation=constant_length)"
+        task = self.task(outcome=outcome)
+        settings = TrainSettings(steps, task.problems, group_size, optimizer="sgd", max_gradient_norm=None)
+        trainer = Trainer(task, self.policy, objectives.make(text), settings)
+        shape = len(rates), len(seeds)
+        runs = jnp.broadcast_to(jnp.asarray(seeds), shape).ravel()
+        of_runs = jnp.broadcast_to(jnp.asarray(rates, jnp.float32)[:, None], shape).ravel()
+        start = jax.tree.map(lambda leaf: jnp.tile(leaf, (len(rates),) + (1,) * (leaf.ndim - 1)), initial)
+        coin = COIN if arm == RANDOM else None
+        recorded = train_ensemble(trainer, runs, _itself, record_every, of_runs, start, coin)
+        return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), recorded)
+
+    def measured(self, recorded: Parameters, seeds: Sequence[int]) -> dict[str, np.ndarray]:
+        """What 256 answers to each question show, from leaves `[seed, record, ...]`: name -> `[seed, record]`.
+
+        Of the trained questions, and with the prefix `held_out_` of the others, means over questions of `pass_1` (the
+        accuracy) to `pass_64`; `right` and `wrong`, the numbers of different behaviours that end in the right answer
+        and in another; `effective`, exp of the entropy of the right behaviours, 0 without any.
+        """
+        counts = {name: np.asarray(value) for name, value in _counted(self, recorded, jnp.asarray(seeds)).items()}
+        correct = np.rint(counts.pop("correct")).astype(int)
+        counts |= {f"pass_{k}": pass_at_k(correct, ANSWERS, k) for k in TRIES}
+        parts = {"": slice(None, self.task().problems), "held_out_": slice(self.task().problems, None)}
+        return {
+            prefix + name: np.asarray(value[..., part], np.float64).mean(axis=-1)
+            for prefix, part in parts.items() for name, value in counts.items()
+        }  # fmt: skip
+
+
+def with_others(seeds: Sequence[int]) -> list[int]:
+    """The seeds, and half as many others, by which learning rates are chosen."""
+    return [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds[: max(1, len(seeds) // 2)])]
+
+
+def replayed(task: SearchAgent, answers: Trajectories) -> Trajectories:
+    """Given answers with the observations and the legal actions of the environment."""
+    index = answers.prompts.index
+
+    def of_answer(prompt: Array, tokens: Array) -> tuple[Array, Array]:
+        def turn(state, token):
+            return task.step(state, token), (task.observe(state), task.legal(state))
+
+        return jax.lax.scan(turn, task.reset(jax.random.key(0), prompt, jnp.int32(0)), tokens)[1]
+
+    seen, legal = jax.vmap(jax.vmap(of_answer, (None, 0)))(index, answers.tokens)
+    legal |= ~answers.token_mask[..., None]
+    return dataclasses.replace(answers, observations=jnp.where(answers.written, seen, 0), legal_actions=legal)
+
+
+def behaviours(number: Array, chosen: Array) -> tuple[Array, Array]:
+    """How many different ones, and the exp of their entropy, among the chosen numbers `[..., G]`: `[...]` each."""
+    same = (number[..., :, None] == number[..., None, :]) & chosen[..., :, None] & chosen[..., None, :]
+    times, total = jnp.maximum(same.sum(axis=-1), 1), jnp.maximum(chosen.sum(axis=-1), 1)
+    different = jnp.where(chosen, 1.0 / times, 0.0).sum(axis=-1)
+    nats = -jnp.where(chosen, jnp.log(times / total[..., None]), 0.0).sum(axis=-1) / total
+    return different, jnp.where(chosen.any(axis=-1), jnp.exp(nats), 0.0)
+
+
+def _itself(parameters: Parameters) -> Parameters:
+    return parameters
+
+
+@functools.partial(jax.jit, static_argnames=("policy", "records", "record_every"))
+def _taught(
+    policy: SharedTable, priors: Parameters, shown: Trajectories, rate: Array, records: int, record_every: int
+) -> Parameters:
+    def of_seed(prior: Parameters, answers: Trajectories) -> Parameters:
+        def loss(parameters: Parameters) -> Array:
+            log_probs = policy.score(parameters, answers, 1.0).log_probs
+            return -masked_sum(log_probs, answers.token_mask) / answers.token_mask.sum()
+
+        def step(parameters: Parameters, _: None) -> tuple[Parameters, None]:
+            return jax.tree.map(lambda leaf, slope: leaf - rate * slope, parameters, jax.grad(loss)(parameters)), None
+
+        def interval(parameters: Parameters, _: None) -> tuple[Parameters, Parameters]:
+            parameters, _ = jax.lax.scan(step, parameters, length=record_every)
+            return parameters, parameters
+
+        _, later = jax.lax.scan(interval, prior, length=records)
+        return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), prior, later)
+
+    return jax.lax.map(lambda run: of_seed(*run), (priors, shown))
+
+
+@functools.partial(jax.jit, static_argnames="world")
+def _counted(world: Agents, recorded: Parameters, seeds: Array) -> dict[str, Array]:
+    """name -> `[seed, record, question]`."""
+    task = world.asked
+    prompts = task.prompts(jnp.arange(task.problems))
+
+    def of_record(parameters: Parameters, key: Array) -> dict[str, Array]:
+        done = task.searches(sample_groups(task, world.policy, parameters, prompts, key, ANSWERS))
+        is_right = done.answer == jnp.asarray(task.answers)[:, None]
+        right, effective = behaviours(done.behaviour, is_right)
+        wrong, _ = behaviours(done.behaviour, ~is_right)
+        return {"correct": is_right.sum(axis=-1), "right": right, "wrong": wrong, "effective": effective}
+
+    def of_seed(run: tuple[Parameters, Array]) -> dict[str, Array]:
+        parameters, seed = run
+        return jax.lax.map(lambda record: of_record(record, stream(seed, 0, "measured")), parameters)
+
+    return jax.lax.map(of_seed, (recorded, seeds))
