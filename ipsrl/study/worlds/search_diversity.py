@@ -1,13 +1,11 @@
 """Search agents before and after training by demonstrations or by rewards, and how many ways of searching they keep.
 
-The agent is a table with a part of its own for each question and a part that all questions share. It is trained on half
-of the questions on one graph; the others are held out.
+The agent is a `SharedTable`. It is trained on half of the questions on one graph; the others are held out.
 """
 
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,20 +13,19 @@ import numpy as np
 from jax import Array
 
 from ipsrl import objectives
-from ipsrl.distributed.placement import REPLICATED, PlacementRules
 from ipsrl.environments.knowledge_graph import FIRST_ENTITY, STOP
 from ipsrl.environments.search_agent import SearchAgent
 from ipsrl.environments.search_routes import SearchRoutes
 from ipsrl.fields import Checked, non_negative, open_probability
 from ipsrl.measures.pass_at_k import pass_at_k
-from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
-from ipsrl.policies.tabular import Tabular
+from ipsrl.policies.policy import Parameters
 from ipsrl.rewards import NoisyVerifier
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
-from ipsrl.structures import PolicyScores, Prompts, Trajectories, masked_sum
+from ipsrl.structures import Trajectories, masked_sum
 from ipsrl.study.worlds.mode_paths import OTHER_SEEDS
+from ipsrl.study.worlds.shared_table import SharedTable, replayed
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -76,75 +73,6 @@ def routes_of(arm: str, answers: int) -> SearchRoutes:
     if arm == SHIFTED:
         return ShiftedRoutes(answers=answers)
     return SearchRoutes("chain" if arm == NARROW else "all", answers=answers)
-
-
-@dataclasses.dataclass(frozen=True)
-class SharedTable(Checked):
-    """The logits of an agent: a row for each state, and a row that it shares with the states of other questions.
-
-        logits(s) = own[s] + shared[k(s)],   k = (the relation that the question asks for next, last result, just named)
-
-    Where the chain of the question is over, "no relation" is next. Parameters: `{"own": [S, V], "shared": [K, V]}` with
-    K = (R + 1) N (N + 1); both start at zero.
-
-    Attributes:
-      task: what it answers, with sees=state.
-
-    Raises:
-      ValueError: the task sees tokens.
-    """
-
-    optional_fields: ClassVar[frozenset[str]] = frozenset()
-    placement_rules: ClassVar[PlacementRules] = REPLICATED
-
-    task: SearchAgent
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.task.sees != "state":
-            raise ValueError(f"the task has sees={self.task.sees}, but a table needs sees=state")
-
-    @property
-    def vocabulary_size(self) -> int:
-        return self.task.vocabulary_size
-
-    @property
-    def num_observations(self) -> int:
-        return self.task.num_observations
-
-    @functools.cached_property
-    def shared_row(self) -> np.ndarray:
-        """`[S]` int32, k of each state."""
-        task = self.task
-        following = np.full((task.problems, task.lookups + 1), task.relations)
-        for row, (_, chain) in zip(following, task.questions, strict=True):
-            row[: min(len(chain), len(row))] = chain[: len(row)]
-        rows = np.arange(self.num_shared).reshape(task.relations + 1, task.entities, task.entities + 1)
-        return rows[following].ravel().astype(np.int32)
-
-    @property
-    def num_shared(self) -> int:
-        """K."""
-        return (self.task.relations + 1) * self.task.entities * (self.task.entities + 1)
-
-    def init(self, key: Array) -> Parameters:
-        """Zeros; `key` is not used."""
-        rows = {"own": self.num_observations, "shared": self.num_shared}
-        return {name: Tabular(number, self.vocabulary_size).init(key)["logits"] for name, number in rows.items()}
-
-    def logits(self, parameters: Parameters, observations: Array) -> Array:
-        """`[..., V]` of observations `[...]`."""
-        return parameters["own"][observations] + parameters["shared"][jnp.asarray(self.shared_row)[observations]]
-
-    def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
-        """No state is carried: the observation holds everything."""
-        return ()
-
-    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
-        return self.logits(parameters, observations), cache
-
-    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
-        return score_logits(self.logits(parameters, trajectories.observations), Actions.of(trajectories), temperature)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,24 +191,14 @@ class Agents(Checked):
         }  # fmt: skip
 
 
+def at(recorded: Parameters, rate: int) -> Parameters:
+    """Leaves `[seed, record, ...]` of those that have the rates before."""
+    return jax.tree.map(lambda leaf: leaf[rate], recorded)
+
+
 def with_others(seeds: Sequence[int]) -> list[int]:
     """The seeds, and half as many others, by which learning rates are chosen."""
     return [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds[: max(1, len(seeds) // 2)])]
-
-
-def replayed(task: SearchAgent, answers: Trajectories) -> Trajectories:
-    """Given answers with the observations and the legal actions of the environment."""
-    index = answers.prompts.index
-
-    def of_answer(prompt: Array, tokens: Array) -> tuple[Array, Array]:
-        def turn(state, token):
-            return task.step(state, token), (task.observe(state), task.legal(state))
-
-        return jax.lax.scan(turn, task.reset(jax.random.key(0), prompt, jnp.int32(0)), tokens)[1]
-
-    seen, legal = jax.vmap(jax.vmap(of_answer, (None, 0)))(index, answers.tokens)
-    legal |= ~answers.token_mask[..., None]
-    return dataclasses.replace(answers, observations=jnp.where(answers.written, seen, 0), legal_actions=legal)
 
 
 def behaviours(number: Array, chosen: Array) -> tuple[Array, Array]:
