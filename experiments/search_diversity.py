@@ -32,10 +32,23 @@ from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.claims import above, below
+from ipsrl.study.claims import above, below, close
+from ipsrl.study.tuning import other_seeds
 from ipsrl.study.worlds import search_diversity as world
 from ipsrl.study.worlds.search_diversity import (
-    BY_ANSWER, BY_BEHAVIOUR, DARLING, DIVERSE, GRPO, NAMES, NARROW, PRIOR, PROGRPO, RANDOM, SHIFTED, TAUGHT, THEN,
+    BY_ANSWER,
+    BY_BEHAVIOUR,
+    DARLING,
+    DIVERSE,
+    GRPO,
+    NAMES,
+    NARROW,
+    PRIOR,
+    PROGRPO,
+    RANDOM,
+    SHIFTED,
+    TAUGHT,
+    THEN,
 )  # fmt: skip
 
 WORLD = world.Agents()
@@ -92,16 +105,18 @@ def taught(arm: str, seeds: tuple[int, ...], settings: Settings):
 @functools.cache
 def rewarded(arm: str, settings: Settings) -> dict[str, np.ndarray]:
     """What the runs at the most accurate rate of other seeds show, and this `learning_rate`."""
-    seeds, number = tuple(world.with_others(settings.seeds)), len(settings.seeds)
-    rates = (float(rewarded(GRPO, settings)["learning_rate"]),) if arm == RANDOM else settings.learning_rates
-    initial = WORLD.prior(seeds)
+    seeds = (*settings.seeds, *other_seeds(settings.seeds, max(1, len(settings.seeds) // 2)))
+    initial, number = WORLD.prior(seeds), len(settings.seeds)
     if arm == THEN:
         initial = jax.tree.map(lambda leaf: leaf[:, -1], taught(DIVERSE, seeds, settings))
-    runs = WORLD.rewarded(arm, initial, seeds, rates, settings.steps, settings.group_size, settings.steps_between)
-    found = [WORLD.measured(jax.tree.map(lambda leaf: leaf[each], runs), seeds) for each in range(len(rates))]  # noqa: B023
-    best = int(np.argmax([values[ACCURACY][number:, -1].mean() for values in found]))
-    chosen = {name: value[:number] for name, value in found[best].items()}
-    return chosen | {"learning_rate": np.asarray(rates[best])}
+    how = settings.steps, settings.group_size, settings.steps_between
+    rates = tuple(rewarded(GRPO, settings)["learning_rate"]) if arm == RANDOM else settings.learning_rates
+    found = [
+        WORLD.measured(WORLD.rewarded(arm, initial, seeds, rate, *how), seeds) | {"learning_rate": np.full(1, rate)}
+        for rate in rates
+    ]
+    best = max(found, key=lambda values: values[ACCURACY][number:, -1].mean())
+    return {name: value[:number] for name, value in best.items()}
 
 
 def beyond(value: str, arm: str, than: str = PRIOR, times: float = 1.0) -> study.Number:
@@ -119,62 +134,55 @@ def kept(records: Records) -> Interval:
     return interval_of(after - before - 0.5 * (taught - before))
 
 
-def lowers(value: str, arm: str) -> study.Claim:
-    return below(beyond(value, arm, times=0.9), 0.0)
+def fewer(value: str, arm: str, than: str = PRIOR) -> study.Claim:
+    """By over a tenth."""
+    return below(beyond(value, arm, than, 0.9), 0.0)
 
 
-def raises(value: str, arm: str) -> study.Claim:
-    return above(beyond(value, arm, times=1.1), 0.0)
+def more(value: str, arm: str, than: str = PRIOR) -> study.Claim:
+    """By over a tenth."""
+    return above(beyond(value, arm, than, 1.1), 0.0)
 
 
-TENTH = "different right behaviours in 256 answers than its prior, by over a tenth"
-FAIR = {BY_BEHAVIOUR: "IPS by behaviour", PROGRPO: "ProGRPO", DARLING: "DARLING by behaviour"}
+SFT, DIVERSITY = NAMES[DIVERSE], (BY_BEHAVIOUR, PROGRPO, DARLING)
+FEWER, MORE = (f"ends with {how} different %s behaviours than its prior, by over a tenth" for how in ("fewer", "more"))
+UNSEEN = "on held-out questions"
 CLAIMS = {
-    f"GRPO has fewer {TENTH}": lowers(RIGHT, GRPO),
-    f"GRPO has fewer {TENTH}".replace("right", "wrong"): lowers(WRONG, GRPO),
-    f"SFT on diverse demonstrations has more {TENTH}": raises(RIGHT, DIVERSE),
-    f"SFT on diverse demonstrations has fewer {TENTH}".replace("right", "wrong"): lowers(WRONG, DIVERSE),
-    f"SFT on narrow demonstrations has fewer {TENTH}": lowers(RIGHT, NARROW),
-    "SFT, then GRPO, keeps over half of the right behaviours that SFT on diverse demonstrations had added":
+    **{f"GRPO {FEWER % kind}": fewer(kind, GRPO) for kind in (RIGHT, WRONG)},
+    f"{SFT} {MORE % RIGHT}": more(RIGHT, DIVERSE),
+    f"{SFT} {FEWER % WRONG}": fewer(WRONG, DIVERSE),
+    f"{NAMES[NARROW]} {FEWER % RIGHT}": fewer(RIGHT, NARROW),
+    "SFT then GRPO keeps over half of the right behaviours that SFT on diverse demonstrations had added":
         above(kept, 0.0),
-    "SFT, then GRPO, ends with over twice GRPO's effective right behaviours":
-        above(beyond(EFFECTIVE, THEN, GRPO, 2.0), 0.0),
-    **{f"{name} ends with over twice GRPO's effective right behaviours":
-        above(beyond(EFFECTIVE, arm, GRPO, 2.0), 0.0) for arm, name in FAIR.items()},
-    **{f"{name} ends at most 0.02 less accurate than GRPO":
-        above(beyond(ACCURACY, arm, GRPO), -0.02) for arm, name in FAIR.items()},
-    "IPS by answer, where one answer is right, has GRPO's number of right behaviours, within a twentieth":
-        lambda records: study.all_of([above(beyond(RIGHT, BY_ANSWER, GRPO, 0.95), 0.0)(records),
-                                      below(beyond(RIGHT, BY_ANSWER, GRPO, 1.05), 0.0)(records)]),
-    f"on held-out questions GRPO has fewer {TENTH}": lowers(HELD_OUT + RIGHT, GRPO),
-    f"on held-out questions SFT on diverse demonstrations has more {TENTH}": raises(HELD_OUT + RIGHT, DIVERSE),
-    "on held-out questions GRPO is more accurate than its prior, by over 0.02":
-        above(beyond(HELD_OUT + ACCURACY, GRPO), 0.02),
-    "on held-out questions GRPO's pass@64 is over 0.02 below that of its prior":
-        below(beyond(HELD_OUT + "pass_64", GRPO), -0.02),
-    "on held-out questions GRPO is more accurate than SFT on diverse demonstrations, by over 0.02":
-        above(beyond(HELD_OUT + ACCURACY, GRPO, DIVERSE), 0.02),
-    "placebo: SFT on the right routes has over a tenth more different right behaviours than on those of other questions":
-        above(beyond(RIGHT, DIVERSE, SHIFTED, 1.1), 0.0),
-    "placebo: GRPO has over a tenth fewer different right behaviours than with random rewards":
-        below(beyond(RIGHT, GRPO, RANDOM, 0.9), 0.0),
+    **{f"{NAMES[arm]} ends with over twice GRPO's effective right behaviours":
+        above(beyond(EFFECTIVE, arm, GRPO, 2.0), 0.0) for arm in (THEN, *DIVERSITY)},
+    **{f"{NAMES[arm]} ends at most 0.02 less accurate than GRPO":
+        above(beyond(ACCURACY, arm, GRPO), -0.02) for arm in DIVERSITY},
+    "IPS by answer ends with GRPO's effective right behaviours, within 0.05":
+        lambda records: close(beyond(EFFECTIVE, BY_ANSWER, GRPO)(records), 0.0, 0.05),
+    f"{UNSEEN} GRPO {FEWER % RIGHT}": fewer(HELD_OUT + RIGHT, GRPO),
+    f"{UNSEEN} {SFT} {MORE % RIGHT}": more(HELD_OUT + RIGHT, DIVERSE),
+    f"{UNSEEN} GRPO ends over 0.02 more accurate than its prior": above(beyond(HELD_OUT + ACCURACY, GRPO), 0.02),
+    f"{UNSEEN} GRPO ends over 0.02 more accurate than {SFT}": above(beyond(HELD_OUT + ACCURACY, GRPO, DIVERSE), 0.02),
+    f"{UNSEEN} GRPO's pass@64 ends over 0.02 below its prior's": below(beyond(HELD_OUT + "pass_64", GRPO), -0.02),
+    "placebo: SFT on diverse routes of its questions has over a tenth more right behaviours than on those of others":
+        more(RIGHT, DIVERSE, SHIFTED),
+    "placebo: GRPO ends with over a tenth fewer right behaviours than with random rewards": fewer(RIGHT, GRPO, RANDOM),
 }  # fmt: skip
-VALUES = (RIGHT, WRONG, EFFECTIVE, *(f"pass_{k}" for k in world.TRIES))
-SHOWN = {RIGHT: "different right behaviours", WRONG: "different wrong behaviours", EFFECTIVE: "effective right behaviours"}
-SHOWN |= {ACCURACY: "accuracy"} | {f"pass_{k}": f"pass@{k}" for k in world.TRIES[1:]}
+PASSES = {f"pass_{k}": f"pass@{k}" for k in world.TRIES}
+SHOWN = {RIGHT: "different right", WRONG: "different wrong", EFFECTIVE: "effective right"} | PASSES
+PARTS = {"": "trained questions", HELD_OUT: "held-out questions"}
 NUMBERS = {
-    f"{shown}{where}, {NAMES[arm]}": study.final(prefix + value, arm=arm)
-    for prefix, where in (("", ""), (HELD_OUT, ", held out")) for value, shown in SHOWN.items() for arm in NAMES
+    f"{shown}, {where}, {NAMES[arm]}": study.final(part + value, arm=arm)
+    for part, where in PARTS.items() for value, shown in SHOWN.items() for arm in NAMES
 }  # fmt: skip
 TABLE = study.one_below_the_other(
-    study.Table((*VALUES, "learning_rate"), "trained questions"),
-    study.Table(tuple(HELD_OUT + value for value in VALUES), "held-out questions"),
+    *(study.Table((*(part + value for value in SHOWN), "learning_rate"), where) for part, where in PARTS.items())
 )
 PANELS = [
-    Panel([Line(prefix + value, by="arm")], title, "updates", SHOWN[value])
-    for prefix, title in (("", "trained questions"), (HELD_OUT, "held-out questions"))
-    for value in (RIGHT, WRONG, EFFECTIVE, ACCURACY)
-]
+    Panel([Line(part + value, by="arm")], where, "updates", {ACCURACY: "accuracy"}.get(value, f"{SHOWN[value]} behaviours"))
+    for part, where in PARTS.items() for value in (RIGHT, WRONG, EFFECTIVE, ACCURACY)
+]  # fmt: skip
 FIGURE = Panels(PANELS, (20, 8.5), columns=4)
 
 if __name__ == "__main__":

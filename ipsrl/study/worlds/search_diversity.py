@@ -24,7 +24,6 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
 from ipsrl.structures import Trajectories, masked_sum
-from ipsrl.study.worlds.mode_paths import OTHER_SEEDS
 from ipsrl.study.worlds.shared_table import SharedTable, replayed
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
@@ -40,10 +39,11 @@ GRPO, THEN, BY_ANSWER, BY_BEHAVIOUR = "grpo", "sft_then_grpo", "ips_by_answer", 
 PROGRPO, DARLING, RANDOM = "progrpo", "darling", "grpo_random"
 TAUGHT = (DIVERSE, NARROW, SHIFTED)
 """Arms that imitate, see `routes_of`."""
+GRPO_OF, IPS_OF = (f"{name}(aggregation=constant_length)" for name in ("grpo", "ips_grpo"))
 REWARDED = {
-    GRPO: ("grpo", ANSWER), THEN: ("grpo", ANSWER), RANDOM: ("grpo", ANSWER), BY_ANSWER: ("ips_grpo", ANSWER),
-    BY_BEHAVIOUR: ("ips_grpo", BEHAVIOUR), PROGRPO: ("progrpo(reference=correct)", ANSWER),
-    DARLING: ("darling", BEHAVIOUR),
+    **dict.fromkeys((GRPO, THEN, RANDOM), (GRPO_OF, ANSWER)), BY_ANSWER: (IPS_OF, ANSWER),
+    BY_BEHAVIOUR: (IPS_OF, BEHAVIOUR), DARLING: ("darling(aggregation=constant_length)", BEHAVIOUR),
+    PROGRPO: ("progrpo(reference=correct, aggregation=constant_length)", ANSWER),
 }  # fmt: skip
 """Arms that are rewarded -> the objective, and what it takes for an outcome."""
 NAMES = {
@@ -154,25 +154,19 @@ class Agents(Checked):
         return _taught(self.policy, self.prior(seeds), shown, jnp.float32(rate), steps // record_every, record_every)
 
     def rewarded(
-        self, arm: str, initial: Parameters, seeds: Sequence[int], rates: Sequence[float], steps: int,
-        group_size: int, record_every: int,
+        self, arm: str, initial: Parameters, seeds: Sequence[int], rate: float, steps: int, group_size: int,
+        record_every: int,
     ) -> Parameters:  # fmt: skip
-        """Runs of an arm of `REWARDED` from initial parameters `[seed, ...]`: leaves `[rate, seed, record, ...]`.
+        """Runs of an arm of `REWARDED` from initial parameters `[seed, ...]`: leaves `[seed, record, ...]`.
 
         All arms sum over tokens and divide by the longest answer's length, so that no length of a search is preferred.
         """
         text, outcome = REWARDED[arm]
-        text = f"{text.removesuffix(')')}{', ' if '(' in text else '('}aggregation=constant_length)"
         task = self.task(outcome=outcome)
         settings = TrainSettings(steps, task.problems, group_size, optimizer="sgd", max_gradient_norm=None)
         trainer = Trainer(task, self.policy, objectives.make(text), settings)
-        shape = len(rates), len(seeds)
-        runs = jnp.broadcast_to(jnp.asarray(seeds), shape).ravel()
-        of_runs = jnp.broadcast_to(jnp.asarray(rates, jnp.float32)[:, None], shape).ravel()
-        start = jax.tree.map(lambda leaf: jnp.tile(leaf, (len(rates),) + (1,) * (leaf.ndim - 1)), initial)
-        coin = COIN if arm == RANDOM else None
-        recorded = train_ensemble(trainer, runs, _itself, record_every, of_runs, start, coin)
-        return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), recorded)
+        rates, coin = jnp.full(len(seeds), rate, jnp.float32), COIN if arm == RANDOM else None
+        return train_ensemble(trainer, jnp.asarray(seeds), _itself, record_every, rates, initial, coin)
 
     def measured(self, recorded: Parameters, seeds: Sequence[int]) -> dict[str, np.ndarray]:
         """What 256 answers to each question show, from leaves `[seed, record, ...]`: name -> `[seed, record]`.
@@ -189,16 +183,6 @@ class Agents(Checked):
             prefix + name: np.asarray(value[..., part], np.float64).mean(axis=-1)
             for prefix, part in parts.items() for name, value in counts.items()
         }  # fmt: skip
-
-
-def at(recorded: Parameters, rate: int) -> Parameters:
-    """Leaves `[seed, record, ...]` of those that have the rates before."""
-    return jax.tree.map(lambda leaf: leaf[rate], recorded)
-
-
-def with_others(seeds: Sequence[int]) -> list[int]:
-    """The seeds, and half as many others, by which learning rates are chosen."""
-    return [*seeds, *((seed + OTHER_SEEDS) % 2**31 for seed in seeds[: max(1, len(seeds) // 2)])]
 
 
 def behaviours(number: Array, chosen: Array) -> tuple[Array, Array]:
