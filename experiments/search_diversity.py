@@ -23,9 +23,6 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
-import jax
-import numpy as np
-
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Line
@@ -33,26 +30,11 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.claims import above, below, close
-from ipsrl.study.tuning import other_seeds
 from ipsrl.study.worlds import search_diversity as world
-from ipsrl.study.worlds.search_diversity import (
-    BY_ANSWER,
-    BY_BEHAVIOUR,
-    DARLING,
-    DIVERSE,
-    GRPO,
-    NAMES,
-    NARROW,
-    PRIOR,
-    PROGRPO,
-    RANDOM,
-    SHIFTED,
-    TAUGHT,
-    THEN,
-)  # fmt: skip
+from ipsrl.study.worlds.counted_searches import HELD_OUT, TRIES
+from ipsrl.study.worlds.search_diversity import DIVERSE, DIVERSITY, GRPO, NAMES, NARROW, PRIOR, THEN
 
-WORLD = world.Agents()
-RIGHT, WRONG, EFFECTIVE, ACCURACY, HELD_OUT = "right", "wrong", "effective", "pass_1", "held_out_"
+RIGHT, WRONG, EFFECTIVE, ACCURACY = "right", "wrong", "effective", "pass_1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +51,9 @@ class Settings(study.Settings):
     steps_between: int = positive(20)
 
     @property
-    def steps(self) -> int:
-        return self.intervals * self.steps_between
+    def budget(self) -> world.Budget:
+        steps, shown = self.intervals * self.steps_between, (self.demonstrations, self.sft_rate)
+        return world.Budget(steps, self.steps_between, self.group_size, self.learning_rates, *shown)
 
 
 PRESETS = {
@@ -86,37 +69,8 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 
 def curve(arm: str, settings: Settings) -> study.Points:
-    steps = range(0, settings.steps + 1, settings.steps_between)
-    if arm == PRIOR:
-        found = WORLD.measured(jax.tree.map(lambda leaf: leaf[:, None], WORLD.prior(settings.seeds)), settings.seeds)
-    elif arm in TAUGHT:
-        found = WORLD.measured(taught(arm, settings.seeds, settings), settings.seeds)
-    else:
-        found = rewarded(arm, settings)
-    return study.Points(steps, found, settings.seeds)
-
-
-def taught(arm: str, seeds: tuple[int, ...], settings: Settings):
-    """Parameters `[seed, record, ...]`."""
-    routes = world.routes_of(arm, settings.demonstrations)
-    return WORLD.taught(routes, seeds, settings.steps, settings.sft_rate, settings.steps_between)
-
-
-@functools.cache
-def rewarded(arm: str, settings: Settings) -> dict[str, np.ndarray]:
-    """What the runs at the most accurate rate of other seeds show, and this `learning_rate`."""
-    seeds = (*settings.seeds, *other_seeds(settings.seeds, max(1, len(settings.seeds) // 2)))
-    initial, number = WORLD.prior(seeds), len(settings.seeds)
-    if arm == THEN:
-        initial = jax.tree.map(lambda leaf: leaf[:, -1], taught(DIVERSE, seeds, settings))
-    how = settings.steps, settings.group_size, settings.steps_between
-    rates = tuple(rewarded(GRPO, settings)["learning_rate"]) if arm == RANDOM else settings.learning_rates
-    found = [
-        WORLD.measured(WORLD.rewarded(arm, initial, seeds, rate, *how), seeds) | {"learning_rate": np.full(1, rate)}
-        for rate in rates
-    ]
-    best = max(found, key=lambda values: values[ACCURACY][number:, -1].mean())
-    return {name: value[:number] for name, value in best.items()}
+    steps = range(0, settings.budget.steps + 1, settings.steps_between)
+    return study.Points(steps, world.Agents().found(arm, settings.seeds, settings.budget), settings.seeds)
 
 
 def beyond(value: str, arm: str, than: str = PRIOR, times: float = 1.0) -> study.Number:
@@ -144,7 +98,7 @@ def more(value: str, arm: str, than: str = PRIOR) -> study.Claim:
     return above(beyond(value, arm, than, 1.1), 0.0)
 
 
-SFT, DIVERSITY = NAMES[DIVERSE], (BY_BEHAVIOUR, PROGRPO, DARLING)
+SFT = NAMES[DIVERSE]
 FEWER, MORE = (f"ends with {how} different %s behaviours than its prior, by over a tenth" for how in ("fewer", "more"))
 UNSEEN = "on held-out questions"
 CLAIMS = {
@@ -159,17 +113,18 @@ CLAIMS = {
     **{f"{NAMES[arm]} ends at most 0.02 less accurate than GRPO":
         above(beyond(ACCURACY, arm, GRPO), -0.02) for arm in DIVERSITY},
     "IPS by answer ends with GRPO's effective right behaviours, within 0.05":
-        lambda records: close(beyond(EFFECTIVE, BY_ANSWER, GRPO)(records), 0.0, 0.05),
+        lambda records: close(beyond(EFFECTIVE, world.BY_ANSWER, GRPO)(records), 0.0, 0.05),
     f"{UNSEEN} GRPO {FEWER % RIGHT}": fewer(HELD_OUT + RIGHT, GRPO),
     f"{UNSEEN} {SFT} {MORE % RIGHT}": more(HELD_OUT + RIGHT, DIVERSE),
     f"{UNSEEN} GRPO ends over 0.02 more accurate than its prior": above(beyond(HELD_OUT + ACCURACY, GRPO), 0.02),
     f"{UNSEEN} GRPO ends over 0.02 more accurate than {SFT}": above(beyond(HELD_OUT + ACCURACY, GRPO, DIVERSE), 0.02),
     f"{UNSEEN} GRPO's pass@64 ends over 0.02 below its prior's": below(beyond(HELD_OUT + "pass_64", GRPO), -0.02),
     "placebo: SFT on diverse routes of its questions has over a tenth more right behaviours than on those of others":
-        more(RIGHT, DIVERSE, SHIFTED),
-    "placebo: GRPO ends with over a tenth fewer right behaviours than with random rewards": fewer(RIGHT, GRPO, RANDOM),
+        more(RIGHT, DIVERSE, world.SHIFTED),
+    "placebo: GRPO ends with over a tenth fewer right behaviours than with random rewards":
+        fewer(RIGHT, GRPO, world.RANDOM),
 }  # fmt: skip
-PASSES = {f"pass_{k}": f"pass@{k}" for k in world.TRIES}
+PASSES = {f"pass_{k}": f"pass@{k}" for k in TRIES}
 SHOWN = {RIGHT: "different right", WRONG: "different wrong", EFFECTIVE: "effective right"} | PASSES
 PARTS = {"": "trained questions", HELD_OUT: "held-out questions"}
 NUMBERS = {
@@ -180,7 +135,7 @@ TABLE = study.one_below_the_other(
     *(study.Table((*(part + value for value in SHOWN), "learning_rate"), where) for part, where in PARTS.items())
 )
 PANELS = [
-    Panel([Line(part + value, by="arm")], where, "updates", {ACCURACY: "accuracy"}.get(value, f"{SHOWN[value]} behaviours"))
+    Panel([Line(part + value, by="arm")], where, "updates", SHOWN[value] + " behaviours" * (value != ACCURACY))
     for part, where in PARTS.items() for value in (RIGHT, WRONG, EFFECTIVE, ACCURACY)
 ]  # fmt: skip
 FIGURE = Panels(PANELS, (20, 8.5), columns=4)

@@ -17,22 +17,18 @@ from ipsrl.environments.knowledge_graph import FIRST_ENTITY, STOP
 from ipsrl.environments.search_agent import SearchAgent
 from ipsrl.environments.search_routes import SearchRoutes
 from ipsrl.fields import Checked, non_negative, open_probability
-from ipsrl.measures.pass_at_k import pass_at_k
 from ipsrl.policies.policy import Parameters
 from ipsrl.rewards import NoisyVerifier
 from ipsrl.rollouts.randomness import stream
-from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
 from ipsrl.structures import Trajectories, masked_sum
+from ipsrl.study.tuning import other_seeds
+from ipsrl.study.worlds.counted_searches import counted_searches
 from ipsrl.study.worlds.shared_table import SharedTable, replayed
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
-ANSWERS = 256
-"""To each question, of which behaviours are counted."""
-TRIES = (1, 4, 16, 64)
-"""The k of pass@k."""
 ANSWER, BEHAVIOUR = "answer", "behaviour"
 PRIOR, DIVERSE, NARROW, SHIFTED = "prior", "sft_diverse", "sft_narrow", "sft_shifted"
 GRPO, THEN, BY_ANSWER, BY_BEHAVIOUR = "grpo", "sft_then_grpo", "ips_by_answer", "ips_by_behaviour"
@@ -53,6 +49,8 @@ NAMES = {
     RANDOM: "GRPO with random rewards",
 }  # fmt: skip
 """Arms -> what they are called."""
+DIVERSITY = (BY_BEHAVIOUR, PROGRPO, DARLING)
+"""Arms that are to keep several behaviours."""
 COIN = NoisyVerifier(0.5, 0.5)
 """Random rewards."""
 
@@ -68,11 +66,23 @@ class ShiftedRoutes(SearchRoutes):
         return super().known(task, (prompt + 1) % task.num_prompts)
 
 
-def routes_of(arm: str, answers: int) -> SearchRoutes:
-    """What an arm of `TAUGHT` is shown: any route of up to three facts, the chain of the question, or shifted ones."""
-    if arm == SHIFTED:
-        return ShiftedRoutes(answers=answers)
-    return SearchRoutes("chain" if arm == NARROW else "all", answers=answers)
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What an arm may use.
+
+    Attributes:
+      steps, record_every: of both SFT and RL.
+      group_size: answers to each of eight questions in a step of RL.
+      rates: learning rates of RL, of which one is chosen.
+      demonstrations, sft_rate: of SFT, to a question, all of them in each step.
+    """
+
+    steps: int
+    record_every: int
+    group_size: int
+    rates: tuple[float, ...]
+    demonstrations: int
+    sft_rate: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,59 +149,59 @@ class Agents(Checked):
         return replayed(task, given_answers(prompts, jnp.asarray(stored.tokens), jnp.asarray(stored.lengths),
             own=jnp.asarray(stored.own)))  # fmt: skip
 
-    def taught(
-        self, routes: SearchRoutes, seeds: Sequence[int], steps: int, rate: float, record_every: int
-    ) -> Parameters:
-        """The prior of each seed after maximum likelihood of the demonstrations of its own that this seed draws.
+    def found(self, arm: str, seeds: tuple[int, ...], budget: Budget) -> dict[str, np.ndarray]:
+        """What `counted_searches` counts in the runs of an arm: name -> `[seed, record]`; the prior has one record.
 
-        Each step is one of gradient descent on all demonstrations. The `seed` of the routes does not count.
-
-        Returns:
-          leaves `[seed, steps / record_every + 1, ...]`.
+        Arms that are rewarded take the rate with the highest accuracy at the end of half as many runs of other seeds,
+        and say it as `learning_rate`; that of GRPO where rewards are random.
         """
-        drawn = [self.demonstrations(dataclasses.replace(routes, seed=seed)) for seed in seeds]
-        shown = jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn)
-        return _taught(self.policy, self.prior(seeds), shown, jnp.float32(rate), steps // record_every, record_every)
+        if arm == PRIOR:
+            return self._counted(jax.tree.map(lambda leaf: leaf[:, None], self.prior(seeds)), seeds)
+        return (
+            self._counted(self.taught(arm, seeds, budget), seeds) if arm in TAUGHT else self._best(arm, seeds, budget)
+        )
 
-    def rewarded(
-        self, arm: str, initial: Parameters, seeds: Sequence[int], rate: float, steps: int, group_size: int,
-        record_every: int,
-    ) -> Parameters:  # fmt: skip
-        """Runs of an arm of `REWARDED` from initial parameters `[seed, ...]`: leaves `[seed, record, ...]`.
+    def taught(self, arm: str, seeds: Sequence[int], budget: Budget) -> Parameters:
+        """The prior of each seed after maximum likelihood of the demonstrations that this seed draws.
+
+        They follow any route of up to three facts, the chain of the question, or shifted routes. Each step is one of
+        gradient descent on all of them. Leaves `[seed, steps / record_every + 1, ...]`.
+        """
+        kind, routes = ShiftedRoutes if arm == SHIFTED else SearchRoutes, "chain" if arm == NARROW else "all"
+        drawn = [self.demonstrations(kind(routes, answers=budget.demonstrations, seed=seed)) for seed in seeds]
+        shown, every = jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn), budget.record_every
+        rate = jnp.float32(budget.sft_rate)
+        return _taught(self.policy, self.prior(seeds), shown, rate, budget.steps // every, every)
+
+    def rewarded(self, arm: str, initial: Parameters, seeds: Sequence[int], rate: float, budget: Budget) -> Parameters:
+        """Runs of an arm of `REWARDED` from parameters `[seed, ...]`: leaves `[seed, record, ...]`.
 
         All arms sum over tokens and divide by the longest answer's length, so that no length of a search is preferred.
         """
         text, outcome = REWARDED[arm]
-        task = self.task(outcome=outcome)
-        settings = TrainSettings(steps, task.problems, group_size, optimizer="sgd", max_gradient_norm=None)
+        task, how = self.task(outcome=outcome), {"optimizer": "sgd", "max_gradient_norm": None}
+        settings = TrainSettings(budget.steps, task.problems, budget.group_size, **how)
         trainer = Trainer(task, self.policy, objectives.make(text), settings)
         rates, coin = jnp.full(len(seeds), rate, jnp.float32), COIN if arm == RANDOM else None
-        return train_ensemble(trainer, jnp.asarray(seeds), _itself, record_every, rates, initial, coin)
+        return train_ensemble(trainer, jnp.asarray(seeds), _itself, budget.record_every, rates, initial, coin)
 
-    def measured(self, recorded: Parameters, seeds: Sequence[int]) -> dict[str, np.ndarray]:
-        """What 256 answers to each question show, from leaves `[seed, record, ...]`: name -> `[seed, record]`.
+    @functools.cache  # noqa: B019, agents are few
+    def _best(self, arm: str, seeds: tuple[int, ...], budget: Budget) -> dict[str, np.ndarray]:
+        number, seeds = len(seeds), (*seeds, *other_seeds(seeds, max(1, len(seeds) // 2)))
+        rates, initial = budget.rates, self.prior(seeds)
+        if arm == RANDOM:
+            rates = tuple(self._best(GRPO, seeds[:number], budget)["learning_rate"])
+        if arm == THEN:
+            initial = jax.tree.map(lambda leaf: leaf[:, -1], self.taught(DIVERSE, seeds, budget))
+        tried = [
+            self._counted(self.rewarded(arm, initial, seeds, rate, budget), seeds) | {"learning_rate": np.full(1, rate)}
+            for rate in rates
+        ]
+        best = max(tried, key=lambda values: values["pass_1"][number:, -1].mean())
+        return {name: value[:number] for name, value in best.items()}
 
-        Of the trained questions, and with the prefix `held_out_` of the others, means over questions of `pass_1` (the
-        accuracy) to `pass_64`; `right` and `wrong`, the numbers of different behaviours that end in the right answer
-        and in another; `effective`, exp of the entropy of the right behaviours, 0 without any.
-        """
-        counts = {name: np.asarray(value) for name, value in _counted(self, recorded, jnp.asarray(seeds)).items()}
-        correct = np.rint(counts.pop("correct")).astype(int)
-        counts |= {f"pass_{k}": pass_at_k(correct, ANSWERS, k) for k in TRIES}
-        parts = {"": slice(None, self.task().problems), "held_out_": slice(self.task().problems, None)}
-        return {
-            prefix + name: np.asarray(value[..., part], np.float64).mean(axis=-1)
-            for prefix, part in parts.items() for name, value in counts.items()
-        }  # fmt: skip
-
-
-def behaviours(number: Array, chosen: Array) -> tuple[Array, Array]:
-    """How many different ones, and the exp of their entropy, among the chosen numbers `[..., G]`: `[...]` each."""
-    same = (number[..., :, None] == number[..., None, :]) & chosen[..., :, None] & chosen[..., None, :]
-    times, total = jnp.maximum(same.sum(axis=-1), 1), jnp.maximum(chosen.sum(axis=-1), 1)
-    different = jnp.where(chosen, 1.0 / times, 0.0).sum(axis=-1)
-    nats = -jnp.where(chosen, jnp.log(times / total[..., None]), 0.0).sum(axis=-1) / total
-    return different, jnp.where(chosen.any(axis=-1), jnp.exp(nats), 0.0)
+    def _counted(self, recorded: Parameters, seeds: Sequence[int]) -> dict[str, np.ndarray]:
+        return counted_searches(self.asked, self.policy, recorded, jnp.asarray(seeds), self.task().problems)
 
 
 def _itself(parameters: Parameters) -> Parameters:
@@ -218,23 +228,3 @@ def _taught(
         return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), prior, later)
 
     return jax.lax.map(lambda run: of_seed(*run), (priors, shown))
-
-
-@functools.partial(jax.jit, static_argnames="world")
-def _counted(world: Agents, recorded: Parameters, seeds: Array) -> dict[str, Array]:
-    """name -> `[seed, record, question]`."""
-    task = world.asked
-    prompts = task.prompts(jnp.arange(task.problems))
-
-    def of_record(parameters: Parameters, key: Array) -> dict[str, Array]:
-        done = task.searches(sample_groups(task, world.policy, parameters, prompts, key, ANSWERS))
-        is_right = done.answer == jnp.asarray(task.answers)[:, None]
-        right, effective = behaviours(done.behaviour, is_right)
-        wrong, _ = behaviours(done.behaviour, ~is_right)
-        return {"correct": is_right.sum(axis=-1), "right": right, "wrong": wrong, "effective": effective}
-
-    def of_seed(run: tuple[Parameters, Array]) -> dict[str, Array]:
-        parameters, seed = run
-        return jax.lax.map(lambda record: of_record(record, stream(seed, 0, "measured")), parameters)
-
-    return jax.lax.map(of_seed, (recorded, seeds))
