@@ -99,7 +99,10 @@ def more(value: str, arm: str, than: str = PRIOR) -> study.Claim:
 
 
 SFT = NAMES[DIVERSE]
-FEWER, MORE = (f"ends with {how} different %s behaviours than its prior, by over a tenth" for how in ("fewer", "more"))
+FEWER, MORE = (
+    f"ends with {how} different %s behaviours in 256 answers than its prior, by over a tenth"
+    for how in ("fewer", "more")
+)
 UNSEEN = "on held-out questions"
 CLAIMS = {
     **{f"GRPO {FEWER % kind}": fewer(kind, GRPO) for kind in (RIGHT, WRONG)},
@@ -123,6 +126,8 @@ CLAIMS = {
         more(RIGHT, DIVERSE, world.SHIFTED),
     "placebo: GRPO ends with over a tenth fewer right behaviours than with random rewards":
         fewer(RIGHT, GRPO, world.RANDOM),
+    "placebo: at the smallest rate GRPO ends with over a tenth fewer right behaviours than with random rewards":
+        fewer(RIGHT, world.SLOW, world.SLOW_RANDOM),
 }  # fmt: skip
 PASSES = {f"pass_{k}": f"pass@{k}" for k in TRIES}
 SHOWN = {RIGHT: "different right", WRONG: "different wrong", EFFECTIVE: "effective right"} | PASSES

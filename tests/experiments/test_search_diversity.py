@@ -16,6 +16,8 @@ from ipsrl.study.worlds.search_diversity import (
     PRIOR,
     RANDOM,
     SHIFTED,
+    SLOW,
+    SLOW_RANDOM,
     THEN,
 )
 from tests.experiments.recorded import recorded
@@ -47,13 +49,13 @@ SQUEEZED = {"right": 1.0, "wrong": 2.0, "effective": 1.0, "pass_1": 0.9}
 AS_CLAIMED = {
     GRPO: SQUEEZED | like({"right": 6.0, "pass_1": 0.6, "pass_64": 0.8}, "held_out_"),
     DIVERSE: {"right": 20.0, "wrong": 20.0, "held_out_right": 14.0}, NARROW: SQUEEZED,
-    THEN: {"right": 18.0, "effective": 12.0}, BY_ANSWER: SQUEEZED,
+    THEN: {"right": 18.0, "effective": 12.0}, BY_ANSWER: SQUEEZED, SLOW: SQUEEZED,
     **dict.fromkeys(DIVERSITY, {"effective": 3.0, "pass_1": 0.9}),
 }  # fmt: skip
 NOT_AT_ALL = {
     GRPO: like({"right": 12.0, "wrong": 60.0}) | {"held_out_right": 12.0, "held_out_pass_1": 0.4}, THEN: {"right": 2.0},
     DIVERSE: {"right": 5.0, "wrong": 60.0, "held_out_right": 5.0}, NARROW: {"right": 20.0},
-    BY_ANSWER: {"effective": 5.0}, RANDOM: {"right": 5.0}, **dict.fromkeys(DIVERSITY, {"pass_1": 0.2}),
+    BY_ANSWER: {"effective": 5.0}, RANDOM: {"right": 5.0}, SLOW: {"right": 12.0}, **dict.fromkeys(DIVERSITY, {"pass_1": 0.2}),
 }  # fmt: skip
 
 
@@ -74,9 +76,9 @@ def test_overlap_decides_nothing():
 
 
 def test_a_placebo_that_does_the_same_refutes():
-    ends = AS_CLAIMED | {SHIFTED: AS_CLAIMED[DIVERSE], RANDOM: SQUEEZED}
+    ends = AS_CLAIMED | {SHIFTED: AS_CLAIMED[DIVERSE], RANDOM: SQUEEZED, SLOW_RANDOM: SQUEEZED}
     found = decided(ends)
-    assert [held for sentence, held in found.items() if sentence.startswith("placebo")] == [False, False]
+    assert [held for sentence, held in found.items() if sentence.startswith("placebo")] == [False] * 3
     assert {held for sentence, held in found.items() if not sentence.startswith("placebo")} == {True}
 
 

@@ -33,11 +33,12 @@ ANSWER, BEHAVIOUR = "answer", "behaviour"
 PRIOR, DIVERSE, NARROW, SHIFTED = "prior", "sft_diverse", "sft_narrow", "sft_shifted"
 GRPO, THEN, BY_ANSWER, BY_BEHAVIOUR = "grpo", "sft_then_grpo", "ips_by_answer", "ips_by_behaviour"
 PROGRPO, DARLING, RANDOM = "progrpo", "darling", "grpo_random"
+SLOW, SLOW_RANDOM = "grpo_slow", "grpo_slow_random"
 TAUGHT = (DIVERSE, NARROW, SHIFTED)
 """Arms that imitate, see `routes_of`."""
 GRPO_OF, IPS_OF = (f"{name}(aggregation=constant_length)" for name in ("grpo", "ips_grpo"))
 REWARDED = {
-    **dict.fromkeys((GRPO, THEN, RANDOM), (GRPO_OF, ANSWER)), BY_ANSWER: (IPS_OF, ANSWER),
+    **dict.fromkeys((GRPO, THEN, RANDOM, SLOW, SLOW_RANDOM), (GRPO_OF, ANSWER)), BY_ANSWER: (IPS_OF, ANSWER),
     BY_BEHAVIOUR: (IPS_OF, BEHAVIOUR), DARLING: ("darling(aggregation=constant_length)", BEHAVIOUR),
     PROGRPO: ("progrpo(reference=correct, aggregation=constant_length)", ANSWER),
 }  # fmt: skip
@@ -46,7 +47,8 @@ NAMES = {
     PRIOR: "the prior", DIVERSE: "SFT on diverse demonstrations", NARROW: "SFT on narrow demonstrations",
     SHIFTED: "SFT on the routes of other questions", GRPO: "GRPO", THEN: "SFT then GRPO",
     BY_ANSWER: "IPS by answer", BY_BEHAVIOUR: "IPS by behaviour", PROGRPO: "ProGRPO", DARLING: "DARLING",
-    RANDOM: "GRPO with random rewards",
+    RANDOM: "GRPO with random rewards", SLOW: "GRPO at the smallest rate",
+    SLOW_RANDOM: "GRPO at the smallest rate with random rewards",
 }  # fmt: skip
 """Arms -> what they are called."""
 DIVERSITY = (BY_BEHAVIOUR, PROGRPO, DARLING)
@@ -153,7 +155,7 @@ class Agents(Checked):
         """What `counted_searches` counts in the runs of an arm: name -> `[seed, record]`; the prior has one record.
 
         Arms that are rewarded take the rate with the highest accuracy at the end of half as many runs of other seeds,
-        and say it as `learning_rate`; that of GRPO where rewards are random.
+        and say it as `learning_rate`. Random rewards come at GRPO's rate, or both at the smallest.
         """
         if arm == PRIOR:
             return self._counted(jax.tree.map(lambda leaf: leaf[:, None], self.prior(seeds)), seeds)
@@ -182,13 +184,15 @@ class Agents(Checked):
         task, how = self.task(outcome=outcome), {"optimizer": "sgd", "max_gradient_norm": None}
         settings = TrainSettings(budget.steps, task.problems, budget.group_size, **how)
         trainer = Trainer(task, self.policy, objectives.make(text), settings)
-        rates, coin = jnp.full(len(seeds), rate, jnp.float32), COIN if arm == RANDOM else None
+        rates, coin = jnp.full(len(seeds), rate, jnp.float32), COIN if arm in (RANDOM, SLOW_RANDOM) else None
         return train_ensemble(trainer, jnp.asarray(seeds), _itself, budget.record_every, rates, initial, coin)
 
     @functools.cache  # noqa: B019, agents are few
     def _best(self, arm: str, seeds: tuple[int, ...], budget: Budget) -> dict[str, np.ndarray]:
         number, seeds = len(seeds), (*seeds, *other_seeds(seeds, max(1, len(seeds) // 2)))
         rates, initial = budget.rates, self.prior(seeds)
+        if arm in (SLOW, SLOW_RANDOM):
+            rates = (min(rates),)
         if arm == RANDOM:
             rates = tuple(self._best(GRPO, seeds[:number], budget)["learning_rate"])
         if arm == THEN:

@@ -18,6 +18,8 @@ from ipsrl.study.worlds.search_diversity import (
     RANDOM,
     REWARDED,
     SHIFTED,
+    SLOW,
+    SLOW_RANDOM,
     TAUGHT,
     THEN,
     Agents,
@@ -85,6 +87,7 @@ def test_the_arms_that_need_another_one_begin_with_it():
     assert (found(THEN)["right"][:, 0] == ends(DIVERSE)).all()
     assert found(RANDOM)["learning_rate"] == found(GRPO)["learning_rate"]
     assert (ends(RANDOM, "pass_1") < ends(GRPO, "pass_1")).all()
+    assert found(SLOW)["learning_rate"] == found(SLOW_RANDOM)["learning_rate"] == min(BUDGET.rates)
 
 
 def test_every_arm_has_a_name_and_one_aggregation():
