@@ -24,6 +24,7 @@ Smoke     python -m experiments.inference_routing --preset=smoke
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from functools import partial
 
@@ -74,11 +75,10 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     runs = {name: getattr(settings, name) for name in names}
     how = {name: getattr(settings, name) for name in ("constant", "least", "p_min", "trade_off")}
     for error_rate, depths in ((COMMON, settings.depths), (RARE, settings.rare_depths)):
-        for depth in depths:
+        for depth, arm in itertools.product(depths, settings.arms):
             layers = of_depth(depth, error_rate, settings.budget)
-            for arm in settings.arms:
-                labels = {"error_rate": error_rate, "depth": depth, "arm": arm}
-                yield study.Curve(labels, partial(points, learner(arm, layers, **how), **runs))
+            labels = {"error_rate": error_rate, "depth": depth, "arm": arm}
+            yield study.Curve(labels, partial(points, learner(arm, layers, **how), **runs))
 
 
 LESS, FEWER, FEWER_RARE, NEAR = 0.1, 20.0, 2.0, 0.02
@@ -129,17 +129,11 @@ NUMBERS |= {f"regret, 5 layers, rare errors, {arm}": study.final("regret", arm=a
 SHARES = {ERROR: "the estimated error", CHOICE: "passing on less answering"}
 NUMBERS |= {
     f"share removed of the variance of {what}, {depth} layers, {arm}": removed(value, arm, at)
-    for value, what in SHARES.items()
-    for depth, at in AT.items()
-    for arm in ("learned", "weighted")
+    for (value, what), (depth, at), arm in itertools.product(SHARES.items(), AT.items(), ("learned", "weighted"))
 }
 NUMBERS |= {f"share a best baseline removes, {d} layers": study.final("removable", arm="plain", **AT[d]) for d in AT}
 NUMBERS |= {f"probability of feedback, {d} layers": study.final("revealed", arm="plain", **AT[d]) for d in AT}
-TITLES = {
-    "regret": "regret after {rounds} tasks",
-    "overspent": "mean cost above its budget",
-    "learning_rate": "best rate",
-}
+TITLES = {"regret": "regret after {rounds} tasks", "overspent": "mean cost above budget", "learning_rate": "best rate"}
 TITLES |= {value: f"variance of {what} at the first layer, equal weights" for value, what in SHARES.items()}
 TABLE = study.one_below_the_other(*(study.Grid(value, "depth", title=title) for value, title in TITLES.items()))
 ESTIMATES = Line(ERROR, "depth", "arm", {"error_rate": COMMON}, ("no_queues", "full"), at_end=True)
