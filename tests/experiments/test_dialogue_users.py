@@ -9,8 +9,8 @@ from tests.experiments.recorded import recorded
 
 SEEDS = 6
 LABELS = ("part", "bonuses", "arm")
-ONE = {"commonest": 0.99, "kept_reward": 0.6, "adapted_information": 0.01}
-MANY = {"commonest": 0.5, "kept_reward": 0.8, "adapted_information": 0.5}
+ONE = {"commonest": 0.99, "kept_reward": 0.6, "adapted_information": 0.01, "information": 0.0}
+MANY = {"commonest": 0.5, "kept_reward": 0.8, "adapted_information": 0.5, "information": 0.5}
 WITHOUT = (FLAT, PLAIN, PLACEBO, CONTEXT, "exact_hierarchy")
 
 
@@ -42,7 +42,7 @@ def test_all_that_is_claimed_may_be_wrong():
 
 
 def test_overlap_decides_nothing():
-    between = {"commonest": 0.9, "adapted_information": 0.1, "kept_reward": 0.62}
+    between = {"commonest": 0.9, "adapted_information": 0.1, "information": 0.1, "kept_reward": 0.62}
     lower = between | {"kept_reward": 0.6}
     found = decided(dict.fromkeys(study.NAMES, between) | {PLAIN: lower, CONTEXT: lower}, spread=0.1)
     assert set(found.values()) == {None}

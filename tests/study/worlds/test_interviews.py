@@ -113,5 +113,5 @@ def test_a_transformer_is_measured_by_its_dialogues():
     assert {name: values.shape for name, values in found.items()} == {
         "reward": (2, 1), "commonest": (2, 1), "entropy": (2, 1), "information": (2, 1), "entropies": (2, 1, 3, 2)
     }  # fmt: skip
-    assert (found["entropy"] > 1.0).all()
+    assert (found["entropy"] > 0.5).all()
     assert (found["information"] < 0.1).all()
