@@ -7,20 +7,18 @@ Paper     arXiv 2506.19652 (phases, kinds of users, rewards). The simulated user
 Arms      Flat policy and hierarchical GRPO, each on `interview`; + entropy bonus, IPS-GRPO with the commonest phase as
           outcome, a transformer that reads the dialogue (`context`), first-order MAML that adapts the master. The same
           without noise by exact gradients, there also MAML with second derivatives. Equally many dialogues; one
-          learning rate for all but the transformer, and one inner step, chosen on other seeds for GRPO and for MAML.
+          learning rate and inner step, chosen for GRPO and MAML on seeds 0 to 2, for all but the transformer, untuned.
           All are measured before and after an adaptation by GRPO, exactly; the transformer by samples, unadapted. The
           published bonuses (50, 100, 150, 200) are one reason to collapse, so that the claim has to hold with equal
           ones as well. Placebo: MAML whose inner step is on a random user.
 Command   python -m experiments.dialogue_users
-Time      demo five CPU minutes (36 minutes of wall time on a crowded machine), smoke 11 to 25 CPU seconds; paper, not
-          run, hours.
+Time      demo five CPU minutes, smoke 25 CPU seconds; paper, not run, hours.
 Expected  share of the commonest phase; share of the best return before and after an adaptation, five seeds (+- 0.06).
           Equal bonuses: hierarchy 0.995; 0.62, 0.62; flat policy and transformer 0.998; 0.63 or 0.64; first-order MAML
-          0.45; 0.43, 0.72; placebo 0.92; 0.62, 0.66; entropy bonus 0.57; 0.48, 0.59; IPS-GRPO 0.32; 0.41, 0.64. The
-          collapse is on engaging, the safe phase. Published ones: hierarchy 0.70; 0.71, 0.55, it engages for 8 turns
-          and then plans, whoever the user is; first-order MAML 0.49; 0.39, 0.65. So the escalating bonuses prevent the
-          collapse, and MAML returns more with equal ones alone; an entropy bonus or IPS-GRPO keep phases too, and
-          return less than MAML.
+          0.45; 0.43, 0.72; placebo 0.92; 0.62, 0.66; entropy bonus 0.57; 0.48, 0.59; IPS-GRPO 0.32; 0.41, 0.64. All
+          collapse on engaging. Published ones: hierarchy 0.70; 0.71, 0.55, it engages for 8 turns, then plans, whoever
+          the user is; first-order MAML 0.49; 0.39, 0.65. So the escalating bonuses prevent the collapse, and MAML
+          returns more with equal ones alone; an entropy bonus or IPS-GRPO keep phases too, and return less than MAML.
 Doubt     Users are a table of our own, in which engaging is the safe phase. The step size of adaptations suits MAML. A
           master with another observation, longer training, a transformer that explores more may differ.
 Smoke     python -m experiments.dialogue_users --preset=smoke
@@ -40,7 +38,7 @@ from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
 from ipsrl.study.claims import above, all_of, below, close
-from ipsrl.study.worlds.dialogue_arms import BY_TURN, EXACT, SAMPLED, TRAINING, curves_of, dialogues, of
+from ipsrl.study.worlds.dialogue_arms import BY_TURN, EXACT, NAMES, SAMPLED, TRAINING, curves_of, dialogues, of
 
 FLAT, PLAIN, ENTROPY, IPS, CONTEXT, FOMAML, PLACEBO = SAMPLED
 EXACT_PLAIN, EXACT_FOMAML, EXACT_MAML = EXACT
@@ -48,9 +46,7 @@ EXACT_PLAIN, EXACT_FOMAML, EXACT_MAML = EXACT
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """`updates` are of `group_size` dialogues with each kind of user, of which `records` places are measured; `inner`
-    is the step size of adaptations, and `show` prints dialogues.
-    """
+    """Updates are of a group with each kind of user; `inner` is the step size of adaptations."""
 
     arms: tuple[str, ...] = study.selecting(one_of(*SAMPLED, *EXACT, default=(*SAMPLED, *EXACT)))
     bonuses: tuple[str, ...] = study.selecting(one_of(*BONUSES, default=tuple(BONUSES)))
@@ -83,21 +79,11 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         yield from curves_of(settings, bonuses, arm)
 
 
-def last(value: str, arm: str, bonuses: str) -> study.Number:
-    return study.final(value, **of(arm, bonuses))
-
-
 def more(arm: str, than: str, bonuses: str) -> study.Number:
     """By how much the return, adapted if that is better, is above that of another arm, paired by seed."""
     return study.difference("kept_reward", of(arm, bonuses), of(than, bonuses))
 
 
-NAMES = {
-    FLAT: "the flat policy", PLAIN: "the hierarchical policy without meta-learning", ENTROPY: "an entropy bonus of 0.1",
-    IPS: "IPS-GRPO", CONTEXT: "a transformer that reads the dialogue", FOMAML: "first-order MAML",
-    PLACEBO: "the placebo, MAML with random users,", EXACT_PLAIN: "the hierarchical policy without noise",
-    EXACT_FOMAML: "first-order MAML without noise", EXACT_MAML: "MAML with second derivatives without noise",
-}  # fmt: skip
 COLLAPSED, VARIED = (FLAT, PLAIN, EXACT_PLAIN), (ENTROPY, IPS, CONTEXT, FOMAML, EXACT_FOMAML, EXACT_MAML)
 OVER, UNDER = "has one phase in over 90 % of its choices", "has no phase in over 90 % of its choices"
 TELLS = "tells over 0.1 nats about the kind of user"
@@ -106,16 +92,14 @@ MAML_HAS = "{} first-order MAML has over 0.02 more of the best return than {}"
 
 def claims_of(bonuses: str) -> dict[str, study.Claim]:
     """The claims with published or equalised bonuses."""
-    these, commonest = f"{bonuses} bonuses:", {arm: last("commonest", arm, bonuses) for arm in NAMES}
-    tells = {arm: last("adapted_information", arm, bonuses) for arm in (FOMAML, PLAIN)}
+    these, commonest = f"{bonuses} bonuses:", {arm: study.final("commonest", **of(arm, bonuses)) for arm in NAMES}
+    tells = {arm: study.final("adapted_information", **of(arm, bonuses)) for arm in (FOMAML, PLAIN)}
     claims = {f"{these} {NAMES[arm]} {OVER}": above(commonest[arm], 0.9) for arm in COLLAPSED}
     claims |= {f"{these} {NAMES[arm]} {UNDER}": below(commonest[arm], 0.9) for arm in VARIED}
-    claims |= {
-        MAML_HAS.format(these, NAMES[than]): above(more(FOMAML, than, bonuses), 0.02) for than in (PLAIN, CONTEXT)
-    }
+    claims |= {MAML_HAS.format(these, NAMES[it]): above(more(FOMAML, it, bonuses), 0.02) for it in (PLAIN, CONTEXT)}
     return claims | {
         f"{these} before an adaptation, no phase of {NAMES[PLAIN]} {TELLS}":
-            below(last("information", PLAIN, bonuses), 0.1),
+            below(study.final("information", **of(PLAIN, bonuses)), 0.1),
         f"{these} after an adaptation, the phase of {NAMES[FOMAML]} {TELLS}": above(tells[FOMAML], 0.1),
         f"{these} after an adaptation, no phase of {NAMES[PLAIN]} {TELLS}": below(tells[PLAIN], 0.1),
         f"{these} {NAMES[PLACEBO]} has at most 0.02 more of the best return than {NAMES[PLAIN]}":
@@ -128,7 +112,9 @@ def claims_of(bonuses: str) -> dict[str, study.Claim]:
 def whole(records: Records) -> bool | None:
     """The paper's claim: with both bonuses the hierarchical policy collapses, and first-order MAML does not."""
     parts = [(above, PLAIN), (below, FOMAML)]
-    return all_of(side(last("commonest", arm, bonuses), 0.9)(records) for side, arm in parts for bonuses in BONUSES)
+    return all_of(
+        side(study.final("commonest", **of(arm, bonuses)), 0.9)(records) for side, arm in parts for bonuses in BONUSES
+    )
 
 
 CLAIMS = {f"with both bonuses {NAMES[PLAIN]} {OVER}, and {NAMES[FOMAML]} {UNDER}": whole}
@@ -139,7 +125,7 @@ VALUES = {
     "adapted_information": "nats about the user, adapted",
 }  # fmt: skip
 NUMBERS = {
-    f"{shown}, {bonuses}, {arm}": last(value, arm, bonuses)
+    f"{shown}, {bonuses}, {arm}": study.final(value, **of(arm, bonuses))
     for (value, shown), bonuses, arm in itertools.product(VALUES.items(), BONUSES, NAMES)
 }
 COLUMNS = (*VALUES, "information", "adapted_commonest", "adapted_reward")
@@ -157,9 +143,8 @@ PANELS = [
     for bonuses, value in itertools.product(BONUSES, ("commonest", "adapted_information", "kept_reward"))
 ]
 WHERE = {"part": BY_TURN, "bonuses": "equalised"}
-for _kind in KINDS:
-    _line = Line("entropies", by="arm", where=WHERE | {"kind": _kind})
-    PANELS.append(Panel([_line], f"equalised, a user who is {_kind}", "turn", VALUES["entropy"]))
+LINES = {kind: Line("entropies", by="arm", where=WHERE | {"kind": kind}) for kind in KINDS}
+PANELS += [Panel([line], f"equalised, a {kind} user", "turn", VALUES["entropy"]) for kind, line in LINES.items()]
 FIGURE = Panels(PANELS, (19, 14), columns=3)
 
 if __name__ == "__main__":

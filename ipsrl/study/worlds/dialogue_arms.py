@@ -22,6 +22,13 @@ FLAT, PLAIN, ENTROPY, IPS, CONTEXT, FOMAML, PLACEBO = SAMPLED = (
     "flat", "hierarchy", "entropy", "ips", "context", "fomaml", "placebo"
 )  # fmt: skip
 EXACT_PLAIN, EXACT_FOMAML, EXACT_MAML = EXACT = "exact_hierarchy", "exact_fomaml", "exact_maml"
+NAMES = {
+    FLAT: "the flat policy", PLAIN: "the hierarchical policy without meta-learning", ENTROPY: "an entropy bonus of 0.1",
+    IPS: "IPS-GRPO", CONTEXT: "a transformer that reads the dialogue", FOMAML: "first-order MAML",
+    PLACEBO: "the placebo, MAML with random users,", EXACT_PLAIN: "the hierarchical policy without noise",
+    EXACT_FOMAML: "first-order MAML without noise", EXACT_MAML: "MAML with second derivatives without noise",
+}  # fmt: skip
+"""Arm -> what claims call it."""
 STEPS = {EXACT_PLAIN: (0.0, 0.0), EXACT_FOMAML: (1.0, 0.0), EXACT_MAML: (1.0, 1.0)}
 """Arms without noise -> `inner` and `second` of `Managers.exactly_learned`."""
 OBJECTIVES = {ENTROPY: "grpo(entropy=0.1)", IPS: "ips_grpo"}
