@@ -142,9 +142,8 @@ PANELS = [
     Panel([Bars(value, by="arm", where={"part": TRAINING, "bonuses": bonuses})], f"{bonuses}: {VALUES[value]}")
     for bonuses, value in itertools.product(BONUSES, ("commonest", "adapted_information", "kept_reward"))
 ]
-WHERE = {"part": BY_TURN, "bonuses": "equalised"}
-LINES = {kind: Line("entropies", by="arm", where=WHERE | {"kind": kind}) for kind in KINDS}
-PANELS += [Panel([line], f"equalised, a {kind} user", "turn", VALUES["entropy"]) for kind, line in LINES.items()]
+WHERE = {kind: {"part": BY_TURN, "bonuses": "equalised", "kind": kind} for kind in KINDS}
+PANELS += [Panel([Line("entropies", by="arm", where=WHERE[k])], f"equalised, {k}", "turn", "entropy") for k in KINDS]
 FIGURE = Panels(PANELS, (19, 14), columns=3)
 
 if __name__ == "__main__":
