@@ -50,12 +50,13 @@ AS_CLAIMED = {
     GRPO: SQUEEZED | like({"right": 6.0, "pass_1": 0.6, "pass_64": 0.8}, "held_out_"),
     DIVERSE: {"right": 20.0, "wrong": 20.0, "held_out_right": 14.0}, NARROW: SQUEEZED,
     THEN: {"right": 18.0, "effective": 12.0}, BY_ANSWER: SQUEEZED, SLOW: SQUEEZED,
-    **dict.fromkeys(DIVERSITY, {"effective": 3.0, "pass_1": 0.9}),
+    **{arm: {"effective": 3.0, "pass_1": 0.9} for arm in DIVERSITY},
 }  # fmt: skip
 NOT_AT_ALL = {
     GRPO: like({"right": 12.0, "wrong": 60.0}) | {"held_out_right": 12.0, "held_out_pass_1": 0.4}, THEN: {"right": 2.0},
     DIVERSE: {"right": 5.0, "wrong": 60.0, "held_out_right": 5.0}, NARROW: {"right": 20.0},
-    BY_ANSWER: {"effective": 5.0}, RANDOM: {"right": 5.0}, SLOW: {"right": 12.0}, **dict.fromkeys(DIVERSITY, {"pass_1": 0.2}),
+    BY_ANSWER: {"effective": 5.0}, RANDOM: {"right": 5.0}, SLOW: {"right": 12.0},
+    **{arm: {"pass_1": 0.2} for arm in DIVERSITY},
 }  # fmt: skip
 
 

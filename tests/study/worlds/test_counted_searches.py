@@ -1,5 +1,7 @@
 """Behaviours are counted right, among given numbers and among sampled answers."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +27,7 @@ def test_what_is_counted_fits_together():
     assert {value.shape for value in found.values()} == {(2, 1)}
     for part in ("", "held_out_"):
         passes = [found[f"{part}pass_{k}"] for k in (1, 4, 16, 64)]
-        assert all((less < more).all() for less, more in zip(passes, passes[1:], strict=False))
+        assert all((less < more).all() for less, more in itertools.pairwise(passes))
         assert (found[f"{part}effective"] <= found[f"{part}right"]).all()
         assert (found[f"{part}right"] + found[f"{part}wrong"] <= 256).all()
         assert (found[f"{part}right"] >= 1).all()
