@@ -41,23 +41,25 @@ def decided(ends=(), spread=0.0):
     return claims.decided(study.CLAIMS, Records(rows, ("arm",)))
 
 
-def like(value, part=""):
-    return {f"{part}{name}": number for name, number in value.items()}
-
-
 SQUEEZED = {"right": 1.0, "wrong": 2.0, "effective": 1.0, "pass_1": 0.9}
 AS_CLAIMED = {
-    GRPO: SQUEEZED | like({"right": 6.0, "pass_1": 0.6, "pass_64": 0.8}, "held_out_"),
-    DIVERSE: {"right": 20.0, "wrong": 20.0, "held_out_right": 14.0}, NARROW: SQUEEZED,
-    THEN: {"right": 18.0, "effective": 12.0}, BY_ANSWER: SQUEEZED, SLOW: SQUEEZED,
-    **{arm: {"effective": 3.0, "pass_1": 0.9} for arm in DIVERSITY},
-}  # fmt: skip
+    GRPO: SQUEEZED | {"held_out_right": 6.0, "held_out_pass_1": 0.6, "held_out_pass_64": 0.8},
+    DIVERSE: {"right": 20.0, "wrong": 20.0, "held_out_right": 14.0},
+    NARROW: SQUEEZED,
+    THEN: {"right": 18.0, "effective": 12.0},
+    BY_ANSWER: SQUEEZED,
+    SLOW: SQUEEZED,
+} | {arm: {"effective": 3.0} | {"pass_1": 0.9} for arm in DIVERSITY}
 NOT_AT_ALL = {
-    GRPO: like({"right": 12.0, "wrong": 60.0}) | {"held_out_right": 12.0, "held_out_pass_1": 0.4}, THEN: {"right": 2.0},
-    DIVERSE: {"right": 5.0, "wrong": 60.0, "held_out_right": 5.0}, NARROW: {"right": 20.0},
-    BY_ANSWER: {"effective": 5.0}, RANDOM: {"right": 5.0}, SLOW: {"right": 12.0},
-    **{arm: {"pass_1": 0.2} for arm in DIVERSITY},
-}  # fmt: skip
+    GRPO: {"right": 12.0, "wrong": 60.0, "held_out_right": 12.0, "held_out_pass_1": 0.4},
+    DIVERSE: {"right": 5.0, "wrong": 60.0, "held_out_right": 5.0},
+    NARROW: {"right": 20.0},
+    THEN: {"right": 2.0},
+    BY_ANSWER: {"effective": 5.0},
+    SHIFTED: {"right": 9.0},
+    RANDOM: {"right": 5.0},
+    SLOW: {"right": 12.0},
+} | {arm: {"pass_1": 0.2} for arm in DIVERSITY}
 
 
 def test_all_that_is_claimed_may_hold():
@@ -65,7 +67,7 @@ def test_all_that_is_claimed_may_hold():
 
 
 def test_all_that_is_claimed_may_be_wrong():
-    assert set(decided(NOT_AT_ALL | {SHIFTED: {"right": 9.0}}).values()) == {False}
+    assert set(decided(NOT_AT_ALL).values()) == {False}
 
 
 def test_overlap_decides_nothing():

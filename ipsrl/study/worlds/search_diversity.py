@@ -51,6 +51,8 @@ NAMES = {
     SLOW_RANDOM: "GRPO at the smallest rate with random rewards",
 }  # fmt: skip
 """Arms -> what they are called."""
+PLACEBOS = (SHIFTED, RANDOM, SLOW, SLOW_RANDOM)
+"""Arms that are no suggestion of anyone, and what they are compared with."""
 DIVERSITY = (BY_BEHAVIOUR, PROGRPO, DARLING)
 """Arms that are to keep several behaviours."""
 COIN = NoisyVerifier(0.5, 0.5)
