@@ -7,8 +7,8 @@ Paper     RL Squeezes, SFT Expands, arXiv 2509.21128, which is about mathematics
           of queries and the answer. Ours: narrow demonstrations, the objectives for diversity, the margins, placebos.
 Arms      A prior that knows the chain its question names, and no other route; SFT on routes drawn among all right ones
           (diverse) or on the chain alone (narrow); GRPO; SFT (diverse), then GRPO; IPS by answer and by behaviour;
-          ProGRPO; DARLING by behaviour. Placebos: SFT on the routes of other questions, GRPO with random rewards at
-          GRPO's rate. World: `worlds.search_diversity`, eight questions in `search_agent` with 14 to 26 right routes,
+          ProGRPO; DARLING by behaviour. Placebos: SFT on the routes of other questions; random rewards at GRPO's
+          rate, and beside GRPO at the smallest. World: `worlds.search_diversity`, eight questions in `search_agent` with 14 to 26 right routes,
           and eight held-out ones on the same graph; a table for each question and one that questions share. RL arms
           sample equally many answers (15,360), token sums, the best of three rates by the accuracy of other seeds. SFT
           has 256 demonstrations, 120 steps on all of them, at one rate that was set on other seeds.
@@ -20,12 +20,10 @@ Expected  Five seeds, 256 answers to a question, different right and wrong behav
           by behaviour 5.7 (3.2; 0.990), DARLING 4.5 (3.6; 0.980), ProGRPO 1.5 (1.2; 0.998); IPS by answer is GRPO. So
           RL squeezes and SFT expands, but by what it shows: narrow SFT squeezes as GRPO does. Held out: GRPO 4.7 right
           of 10.6, 0.33 accurate (prior 0.14), pass@64 unchanged; SFT diverse 13.1, 0.14 and 0.96; narrow 0.35. Random
-          rewards squeeze even more at GRPO's rate (0.4 right), by their noise; at the smallest rate they leave 7.5, GRPO
-          1.9, so that there it is the reward that squeezes.
-Doubt     Counts of right behaviours grow with accuracy, those of wrong ones fall with it; the effective number does so
-          less. The prior knows one route, which favours SFT on all. RL at the rate of most accuracy squeezes most; at 64
-          IPS by behaviour kept 3.0 effective ones, 0.98 accurate, on other seeds. What is shared is the asked chain, so
-          only that transfers. SFT's 256 answers come from outside, 120 times each; RL finds its own.
+          rewards squeeze more at GRPO's rate (0.4 right), by noise; at the smallest they leave 7.5, and GRPO 1.9.
+Doubt     Counts of right behaviours grow with accuracy, wrong ones fall with it; the effective number does so less. The
+          prior knows one route. The rate of most accuracy squeezes most. Questions share the asked chain only, so only
+          that transfers. SFT's 256 answers come from outside, and are seen 120 times; RL finds its own.
 Smoke     python -m experiments.search_diversity --preset=smoke
 """
 
@@ -86,11 +84,7 @@ def curve(arm: str, settings: Settings) -> study.Points:
 
 def beyond(value: str, arm: str, than: str = PRIOR, times: float = 1.0) -> study.Number:
     """A value at the end less so many times that of another arm, paired by seed."""
-
-    def number(records: Records) -> Interval:
-        return interval_of(records.ends(value, arm=arm) - times * records.ends(value, arm=than))
-
-    return number
+    return lambda records: interval_of(records.ends(value, arm=arm) - times * records.ends(value, arm=than))
 
 
 def kept(records: Records) -> Interval:
@@ -100,28 +94,23 @@ def kept(records: Records) -> Interval:
 
 
 def fewer(value: str, arm: str, than: str = PRIOR) -> study.Claim:
-    """By over a tenth."""
     return below(beyond(value, arm, than, 0.9), 0.0)
 
 
 def more(value: str, arm: str, than: str = PRIOR) -> study.Claim:
-    """By over a tenth."""
     return above(beyond(value, arm, than, 1.1), 0.0)
 
 
 SFT = NAMES[DIVERSE]
-FEWER, MORE = (
-    f"ends with {how} different %s behaviours in 256 answers than its prior, by over a tenth"
-    for how in ("fewer", "more")
-)
+FEWER, MORE = (f"ends with {how} different %s behaviours in 256 answers than its prior, by over a tenth"
+    for how in ("fewer", "more"))  # fmt: skip
 UNSEEN = "on held-out questions"
 CLAIMS = {
     **{f"GRPO {FEWER % kind}": fewer(kind, GRPO) for kind in (RIGHT, WRONG)},
     f"{SFT} {MORE % RIGHT}": more(RIGHT, DIVERSE),
     f"{SFT} {FEWER % WRONG}": fewer(WRONG, DIVERSE),
     f"{NAMES[NARROW]} {FEWER % RIGHT}": fewer(RIGHT, NARROW),
-    "SFT then GRPO keeps over half of the right behaviours that SFT on diverse demonstrations had added":
-        above(kept, 0.0),
+    f"SFT then GRPO keeps over half of the right behaviours that {SFT} had added": above(kept, 0.0),
     **{f"{NAMES[arm]} ends with over twice GRPO's effective right behaviours":
         above(beyond(EFFECTIVE, arm, GRPO, 2.0), 0.0) for arm in (THEN, *DIVERSITY)},
     **{f"{NAMES[arm]} ends at most 0.02 less accurate than GRPO":
@@ -140,8 +129,8 @@ CLAIMS = {
     "placebo: at the smallest rate GRPO ends with over a tenth fewer right behaviours than with random rewards":
         fewer(RIGHT, world.SLOW, world.SLOW_RANDOM),
 }  # fmt: skip
-PASSES = {f"pass_{k}": f"pass@{k}" for k in TRIES}
-SHOWN = {RIGHT: "different right", WRONG: "different wrong", EFFECTIVE: "effective right"} | PASSES
+PASSES = {f"pass_{k}": f"pass@{k}" for k in TRIES} | {ACCURACY: "accuracy"}
+SHOWN = {RIGHT: "different right behaviours", WRONG: "different wrong ones", EFFECTIVE: "effective right ones"} | PASSES
 PARTS = {"": "trained questions", HELD_OUT: "held-out questions"}
 NUMBERS = {
     f"{shown}, {where}, {NAMES[arm]}": study.final(part + value, arm=arm)
@@ -151,7 +140,7 @@ TABLE = study.one_below_the_other(
     *(study.Table((*(part + value for value in SHOWN), "learning_rate"), where) for part, where in PARTS.items())
 )
 PANELS = [
-    Panel([Line(part + value, by="arm", where={"kind": KINDS[0]})], where, "updates", SHOWN[value] + " behaviours" * (value != ACCURACY))
+    Panel([Line(part + value, by="arm", where={"kind": KINDS[0]})], where, "updates", SHOWN[value])
     for part, where in PARTS.items() for value in (RIGHT, WRONG, EFFECTIVE, ACCURACY)
 ]  # fmt: skip
 FIGURE = Panels(PANELS, (20, 8.5), columns=4)
