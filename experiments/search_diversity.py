@@ -8,10 +8,10 @@ Paper     RL Squeezes, SFT Expands, arXiv 2509.21128, which is about mathematics
 Arms      A prior that knows the chain its question names, and no other route; SFT on routes drawn among all right ones
           (diverse) or on the chain alone (narrow); GRPO; SFT (diverse), then GRPO; IPS by answer and by behaviour;
           ProGRPO; DARLING by behaviour. Placebos: SFT on the routes of other questions; random rewards at GRPO's
-          rate, and beside GRPO at the smallest. World: `worlds.search_diversity`, eight questions in `search_agent` with 14 to 26 right routes,
-          and eight held-out ones on the same graph; a table for each question and one that questions share. RL arms
-          sample equally many answers (15,360), token sums, the best of three rates by the accuracy of other seeds. SFT
-          has 256 demonstrations, 120 steps on all of them, at one rate that was set on other seeds.
+          rate, and beside GRPO at the smallest. World: `worlds.search_diversity`, eight questions in `search_agent`
+          with 14 to 26 right routes, and eight held-out ones on the same graph; a table for each question and one that
+          questions share. RL arms sample equally many answers (15,360), token sums, the best of three rates by the
+          accuracy of other seeds. SFT has 256 demonstrations, 120 steps on all of them, at one rate set on other seeds.
 Command   python -m experiments.search_diversity
 Time      demo one CPU minute, smoke 12 CPU seconds; paper, not run, an hour.
 Expected  Five seeds, 256 answers to a question, different right and wrong behaviours (effective right ones; accuracy):
