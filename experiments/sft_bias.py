@@ -43,11 +43,11 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import Records
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
 from ipsrl.study.worlds.before_and_after import correlation, less, stronger
-from ipsrl.study.worlds.demonstrations import Demonstrations, answer_entropy, reheated
+from ipsrl.study.worlds.demonstrations import FewDemonstrations, answer_entropy, reheated
 
 TASK = Countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)
 POLICY = Transformer(TASK.vocabulary_size, hidden_size=64, num_layers=2)
-FAVOURING, UNIFORM = (Demonstrations(TASK, POLICY, exponent=exponent) for exponent in (1.5, 0.0))
+FAVOURING, UNIFORM = (FewDemonstrations(TASK, POLICY, exponent=exponent) for exponent in (1.5, 0.0))
 CONTROLS = ("reheated", "uniform", "longer")
 
 

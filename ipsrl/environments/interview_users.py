@@ -21,7 +21,7 @@ USUAL, FAVOURITE = 0.25, 0.6
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class UserKind:
     """A kind of user.
 
     Attributes:
@@ -33,7 +33,11 @@ class Kind:
     favourite: int
 
 
-KINDS = {"open": Kind((0, 0, 1, 2), 3), "resistant": Kind((0, 2, 3, 4), 0), "receptive": Kind((0, 1, 2, 3), 1)}
+KINDS = {
+    "open": UserKind((0, 0, 1, 2), 3),
+    "resistant": UserKind((0, 2, 3, 4), 0),
+    "receptive": UserKind((0, 1, 2, 3), 1),
+}
 
 REPLIES = {
     True: {"ask": (0.05, 0.15, 1.0), "reflect": (0.02, 0.2, 0.5), "advise": (0.2, 0.1, 0.8)},

@@ -57,7 +57,7 @@ class State:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Course:
+class IntervalMeans:
     """Means over each of U intervals of rounds.
 
     Attributes:
@@ -200,21 +200,21 @@ class Learner(Checked):
             state.onward.with_loss(view.place, weight, view.onward),
         )
 
-    def measured(self, state: State, view: View, passed: Array) -> Course:
-        """What a `Course` has, of one round."""
+    def measured(self, state: State, view: View, passed: Array) -> IntervalMeans:
+        """What an `IntervalMeans` has, of one round."""
         error, costs = self.layers.expected(self.pass_on(state.log_weights))
         p = view.to_oracle[0]
         if self.full_information:
-            return Course(error, costs, *jnp.zeros((3, *p.shape), p.dtype), p)
+            return IntervalMeans(error, costs, *jnp.zeros((3, *p.shape), p.dtype), p)
         loss, base = view.answer[0], view.answer_base[0]
         off = self.estimator.estimate(loss, base, passed.prod(), p) - loss
         choice = view.onward[0] - loss, view.onward_base[0] - base
-        return Course(
+        return IntervalMeans(
             error, costs, off, self.estimator.moments(loss, base, p)[1], self.estimator.moments(*choice, p)[1], p
         )
 
     @checked
-    def run(self, key: Array, rate: Array | float, rounds: int, intervals: int) -> Course:
+    def run(self, key: Array, rate: Array | float, rounds: int, intervals: int) -> IntervalMeans:
         """Means over `intervals` equal parts of `rounds`, as one scan; `key` decides tasks and decisions.
 
         Learners with the same key get the same tasks, and pass on where the same random number is below their
@@ -234,13 +234,13 @@ class Learner(Checked):
             (self.layers.tasks(of_tasks, rounds), chance),
         )
 
-        def one(state: State, of_round: tuple[Tasks, Array]) -> tuple[State, Course]:
+        def one(state: State, of_round: tuple[Tasks, Array]) -> tuple[State, IntervalMeans]:
             task, chance = of_round
             view = self.view(state, task)
             passed = (chance < view.probs).astype(chance.dtype)
             return self.update(state, view, passed, rate), self.measured(state, view, passed)
 
-        def interval(state: State, part: tuple[Tasks, Array]) -> tuple[State, Course]:
+        def interval(state: State, part: tuple[Tasks, Array]) -> tuple[State, IntervalMeans]:
             state, rounds = jax.lax.scan(one, state, part)
             return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), rounds)
 

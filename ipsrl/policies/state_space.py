@@ -53,7 +53,7 @@ class Carry(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Cache:
+class StateCache:
     """State of `step`, leaves `[P, G, ...]`.
 
     Attributes:
@@ -118,21 +118,23 @@ class StateSpace(Checked):
         """
         return nnx.to_pure_dict(nnx.state(_Network(self, nnx.Rngs(key))))
 
-    def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
+    def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> StateCache:
         """Reads all but the last token of each prompt, once; `max_tokens` does not matter."""
         del max_tokens
         _, carries = self._network(parameters).read(prompts.tokens[:, None, :-1], prompts.mask[:, None, :-1])
         now = jax.tree.map(lambda leaf: jnp.repeat(leaf, group_size, axis=1), carries)
-        return Cache(now, now, jnp.zeros((len(prompts.tokens), group_size), jnp.int32))
+        return StateCache(now, now, jnp.zeros((len(prompts.tokens), group_size), jnp.int32))
 
-    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+    def step(
+        self, parameters: Parameters, cache: StateCache, observations: Array, position: Array
+    ) -> tuple[Array, StateCache]:
         """Logits `[P, G, V]` of action number `position`, after `observations` `[P, G]`, and the updated cache."""
         network, now, before = self._network(parameters), cache.now, cache.before
         if position.ndim:
             now = before = jax.tree.map(functools.partial(select, position < cache.read), cache.before, cache.now)
         hidden, after = network.read(observations[..., None], None, now)
         read = jnp.broadcast_to(position + 1, cache.read.shape)
-        return network.logits(hidden[:, :, 0]), Cache(after, before, read)
+        return network.logits(hidden[:, :, 0]), StateCache(after, before, read)
 
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
         """Log-probabilities and entropies `[P, G, T]` of all sampled tokens, in one pass over prompts and answers."""

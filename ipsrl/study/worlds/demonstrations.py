@@ -27,7 +27,7 @@ HOTTEST = 16.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Demonstrations:
+class FewDemonstrations:
     """A few right answers to every other prompt of a task, the first included; the other prompts are held out.
 
     Attributes:

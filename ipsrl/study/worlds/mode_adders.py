@@ -20,15 +20,14 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.source import Groups
-from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
+from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.study.curves import Curve, Points
+from ipsrl.study.worlds.imitators import Imitators
 from ipsrl.study.worlds.mode_paths import saturated_after
-from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import TrainState
 from ipsrl.training.trainer import Trainer
-from ipsrl.training.warm_start import learned_once
 
 TABLES, DEMONSTRATIONS = 8, 8
 """Tables of demonstrations, and how many each has to a prompt."""
@@ -42,13 +41,12 @@ POINTS = 11
 class ModeAdders:
     """Policies of `AdditionModes`, one for each seed of a run.
 
-    A seed decides the initial parameters, the order of demonstrations, and the answers that training and a measurement
-    sample. Prompts and demonstrations are the same for all seeds.
+    A seed decides its prior, as in `Imitators`, and the answers that training and a measurement sample.
 
     Attributes:
       task: with free modes.
       right_short: of `ModeMistakes`.
-      prior_steps: of supervised training, on 8 prompts with 8 demonstrations each.
+      prior_steps: of `Imitators`.
       training: of reinforcement learning, on all prompts; without a learning rate.
       answers: that think, to each prompt in a measurement.
     """
@@ -61,37 +59,10 @@ class ModeAdders:
     answers: int
 
     @functools.cached_property
-    def demonstrations(self) -> list[dict[str, Any]]:
-        """Rows for `StoredGroups`."""
-        # What is only imitated has no importance ratio.
-        return [
-            row | {"log_probs": [[0.0] * len(answer) for answer in row["answers"]]}
-            for table in range(TABLES)
-            for row in self._mistakes(table).rows(self.task)
-        ]
-
-    def _mistakes(self, table: int) -> ModeMistakes:
-        return ModeMistakes(right_short=self.right_short, answers=DEMONSTRATIONS, seed=table)
-
-    def prior(self, seed: int) -> Parameters:
-        """From the disk cache, if it was ever taught."""
-        taught = {
-            "right_short": self.right_short,
-            "tables": [TABLES, DEMONSTRATIONS],
-            "steps": self.prior_steps,
-            "seed": seed,
-        }
-        return learned_once(self.task, self.policy, taught, functools.partial(self._taught, seed))
-
-    @functools.cached_property
-    def _teacher(self) -> Trainer:
-        how = TrainSettings(self.prior_steps, 8, DEMONSTRATIONS, learning_rate=3e-3, cosine_decay=True)
-        source = StoredGroups.of(self.task, self.policy, how.prompts_per_step, self.demonstrations)
-        return Trainer(self.task, self.policy, objectives.make("supervised"), how, source)
-
-    def _taught(self, seed: int) -> Parameters:
-        recorded = train_ensemble(self._teacher, jnp.array([seed]), _all, self.prior_steps)
-        return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
+    def prior(self) -> Imitators:
+        """Seed -> parameters before reinforcement learning."""
+        mistakes = ModeMistakes(right_short=self.right_short, answers=DEMONSTRATIONS)
+        return Imitators(self.task, self.policy, mistakes, self.prior_steps, TABLES)
 
     @functools.cached_property
     def _right_answers(self) -> tuple[Array, Array]:
@@ -184,10 +155,6 @@ def course(values: Mapping[str, np.ndarray], steps: np.ndarray) -> dict[str, np.
     place = np.nan_to_num(saturated_after({"share": values["thinking"]}), nan=len(steps) - 1).astype(int)[:, None]
     then = {"until": steps[place], "short_then": np.take_along_axis(values["short"], place, axis=1)}
     return then | {f"{name}_gain": values[name] - values[name][:, :1] for name in ("short", "think")}
-
-
-def _all(parameters: Parameters) -> Parameters:
-    return parameters
 
 
 @functools.partial(jax.jit, static_argnames="policy")

@@ -25,19 +25,16 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import NotRecorded, Records, interval_of
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
+from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.structures import Trajectories
 from ipsrl.study.claims import Number
 from ipsrl.study.curves import Curve, Points
-from ipsrl.training.ensemble import train_ensemble
+from ipsrl.study.worlds.imitators import Imitators
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
-from ipsrl.training.warm_start import learned_once
 
 DIGITS = "0123456789"
-TABLES = 4
-"""Of demonstrations, each with 16 to a prompt."""
 ANSWERS = 16
 """To each prompt, from which strategic grams are mined."""
 
@@ -46,12 +43,11 @@ ANSWERS = 16
 class Planners:
     """Policies that plan and execute, one for each seed of a run.
 
-    A seed decides the initial parameters, the order of demonstrations, and the answers that reinforcement learning
-    samples. Prompts and demonstrations are the same for all seeds.
+    A seed decides its prior, as in `Imitators`, and the answers that reinforcement learning samples.
 
     Attributes:
       right_plans, right_execution, favour: of `PlanMistakes`, which the prior is taught.
-      prior_steps: of supervised training, on 8 prompts with 16 demonstrations each.
+      prior_steps: of `Imitators`.
       training: of reinforcement learning.
       record_every: updates between records.
     """
@@ -66,29 +62,10 @@ class Planners:
     record_every: int
 
     @functools.cached_property
-    def teacher(self) -> Trainer:
-        """Supervised training of a prior."""
-        how = TrainSettings(self.prior_steps, 8, 16, learning_rate=3e-3, cosine_decay=True)
-        # What is only imitated has no importance ratio.
-        rows = [
-            row | {"log_probs": [[0.0] * len(answer) for answer in row["answers"]]}
-            for table in range(TABLES)
-            for row in PlanMistakes(self.right_plans, self.right_execution, self.favour, seed=table).rows(self.task)
-        ]
-        source = StoredGroups.of(self.task, self.policy, how.prompts_per_step, rows)
-        return Trainer(self.task, self.policy, objectives.make("supervised"), how, source)
-
-    def prior(self, seed: int) -> Parameters:
-        """From the disk cache, if it was ever taught."""
-        taught = {
-            "plans": self.right_plans, "execution": self.right_execution, "favour": self.favour, "tables": TABLES,
-            "steps": self.prior_steps, "seed": seed,
-        }  # fmt: skip
-        return learned_once(self.task, self.policy, taught, functools.partial(self._taught, seed))
-
-    def _taught(self, seed: int) -> Parameters:
-        recorded = train_ensemble(self.teacher, jnp.array([seed]), _all, self.prior_steps)
-        return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
+    def prior(self) -> Imitators:
+        """Seed -> parameters before reinforcement learning."""
+        mistakes = PlanMistakes(self.right_plans, self.right_execution, self.favour)
+        return Imitators(self.task, self.policy, mistakes, self.prior_steps)
 
     @functools.cached_property
     def executed(self) -> Trajectories:
@@ -213,7 +190,3 @@ def _half(steps: np.ndarray, values: np.ndarray) -> float:
 def _scores(policy: Transformer, parameters: Parameters, executed: Trajectories) -> tuple[Array, Array]:
     scores = policy.score(parameters, executed, 1.0)
     return scores.log_probs, scores.entropy
-
-
-def _all(parameters: Parameters) -> Parameters:
-    return parameters

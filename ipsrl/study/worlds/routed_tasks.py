@@ -12,7 +12,7 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.online.best_baseline import removable
 from ipsrl.online.best_fixed import best_fixed
 from ipsrl.online.estimators import Estimator
-from ipsrl.online.exp4 import Course, Learner
+from ipsrl.online.exp4 import IntervalMeans, Learner
 from ipsrl.online.inference_layers import InferenceLayers
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.rollouts.randomness import stream
@@ -86,14 +86,14 @@ def points(
     return Points(np.arange(1, intervals + 1) * (rounds // intervals), values, seeds)
 
 
-def measures(of: Learner, course: Course, rounds: int) -> dict[str, np.ndarray]:
+def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, np.ndarray]:
     """Measures `[..., U]` of courses with U intervals, up to the end of each one.
 
     errors: exact error rate, times the number of tasks, less the errors of the best fixed expert within the budgets.
     overspent: mean cost of a task less its budget, the largest over budgets.
     regret: errors, plus all costs above a budget, at one error for a unit, more than passing a task on can ever save.
     off: mean of the first layer's estimates less its errors.
-    variance, choice_variance, revealed: those of `Course`, of the last interval alone.
+    variance, choice_variance, revealed: those of `IntervalMeans`, of the last interval alone.
     """
     intervals = course.error.shape[-1]
     number = np.arange(1, intervals + 1)

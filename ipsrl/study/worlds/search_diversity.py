@@ -1,6 +1,6 @@
 """Search agents before and after training by demonstrations or by rewards, and how many ways of searching they keep.
 
-The agent is a `SharedTable`. It is trained on half of the questions on one graph; the others are held out.
+The agent is a `SharedRelationTable`. It is trained on half of the questions on one graph; the others are held out.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
 from ipsrl.structures import Trajectories, masked_sum
 from ipsrl.study.tuning import other_seeds
 from ipsrl.study.worlds.counted_searches import counted_searches
-from ipsrl.study.worlds.shared_table import SharedTable, replayed
+from ipsrl.study.worlds.shared_table import SharedRelationTable, replayed
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -120,9 +120,9 @@ class Agents(Checked):
         return self.task(16)
 
     @functools.cached_property
-    def policy(self) -> SharedTable:
+    def policy(self) -> SharedRelationTable:
         """Of all questions."""
-        return SharedTable(self.asked)
+        return SharedRelationTable(self.asked)
 
     def prior(self, seeds: Sequence[int]) -> Parameters:
         """Leaves `[seed, ...]`."""
@@ -216,7 +216,7 @@ def _itself(parameters: Parameters) -> Parameters:
 
 @functools.partial(jax.jit, static_argnames=("policy", "records", "record_every"))
 def _taught(
-    policy: SharedTable, priors: Parameters, shown: Trajectories, rate: Array, records: int, record_every: int
+    policy: SharedRelationTable, priors: Parameters, shown: Trajectories, rate: Array, records: int, record_every: int
 ) -> Parameters:
     def of_seed(prior: Parameters, answers: Trajectories) -> Parameters:
         def loss(parameters: Parameters) -> Array:

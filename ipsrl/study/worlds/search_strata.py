@@ -102,7 +102,7 @@ def objective_of(arm: str, stratum: str = "planning") -> Objective:
 
 
 @dataclasses.dataclass(frozen=True)
-class Searchers(Checked):
+class StrataSearchers(Checked):
     """A task and its prior. A table sees the prompt, the number of look-ups, the last result and what was just named.
 
     The prior asks for a relation that leads from the question's entity to the answer with probability `skill`, and
@@ -211,8 +211,8 @@ class Searchers(Checked):
 
 @functools.cache
 def runs(arm: str, regimes: Sequence[str], *how: Any) -> dict[str, dict[str, np.ndarray]]:
-    """`Searchers.trained` of an arm in all regimes, which is one program, and so computed once."""
-    return Searchers().trained(objective_of(arm), regimes, *how)
+    """`StrataSearchers.trained` of an arm in all regimes, which is one program, and so computed once."""
+    return StrataSearchers().trained(objective_of(arm), regimes, *how)
 
 
 def _itself(parameters: Parameters) -> Parameters:
@@ -220,7 +220,7 @@ def _itself(parameters: Parameters) -> Parameters:
 
 
 @functools.partial(jax.jit, static_argnames="world")
-def _measured(world: Searchers, recorded: Parameters, rewards: Array) -> dict[str, Array]:
+def _measured(world: StrataSearchers, recorded: Parameters, rewards: Array) -> dict[str, Array]:
     """`measures` of runs with leaves `[run, record, ...]` and rewards `[run, ...]`: name -> `[run, record]`."""
     of_run = jax.vmap(world.measures, in_axes=(0, None))
     return jax.lax.map(lambda run: of_run(*run), (recorded, rewards))

@@ -18,7 +18,7 @@ from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
 
 @dataclasses.dataclass(frozen=True)
-class SharedTable(Checked):
+class SharedRelationTable(Checked):
     """The logits of an agent: a row for each state, and a row that it shares with the states of other questions.
 
         logits(s) = own[s] + shared[k(s)],   k = (the relation that the question asks for next, last result, just named)

@@ -23,18 +23,14 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.decoding import Decoding, TokenPenalty
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.study.curves import Curve, Points
-from ipsrl.training.ensemble import train_ensemble
+from ipsrl.study.worlds.imitators import Imitators
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
-from ipsrl.training.warm_start import learned_once
 
 SWITCH, PLACEBO = "switch", "placebo"
 PRIOR = "prior"
-TABLES = 4
-"""Of demonstrations, each with 16 to a prompt."""
 NEAREST = 3
 """Vertices, the goal apart, whose frequency is next to that of the switch; seeds have one of them in turn."""
 
@@ -43,12 +39,12 @@ NEAREST = 3
 class Searchers:
     """Policies of a graph search, one for each seed of a run.
 
-    A seed decides the initial parameters, the order of demonstrations, the answers that reinforcement learning and an
-    evaluation sample, and the token of the placebo. Graphs and demonstrations are the same for all seeds.
+    A seed decides its prior, as in `Imitators`, the answers that training and evaluation sample, and the token of the
+    placebo.
 
     Attributes:
       early: of `EarlySwitches`.
-      prior_steps: of supervised training, on 8 prompts with 16 demonstrations each.
+      prior_steps: of `Imitators`.
       training: of reinforcement learning, on all prompts, without a penalty.
       answers: to each prompt in an evaluation.
     """
@@ -61,30 +57,9 @@ class Searchers:
     answers: int
 
     @functools.cached_property
-    def demonstrations(self) -> list[dict[str, Any]]:
-        """Rows for `StoredGroups`."""
-        # What is only imitated has no importance ratio.
-        return [
-            row | {"log_probs": [[0.0] * len(answer) for answer in row["answers"]]}
-            for table in range(TABLES)
-            for row in EarlySwitches(self.early, seed=table).rows(self.task)
-        ]
-
-    @functools.cached_property
-    def teacher(self) -> Trainer:
-        """Supervised training of a prior."""
-        how = TrainSettings(self.prior_steps, 8, 16, learning_rate=3e-3, cosine_decay=True)
-        source = StoredGroups.of(self.task, self.policy, how.prompts_per_step, self.demonstrations)
-        return Trainer(self.task, self.policy, objectives.make("supervised"), how, source)
-
-    def prior(self, seed: int) -> Parameters:
-        """From the disk cache, if it was ever taught."""
-        taught = {"early": self.early, "tables": TABLES, "steps": self.prior_steps, "seed": seed}
-        return learned_once(self.task, self.policy, taught, functools.partial(self._taught, seed))
-
-    def _taught(self, seed: int) -> Parameters:
-        recorded = train_ensemble(self.teacher, jnp.array([seed]), _all, self.prior_steps)
-        return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
+    def prior(self) -> Imitators:
+        """Seed -> parameters before reinforcement learning."""
+        return Imitators(self.task, self.policy, EarlySwitches(self.early), self.prior_steps)
 
     def trained(self, objective: str, seed: int) -> Parameters:
         """The prior of a seed after reinforcement learning; the prior itself for PRIOR."""
@@ -100,7 +75,7 @@ class Searchers:
 
     def placebo_token(self, seed: int) -> int:
         """A vertex that demonstrations name nearly as often as they switch; not the goal, which right answers need."""
-        tokens = [token for row in self.demonstrations for answer in row["answers"] for token in answer]
+        tokens = [token for row in self.prior.rows for answer in row["answers"] for token in answer]
         counts = np.bincount(tokens, minlength=self.task.vocabulary_size)
         vertices = START_TOKEN + np.arange(self.task.goal)
         nearest = vertices[np.argsort(abs(counts[vertices] - counts[SWITCH_TOKEN]), kind="stable")[:NEAREST]]
@@ -167,7 +142,3 @@ class Searchers:
             return Points([step] * len(cells), places | values, seeds)
 
         return Curve({**labels, "objective": objective}, compute, within=("penalised", "alpha", "beta"))
-
-
-def _all(parameters: Parameters) -> Parameters:
-    return parameters

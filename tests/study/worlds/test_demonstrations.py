@@ -6,7 +6,7 @@ import pytest
 
 from ipsrl.environments.countdown import Countdown
 from ipsrl.policies.transformer import Transformer
-from ipsrl.study.worlds.demonstrations import HOTTEST, Demonstrations, answer_entropy, reheated
+from ipsrl.study.worlds.demonstrations import HOTTEST, FewDemonstrations, answer_entropy, reheated
 
 TASK = Countdown(numbers=3, problems=4, largest_number=9, largest_target=30, least_solutions=2)
 POLICY = Transformer(TASK.vocabulary_size, hidden_size=16, num_layers=1)
@@ -18,7 +18,7 @@ def untaught():
 
 
 def test_demonstrations_are_right_and_favour_some_forms():
-    favouring, uniform = Demonstrations(TASK, POLICY), Demonstrations(TASK, POLICY, exponent=0.0)
+    favouring, uniform = FewDemonstrations(TASK, POLICY), FewDemonstrations(TASK, POLICY, exponent=0.0)
     for shares in (favouring.shares, uniform.shares):
         assert ((shares > 0) == TASK.admissible).all()
         np.testing.assert_allclose(shares.sum(axis=1), 1.0)
@@ -26,7 +26,7 @@ def test_demonstrations_are_right_and_favour_some_forms():
 
 
 def test_teaching_goes_on_from_a_policy_and_lowers_its_entropy_but_not_the_held_out_loss_for_ever(untaught):
-    lessons = Demonstrations(TASK, POLICY, number=2, batch=4, learning_rate=1e-2)
+    lessons = FewDemonstrations(TASK, POLICY, number=2, batch=4, learning_rate=1e-2)
     few, many = (lessons.teach(untaught, epochs, seed=0) for epochs in (20, 200))
     entropies = [answer_entropy(TASK, POLICY, parameters) for parameters in (untaught, few, many)]
     assert entropies[0] > entropies[1] > entropies[2]
@@ -39,13 +39,13 @@ def test_teaching_goes_on_from_a_policy_and_lowers_its_entropy_but_not_the_held_
 
 def test_the_held_out_loss_of_a_uniform_policy_is_that_of_its_tokens(untaught):
     uniform = untaught | {"norm": {"scale": np.zeros_like(untaught["norm"]["scale"])}}
-    lessons, lengths = Demonstrations(TASK, POLICY), [len(TASK.render(form)) for form in range(len(TASK.hypotheses))]
+    lessons, lengths = FewDemonstrations(TASK, POLICY), [len(TASK.render(form)) for form in range(len(TASK.hypotheses))]
     expected = np.log(TASK.vocabulary_size) * (lessons.shares[1::2] @ np.array(lengths)).mean()
     assert lessons.held_out_loss(uniform) == pytest.approx(expected, rel=1e-5)
 
 
 def test_heat_brings_the_entropy_that_is_asked_for(untaught):
-    taught = Demonstrations(TASK, POLICY, number=2, batch=4, learning_rate=1e-2).teach(untaught, 50, seed=0)
+    taught = FewDemonstrations(TASK, POLICY, number=2, batch=4, learning_rate=1e-2).teach(untaught, 50, seed=0)
     before = answer_entropy(TASK, POLICY, taught)
     hot = reheated(TASK, POLICY, taught, before + 0.3)
     assert answer_entropy(TASK, POLICY, hot) == pytest.approx(before + 0.3, abs=0.05)

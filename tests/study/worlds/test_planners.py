@@ -7,6 +7,7 @@ import pytest
 from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.study.worlds.imitators import Imitators
 from ipsrl.study.worlds.planners import Planners, half_gain, later_rise, lead
 from ipsrl.training.settings import TrainSettings
 
@@ -27,7 +28,7 @@ def test_a_prior_is_taught_once_and_differs_by_seed(monkeypatch):
     def never(*_):
         raise AssertionError("a prior was taught again")
 
-    monkeypatch.setattr(Planners, "_taught", never)
+    monkeypatch.setattr(Imitators, "_taught", never)
     assert jax.tree.all(jax.tree.map(np.array_equal, planners().prior(0), first))
 
 

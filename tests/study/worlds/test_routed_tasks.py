@@ -3,7 +3,7 @@ import pytest
 
 from ipsrl.online.best_fixed import best_fixed
 from ipsrl.online.estimators import Estimator
-from ipsrl.online.exp4 import Course
+from ipsrl.online.exp4 import IntervalMeans
 from ipsrl.online.inference_layers import InferenceLayers, of_depth
 from ipsrl.records.tidy import Records
 from ipsrl.study.worlds.routed_tasks import ARMS, learner, less, less_spread, measures, points, removed, within
@@ -25,7 +25,7 @@ def test_arms_differ_in_one_thing_each():
 def test_measures_of_a_course_by_hand(budgets, over):
     of = learner("plain", InferenceLayers((0.3, 0.15), budgets), 0.15, 0.05)
     costs = np.array([[[0.5, 0.25], [0.6, 0.25]]])
-    course = Course(np.array([[0.2, 0.1]]), costs, np.array([[0.0, 0.4]]), *np.ones((3, 1, 2)))
+    course = IntervalMeans(np.array([[0.2, 0.1]]), costs, np.array([[0.0, 0.4]]), *np.ones((3, 1, 2)))
     found, best = measures(of, course, 20), best_fixed(of).expert
     np.testing.assert_allclose(found["errors"], [[10 * (0.2 - best), 20 * (0.15 - best)]])
     np.testing.assert_allclose(found["overspent"], [over])

@@ -21,13 +21,13 @@ from ipsrl.study.worlds.search_strata import (
     SHORTER,
     VALUE,
     RunningBaseline,
-    Searchers,
     ShuffledStrata,
+    StrataSearchers,
     objective_of,
     two_strata,
 )  # fmt: skip
 
-WORLD = Searchers()
+WORLD = StrataSearchers()
 MEASURES = jax.jit(WORLD.measures)
 
 

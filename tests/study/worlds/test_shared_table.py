@@ -12,11 +12,11 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.study.worlds.search_diversity import Agents
-from ipsrl.study.worlds.shared_table import SharedTable, replayed
+from ipsrl.study.worlds.shared_table import SharedRelationTable, replayed
 
 WORLD = Agents()
 TASK = WORLD.asked
-POLICY = SharedTable(TASK)
+POLICY = SharedRelationTable(TASK)
 
 
 def test_a_state_shares_its_row_with_those_that_ask_for_the_same_relation():
@@ -66,4 +66,4 @@ def test_demonstrations_are_legal_and_can_be_scored():
 
 def test_a_task_that_shows_tokens_is_refused():
     with pytest.raises(ValueError, match="the task has sees=token, but a table needs sees=state"):
-        SharedTable(dataclasses.replace(TASK, sees="token"))
+        SharedRelationTable(dataclasses.replace(TASK, sees="token"))

@@ -8,7 +8,8 @@ import pytest
 
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.policies.transformer import Transformer
-from ipsrl.study.worlds.thought_switches import NEAREST, PLACEBO, PRIOR, SWITCH, TABLES, Searchers
+from ipsrl.study.worlds.imitators import Imitators
+from ipsrl.study.worlds.thought_switches import NEAREST, PLACEBO, PRIOR, SWITCH, Searchers
 from ipsrl.training.settings import TrainSettings
 
 TASK = GraphSearch(edge_probability=0.3, dead_first=0.1, problems=8)
@@ -45,9 +46,9 @@ def switches(demonstrations):
 
 
 def test_demonstrations_leave_right_paths_as_often_as_they_are_told():
-    rows = searchers().demonstrations
-    assert len(rows) == TABLES * TASK.num_prompts
-    assert switches(rows) > switches(searchers(0.0).demonstrations) + 0.2
+    rows = searchers().prior.rows
+    assert len(rows) == 4 * TASK.num_prompts
+    assert switches(rows) > switches(searchers(0.0).prior.rows) + 0.2
     # Each table has demonstrations of its own.
     assert rows[0]["answers"] != rows[TASK.num_prompts]["answers"]
 
@@ -60,7 +61,7 @@ def test_a_prior_is_taught_once_and_differs_by_seed(monkeypatch):
     def never(*_):
         raise AssertionError("a prior was taught again")
 
-    monkeypatch.setattr(Searchers, "_taught", never)
+    monkeypatch.setattr(Imitators, "_taught", never)
     assert jax.tree.all(jax.tree.map(np.array_equal, searchers().prior(0), again))
 
 
@@ -71,7 +72,7 @@ def test_training_starts_at_the_prior_and_leaves_it():
 
 
 def test_the_placebo_is_on_a_vertex_named_about_as_often_as_searches_switch():
-    tokens = [token for row in searchers().demonstrations for answer in row["answers"] for token in answer]
+    tokens = [token for row in searchers().prior.rows for answer in row["answers"] for token in answer]
     counts = np.bincount(tokens, minlength=TASK.vocabulary_size)
     vertices = range(START_TOKEN, START_TOKEN + TASK.goal)
     nearest = sorted(vertices, key=lambda vertex: abs(counts[vertex] - counts[SWITCH_TOKEN]))[:NEAREST]
