@@ -48,7 +48,7 @@ GRPO, PAPERS, STRONG, SUCCESSES, RANDOM, RANDOM_STRONG, UNCERTAIN, BONUS = NAMES
 SKILLS = {USUAL: "with an execution of 0.6,", WEAK: "with a weak execution of 0.2,"}
 SKILLS |= {FAVOURITES: "with an execution of 0.6 and favourite plans,"}
 FEW = (GRPO, STRONG, RANDOM_STRONG)  # Of the prior with favourite plans.
-MARGIN, RISE, UPDATES = 0.02, 0.05, 5
+MARGIN, RISE, UPDATES = 0.02, 0.05, 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +93,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
                 yield planners.curve(objective, settings.seeds, prior)
 
 
-AFTER = "once GRPO has made half of its gain in execution"
+AFTER = "when GRPO had made half of its gain in execution"
 KINDS = {"entropy": "plan_entropy", "semantic entropy": "semantic_entropy"}
 RIVALS = {PAPERS: (GRPO, RANDOM), STRONG: (GRPO, RANDOM_STRONG, UNCERTAIN, BONUS, SUCCESSES)}
 CLAIMS = {
@@ -101,7 +101,7 @@ CLAIMS = {
         above(lead("execution", "right_plan", **of(GRPO, prior)), UPDATES)
     for prior, skill in SKILLS.items()
 } | {
-    f"{SKILLS[prior]} the {kind} of plans rises by over {RISE} nats {AFTER}":
+    f"{SKILLS[prior]} the {kind} of plans is at the end over {RISE} nats above its value {AFTER}":
         above(later_rise(value, "execution", **of(GRPO, prior)), RISE)
     for prior in (USUAL, FAVOURITES)
     for kind, value in KINDS.items()

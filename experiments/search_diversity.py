@@ -16,14 +16,14 @@ Command   python -m experiments.search_diversity
 Time      demo one CPU minute, smoke 12 CPU seconds; paper, not run, an hour.
 Expected  Five seeds, 256 answers to a question, different right and wrong behaviours (effective right ones; accuracy):
           prior 8.0 and 106 (4.4; 0.12), SFT diverse 19.9 and 16.5 (15.3; 0.93), narrow 1.2 and 2.8 (1.0; 0.99), GRPO
-          1.3 and 0.6 (1.0; 0.998), SFT then GRPO 4.7 and 0.5 (1.6; 0.998), which keeps nothing that SFT had added; IPS
+          1.3 and 0.6 (1.0; 0.998), SFT then GRPO 4.7 and 0.5 (1.6; 0.998), below the prior, but above GRPO alone; IPS
           by behaviour 5.7 (3.2; 0.990), DARLING 4.5 (3.6; 0.980), ProGRPO 1.5 (1.2; 0.998); IPS by answer is GRPO. So
           RL squeezes and SFT expands, but by what it shows: narrow SFT squeezes as GRPO does. Held out: GRPO 4.7 right
           of 10.6, 0.33 accurate (prior 0.14), pass@64 unchanged; SFT diverse 13.1, 0.14 and 0.96; narrow 0.35. Random
           rewards squeeze more at GRPO's rate (0.4 right), by noise; at the smallest they leave 7.5, and GRPO 1.9.
 Doubt     Counts of right behaviours grow with accuracy, wrong ones fall with it; the effective number does so less. The
           prior knows one route. The rate of most accuracy squeezes most. Questions share the asked chain only, so only
-          that transfers. SFT's 256 answers come from outside, and are seen 120 times; RL finds its own.
+          that transfers; all seeds have one graph, none is new. SFT's 256 answers come from outside, 120 times each.
 Smoke     python -m experiments.search_diversity --preset=smoke
 """
 
@@ -115,7 +115,7 @@ CLAIMS = {
         above(beyond(EFFECTIVE, arm, GRPO, 2.0), 0.0) for arm in (THEN, *DIVERSITY)},
     **{f"{NAMES[arm]} ends at most 0.02 less accurate than GRPO":
         above(beyond(ACCURACY, arm, GRPO), -0.02) for arm in DIVERSITY},
-    "IPS by answer ends with GRPO's effective right behaviours, within 0.05":
+    "check: IPS by answer ends with GRPO's effective right behaviours, within 0.05":
         lambda records: close(beyond(EFFECTIVE, world.BY_ANSWER, GRPO)(records), 0.0, 0.05),
     f"{UNSEEN} GRPO {FEWER % RIGHT}": fewer(HELD_OUT + RIGHT, GRPO),
     f"{UNSEEN} {SFT} {MORE % RIGHT}": more(HELD_OUT + RIGHT, DIVERSE),

@@ -47,7 +47,7 @@ class Settings(study.Settings):
     arms: tuple[str, ...] = study.selecting(one_of(*NAMES, default=tuple(NAMES)))
     regimes: tuple[str, ...] = study.selecting(one_of(*WORTH, default=tuple(WORTH)))
     seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
-    learning_rates: tuple[float, ...] = positive((16.0, 64.0, 256.0))
+    learning_rates: tuple[float, ...] = positive((16.0, 64.0, 256.0, 1024.0, 4096.0))
     group_size: int = at_least(2, 16)
     intervals: int = positive(5)
     steps_between: int = positive(12)

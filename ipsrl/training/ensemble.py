@@ -87,3 +87,8 @@ def train_ensemble(
 
     reward = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, seeds.shape) if jnp.ndim(leaf) == 0 else leaf, reward)
     return over_runs(one_run, block)(seeds, learning_rates, initial_parameters, reward)
+
+
+def itself(parameters: Parameters) -> Parameters:
+    """For `record`: all parameters. One function for everybody, because each new one would be compiled anew."""
+    return parameters

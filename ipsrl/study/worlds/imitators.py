@@ -13,7 +13,7 @@ from ipsrl.environments.text import TextTask
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 from ipsrl.training.warm_start import learned_once
@@ -64,5 +64,5 @@ class Imitators:
         return Trainer(self.task, self.policy, objectives.make("supervised"), settings, source)
 
     def _taught(self, seed: int) -> Parameters:
-        recorded = train_ensemble(self._teacher, jnp.array([seed]), lambda parameters: parameters, self.steps)
+        recorded = train_ensemble(self._teacher, jnp.array([seed]), itself, self.steps)
         return jax.tree.map(lambda leaf: leaf[0, -1], recorded)

@@ -161,14 +161,13 @@ def lead(first: str, second: str, **labels: Any) -> Number:
 
 
 def later_rise(value: str, after: str, **labels: Any) -> Number:
-    """The largest rise of a value from where another one has made half of its gain; at least 0."""
+    """By how much a value is larger at the end than where another one has made half of its gain, paired by seed."""
 
     def number(records: Records) -> Interval:
         steps, values = records.curve(value, **labels)
-        starts = np.searchsorted(steps, _half_gains(records, after, labels))
-        return interval_of(
-            np.array([of_seed[start:].max() - of_seed[start] for start, of_seed in zip(starts, values, strict=True)])
-        )
+        halves = _half_gains(records, after, labels)
+        then = [np.interp(half, steps, of_seed) for half, of_seed in zip(halves, values, strict=True)]
+        return interval_of(values[:, -1] - np.array(then))
 
     return number
 

@@ -118,7 +118,7 @@ def _best_expert(of: Learner) -> float:
 
 @functools.cache
 def _best_of(layers: InferenceLayers, thresholds: tuple[int, ...], p_min: float) -> float:
-    return best_fixed(Learner(layers, thresholds=thresholds, p_min=p_min)).expert
+    return best_fixed(Learner(layers, thresholds=thresholds, p_min=p_min))
 
 
 def removed(value: str, arm: str, at: Labels, beyond: Labels | None = None) -> Number:

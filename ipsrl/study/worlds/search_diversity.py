@@ -25,7 +25,7 @@ from ipsrl.structures import Trajectories, masked_sum
 from ipsrl.study.tuning import other_seeds
 from ipsrl.study.worlds.counted_searches import counted_searches
 from ipsrl.study.worlds.shared_table import SharedRelationTable, replayed
-from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
@@ -187,7 +187,7 @@ class Agents(Checked):
         settings = TrainSettings(budget.steps, task.problems, budget.group_size, **how)
         trainer = Trainer(task, self.policy, objectives.make(text), settings)
         rates, coin = jnp.full(len(seeds), rate, jnp.float32), COIN if arm in (RANDOM, SLOW_RANDOM) else None
-        return train_ensemble(trainer, jnp.asarray(seeds), _itself, budget.record_every, rates, initial, coin)
+        return train_ensemble(trainer, jnp.asarray(seeds), itself, budget.record_every, rates, initial, coin)
 
     @functools.cache  # noqa: B019, agents are few
     def _best(self, arm: str, seeds: tuple[int, ...], budget: Budget) -> dict[str, np.ndarray]:
@@ -208,10 +208,6 @@ class Agents(Checked):
 
     def _counted(self, recorded: Parameters, seeds: Sequence[int]) -> dict[str, np.ndarray]:
         return counted_searches(self.asked, self.policy, recorded, jnp.asarray(seeds), self.task().problems)
-
-
-def _itself(parameters: Parameters) -> Parameters:
-    return parameters
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "records", "record_every"))

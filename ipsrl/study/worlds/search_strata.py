@@ -30,7 +30,7 @@ from ipsrl.structures import Rollouts, Sizes
 from ipsrl.study.tuning import other_seeds
 from ipsrl.study.worlds.mode_paths import Update, exact_path
 from ipsrl.study.worlds.modes import ModeBandit
-from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
@@ -46,6 +46,8 @@ STRATIFIED = {SAN: 1.0} | BLENDS
 NAMES = {GRPO: "GRPO", SAN: "SAN alone", **{arm: f"the blend {alpha}" for arm, alpha in BLENDS.items()}}
 NAMES |= {VALUE: "a running baseline", IPS: "IPS over strata", SHUFFLED: "the blend 0.8 with shuffled strata"}
 """Arms -> what they are called."""
+TUNING_SEEDS = 8
+"""Of runs that choose among learning rates."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,14 +182,14 @@ class StrataSearchers(Checked):
         self, objective: Objective, regimes: Sequence[str], steps: int, group_size: int,
         learning_rates: Sequence[float], seeds: Sequence[int], record_every: int,
     ) -> dict[str, dict[str, np.ndarray]]:  # fmt: skip
-        """Runs in all regimes, in one program, at the learning rate with the highest mean reward at the end of half as
-        many runs of other seeds.
+        """Runs in all regimes, in one program, at the learning rate with the highest mean reward at the end of runs of
+        other seeds.
 
         Returns:
           regime -> name -> `[seed, steps / record_every + 1]`, `measures` before training and every `record_every`
           steps, and `[]`, the `learning_rate`.
         """
-        others = other_seeds(seeds, max(1, len(seeds) // 2))
+        others = other_seeds(seeds, TUNING_SEEDS) if len(learning_rates) > 1 else []
         shape = len(regimes), len(learning_rates), len(seeds) + len(others)
         rates = jnp.broadcast_to(jnp.float32(learning_rates)[:, None], shape).ravel()
         of_seeds = jnp.broadcast_to(jnp.array([*seeds, *others]), shape).ravel()
@@ -196,12 +198,13 @@ class StrataSearchers(Checked):
         settings = TrainSettings(steps, self.task.problems, group_size, optimizer="sgd", max_gradient_norm=None)
         trainer = Trainer(self.task, self.policy, objective, settings)
         recorded = train_ensemble(
-            trainer, of_seeds, _itself, record_every, rates, {"logits": self.prior + self.noise * noise},
+            trainer, of_seeds, itself, record_every, rates, {"logits": self.prior + self.noise * noise},
             RewardTable(rewards),
         )  # fmt: skip
         found = {name: np.asarray(value, np.float64) for name, value in _measured(self, recorded, rewards).items()}
         found = {name: value.reshape(*shape, -1) for name, value in found.items()}
-        best = found["reward"][..., len(seeds) :, -1].mean(axis=-1).argmax(axis=-1)
+        judging = found["reward"][..., len(seeds) if others else 0 :, -1].mean(axis=-1)
+        best = np.where(np.isfinite(judging), judging, -np.inf).argmax(axis=-1)
         return {
             regime: {name: value[number, rate, : len(seeds)] for name, value in found.items()}
             | {"learning_rate": np.asarray(learning_rates[rate])}
@@ -213,10 +216,6 @@ class StrataSearchers(Checked):
 def runs(arm: str, regimes: Sequence[str], *how: Any) -> dict[str, dict[str, np.ndarray]]:
     """`StrataSearchers.trained` of an arm in all regimes, which is one program, and so computed once."""
     return StrataSearchers().trained(objective_of(arm), regimes, *how)
-
-
-def _itself(parameters: Parameters) -> Parameters:
-    return parameters
 
 
 @functools.partial(jax.jit, static_argnames="world")

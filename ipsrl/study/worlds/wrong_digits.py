@@ -29,7 +29,7 @@ from ipsrl.rollouts.sources.source import Groups, Sampled
 from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
-from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.trainer import Trainer
 from ipsrl.training.warm_start import learned_once
@@ -146,7 +146,7 @@ class Repairers:
         return learned_once(self.whole, self.policy, taught, functools.partial(self._taught, seed))
 
     def _taught(self, seed: int) -> Parameters:
-        recorded = train_ensemble(self.teacher, jnp.array([seed]), _all, self.prior_steps)
+        recorded = train_ensemble(self.teacher, jnp.array([seed]), itself, self.prior_steps)
         return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
 
     @functools.cached_property
@@ -205,7 +205,3 @@ def without_success(groups: Groups) -> np.ndarray:
 def _likelihoods(policy: Transformer, parameters: Parameters, given: Trajectories) -> Array:
     log_probs = policy.score(parameters, given, 1.0).log_probs
     return jnp.exp(jnp.where(given.token_mask, log_probs, 0.0).sum(axis=-1))
-
-
-def _all(parameters: Parameters) -> Parameters:
-    return parameters

@@ -92,9 +92,9 @@ def test_half_of_a_gain_lies_between_records():
         half_gain("falling", arm="a")(found)
 
 
-def test_a_rise_is_counted_only_after_the_other_value_has_made_half_of_its_gain():
+def test_a_rise_is_counted_from_where_the_other_value_has_made_half_of_its_gain():
     found = records(
         execution=[[0.2, 0.8, 0.9, 1.0, 1.0], [0.0, 0.4, 0.5, 0.9, 1.0]],
         entropy=[[2.0, 1.0, 1.5, 0.5, 0.4], [3.0, 1.0, 2.0, 0.5, 0.1]],
     )
-    assert later_rise("entropy", "execution", arm="a")(found).mean == pytest.approx((0.5 + 0.0) / 2)
+    assert later_rise("entropy", "execution", arm="a")(found).mean == pytest.approx((0.4 - 4 / 3 + 0.1 - 2.0) / 2)

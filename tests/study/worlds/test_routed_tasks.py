@@ -26,7 +26,7 @@ def test_measures_of_a_course_by_hand(budgets, over):
     of = learner("plain", InferenceLayers((0.3, 0.15), budgets), 0.15, 0.05)
     costs = np.array([[[0.5, 0.25], [0.6, 0.25]]])
     course = IntervalMeans(np.array([[0.2, 0.1]]), costs, np.array([[0.0, 0.4]]), *np.ones((3, 1, 2)))
-    found, best = measures(of, course, 20), best_fixed(of).expert
+    found, best = measures(of, course, 20), best_fixed(of)
     np.testing.assert_allclose(found["errors"], [[10 * (0.2 - best), 20 * (0.15 - best)]])
     np.testing.assert_allclose(found["overspent"], [over])
     # Budgets of layers: at the end the first is exceeded by 0.05 as well.
