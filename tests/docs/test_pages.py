@@ -16,6 +16,7 @@ from ipsrl import study
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
+from ipsrl.study import catalog, claims_page
 from ipsrl.study.study import run
 from tests.sampled_groups import collect
 
@@ -121,6 +122,21 @@ def test_links_of_a_page_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
         if not target.startswith(("https://", "reference/")):
             assert (page.parent / target).exists(), target
+
+
+SECTIONS = {name: found for name, found in catalog.drawn().items() if claims_page.has_section(found[0])}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_page_of_claims_says_what_the_study_says(name):
+    found, variant = SECTIONS[name]
+    page = (ROOT / "docs" / "claims.md").read_text()
+    section = page.partition(f"\n## {variant.shows}\n")[2].partition("\n## ")[0]
+    for heading in ("Claim", "Paper", "Arms", "Expected", "Doubt"):
+        assert found.header[heading] in section, (
+            f"write the section of {name} anew: scripts/reproduce_figures.py --claims"
+        )
+    assert [sentence for sentence in found.claims if f": {sentence}\n" not in section] == []
 
 
 @pytest.mark.slow
