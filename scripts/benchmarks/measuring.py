@@ -7,7 +7,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def check_runs(runs: int) -> None:
         raise ValueError(f"{runs} runs are too few for a median: use at least {FEWEST_RUNS}")
 
 
-def chosen(flag: str, text: str, known: Mapping[str, Any]) -> list[str]:
+def chosen(flag: str, text: str, known: Collection[str]) -> list[str]:
     """Reads the names in a flag.
 
     Raises:

@@ -18,19 +18,7 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.structures import Prompts
 
-TASK = Addition()
-V = TASK.vocabulary_size
-SIZES: dict[str, tuple[Policy, Policy]] = {
-    "small": (
-        StateSpace(V, hidden_size=128, num_layers=4),
-        Transformer(V, hidden_size=128, num_layers=3, num_key_value_heads=4, intermediate_size=224),
-    ),
-    "paper": (
-        StateSpace(V, hidden_size=256, num_layers=12),
-        Transformer(V, hidden_size=256, num_layers=7, num_key_value_heads=4, intermediate_size=640),
-    ),
-}
-"""Of state-space model and transformer, with nearly the same number of parameters."""
+SIZES = ("small", "paper")
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
@@ -42,6 +30,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    measuring.check_runs(arguments.runs)
     found = []
     print("size    part       parameters            state space s  transformer s  ratio")
     for size in measuring.chosen("sizes", arguments.sizes, SIZES):
@@ -75,13 +64,33 @@ class ModelTiming:
     ratio: float
 
 
+def models(size: str, vocabulary_size: int) -> tuple[Policy, Policy]:
+    """A state-space model and a transformer with nearly the same number of parameters."""
+    if size == "small":
+        return (
+            StateSpace(vocabulary_size, hidden_size=128, num_layers=4),
+            Transformer(vocabulary_size, hidden_size=128, num_layers=3, num_key_value_heads=4, intermediate_size=224),
+        )
+    return (
+        StateSpace(vocabulary_size, hidden_size=256, num_layers=12),
+        Transformer(vocabulary_size, hidden_size=256, num_layers=7, num_key_value_heads=4, intermediate_size=640),
+    )
+
+
 def time_models(size: str, answers: int, length: int, runs: int) -> list[ModelTiming]:
-    """Times `answers` answers of `length` tokens, each to a prompt of its own of one token."""
-    tokens = jax.random.randint(jax.random.key(1), (answers, 1, length), 0, V)
+    """Times `answers` answers of `length` tokens, each to a prompt of its own of one token.
+
+    Raises:
+      ValueError: there are no tokens.
+    """
+    if length < 1:
+        raise ValueError(f"--length is {length}, it must be at least 1")
+    vocabulary_size = Addition().vocabulary_size
+    tokens = jax.random.randint(jax.random.key(1), (answers, 1, length), 0, vocabulary_size)
     prompts = Prompts(jnp.arange(answers), jnp.zeros((answers, 1), jnp.int32), jnp.ones((answers, 1), bool))
     batch = given_answers(prompts, tokens, jnp.full((answers, 1), length))
     programs, sizes = {"scores": [], "gradient": [], "sampling": []}, []
-    for policy in SIZES[size]:
+    for policy in models(size, vocabulary_size):
         parameters = policy.init(jax.random.key(0))
         sizes.append(sum(leaf.size for leaf in jax.tree.leaves(parameters)))
 

@@ -127,7 +127,7 @@ def test_two_tables_are_not_the_same():
         ({"log_probs": [-1.0, -2.0]}, "row 2 needs one finite log-probability for each token of its answers"),
         (
             {"reward": 1},
-            "row 2 has an unknown key 'reward'; known: answers, history, log_probs, outcomes, prompt, rewards",
+            "row 2 has an unknown key 'reward'; known: answers, history, log_probs, outcomes, own, prompt, rewards",
         ),
     ],
 )
