@@ -31,9 +31,12 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     measuring.check_runs(arguments.runs)
+    sizes = measuring.chosen("sizes", arguments.sizes, SIZES)
+    if arguments.length < 1:
+        raise ValueError(f"--length is {arguments.length}, it must be at least 1")
     found = []
     print("size    part       parameters            state space s  transformer s  ratio")
-    for size in measuring.chosen("sizes", arguments.sizes, SIZES):
+    for size in sizes:
         for timing in time_models(size, answers=64, length=arguments.length, runs=arguments.runs):
             parameters = f"{timing.parameters[0]:,} {timing.parameters[1]:,}"
             print(
@@ -78,13 +81,7 @@ def models(size: str, vocabulary_size: int) -> tuple[Policy, Policy]:
 
 
 def time_models(size: str, answers: int, length: int, runs: int) -> list[ModelTiming]:
-    """Times `answers` answers of `length` tokens, each to a prompt of its own of one token.
-
-    Raises:
-      ValueError: there are no tokens.
-    """
-    if length < 1:
-        raise ValueError(f"--length is {length}, it must be at least 1")
+    """Times `answers` answers of `length` tokens, each to a prompt of its own of one token."""
     vocabulary_size = Addition().vocabulary_size
     tokens = jax.random.randint(jax.random.key(1), (answers, 1, length), 0, vocabulary_size)
     prompts = Prompts(jnp.arange(answers), jnp.zeros((answers, 1), jnp.int32), jnp.ones((answers, 1), bool))
