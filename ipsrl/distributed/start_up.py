@@ -75,7 +75,8 @@ def cores() -> int:
 def start_up(host_devices: int | None = None, cluster: Cluster | None = None) -> None:
     """Configures JAX; called once, before anything computes or looks for devices.
 
-    Compiled programs are cached on disk, so that the second run of a command starts at once.
+    Compiled programs are cached on disk, so that the second run of a command starts at once. Products of float32 arrays
+    are computed in float32 on all platforms, unless JAX_DEFAULT_MATMUL_PRECISION says otherwise.
 
     Args:
       host_devices: number of devices into which the CPU is split; None leaves JAX's default of one. Other platforms are
@@ -93,6 +94,9 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
         flags = os.environ.get("XLA_FLAGS", "")
         if host_devices > 1 and ONE_ORDER not in flags:
             os.environ["XLA_FLAGS"] = f"{flags} {ONE_ORDER}".strip()
+    if jax.config.jax_default_matmul_precision is None:
+        # Accelerators would round float32 operands to ten bits or seven; those of bfloat16 are multiplied as they are.
+        jax.config.update("jax_default_matmul_precision", "highest")
     jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "compilation"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

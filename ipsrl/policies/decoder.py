@@ -15,24 +15,11 @@ from jax import Array
 from ipsrl.distributed.mesh import is_whole_cpu_program, keep_prompts_sharded
 from ipsrl.policies.adapters import product
 from ipsrl.policies.attention import KeyValues, NextTokens, WholeTexts
+from ipsrl.policies.keys import Keys
 from ipsrl.policies.matmul import activation_dtype, matrix_product, scaled, shifted
 from ipsrl.policies.transformer_config import TransformerConfig
 
 View = NextTokens | WholeTexts
-
-
-class Keys:
-    """The keys that `nnx.Rngs` gives one after the other, in time that does not grow with their number.
-
-    Its counter is an array, and JAX looks through the whole trace whenever it changes.
-    """
-
-    def __init__(self, key: Array, given: int | Array = 0):
-        self._key, self.given = key, given
-
-    def next(self) -> Array:
-        self.given += 1
-        return jax.random.fold_in(self._key, self.given - 1)
 
 
 class Decoder(nnx.Module):
@@ -142,19 +129,6 @@ class GemmaBlock(nnx.Module):
 
 
 BLOCKS: dict[str, type[nnx.Module]] = {"llama": LlamaBlock, "gemma": GemmaBlock}
-
-
-def block_state(policy: TransformerConfig, key: Array, number: int | Array) -> nnx.State:
-    """The parameters of one block of `Decoder(policy, Keys(key))`; its number may be traced."""
-
-    def block(keys):
-        # The number decides how a block computes, not what it has.
-        return nnx.state(BLOCKS[policy.block](policy, 0, keys))
-
-    keys = Keys(key)
-    jax.eval_shape(lambda: block(keys))
-    # The embeddings have the first key, and every block as many as this one.
-    return block(Keys(key, 1 + number * keys.given))
 
 
 # What the backward pass of a block recomputes instead of storing. Attention weights count as products with batch

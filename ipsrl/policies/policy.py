@@ -7,7 +7,7 @@ A policy is a frozen, hashable dataclass of hyper-parameters; its parameters are
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +58,15 @@ class Policy(Protocol):
 
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
         """Log-probabilities and entropies of all sampled tokens at once, differentiable in `parameters`."""
+        ...
+
+
+@runtime_checkable
+class Layered(Protocol):
+    """A policy whose parameters under "layers" are the same arrays in each layer, numbered from 0."""
+
+    def init_layer(self, key: Array, number: int | Array) -> Parameters:
+        """`init(key)["layers"][number]`; its number may be traced, so that one compiled program makes all layers."""
         ...
 
 

@@ -27,6 +27,7 @@ from jax import Array
 
 from ipsrl.distributed.placement import REPLICATED, PlacementRules
 from ipsrl.fields import Checked, between, one_of, positive
+from ipsrl.policies.keys import Keys, layer_parameters
 from ipsrl.policies.matmul import activation_dtype, matrix_product
 from ipsrl.policies.policy import Actions, Parameters, score_hidden
 from ipsrl.policies.selective_scan import selective_scan
@@ -116,7 +117,11 @@ class StateSpace(Checked):
         Matrices are uniform up to inputs^-1/2, those that write to the residual stream smaller by sqrt(num_layers);
         A = -(1 .. N) for every channel, and the steps d are log-uniform from 0.001 to 0.1.
         """
-        return nnx.to_pure_dict(nnx.state(_Network(self, nnx.Rngs(key))))
+        return nnx.to_pure_dict(nnx.state(_Network(self, Keys(key))))
+
+    def init_layer(self, key: Array, number: int | Array) -> Parameters:
+        """See `Layered`."""
+        return layer_parameters(functools.partial(_Layer, self), key, number)
 
     def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> StateCache:
         """Reads all but the last token of each prompt, once; `max_tokens` does not matter."""
@@ -169,16 +174,16 @@ class StateSpace(Checked):
 @functools.cache
 def _graph(policy: StateSpace) -> nnx.GraphDef:
     """The structure of the modules without their arrays, cached so that tracing does not rebuild them."""
-    return nnx.graphdef(nnx.eval_shape(lambda: _Network(policy, nnx.Rngs(0))))
+    return nnx.graphdef(nnx.eval_shape(lambda: _Network(policy, Keys(jax.random.key(0)))))
 
 
 class _Network(nnx.Module):
     """Token embeddings, layers, and the last norm."""
 
-    def __init__(self, policy: StateSpace, rngs: nnx.Rngs):
+    def __init__(self, policy: StateSpace, keys: Keys):
         normal = nnx.initializers.normal(0.02)
-        self.embedding = nnx.Param(normal(rngs.params(), (policy.vocabulary_size, policy.hidden_size)))
-        self.layers = nnx.List([_Layer(policy, rngs) for _ in range(policy.num_layers)])
+        self.embedding = nnx.Param(normal(keys.next(), (policy.vocabulary_size, policy.hidden_size)))
+        self.layers = nnx.List([_Layer(policy, keys) for _ in range(policy.num_layers)])
         self.norm_f = _Norm(policy)
         self.dtype = policy.dtype
 
@@ -206,8 +211,8 @@ class _Network(nnx.Module):
 class _Layer(nnx.Module):
     """x + mixer(norm(x))."""
 
-    def __init__(self, policy: StateSpace, rngs: nnx.Rngs):
-        self.norm, self.mixer = _Norm(policy), _Mixer(policy, rngs)
+    def __init__(self, policy: StateSpace, keys: Keys):
+        self.norm, self.mixer = _Norm(policy), _Mixer(policy, keys)
 
     def __call__(self, hidden: Array, mask: Array | None, carry: Carry | None) -> tuple[Array, Carry]:
         mixed, carry = self.mixer(self.norm(hidden), mask, carry)
@@ -215,20 +220,20 @@ class _Layer(nnx.Module):
 
 
 class _Mixer(nnx.Module):
-    def __init__(self, policy: StateSpace, rngs: nnx.Rngs):
+    def __init__(self, policy: StateSpace, keys: Keys):
         hidden, inner, states = policy.hidden_size, policy.inner_size, policy.state_size
         rank = -(-hidden // 16)
-        self.in_proj = _Linear(policy, hidden, inner, rngs)
-        self.gate_proj = _Linear(policy, hidden, inner, rngs)
-        self.conv1d = _Convolution(policy, rngs)
-        self.x_proj = _Linear(policy, inner, rank + 2 * states, rngs)
-        self.dt_proj = _Linear(policy, rank, inner, rngs)
+        self.in_proj = _Linear(policy, hidden, inner, keys)
+        self.gate_proj = _Linear(policy, hidden, inner, keys)
+        self.conv1d = _Convolution(policy, keys)
+        self.x_proj = _Linear(policy, inner, rank + 2 * states, keys)
+        self.dt_proj = _Linear(policy, rank, inner, keys)
         least, most = np.log(SHORTEST_STEP), np.log(LONGEST_STEP)
-        steps = jnp.exp(jax.random.uniform(rngs.params(), inner, minval=least, maxval=most))
+        steps = jnp.exp(jax.random.uniform(keys.next(), inner, minval=least, maxval=most))
         self.dt_proj.bias = nnx.Param(jnp.log(jnp.expm1(steps)))
         self.A_log = nnx.Param(jnp.tile(jnp.log(jnp.arange(1.0, states + 1)), (inner, 1)))
         self.D = nnx.Param(jnp.ones(inner))
-        self.out_proj = _Linear(policy, inner, hidden, rngs, policy.num_layers**-0.5)
+        self.out_proj = _Linear(policy, inner, hidden, keys, policy.num_layers**-0.5)
         self.split = rank, rank + states
         self.chunk = policy.chunk
 
@@ -260,8 +265,8 @@ class _Mixer(nnx.Module):
 class _Linear(nnx.Module):
     """x kernel, initially uniform up to `scale` / sqrt(inputs)."""
 
-    def __init__(self, policy: StateSpace, inputs: int, outputs: int, rngs: nnx.Rngs, scale: float = 1.0):
-        self.kernel = nnx.Param(_uniform(rngs, (inputs, outputs), scale * inputs**-0.5))
+    def __init__(self, policy: StateSpace, inputs: int, outputs: int, keys: Keys, scale: float = 1.0):
+        self.kernel = nnx.Param(_uniform(keys, (inputs, outputs), scale * inputs**-0.5))
         self.dtype = policy.dtype
 
     def __call__(self, inputs: Array) -> Array:
@@ -271,10 +276,10 @@ class _Linear(nnx.Module):
 class _Convolution(nnx.Module):
     """The causal convolution of each channel by itself."""
 
-    def __init__(self, policy: StateSpace, rngs: nnx.Rngs):
+    def __init__(self, policy: StateSpace, keys: Keys):
         most = policy.convolution**-0.5
-        self.kernel = nnx.Param(_uniform(rngs, (policy.convolution, policy.inner_size), most))
-        self.bias = nnx.Param(_uniform(rngs, (policy.inner_size,), most))
+        self.kernel = nnx.Param(_uniform(keys, (policy.convolution, policy.inner_size), most))
+        self.bias = nnx.Param(_uniform(keys, (policy.inner_size,), most))
 
     def __call__(self, inputs: Array, before: Array) -> tuple[Array, Array]:
         """`[..., T, D]` of inputs `[..., T, D]` and those before them, and the last `[..., W - 1, D]` of both."""
@@ -296,5 +301,5 @@ class _Norm(nnx.Module):
         return hidden * jax.lax.rsqrt(jnp.mean(hidden**2, axis=-1, keepdims=True) + self.epsilon) * self.scale[...]
 
 
-def _uniform(rngs: nnx.Rngs, shape: tuple[int, ...], most: float) -> Array:
-    return jax.random.uniform(rngs.params(), shape, minval=-most, maxval=most)
+def _uniform(keys: Keys, shape: tuple[int, ...], most: float) -> Array:
+    return jax.random.uniform(keys.next(), shape, minval=-most, maxval=most)

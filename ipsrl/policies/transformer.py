@@ -20,8 +20,9 @@ from jax.sharding import PartitionSpec
 from ipsrl.distributed.mesh import DATA, prompt_devices
 from ipsrl.distributed.placement import MODEL, PlacementRules
 from ipsrl.policies.attention import KeyValues, NextTokens, Positions, WholeTexts, key_positions
-from ipsrl.policies.decoder import Decoder, Keys, block_state
+from ipsrl.policies.decoder import BLOCKS, Decoder
 from ipsrl.policies.decoder_placement import decoder_placement_rules
+from ipsrl.policies.keys import Keys, layer_parameters
 from ipsrl.policies.matmul import activation_dtype
 from ipsrl.policies.policy import Actions, Parameters, score_hidden
 from ipsrl.policies.transformer_config import TransformerConfig
@@ -73,8 +74,9 @@ class Transformer(TransformerConfig):
         return nnx.to_pure_dict(nnx.state(Decoder(self, Keys(key))))
 
     def init_layer(self, key: Array, number: int | Array) -> Parameters:
-        """`init(key)["layers"][number]`; its number may be traced, so that one compiled program makes all layers."""
-        return nnx.to_pure_dict(block_state(self, key, number))
+        """See `Layered`."""
+        # The number decides how a block computes, not what it has.
+        return layer_parameters(functools.partial(BLOCKS[self.block], self, 0), key, number)
 
     def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
         """Reads all but the last token of each prompt, once, and allocates `[P, group_size, max_tokens]` tokens.

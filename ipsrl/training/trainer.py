@@ -26,7 +26,7 @@ from ipsrl.distributed.placement import check_placement_rules, check_units, plac
 from ipsrl.environments.environment import Environment, check_group_size
 from ipsrl.fields import Checked
 from ipsrl.objectives.objective import Objective
-from ipsrl.policies.policy import Parameters, Policy, union
+from ipsrl.policies.policy import Layered, Parameters, Policy, union
 from ipsrl.rewards import Reward, checksum
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
@@ -325,10 +325,17 @@ def _refreshed(state: TrainState, every: int) -> TrainState:
 
 
 def fresh_parameters(policy: Policy, seed: int, mesh: Mesh) -> Parameters:
-    """The default initial parameters; each device creates its own shard, because the whole may fit on none of them."""
+    """The default initial parameters; each device creates its own shard, because the whole may fit on none of them.
 
-    def init():
-        return policy.init(stream(seed, 0, "parameters"))
-
-    placed = placements(policy.placement_rules, jax.eval_shape(init), mesh)
-    return jax.jit(init, out_shardings=shardings(placed, mesh))()
+    Layers come from one program, run for each: one program with all layers would take minutes to compile.
+    """
+    key = stream(seed, 0, "parameters")
+    shapes = jax.eval_shape(policy.init, key)
+    placed = shardings(placements(policy.placement_rules, shapes, mesh), mesh)
+    if not isinstance(policy, Layered):
+        return jax.jit(policy.init, out_shardings=placed)(key)
+    layers = placed.pop("layers")
+    # The compiler drops what has no use.
+    others = jax.jit(lambda key: {name: policy.init(key)[name] for name in placed}, out_shardings=placed)(key)
+    layer = jax.jit(policy.init_layer, out_shardings=layers[0])
+    return others | {"layers": {number: layer(key, number) for number in layers}}

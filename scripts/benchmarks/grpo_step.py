@@ -103,7 +103,7 @@ def policy_of(workload: Workload, dtype: str) -> Transformer:
         hidden_size=workload.hidden_size,
         num_layers=workload.num_layers,
         num_heads=workload.num_heads,
-        num_key_value_heads=workload.num_heads,
+        num_key_value_heads=workload.num_key_value_heads,
         intermediate_size=workload.intermediate_size,
         biases=("q_proj", "k_proj", "v_proj"),
         dtype=dtype,

@@ -1,8 +1,7 @@
 """The workloads of a GRPO step; this module needs only Python and NumPy, so that peers can read it as well.
 
-All have the shape of Qwen2: biases on queries, keys and values, tied embeddings, as many key-value heads as heads. A
-step samples a group of answers of fixed length to each prompt, rewards them, and makes one Adam update without a KL
-penalty.
+All have the shape of Qwen2: biases on queries, keys and values, tied embeddings. A step samples a group of answers of
+fixed length to each prompt, rewards them, and makes one Adam update without a KL penalty.
 """
 
 import dataclasses
@@ -56,24 +55,32 @@ class Workload(Batch):
     """A model and a batch.
 
     Attributes:
-      hidden_size, num_layers, num_heads, intermediate_size: of the model.
+      hidden_size, num_layers, num_heads, num_key_value_heads, intermediate_size: of the model.
     """
 
     hidden_size: int
     num_layers: int
     num_heads: int
+    num_key_value_heads: int
     intermediate_size: int
 
     @property
     def matrix_parameters(self) -> int:
         """Parameters in the matrices of the blocks, and in the unembedding."""
-        attention, mlp = 4 * self.hidden_size**2, 3 * self.hidden_size * self.intermediate_size
+        attention = 2 * self.hidden_size * (self.hidden_size + self.key_value_size)
+        mlp = 3 * self.hidden_size * self.intermediate_size
         return self.num_layers * (attention + mlp) + self.vocabulary_size * self.hidden_size
+
+    @property
+    def key_value_size(self) -> int:
+        """Channels of a token's keys, and of its values."""
+        return self.hidden_size // self.num_heads * self.num_key_value_heads
 
     @property
     def parameters(self) -> int:
         """Number of all parameters: the matrices, three biases and two norms in each block, and the last norm."""
-        return self.matrix_parameters + self.num_layers * 5 * self.hidden_size + self.hidden_size
+        vectors = 3 * self.hidden_size + 2 * self.key_value_size
+        return self.matrix_parameters + self.num_layers * vectors + self.hidden_size
 
     def forward_operations(self, shared_prompt: bool) -> int:
         """Multiplications and additions of one pass over all prompts and completions, in matrices and attention.
@@ -97,13 +104,31 @@ class Workload(Batch):
         return 4 * self.forward_operations(shared_prompt=True)
 
 
-S_MODEL = {"vocabulary_size": 64, "hidden_size": 128, "num_layers": 4, "num_heads": 4, "intermediate_size": 512}
-M_MODEL = {"vocabulary_size": 512, "hidden_size": 320, "num_layers": 8, "num_heads": 8, "intermediate_size": 1024}
+S_MODEL = {
+    "vocabulary_size": 64, "hidden_size": 128, "num_layers": 4,
+    "num_heads": 4, "num_key_value_heads": 4, "intermediate_size": 512,
+}  # fmt: skip
+M_MODEL = {
+    "vocabulary_size": 512, "hidden_size": 320, "num_layers": 8,
+    "num_heads": 8, "num_key_value_heads": 8, "intermediate_size": 1024,
+}  # fmt: skip
+SMOLLM2_135M = {
+    "vocabulary_size": 49152, "hidden_size": 576, "num_layers": 30,
+    "num_heads": 9, "num_key_value_heads": 3, "intermediate_size": 1536,
+}  # fmt: skip
+QWEN_500M = {
+    "vocabulary_size": 151936, "hidden_size": 896, "num_layers": 24,
+    "num_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864,
+}  # fmt: skip
+"""The shapes of real models; SmolLM2 itself has no biases."""
 
 WORKLOADS = {
     "S": Workload(**S_MODEL, prompts=16, group_size=8, prompt_length=16, completion_length=32),
     "M": Workload(**M_MODEL, prompts=16, group_size=8, prompt_length=16, completion_length=32),
     "L": Workload(**M_MODEL, prompts=8, group_size=16, prompt_length=128, completion_length=64),
+    # For accelerators.
+    "135M": Workload(**SMOLLM2_135M, prompts=8, group_size=16, prompt_length=40, completion_length=64),
+    "500M": Workload(**QWEN_500M, prompts=8, group_size=16, prompt_length=40, completion_length=64),
 }
 
 

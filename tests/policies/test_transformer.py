@@ -10,7 +10,7 @@ from flax import nnx
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType, use_abstract_mesh
 from scipy.special import log_softmax
 
-from ipsrl.policies.decoder import Keys
+from ipsrl.policies.keys import Keys
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.policies.transformer_config import SlidingWindow

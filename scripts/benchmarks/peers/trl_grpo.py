@@ -77,7 +77,7 @@ def model(workload: Workload, settings: dict[str, Any]) -> Qwen2ForCausalLM:
         intermediate_size=workload.intermediate_size,
         num_hidden_layers=workload.num_layers,
         num_attention_heads=workload.num_heads,
-        num_key_value_heads=workload.num_heads,
+        num_key_value_heads=workload.num_key_value_heads,
         max_position_embeddings=workload.prompt_length + workload.completion_length,
         tie_word_embeddings=True,
         attn_implementation=settings["attention"],

@@ -75,7 +75,7 @@ def model(workload: Workload, settings: dict[str, Any]) -> qwen2.Qwen2:
         hidden_dim=workload.intermediate_size,
         num_heads=workload.num_heads,
         head_dim=workload.hidden_size // workload.num_heads,
-        num_kv_heads=workload.num_heads,
+        num_kv_heads=workload.num_key_value_heads,
         rope_theta=10_000,
         norm_eps=1e-6,
         use_tied_embedding=True,
