@@ -110,6 +110,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(command_line)
     with Ending():
         check(arguments)
+        # Contenders are processes of their own, and share an accelerator with this one.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         start_up(arguments.devices)
         extensions.load(arguments.extensions)
         before = measuring.machine()

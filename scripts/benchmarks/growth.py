@@ -58,7 +58,13 @@ def grown(workload: Workload, size: str, factor: int) -> dict[str, int]:
     heads = round(workload.num_heads * math.sqrt(factor))
     width = workload.hidden_size // workload.num_heads
     ratio = workload.intermediate_size / workload.hidden_size
-    return {"hidden_size": heads * width, "num_heads": heads, "intermediate_size": round(heads * width * ratio)}
+    return {
+        "hidden_size": heads * width,
+        "num_heads": heads,
+        # As many queries to a key as before.
+        "num_key_value_heads": heads * workload.num_key_value_heads // workload.num_heads,
+        "intermediate_size": round(heads * width * ratio),
+    }
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
