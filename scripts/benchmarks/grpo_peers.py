@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks import measuring, peer_environments
 from benchmarks.contender import Contender
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import COMPARED
 
 OURS = "ipsrl"
 MODULES = {"trl": "benchmarks.peers.trl_grpo", "tunix": "benchmarks.peers.tunix_grpo"}
@@ -41,7 +41,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     measuring.check_runs(arguments.runs)
-    workloads = measuring.chosen("workloads", arguments.workloads, WORKLOADS)
+    workloads = measuring.chosen("workloads", arguments.workloads, COMPARED)
     peers = measuring.chosen("peers", arguments.peers, MODULES)
     interpreters = {peer: peer_environments.python(peer) for peer in peers}
     load, measured = os.getloadavg()[0], {}
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                 for contender in make(workload, interpreters, hugepages=arguments.hugepages == "true")
             ]
             measured[workload] = measure(contenders, arguments.runs)
-        print(f"{workload}: {WORKLOADS[workload]}", *table(measured[workload]), sep="\n", flush=True)
+        print(f"{workload}: {COMPARED[workload]}", *table(measured[workload]), sep="\n", flush=True)
     return {"steps": measured, "hugepages": arguments.hugepages == "true"}
 
 

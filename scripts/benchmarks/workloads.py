@@ -122,10 +122,14 @@ QWEN_500M = {
 }  # fmt: skip
 """The shapes of real models; SmolLM2 itself has no biases."""
 
-WORKLOADS = {
+COMPARED = {
     "S": Workload(**S_MODEL, prompts=16, group_size=8, prompt_length=16, completion_length=32),
     "M": Workload(**M_MODEL, prompts=16, group_size=8, prompt_length=16, completion_length=32),
     "L": Workload(**M_MODEL, prompts=8, group_size=16, prompt_length=128, completion_length=64),
+}
+"""For which the best settings of other trainers are known."""
+
+WORKLOADS = COMPARED | {
     # For accelerators.
     "135M": Workload(**SMOLLM2_135M, prompts=8, group_size=16, prompt_length=40, completion_length=64),
     "500M": Workload(**QWEN_500M, prompts=8, group_size=16, prompt_length=40, completion_length=64),

@@ -172,8 +172,15 @@ def test_a_program_that_uses_parameters_often_gathers_them_once():
     bodies = [body for body in text.split("\n\n") if re.search(r"= \S+\[512,256\]\S* all-gather\(", body)]
     assert len(bodies) == 1
     assert bodies[0].startswith("ENTRY")
-    # Without a mesh there is nothing to gather, and nothing to save by another type.
+    # Without a mesh a CPU has nothing to gather, and nothing to save by another type.
     assert gathered(parameters, RULES)["block"]["in"]["kernel"] is kernel
+
+
+def test_an_accelerator_rounds_parameters_once_without_a_mesh_as_well(monkeypatch):
+    monkeypatch.setattr(placement, "platform", lambda: "gpu")
+    types = jax.tree.map(lambda leaf: str(leaf.dtype), gathered(tree(), RULES))
+    inner = {"kernel": "bfloat16", "bias": "float32"}
+    assert types == {"block": {"in": inner, "odd": "float32"}, "scale": "float32"}
 
 
 def test_the_table_counts_what_the_devices_hold():

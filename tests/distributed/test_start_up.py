@@ -42,6 +42,16 @@ def test_devices_and_compiled_programs(tmp_path):
     assert {name for name in kept[0] ^ kept[1] if name.startswith("jit_program")} == set()
 
 
+@pytest.mark.parametrize(("variable", "precision"), [(None, "highest"), ("tensorfloat32", "tensorfloat32")])
+def test_float32_is_not_rounded_unless_asked_for(variable, precision):
+    others = {name: value for name, value in os.environ.items() if name != "JAX_DEFAULT_MATMUL_PRECISION"}
+    program = "import jax; from ipsrl.distributed.start_up import start_up; start_up()"
+    program += "; print(jax.config.jax_default_matmul_precision)"
+    environment = others | ({} if variable is None else {"JAX_DEFAULT_MATMUL_PRECISION": variable})
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{precision}\n"
+
+
 def test_the_cache_folder(monkeypatch):
     monkeypatch.setenv("IPSRL_CACHE", "/somewhere")
     assert cache_folder() == Path("/somewhere")

@@ -87,7 +87,8 @@ def test_merged_parameters_compute_the_same(frozen):
 
 def test_merging_is_not_rounded_as_a_step_is():
     parameters = FRESH(adapted(), jax.random.key(0))
-    program = str(jax.make_jaxpr(lambda parameters: merged(parameters, adapted().lora))(parameters))
+    with jax.default_matmul_precision("default"):
+        program = str(jax.make_jaxpr(lambda parameters: merged(parameters, adapted().lora))(parameters))
     products = program.count("dot_general")
     assert products == BASE.num_layers * len(TARGETS) == program.count("precision=(Precision.HIGHEST")
 

@@ -92,6 +92,14 @@ def test_the_papers_policy_has_its_number_of_parameters():
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes["layers"][3])) == 438_016
 
 
+def test_layers_made_one_by_one_are_those_of_all():
+    key = jax.random.key(4)
+    layer = jax.jit(SMALL.init_layer)
+    one_by_one = {number: layer(key, number) for number in range(SMALL.num_layers)}
+    jax.tree.map(np.testing.assert_array_equal, one_by_one, jax.jit(SMALL.init)(key)["layers"])
+    assert layer._cache_size() == 1
+
+
 @pytest.mark.parametrize("chunk", [1, 3, 64])
 def test_score_and_step_equal_the_recurrence(chunk):
     policy, prompts = dataclasses.replace(SMALL, chunk=chunk), make_prompts()

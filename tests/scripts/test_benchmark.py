@@ -92,6 +92,7 @@ BAD_INPUT = (
     ("compile --runs=2", f"2 runs {FEW}"),
     ("growth --only=colour", "--only has 'colour'"),
     ("peers --workloads=S,XL", "--workloads has 'XL'; known: S, M, L"),
+    ("peers --workloads=135M", "--workloads has '135M'; known: S, M, L$"),
     ("peers --peers=trl,verl", "--peers has 'verl'; known: trl, tunix"),
     ("peers --peers=trl,trl", "twice"),
     ("peers --runs=2", "too few"),

@@ -76,7 +76,7 @@ def settings(
       best: for each workload, the settings without flags.
     """
     flags = parser(text, choices, numbers)
-    flags.add_argument("--workload", choices=WORKLOADS, required=True)
+    flags.add_argument("--workload", choices=best, required=True)
     arguments = vars(flags.parse_args())
     name = arguments.pop("workload")
     return WORKLOADS[name], best[name] | {key: value for key, value in arguments.items() if value is not None}
