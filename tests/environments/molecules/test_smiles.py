@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.environments.smiles import BEGIN, END, SmilesVocabulary, split
+from ipsrl.environments.molecules.smiles import BEGIN, END, SmilesVocabulary, split
 
 MOLECULES = ("CC(=O)Nc1ccc(O)cc1", "C[C@@H](N)C(=O)O", "BrCCCl", "C%12CCCCC%12", "[Na+].[Cl-]", "C1CC1")
 

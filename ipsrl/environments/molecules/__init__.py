@@ -1,0 +1,1 @@
+"""Molecules as SMILES strings: data, tokens, chemistry, rewards and the environment."""
