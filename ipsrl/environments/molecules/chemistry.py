@@ -1,0 +1,161 @@
+"""What RDKit reads in a SMILES string: the molecule, its scaffold, and how likely this of its many strings is.
+
+Only the functions here and in `rewards` and `reactions` import RDKit, which the extra `molecules` installs.
+"""
+
+import contextlib
+import dataclasses
+import importlib.util
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ipsrl.environments.molecules.rewards import MoleculeReward
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
+IDENTITIES = ("canonical", "scaffold", "scaffold_class")
+LONGEST_STRING = 1000
+"""Characters of a string that RDKit is asked to read."""
+MOST_SYMMETRIES = 10_000
+FINGERPRINT_RADIUS, FINGERPRINT_BITS = 2, 2048
+
+
+@dataclasses.dataclass(frozen=True)
+class Molecule:
+    """What is known of a molecule, spelled by a certain string.
+
+    Attributes:
+      canonical: RDKit's canonical SMILES string.
+      scaffold: its Bemis-Murcko scaffold, the rings and what links them; empty without rings.
+      scaffold_class: the scaffold with every atom a carbon and every bond single, RDKit's generic scaffold.
+      reward: in [0, 1].
+      log_spelling: see `log_spelling`.
+    """
+
+    canonical: str
+    scaffold: str
+    scaffold_class: str
+    reward: float
+    log_spelling: float
+
+
+@dataclasses.dataclass(frozen=True)
+class MoleculeReader:
+    """Reads strings, for the processes of a `VerifierPool`.
+
+    Attributes:
+      reward: of molecules.
+    """
+
+    reward: MoleculeReward
+
+    def __call__(self, smiles: str) -> Molecule | None:
+        """The molecule; None for a string that is empty, longer than `LONGEST_STRING`, or none of a molecule."""
+        from rdkit import Chem
+        from rdkit.Chem.Scaffolds import MurckoScaffold
+
+        with silent():
+            try:
+                if (molecule := parsed(smiles)) is None:
+                    return None
+                scaffold = MurckoScaffold.GetScaffoldForMol(molecule)
+                return Molecule(
+                    canonical=Chem.MolToSmiles(molecule),
+                    scaffold=Chem.MolToSmiles(scaffold),
+                    scaffold_class=Chem.MolToSmiles(MurckoScaffold.MakeScaffoldGeneric(scaffold)),
+                    reward=self.reward(molecule),
+                    log_spelling=log_spelling(molecule),
+                )
+            # RDKit raises these where its invariants do not hold for what it has just read.
+            except (RuntimeError, ValueError):
+                return None
+
+
+def require_rdkit() -> None:
+    """Raises ValueError if RDKit is not installed; it is not imported."""
+    if importlib.util.find_spec("rdkit") is None:
+        raise ValueError("molecules are read by RDKit, which is not installed: pip install 'ipsrl[molecules]'")
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """Keeps RDKit's messages from the terminal."""
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():
+        yield
+
+
+def parsed(smiles: str) -> "Mol | None":
+    """RDKit's molecule, its atoms in the order of the string; None as in `MoleculeReader`."""
+    from rdkit import Chem
+
+    if not 0 < len(smiles) <= LONGEST_STRING:
+        return None
+    molecule = Chem.MolFromSmiles(smiles)
+    return molecule if molecule is not None and molecule.GetNumAtoms() else None
+
+
+def log_spelling(molecule: "Mol") -> float:
+    """log q(string | molecule), of the string that gave the atoms their order.
+
+    A string is a depth-first walk through the molecule, and q is that of a walk which begins at any atom, and goes on
+    to any atom not yet visited beside the one it stands at, with equal probabilities. An atom that opens or closes
+    k rings names them in any order:
+
+        q = |Aut| / n  product over the other atoms of 1 / (unvisited neighbours of the atom before it)
+                       product over all atoms of 1 / k!
+
+    n atoms; walks that a symmetry of the molecule maps to each other write the same string, as many as there are
+    symmetries (counted up to `MOST_SYMMETRIES`). So q adds up to one over the strings of depth-first walks, of which a
+    molecule of twenty atoms has up to millions. It is nearly RDKit's distribution of random strings (`doRandom`), and
+    that of a policy that has learned from them. Other ways of writing a walk (needless brackets, ring numbers left
+    out, alternating bonds for an aromatic ring) are taken for the usual one, so with them q adds up to more.
+    """
+    neighbours = [[other.GetIdx() for other in atom.GetNeighbors()] for atom in molecule.GetAtoms()]
+    visited_before = [[other for other in beside if other < number] for number, beside in enumerate(neighbours)]
+    # All neighbours that were visited before lie on the way to this atom; the walk stood at the last of them.
+    before = [max(earlier, default=None) for earlier in visited_before]
+    log_choices = math.log(len(neighbours))
+    for number, origin in enumerate(before[1:], start=1):
+        unvisited = len(neighbours) - number if origin is None else sum(n >= number for n in neighbours[origin])
+        log_choices += math.log(unvisited)
+    for number, beside in enumerate(neighbours):
+        rings = sum(before[max(number, other)] != min(number, other) for other in beside)
+        log_choices += math.lgamma(rings + 1)
+    symmetries = molecule.GetSubstructMatches(molecule, uniquify=False, maxMatches=MOST_SYMMETRIES)
+    return math.log(len(symmetries)) - log_choices
+
+
+def random_spelling(smiles: str, seed: int) -> str:
+    """One of the strings of a molecule, by RDKit at random."""
+    from rdkit import Chem
+
+    return Chem.MolToRandomSmilesVect(parsed(smiles), 1, randomSeed=seed)[0]
+
+
+def fingerprints(texts: Sequence[str]) -> np.ndarray:
+    """`[N, FINGERPRINT_BITS]` bool, Morgan fingerprints of `FINGERPRINT_RADIUS` bonds, of valid SMILES strings."""
+    from rdkit.Chem import rdFingerprintGenerator
+
+    made = rdFingerprintGenerator.GetMorganGenerator(radius=FINGERPRINT_RADIUS, fpSize=FINGERPRINT_BITS)
+    with silent():
+        rows = [made.GetFingerprintAsNumPy(parsed(smiles)) for smiles in texts]
+    return np.array(rows, bool).reshape(-1, FINGERPRINT_BITS)
+
+
+def properties() -> dict[str, "Callable[[Mol], float]"]:
+    """Name -> property of a molecule: those whose histograms MOSES compares (arXiv 1811.12823)."""
+    from rdkit.Chem import QED, Crippen, Descriptors
+    from rdkit.Contrib.SA_Score import sascorer
+
+    return {
+        "logP": Crippen.MolLogP,
+        "SA": sascorer.calculateScore,
+        "QED": QED.qed,
+        "weight": Descriptors.MolWt,
+    }

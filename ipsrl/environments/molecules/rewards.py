@@ -1,0 +1,199 @@
+"""Rewards of molecules: geometric means of factors in [0, 1], each an exact function of RDKit.
+
+    synth        dock, QED, donors, accessible               the shape of SYNTH (arXiv 2505.08774)
+    all_amide    dock, QED, donors, accessible by amides     the shape of ALL-AMIDE
+    qed          QED alone
+
+Docking and the search for routes are out of reach here. Two factors are STAND-INS for them: `DockStandIn`, a likeness
+to known ligands, and `Accessible`, a score of RDKit. Wherever these rewards are shown, the words "stand-in reward" are.
+"""
+
+import abc
+import dataclasses
+import functools
+import math
+from typing import TYPE_CHECKING, Any
+
+from ipsrl import specifications
+from ipsrl.arguments import checked
+from ipsrl.fields import Checked, finite, non_negative, positive
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
+LIGANDS = (
+    "O=C1N(Cc2ccccc2C)C2=NCCN2C2=C1CN(Cc1ccccc1)CC2",
+    "O=C1N(Cc2ccc(F)cc2F)C2=NCCN2C2=C1CN(Cc1ccccc1)CC2",
+)
+"""ONC201 and ONC206, which bind the papers' target, ClpP."""
+AMIDE = "[C;!$(C([#7])[#7]):1](=!@[O:2])!@[#7;+0;!D1:3]"
+"""RDKit's RECAP rule for amides, as its reactant is written."""
+
+
+class Factor(Checked, abc.ABC):
+    """Base of the factors of a reward."""
+
+    @abc.abstractmethod
+    def __call__(self, molecule: "Mol") -> float:
+        """In [0, 1]."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Drugness(Factor):
+    """QED, the quantitative estimate of drug-likeness (Bickerton 2012), untransformed."""
+
+    def __call__(self, molecule: "Mol") -> float:
+        from rdkit.Chem import QED
+
+        return QED.qed(molecule)
+
+
+@dataclasses.dataclass(frozen=True)
+class FewDonors(Factor):
+    """1 if the molecule has at most so many donors of hydrogen bonds, else 0."""
+
+    most: int = non_negative(3)
+
+    def __call__(self, molecule: "Mol") -> float:
+        from rdkit.Chem import rdMolDescriptors
+
+        return float(rdMolDescriptors.CalcNumHBD(molecule) <= self.most)
+
+
+@dataclasses.dataclass(frozen=True)
+class Accessible(Factor):
+    """1 if the score of synthetic accessibility (Ertl and Schuffenhauer 2009; 1 is easy, 10 hard) is low enough, else 0.
+
+    A stand-in for "a route to buyable molecules is found". With `by_amides` also every cut that RECAP's rules allow
+    must be one of an amide, and there must be one: a stand-in for "and all its reactions form amides" (our reading:
+    RECAP, and at least one cut).
+    """
+
+    score: float = positive(2.5)
+    by_amides: bool = False
+
+    def __call__(self, molecule: "Mol") -> float:
+        from rdkit.Contrib.SA_Score import sascorer
+
+        if self.by_amides:
+            amide, *others = _cuts()
+            if not molecule.HasSubstructMatch(amide) or any(map(molecule.HasSubstructMatch, others)):
+                return 0.0
+        return float(sascorer.calculateScore(molecule) <= self.score)
+
+
+@dataclasses.dataclass(frozen=True)
+class DockStandIn(Factor):
+    """Saturn's shape of a docking score x in kcal/mol, 1 / (1 + 10^(0.09375 (x + 8))), of a stand-in for the score.
+
+        x = `far` + (`near` - `far`) s
+
+    s is the largest Tanimoto similarity of Morgan fingerprints to the `ligands`. The shape is that of arXiv 2505.08774
+    (0.5 at -8, 0.61 at -10, 0.70 at -12); the stand-in is ours, and says nothing of how a molecule docks. Its scale
+    gives molecules of MOSES (s of 0.09 to 0.21) the scores of -6 to -9 that docking gives drug-like molecules.
+
+    Raises:
+      ValueError: there is no ligand, or one is no molecule.
+    """
+
+    ligands: tuple[str, ...] = LIGANDS
+    far: float = finite(-4.0)
+    near: float = finite(-28.0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.ligands:
+            raise ValueError("ligands must hold one molecule at least, as a SMILES string")
+
+    def __call__(self, molecule: "Mol") -> float:
+        from rdkit.DataStructs import BulkTanimotoSimilarity
+
+        similarity = max(BulkTanimotoSimilarity(_fingerprint(molecule), list(_of_ligands(self.ligands))))
+        score = self.far + (self.near - self.far) * similarity
+        return 1.0 / (1.0 + 10.0 ** (0.09375 * (score + 8.0)))
+
+
+@dataclasses.dataclass(frozen=True)
+class MoleculeReward:
+    """The geometric mean of factors; 0 if one of them is 0.
+
+    Attributes:
+      factors: of equal weight.
+    """
+
+    factors: tuple[Factor, ...]
+
+    def __call__(self, molecule: "Mol") -> float:
+        product = 1.0
+        for factor in self.factors:
+            # The later ones take longer.
+            if (product := product * factor(molecule)) == 0.0:
+                return 0.0
+        return product ** (1 / len(self.factors))
+
+
+def qed() -> MoleculeReward:
+    """QED alone."""
+    return MoleculeReward((Drugness(),))
+
+
+def synth(
+    donors: int = 3, accessible: float = 2.5, ligands: tuple[str, ...] = LIGANDS, near: float = -28.0
+) -> MoleculeReward:
+    """The shape of SYNTH, a stand-in reward: donors, accessibility, likeness to ligands, QED."""
+    return MoleculeReward((FewDonors(donors), Accessible(accessible), DockStandIn(ligands, near=near), Drugness()))
+
+
+def all_amide(
+    donors: int = 3, accessible: float = 2.5, ligands: tuple[str, ...] = LIGANDS, near: float = -28.0
+) -> MoleculeReward:
+    """The shape of ALL-AMIDE, a stand-in reward: that of `synth`, of molecules that only amides hold together."""
+    by_amides = Accessible(accessible, by_amides=True)
+    return MoleculeReward((FewDonors(donors), by_amides, DockStandIn(ligands, near=near), Drugness()))
+
+
+CATALOG = {"qed": qed, "synth": synth, "all_amide": all_amide}
+
+
+@checked
+def make(text: str) -> MoleculeReward:
+    """Builds the reward from a text such as `"synth(accessible=3)"`.
+
+    Raises:
+      ValueError: unknown name or argument (the message suggests known names), or an invalid value.
+    """
+    return specifications.build(text, CATALOG, "reward of molecules")
+
+
+@functools.cache
+def _cuts() -> "tuple[Mol, ...]":
+    """What the rules of RECAP cut: amides, then the others."""
+    from rdkit import Chem
+    from rdkit.Chem import Recap
+
+    patterns = [rule.partition(">>")[0] for rule in Recap.reactionDefs]
+    others = [pattern for pattern in patterns if pattern != AMIDE]
+    return tuple(Chem.MolFromSmarts(pattern) for pattern in (AMIDE, *others))
+
+
+def _fingerprint(molecule: "Mol") -> Any:
+    return _generator().GetFingerprint(molecule)
+
+
+@functools.cache
+def _generator() -> Any:
+    from rdkit.Chem import rdFingerprintGenerator
+
+    return rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
+
+
+@functools.cache
+def _of_ligands(ligands: tuple[str, ...]) -> tuple[Any, ...]:
+    from rdkit import Chem, rdBase
+
+    with rdBase.BlockLogs():
+        molecules = [Chem.MolFromSmiles(smiles) for smiles in ligands]
+    for smiles, molecule in zip(ligands, molecules, strict=True):
+        if molecule is None or not molecule.GetNumAtoms():
+            raise ValueError(f"the ligand {smiles!r} is no molecule: give SMILES strings")
+    return tuple(map(_fingerprint, molecules))
