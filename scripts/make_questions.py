@@ -8,7 +8,7 @@ neither network nor TensorFlow.
 import argparse
 import itertools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from ipsrl import early
@@ -21,9 +21,10 @@ from absl import logging
 
 from ipsrl.distributed import memory
 from ipsrl.ending import Ending
+from ipsrl.environments.stored_texts import write_texts
 from ipsrl.records.run_folder import require_possible
 
-NAME, VERSION = "small_sums", "1.0.0"
+NAME = "small_sums"
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 Row = Mapping[str, str]
@@ -50,7 +51,8 @@ def make_questions(out: str | Path, train: int = 512, test: int = 128, largest: 
     for name, value, least in (("train", train, 1), ("test", test, 1), ("largest", largest, 1), ("seed", seed, 0)):
         if value < least:
             raise ValueError(f"{name} is {value}, it must be at least {least}")
-    require_possible(Path(out).expanduser())
+    folder = Path(out).expanduser()
+    require_possible(folder)
     number = 3 * largest**2 + 9 * largest**3
     memory.require(ROW_BYTES * number, f"the questions with numbers up to {largest}", "lower --largest")
     rows = all_questions(largest)
@@ -58,7 +60,7 @@ def make_questions(out: str | Path, train: int = 512, test: int = 128, largest: 
         raise ValueError(f"{train} + {test} questions are requested, but numbers up to {largest} give only {len(rows)}")
     order = np.random.default_rng(seed).permutation(len(rows))
     chosen = [rows[number] for number in order[: train + test]]
-    return write_questions(out, NAME, {"train": chosen[:train], "test": chosen[train:]})
+    return write_texts(folder, NAME, ("question", "answer"), {"train": chosen[:train], "test": chosen[train:]})
 
 
 def all_questions(largest: int) -> list[Row]:
@@ -77,43 +79,6 @@ def all_questions(largest: int) -> list[Row]:
                 }
             )
     return rows
-
-
-def write_questions(out: str | Path, name: str, splits: Mapping[str, Sequence[Row]]) -> Path:
-    """Writes a TFDS data set in array_record, as version 1.0.0, and returns its folder.
-
-    Args:
-      out: folder of data sets.
-      name: of the data set.
-      splits: name of a split -> its rows in order; each is a dict of texts, all with the same keys.
-
-    Raises:
-      ValueError: `out` already holds this version of a data set with this name.
-    """
-    # Imported late: it takes a second, and --help does not need it.
-    import tensorflow_datasets as tfds
-
-    class TextRows(tfds.dataset_builders.AdhocBuilder, skip_registration=True):
-        def _split_generators(self, dl_manager):
-            # The overridden method would need TensorFlow to determine the type of the rows.
-            return {split: enumerate(rows) for split, rows in splits.items()}
-
-    folder = Path(out).expanduser()
-    require_possible(folder)
-    if (folder / name / VERSION).exists():
-        raise ValueError(f"{folder / name / VERSION} exists already: choose another folder")
-    keys = next(iter(splits.values()))[0]
-    builder = TextRows(
-        name=name,
-        version=VERSION,
-        features=tfds.features.FeaturesDict({key: tfds.features.Text() for key in keys}),
-        split_datasets=splits,
-        data_dir=folder,
-        file_format="array_record",
-        disable_shuffling=True,
-    )
-    builder.download_and_prepare()
-    return folder / name
 
 
 def parser() -> argparse.ArgumentParser:

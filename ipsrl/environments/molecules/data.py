@@ -1,0 +1,127 @@
+"""Sets of molecules: `scripts/make_molecules.py` writes them, as TFDS data sets in array_record, and this reads them."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from ipsrl.distributed.start_up import cache_folder
+from ipsrl.environments.stored_texts import VERSION
+
+FEATURE = "smiles"
+MOSES = "moses"
+# Read at once where many are.
+BLOCK = 100_000
+AGAIN = "make it again by python scripts/make_molecules.py, with --force"
+
+
+class Molecules(Sequence[str]):
+    """The SMILES strings of a split, in the order of the file that they come from; each is read when it is asked for.
+
+    `molecules[3]` is a string; `molecules[:1000]` and `molecules[indices]`, of an array of whole numbers, are lists. To
+    read all, `list(molecules)` or `molecules[:]`: about 5 microseconds each.
+
+    Args:
+      records: examples of TFDS, each with one text.
+      name: of the data set and split, in messages.
+    """
+
+    def __init__(self, records: Sequence[bytes], name: str):
+        self._records, self._name = records, name
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray) -> str | list[str]:
+        """Raises ValueError if the files are damaged, IndexError if there is no such molecule."""
+        number = len(self)
+        if isinstance(index, slice):
+            return self._read(range(number)[index])
+        indices = np.asarray(index)
+        if np.any((indices < -number) | (indices >= number)):
+            raise IndexError(f"{self._name} has {number} molecules: there is no number {index}")
+        found = self._read((indices.reshape(-1) % max(1, number)).tolist())
+        return found if indices.ndim else found[0]
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), BLOCK):
+            yield from self[start : start + BLOCK]
+
+    def _read(self, indices: Sequence[int]) -> list[str]:
+        parse = _parser()
+        found = []
+        try:
+            for start in range(0, len(indices), BLOCK):
+                records = self._records.__getitems__(indices[start : start + BLOCK])
+                found.extend(parse(record).features.feature[FEATURE].bytes_list.value[0].decode() for record in records)
+        # Which errors a damaged record leads to depends on where it is damaged.
+        except Exception as error:
+            raise ValueError(f"{self._name} cannot be read ({_first_line(error)}): {AGAIN}") from error
+        return found
+
+
+def folder_of(name: str) -> Path:
+    """Where `scripts/make_molecules.py` puts the molecules called `name` unless asked otherwise."""
+    return cache_folder() / "molecules" / name
+
+
+def molecules(source: str, split: str = "train") -> Molecules:
+    """The molecules of a split.
+
+    Args:
+      source: a name, as "moses", of molecules in the cache; or, with a "/" in it, a folder that
+        `scripts/make_molecules.py --out` has made.
+      split: in the TFDS split syntax, such as "train", "test" or "train[:1000]"; MOSES has "test_scaffolds" as well.
+
+    Raises:
+      ValueError: they have not been made, there is no such split, or the files are damaged.
+    """
+    # Imported late: it takes a second, and nothing else needs it.
+    import tensorflow_datasets as tfds
+
+    folder = Path(source).expanduser() if "/" in source else folder_of(source)
+    if not folder.is_dir():
+        how = "" if source == MOSES else " --smiles=FILE " + (f"--out={source}" if "/" in source else f"--name={source}")
+        raise ValueError(f"there are no molecules in {folder}: run python scripts/make_molecules.py{how}")
+    try:
+        builder = tfds.builder_from_directory(folder / VERSION)
+        features, splits = tuple(builder.info.features), tuple(builder.info.splits)
+    # TFDS reads several files, each of which may be missing or damaged in its own way.
+    except Exception as error:
+        raise ValueError(f"{folder} holds no data set that can be read ({_first_line(error)}): {AGAIN}") from error
+    if features != (FEATURE,):
+        raise ValueError(f"{folder} is a data set of {', '.join(features)} instead of {FEATURE}: {AGAIN}")
+    try:
+        records = builder.as_data_source(split, deserialize_method=tfds.decode.DeserializeMethod.RAW_BYTES)
+    except NotImplementedError:
+        raise ValueError(f"{folder} is not in the format array_record: {AGAIN}") from None
+    except ValueError as error:
+        raise ValueError(
+            f"{folder} has no molecules in the split {split!r} ({_first_line(error)}); known splits: "
+            f"{', '.join(splits)}"
+        ) from None
+    found = Molecules(records, f"{folder}, split {split}")
+    # Files that are missing or cut are noticed here.
+    found[0]
+    return found
+
+
+@functools.cache
+def _parser() -> Callable[[bytes], Any]:
+    """Reads one example of TFDS."""
+    # TFDS's own parser makes an array of each text, which takes three times as long as reading it.
+    from tensorflow_datasets.proto import tf_example_pb2
+
+    return tf_example_pb2.Example.FromString
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
