@@ -77,6 +77,8 @@ setup(
         "tools": ["bm25s>=0.2.14"],
         # The models of llama.cpp, read with NumPy alone.
         "gguf": ["gguf>=0.19,<1"],
+        # Reads molecules. Its versions are years and months; stored strings are canonical in the one that wrote them.
+        "molecules": ["rdkit>=2025.9"],
         # What its verifiers do with a model's words was read in this version. It needs a C compiler (pycosat).
         "reasoning_gym": ["reasoning-gym==0.1.25"],
         # What reaches SymPy's evaluation was read in this version.
@@ -94,7 +96,7 @@ setup(
             "mkdocs-jupyter==0.26.3",
         ],
         "dev": [
-            "ipsrl[analysis,trackers,ray,slurm,tools,gguf,math]",
+            "ipsrl[analysis,trackers,ray,slurm,tools,gguf,math,molecules]",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "hypothesis>=6.100",

@@ -16,12 +16,12 @@ The result is a TFDS data set in array_record with the text "smiles". The last l
 import argparse
 import gzip
 import re
-import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from ipsrl import early
 
@@ -48,6 +48,8 @@ COLUMNS = ("smiles", "canonical_smiles")
 SHOWN_LINES = 5
 LONGEST, TEST_SHARE = 128, 0.01
 
+T = TypeVar("T")
+
 
 def make_moses(out: Path, wheel: Path | None = None, sha256: str = SHA256) -> Path:
     """Writes MOSES to the folder `out`, from a wheel of its package, or by default from the one that pip fetches.
@@ -64,11 +66,14 @@ def make_moses(out: Path, wheel: Path | None = None, sha256: str = SHA256) -> Pa
             raise ValueError(f"there is no file {wheel}: leave out --wheel, and pip fetches it")
         wheels.require_sha256(wheel, sha256)
     with tempfile.TemporaryDirectory() as folder:
-        with zipfile.ZipFile(wheel or wheels.download(PACKAGE, PACKAGE_VERSION, sha256, Path(folder))) as opened:
-            packed = {split: opened.read(f"moses/dataset/data/{split}.csv.gz") for split in MOSES_SPLITS}
-            licence = opened.read(f"{PACKAGE}-{PACKAGE_VERSION}.dist-info/{LICENCE}").decode()
+        wheel = wheel or wheels.download(PACKAGE, PACKAGE_VERSION, sha256, Path(folder))
+        with zipfile.ZipFile(wheel) as archive:
+            packed = {split: archive.read(f"moses/dataset/data/{split}.csv.gz") for split in MOSES_SPLITS}
+            licence = archive.read(f"{PACKAGE}-{PACKAGE_VERSION}.dist-info/{LICENCE}").decode()
     # The first line of each is the name of the column.
-    return write(out, MOSES, {split: gzip.decompress(data).decode().split()[1:] for split, data in packed.items()}, licence)
+    return write(
+        out, MOSES, {split: gzip.decompress(data).decode().split()[1:] for split, data in packed.items()}, licence
+    )
 
 
 def make_molecules(
@@ -86,13 +91,14 @@ def make_molecules(
       out without one.
 
     Raises:
-      ValueError: there is no such file, it cannot be decompressed, or no molecule is left for training; RDKit is missing.
+      ValueError: RDKit is missing, there is no such file, it cannot be decompressed, or no molecule is left for
+        training.
       OSError: `out` cannot be written.
     """
     canonical = _canonical_by_rdkit()
     found: dict[str, None] = {}
     broken = []
-    for number, text in tqdm(strings(file), desc="molecules", unit="", disable=None, mininterval=1.0):
+    for number, text in _shown(strings(file), "lines read"):
         molecule = canonical(text)
         if molecule is None:
             broken.append(f"line {number}: RDKit cannot read {text[:60]!r}")
@@ -144,7 +150,9 @@ def write(out: Path, name: str, splits: Mapping[str, Sequence[str]], licence: st
     out.parent.mkdir(parents=True, exist_ok=True)
     # Beside it: a folder can only be renamed within a file system.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
-        rows = {split: ({FEATURE: molecule} for molecule in molecules) for split, molecules in splits.items()}
+        rows = {
+            split: ({FEATURE: molecule} for molecule in _shown(molecules, split)) for split, molecules in splits.items()
+        }
         made = write_texts(Path(temporary), name, (FEATURE,), rows)
         if licence is not None:
             (made / LICENCE).write_text(licence)
@@ -154,7 +162,12 @@ def write(out: Path, name: str, splits: Mapping[str, Sequence[str]], licence: st
     return out
 
 
-def _canonical_by_rdkit():
+def _shown(values: Iterable[T], what: str) -> Iterable[T]:
+    """The same values, with a line of progress on a terminal."""
+    return tqdm(values, desc=what, unit="", disable=None, mininterval=1.0)
+
+
+def _canonical_by_rdkit() -> Callable[[str], str | None]:
     """A function: a SMILES string -> RDKit's canonical one, or None if it cannot be read or has no atom."""
     try:
         from rdkit import Chem, rdBase
@@ -165,12 +178,13 @@ def _canonical_by_rdkit():
         # RDKit would write about each string that it cannot read.
         with rdBase.BlockLogs():
             molecule = Chem.MolFromSmiles(text)
-            return Chem.MolToSmiles(molecule) or None if molecule is not None else None
+            return None if molecule is None else Chem.MolToSmiles(molecule) or None
 
     return canonical
 
 
 def is_complete(folder: Path) -> bool:
+    """Whether a data set that this script writes is in `folder`."""
     return (folder / VERSION / "dataset_info.json").is_file()
 
 
@@ -181,7 +195,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--name", help="of your own molecules")
     made.add_argument("--out", metavar="DIR", help="the new folder; molecules/NAME in the cache by default")
     made.add_argument("--longest", type=int, help=f"maximum number of tokens, with --smiles; {LONGEST} by default")
-    made.add_argument("--test_share", type=float, help=f"share of the split test, with --smiles; {TEST_SHARE} by default")
+    made.add_argument(
+        "--test_share", type=float, help=f"share of the split test, with --smiles; {TEST_SHARE} by default"
+    )
     made.add_argument("--force", action="store_true", help="write them again if they are there")
     return made
 
@@ -220,8 +236,8 @@ def main() -> None:
         if is_complete(out) and not arguments.force:
             print(f"there already, left as it is; --force writes it again:\n{out}")
             return
-        if out.exists() and not is_complete(out):
-            raise ValueError(f"{out} is there, and no data set of molecules: choose another --out")
+        if not is_complete(out) and out.exists() and any(out.iterdir()):
+            raise ValueError(f"{out} holds something else than molecules: choose another --out")
         if arguments.smiles is None:
             make_moses(out, None if arguments.wheel is None else Path(arguments.wheel).expanduser())
         else:

@@ -1,5 +1,7 @@
 """Data sets of texts in the format of TensorFlow Datasets (TFDS), array_record, written without TensorFlow."""
 
+import contextlib
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -39,5 +41,8 @@ def write_texts(
         file_format="array_record",
         disable_shuffling=True,
     )
-    builder.download_and_prepare()
+    # TFDS reports on stdout and by several bars, of files that the caller may yet rename.
+    tfds.disable_progress_bar()
+    with contextlib.redirect_stdout(io.StringIO()):
+        builder.download_and_prepare()
     return out / name

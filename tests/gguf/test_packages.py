@@ -88,7 +88,7 @@ def test_without_pip_the_sentence_says_how_to_get_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("sha256", "version", "message"),
     [
-        ("0" * 64, "1.0", r"tiny_model-1\.0-py3-none-any\.whl from pip has the SHA-256 [0-9a-f]{64} instead of 0000"),
+        ("0" * 64, "1.0", r"tiny_model-1\.0-py3-none-any\.whl has the SHA-256 [0-9a-f]{64} instead of 0000"),
         (
             "0" * 64,
             "2.0",

@@ -41,6 +41,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "benchmark": (),
     "import_gguf": ("--gguf=@RUN/config.json", "--out=@TMP/model"),
     "make_checkpoint": ("--out=@TMP/model",),
+    "make_molecules": ("--out=@TMP/molecules",),
     "make_questions": ("--out=@TMP/questions",),
     "objectives_table": (),
     "plant_faults": (),

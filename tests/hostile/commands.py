@@ -263,6 +263,28 @@ MAKERS = [
             ("leave out --pattern", "@RUN/metrics.jsonl", "--accepted=0.5", "--pattern=step"),
         )
     ),
+    *(
+        Trial(("scripts.make_molecules", "--out=@TMP/molecules", *flags), message)
+        for message, *flags in (
+            ("there is no file x: leave out --wheel", "--wheel=x"),
+            ("config.json has the SHA-256 .* instead of 7f4450e3", "--wheel=@RUN/config.json"),
+            ("--name is for your own molecules", "--name=own"),
+            ("--longest is for your own molecules", "--longest=10"),
+            ("--test_share is for your own molecules", "--test_share=0.1"),
+            ("--smiles needs --name", "--smiles=@RUN/config.json"),
+            ("leave one out", "--smiles=@RUN/config.json", "--name=own", "--wheel=x"),
+            ("--name is '', it must begin with a letter", "--smiles=@RUN/config.json", "--name="),
+            ("--name is 'moses', .* and not be moses", "--smiles=@RUN/config.json", "--name=moses"),
+            ("--longest is 0, it must be at least 1", "--smiles=@RUN/config.json", "--name=own", "--longest=0"),
+            ("--test_share is nan, it must be at", "--smiles=@RUN/config.json", "--name=own", "--test_share=nan"),
+            ("--test_share is 1.0, it must be at", "--smiles=@RUN/config.json", "--name=own", "--test_share=1"),
+            ("there is no file x", "--smiles=x", "--name=own"),
+            ("config.json has no molecule; line 1: RDKit cannot read", "--smiles=@RUN/config.json", "--name=own"),
+            ("unrecognized arguments: x", "x"),
+        )
+    ),
+    Trial(("scripts.make_molecules", "--out=@RUN/config.json"), "config.json is a file; it must be a folder"),
+    Trial(("scripts.make_molecules", "--out=@RUN"), "holds something else than molecules: choose another --out"),
     Trial(("scripts.make_questions",), "the following arguments are required: --out"),
     *(
         Trial(("scripts.make_questions", "--out=@TMP/questions", *flags), message)

@@ -9,13 +9,13 @@ import tensorflow_datasets as tfds
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.stored_texts import write_texts
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
-from ipsrl.environments.stored_texts import write_texts
 
 pytestmark = pytest.mark.eight_devices
 

@@ -1,4 +1,4 @@
-"""Sets of molecules: `scripts/make_molecules.py` writes them, as TFDS data sets in array_record, and this reads them."""
+"""Sets of molecules, read from the TFDS data sets in array_record that `scripts/make_molecules.py` writes."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ FEATURE = "smiles"
 MOSES = "moses"
 # Read at once where many are.
 BLOCK = 100_000
-AGAIN = "make it again by python scripts/make_molecules.py, with --force"
+AGAIN = "remove it, and make it again by python scripts/make_molecules.py"
 
 
 class Molecules(Sequence[str]):
@@ -41,11 +41,13 @@ class Molecules(Sequence[str]):
     def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> list[str]: ...
 
     def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray) -> str | list[str]:
-        """Raises ValueError if the files are damaged, IndexError if there is no such molecule."""
+        """Raises ValueError if the files are damaged, IndexError if there is no such molecule, TypeError for a mask."""
         number = len(self)
         if isinstance(index, slice):
             return self._read(range(number)[index])
         indices = np.asarray(index)
+        if indices.size and not np.issubdtype(indices.dtype, np.integer):
+            raise TypeError(f"molecules are chosen by whole numbers, not by {indices.dtype}")
         if np.any((indices < -number) | (indices >= number)):
             raise IndexError(f"{self._name} has {number} molecules: there is no number {index}")
         found = self._read((indices.reshape(-1) % max(1, number)).tolist())
@@ -89,7 +91,8 @@ def molecules(source: str, split: str = "train") -> Molecules:
 
     folder = Path(source).expanduser() if "/" in source else folder_of(source)
     if not folder.is_dir():
-        how = "" if source == MOSES else " --smiles=FILE " + (f"--out={source}" if "/" in source else f"--name={source}")
+        how = "" if source == MOSES else f" --smiles=FILE --name={folder.name}"
+        how += f" --out={source}" if "/" in source else ""
         raise ValueError(f"there are no molecules in {folder}: run python scripts/make_molecules.py{how}")
     try:
         builder = tfds.builder_from_directory(folder / VERSION)
