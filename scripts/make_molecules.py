@@ -19,7 +19,7 @@ import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,6 +34,7 @@ from tqdm import tqdm
 from ipsrl import wheels
 from ipsrl.ending import Ending
 from ipsrl.environments.molecules import smiles
+from ipsrl.environments.molecules.chemistry import parsed, require_rdkit, silent
 from ipsrl.environments.molecules.data import FEATURE, MOSES, folder_of
 from ipsrl.environments.stored_texts import VERSION, write_texts
 from ipsrl.records.run_folder import require_possible
@@ -95,7 +96,7 @@ def make_molecules(
         training.
       OSError: `out` cannot be written.
     """
-    canonical = _canonical_by_rdkit()
+    require_rdkit()
     found: dict[str, None] = {}
     broken = []
     for number, text in _shown(strings(file), "lines read"):
@@ -167,20 +168,14 @@ def _shown(values: Iterable[T], what: str) -> Iterable[T]:
     return tqdm(values, desc=what, unit="", disable=None, mininterval=1.0)
 
 
-def _canonical_by_rdkit() -> Callable[[str], str | None]:
-    """A function: a SMILES string -> RDKit's canonical one, or None if it cannot be read or has no atom."""
-    try:
-        from rdkit import Chem, rdBase
-    except ModuleNotFoundError:
-        raise ValueError("SMILES strings are read by RDKit: pip install 'ipsrl[molecules]'") from None
+def canonical(text: str) -> str | None:
+    """RDKit's canonical string of a molecule, or None where it cannot read one."""
+    # Imported late: MOSES does not need it.
+    from rdkit.Chem import MolToSmiles
 
-    def canonical(text: str) -> str | None:
-        # RDKit would write about each string that it cannot read.
-        with rdBase.BlockLogs():
-            molecule = Chem.MolFromSmiles(text)
-            return None if molecule is None else Chem.MolToSmiles(molecule) or None
-
-    return canonical
+    with silent():
+        molecule = parsed(text)
+        return None if molecule is None else MolToSmiles(molecule)
 
 
 def is_complete(folder: Path) -> bool:

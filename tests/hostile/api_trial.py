@@ -62,7 +62,17 @@ from ipsrl.environments.repairs import Repairs
 from ipsrl.environments.tools import make_tools
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds, strategic_grams, underthinking
+from ipsrl.measures import (
+    answers,
+    distances,
+    diversity,
+    molecules,
+    pass_at_k,
+    rewarded,
+    seeds,
+    strategic_grams,
+    underthinking,
+)
 from ipsrl.objectives.advantages.baselines import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.frequency import outcome_frequency

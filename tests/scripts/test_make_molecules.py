@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import importlib.util
 import subprocess
 import sys
 import zipfile
@@ -191,8 +192,8 @@ def test_the_command_counts_broken_lines(tmp_path, monkeypatch, capsys):
 
 
 def test_without_rdkit_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(ValueError, match=r"SMILES strings are read by RDKit: pip install 'ipsrl\[molecules\]'"):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"RDKit, which is not installed: pip install 'ipsrl\[molecules\]'"):
         make_molecules(tmp_path / "own", "own", _file(tmp_path, "CCO"))
 
 

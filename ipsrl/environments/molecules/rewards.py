@@ -11,7 +11,6 @@ to known ligands, and `Accessible`, a score of RDKit. Wherever these rewards are
 import abc
 import dataclasses
 import functools
-import math
 from typing import TYPE_CHECKING, Any
 
 from ipsrl import specifications
