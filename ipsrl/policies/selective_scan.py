@@ -61,7 +61,8 @@ def _backward(chunk, residuals, gradients):
         of_exponents = of_kept * jnp.concatenate([first[None], states[:-1]])
         of_rates += (of_exponents * steps[..., None]).sum(axis=tuple(range(steps.ndim - 1)))
         found = (
-            (of_exponents * rates).sum(axis=-1),
+            # A product, because XLA on CPU takes three times as long to add up the last axis.
+            jnp.einsum("t...dn,n->t...d", of_exponents * rates, jnp.ones(rates.shape[-1])),
             jnp.einsum("t...dn,t...n->t...d", of_states, write),
             jnp.einsum("t...dn,t...d->t...n", of_states, written),
             jnp.einsum("t...dn,t...d->t...n", states, of_outputs),

@@ -7,7 +7,8 @@ import contextlib
 import dataclasses
 import importlib.util
 import math
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,6 +76,46 @@ class MoleculeReader:
                 return None
 
 
+@dataclasses.dataclass(frozen=True)
+class Spelling:
+    """Writes molecules in one of their strings each, by RDKit at random; for the processes of a `VerifierPool`.
+
+    Attributes:
+      seed: another one writes other strings.
+    """
+
+    seed: int = 0
+
+    def __call__(self, smiles: str) -> str | None:
+        """None for a string that is none of a molecule."""
+        from rdkit import Chem
+
+        with silent():
+            if (molecule := parsed(smiles)) is None:
+                return None
+            return Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=zlib.crc32(smiles.encode(), self.seed) >> 1)[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class PropertyReader:
+    """The properties whose histograms MOSES compares (arXiv 1811.12823), for the processes of a `VerifierPool`."""
+
+    def __call__(self, smiles: str) -> dict[str, float] | None:
+        """logP, SA, QED and the weight of a molecule; None for a string that is none."""
+        from rdkit.Chem import QED, Crippen, Descriptors
+        from rdkit.Contrib.SA_Score import sascorer
+
+        with silent():
+            if (molecule := parsed(smiles)) is None:
+                return None
+            return {
+                "logP": Crippen.MolLogP(molecule),
+                "SA": sascorer.calculateScore(molecule),
+                "QED": QED.qed(molecule),
+                "weight": Descriptors.MolWt(molecule),
+            }
+
+
 def require_rdkit() -> None:
     """Raises ValueError if RDKit is not installed; it is not imported."""
     if importlib.util.find_spec("rdkit") is None:
@@ -131,13 +172,6 @@ def log_spelling(molecule: "Mol") -> float:
     return math.log(len(symmetries)) - log_choices
 
 
-def random_spelling(smiles: str, seed: int) -> str:
-    """One of the strings of a molecule, by RDKit at random."""
-    from rdkit import Chem
-
-    return Chem.MolToRandomSmilesVect(parsed(smiles), 1, randomSeed=seed)[0]
-
-
 def fingerprints(texts: Sequence[str]) -> np.ndarray:
     """`[N, FINGERPRINT_BITS]` bool, Morgan fingerprints of `FINGERPRINT_RADIUS` bonds, of valid SMILES strings."""
     from rdkit.Chem import rdFingerprintGenerator
@@ -146,16 +180,3 @@ def fingerprints(texts: Sequence[str]) -> np.ndarray:
     with silent():
         rows = [made.GetFingerprintAsNumPy(parsed(smiles)) for smiles in texts]
     return np.array(rows, bool).reshape(-1, FINGERPRINT_BITS)
-
-
-def properties() -> dict[str, "Callable[[Mol], float]"]:
-    """Name -> property of a molecule: those whose histograms MOSES compares (arXiv 1811.12823)."""
-    from rdkit.Chem import QED, Crippen, Descriptors
-    from rdkit.Contrib.SA_Score import sascorer
-
-    return {
-        "logP": Crippen.MolLogP,
-        "SA": sascorer.calculateScore,
-        "QED": QED.qed,
-        "weight": Descriptors.MolWt,
-    }

@@ -1,0 +1,162 @@
+"""A chemical language model before reinforcement learning: the likelihood of known molecules, each written at random."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax import Array
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.environments.molecules import data, rewards
+from ipsrl.environments.molecules.chemistry import PropertyReader, Spelling
+from ipsrl.environments.molecules.environment import Molecules
+from ipsrl.environments.molecules.smiles import SmilesVocabulary
+from ipsrl.environments.token_stream import written_answers
+from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.fields import Checked, between, positive
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.state_space import StateSpace
+from ipsrl.records.progress_line import working
+from ipsrl.rollouts.randomness import LARGEST_SEED, stream
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.stored_groups import StoredGroups
+from ipsrl.structures import Trajectories, masked_sum
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+from ipsrl.training.warm_start import learned_once
+
+LEARNED_FROM = 10_000
+"""Molecules whose tokens are the vocabulary, besides the ring numbers that random spellings may need."""
+RING_NUMBERS = "123456789"
+SAMPLED_AT_ONCE = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretraining(Checked):
+    """Supervised training of a policy on a split of molecules; each is read once, in a random spelling.
+
+    Attributes:
+      data: of `ipsrl.environments.molecules.data`.
+      molecules: how many are read; all of the split if it has fewer.
+      batch: strings in a step.
+      learning_rate: of Adam, with cosine decay to zero.
+      max_tokens: strings with more, and such with unknown tokens, are left out.
+      hidden_size, num_layers, state_size: of the policy, a `StateSpace`.
+      seed: of the order, the spellings and the parameters.
+    """
+
+    data: str = data.MOSES
+    molecules: int = positive(40_000)
+    batch: int = positive(64)
+    learning_rate: float = positive(5e-3)
+    max_tokens: int = positive(60)
+    hidden_size: int = positive(128)
+    num_layers: int = positive(4)
+    state_size: int = positive(8)
+    seed: int = between(0, LARGEST_SEED, 0)
+
+    @functools.cached_property
+    def vocabulary(self) -> SmilesVocabulary:
+        return SmilesVocabulary.of([*data.molecules(self.data)[:LEARNED_FROM], RING_NUMBERS])
+
+    @property
+    def policy(self) -> StateSpace:
+        # With chunks of one token a CPU takes half the time, and these texts are short.
+        return StateSpace(
+            len(self.vocabulary.tokens), self.hidden_size, self.num_layers, state_size=self.state_size, chunk=1
+        )
+
+    @property
+    def environment(self) -> Molecules:
+        """With QED as the reward, which supervised training does not read."""
+        return Molecules(self.vocabulary, rewards.qed(), max_tokens=self.max_tokens)
+
+    def parameters(self) -> Parameters:
+        """Learned once, and then read from the disk cache (`IPSRL_CACHE`)."""
+        return learned_once(self.environment, self.policy, {"pretraining": dataclasses.asdict(self)}, self.learn)
+
+    def learn(self) -> Parameters:
+        with working("learning the prior"):
+            tokens, lengths = self.strings()
+            trainer = self.trainer(tokens, lengths)
+            with jax.set_mesh(own_device_mesh()):
+                state = trainer.init(self.seed)
+                for _ in range(trainer.settings.steps):
+                    state, _ = trainer.step(state)
+        return state.parameters
+
+    def strings(self) -> tuple[np.ndarray, np.ndarray]:
+        """`[N, T]` int32 tokens, padded with the end, and `[N]` lengths, of the molecules in random spellings."""
+        known = data.molecules(self.data)
+        rng = np.random.default_rng(self.seed)
+        chosen = known[rng.permutation(len(known))[: self.molecules]]
+        written = VerifierPool().read(Spelling(self.seed), chosen)
+        return encoded([text for text in written if text], self.vocabulary, self.max_tokens)
+
+    def trainer(self, tokens: np.ndarray, lengths: np.ndarray) -> Trainer:
+        """Supervised training on groups of these strings, all of which belong to the same prompt."""
+        groups = len(tokens) // self.batch
+        shape = groups, self.batch
+        number = groups * self.batch
+        source = StoredGroups(
+            self.environment, self.policy, 1, prompt_index=np.zeros(groups, np.int32),
+            tokens=tokens[:number].reshape(*shape, -1), lengths=lengths[:number].reshape(shape),
+            rewards=np.ones(shape), outcome_id=np.zeros(shape, np.int32),
+            log_probs=np.zeros((*shape, tokens.shape[1]), np.float32),
+        )  # fmt: skip
+        settings = TrainSettings(groups, 1, self.batch, learning_rate=self.learning_rate, cosine_decay=True)
+        return Trainer(self.environment, self.policy, objectives.make("supervised"), settings, source)
+
+
+def encoded(texts: Sequence[str], vocabulary: SmilesVocabulary, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """`[N, longest]` int32 tokens and `[N]` lengths of the strings that fit and have known tokens only."""
+    rows = []
+    for text in texts:
+        try:
+            rows.append(vocabulary.encode(text))
+        except ValueError:
+            continue
+    rows = [row for row in rows if len(row) <= longest]
+    tokens = np.zeros((len(rows), longest), np.int32)
+    for filled, row in zip(tokens, rows, strict=True):
+        filled[: len(row)] = row
+    return tokens, np.array([len(row) for row in rows], np.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """Strings of a policy.
+
+    Attributes:
+      texts: N strings; empty where one has no end.
+      log_probs, reference_log_probs: `[N]`, of the strings under the policy, and under another one.
+    """
+
+    texts: list[str]
+    log_probs: np.ndarray
+    reference_log_probs: np.ndarray
+
+
+def sampled(
+    environment: Molecules, policy: Policy, parameters: Parameters, number: int, seed: int, reference: Parameters
+) -> Sample:
+    """Strings of a policy, in blocks of `SAMPLED_AT_ONCE`, and their probabilities under a reference."""
+    prompts, parts = environment.prompts(np.zeros(1, np.int32)), []
+    for block in range(-(-number // SAMPLED_AT_ONCE)):
+        key = stream(seed, block, "samples")
+        answers = sample_groups(environment, policy, parameters, prompts, key, min(number, SAMPLED_AT_ONCE))
+        others = _log_probs(policy, reference, answers)
+        own = answers.behaviour_log_probs.sum(axis=-1)
+        texts = environment.strings(next(written_answers(jax.device_get(answers))))
+        parts.append((texts, *jax.device_get((own[0], others[0]))))
+    texts, own, others = zip(*parts, strict=True)
+    return Sample([text for part in texts for text in part][:number], *(np.concatenate(x)[:number] for x in (own, others)))
+
+
+@functools.partial(jax.jit, static_argnames="policy")
+def _log_probs(policy: Policy, parameters: Parameters, answers: Trajectories) -> Array:
+    """`[P, G]`, of whole answers."""
+    return masked_sum(policy.score(parameters, answers, 1.0).log_probs, answers.token_mask, axis=-1)

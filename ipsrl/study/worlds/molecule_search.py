@@ -1,0 +1,187 @@
+"""Searches for molecules of high reward, from the same prior, that end when a budget of evaluations is spent."""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.environments.molecules.chemistry import Molecule, fingerprints
+from ipsrl.environments.molecules.environment import Molecules
+from ipsrl.environments.molecules.rewards import MoleculeReward
+from ipsrl.measures.diversity import effective_outcomes, largest_outcome_share
+from ipsrl.measures.molecules import circles, evaluations_until, internal_diversity, passing
+from ipsrl.rollouts.sources.source import Groups
+from ipsrl.study.curves import Curve, Points
+from ipsrl.study.worlds.molecule_prior import Pretraining, Sample, sampled
+from ipsrl.training.loop import check_run
+from ipsrl.training.settings import TrainSettings, make_batch_filters
+from ipsrl.training.step import TrainState
+from ipsrl.training.trainer import Trainer
+
+THRESHOLDS = {"80": 0.80, "85": 0.85}
+SHOWN = 6
+"""Molecules of each run whose drawings are kept."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """How a policy learns.
+
+    Attributes:
+      objective: its specification; empty for a policy that does not learn, the placebo.
+      identity: which molecules are the same outcome, see `Molecules`.
+      filters: around the source of groups, see `make_batch_filters`.
+    """
+
+    objective: str
+    identity: str = "canonical"
+    filters: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class MoleculeSearch:
+    """Reinforcement learning with a budget.
+
+    A budget counts different valid molecules, in the order in which they are first sampled: the reward of a repetition
+    is known, and costs nothing. A search ends with the first step that completes the budget, of which only the part
+    within it counts, or after `patience` times the steps that would do if every string were a new molecule: a policy
+    that only repeats itself would never end.
+
+    Attributes:
+      pretraining: of the prior.
+      reward: of molecules.
+      group_size: strings in a step.
+      budget: of evaluations.
+      records: parts of the budget; a search is recorded where it has spent 0 to all of them.
+      samples: of the final policy, for measures of what it can still produce.
+      learning_rate: of Adam.
+      patience: see above.
+    """
+
+    pretraining: Pretraining
+    reward: MoleculeReward
+    group_size: int
+    budget: int
+    records: int
+    samples: int
+    learning_rate: float
+    patience: int = 3
+
+    def environment(self, identity: str = "canonical") -> Molecules:
+        return dataclasses.replace(self.pretraining.environment, reward=self.reward, identity=identity)
+
+    def trainer(self, arm: Arm) -> Trainer:
+        """Of an arm; its steps are not used."""
+        how = TrainSettings(
+            1, 1, self.group_size, learning_rate=self.learning_rate, **make_batch_filters(arm.filters)
+        )
+        # The placebo samples as GRPO does.
+        objective = objectives.make(arm.objective or "grpo")
+        return Trainer(self.environment(arm.identity), self.pretraining.policy, objective, how)
+
+    def run(self, arm: Arm, seed: int) -> dict[str, Any]:
+        """What a search finds, and what its last policy produces.
+
+        Returns:
+          name -> `[records + 1]` values along the budget: `yield_80` and `yield_85`, the number of molecules found with
+          at least that reward; `evaluated`, and `strings`, the number of strings sampled. Name -> one number, of the
+          end: `burden_80` and `burden_85` (OB100), `diversity` (IntDiv1) and `circles` (#Circles) of the molecules
+          found with a reward of at least 0.80, and those of `produced`. And `best`, the SMILES strings of the `SHOWN`
+          best molecules, and `best_rewards`.
+        """
+        trainer, environment = self.trainer(arm), self.environment()
+        found: dict[str, Molecule] = {}
+        strings = [0]
+        evaluated = [0]
+        with jax.set_mesh(own_device_mesh()):
+            prior = jax.tree.map(jnp.asarray, self.pretraining.parameters())
+            # A step donates the parameters.
+            state = trainer.begin(jnp.int32(seed), None, jax.tree.map(jnp.copy, prior), None)
+            for _ in range(self.patience * math.ceil(self.budget / self.group_size)):
+                state, groups, _ = trainer.ask(state)
+                for molecule in environment.molecules(jax.device_get(groups[0]))[0]:
+                    if molecule is not None:
+                        found.setdefault(molecule.canonical, molecule)
+                strings.append(strings[-1] + self.group_size)
+                evaluated.append(min(len(found), self.budget))
+                if len(found) >= self.budget:
+                    break
+                if arm.objective:
+                    state = _learned(trainer, state, groups)
+                else:
+                    state = dataclasses.replace(state, step=state.step + 1)
+            produced = self.produced(sampled(environment, trainer.policy, state.parameters, self.samples, seed, prior))
+        return self.measured(list(found.values())[: self.budget], strings, evaluated) | produced
+
+    def measured(self, found: list[Molecule], strings: list[int], evaluated: list[int]) -> dict[str, Any]:
+        """See `run`."""
+        rewards = np.array([molecule.reward for molecule in found])
+        values: dict[str, Any] = {}
+        for name, threshold in THRESHOLDS.items():
+            values[f"yield_{name}"] = [passing(rewards[:mark], threshold) for mark in self.marks]
+            values[f"burden_{name}"] = evaluations_until(rewards, threshold)
+        values["evaluated"] = np.minimum(self.marks, len(found))
+        values["strings"] = np.interp(self.marks, evaluated, strings)
+        good = fingerprints([molecule.canonical for molecule in found if molecule.reward >= THRESHOLDS["80"]])
+        best = sorted(found, key=lambda molecule: -molecule.reward)[:SHOWN]
+        return values | {
+            "diversity": internal_diversity(good),
+            "circles": circles(good),
+            "best": np.array([molecule.canonical for molecule in best]),
+            "best_rewards": np.array([molecule.reward for molecule in best]),
+        }
+
+    def produced(self, sample: Sample) -> dict[str, float]:
+        """Of a sample of the policy: `valid` and `unique_valid`, shares of strings that are molecules, and that are new
+        molecules; `mean_reward`; `scaffolds`, exp(H) of the scaffolds of valid ones; `top`, the share of the most
+        frequent molecule; `divergence`, KL(policy || prior) of strings, in nats.
+        """
+        molecules = self.environment().read(sample.texts)
+        valid = [molecule for molecule in molecules if molecule is not None]
+        canonical, scaffolds = (
+            np.unique([getattr(molecule, name) for molecule in valid], return_inverse=True)[1]
+            for name in ("canonical", "scaffold")
+        )
+        return {
+            "valid": len(valid) / len(molecules),
+            "unique_valid": len(set(canonical)) / len(molecules),
+            "mean_reward": sum(molecule.reward for molecule in valid) / len(molecules),
+            "scaffolds": float(effective_outcomes(jnp.asarray(scaffolds))) if valid else 0.0,
+            "top": float(largest_outcome_share(jnp.asarray(canonical))) * len(valid) / len(molecules) if valid else 0.0,
+            "divergence": float(np.mean(sample.log_probs - sample.reference_log_probs)),
+        }
+
+    @property
+    def marks(self) -> np.ndarray:
+        """`[records + 1]`, the evaluations at which a search is recorded."""
+        return np.rint(np.linspace(0, self.budget, self.records + 1)).astype(int)
+
+    def curve(self, name: str, arm: Arm, seed: int) -> Curve:
+        """`run`; steps are evaluations.
+
+        Raises:
+          ValueError: the arm cannot be trained here.
+        """
+        trainer = self.trainer(arm)
+        check_run(trainer.environment, trainer.policy, trainer.objective, trainer.settings, own_device_mesh())
+
+        def compute() -> Points:
+            found = self.run(arm, seed)
+            arrays = {kept: found.pop(kept) for kept in ("best", "best_rewards")}
+            # What is measured at the end only has no value before.
+            before = np.full(len(self.marks) - 1, np.nan)
+            values = {kept: value if np.ndim(value) else [*before, value] for kept, value in found.items()}
+            return Points(self.marks, {kept: [value] for kept, value in values.items()}, [seed], arrays)
+
+        return Curve({"arm": name, "seed": seed}, compute)
+
+
+@functools.partial(jax.jit, static_argnames="trainer", donate_argnames="state")
+def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> TrainState:
+    return trainer.learn(state, groups)[0]
