@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,12 @@ def reaction_graph(cores: tuple[str, ...], acids: tuple[str, ...]) -> ReactionGr
         qed = np.array([QED.qed(_read(smiles)) for smiles in ended], np.float64)
     acting = ["", *(smiles for smiles, made in moves.items() if any(made))]
     number = {smiles: state for state, smiles in enumerate([*acting, *ended])}
-    places = max(len(made) for of_molecule in moves.values() for made in of_molecule)
+    edges = _numbered(moves, number)
+    places = 1 + max(place for _, _, place in edges)
     steps = np.full((len(acting), len(cores) + len(acids) * places), -1, np.int32)
     steps[0, : len(cores)] = [number[smiles] for smiles in levels[0]]
-    for smiles in acting[1:]:
-        for acid, made in enumerate(moves[smiles]):
-            first = len(cores) + acid * places
-            steps[number[smiles], first : first + len(made)] = [number[product] for product in made]
+    for (state, acid, place), product in edges.items():
+        steps[state, len(cores) + acid * places + place] = product
     routes = np.zeros(len(number), np.int64)
     routes[0] = 1
     # Numbers rise with the number of acids, so that all ways into a state are counted before those out of it.
@@ -84,6 +84,20 @@ def _reacted(cores: list[str], acids: tuple[str, ...]) -> tuple[list[list[str]],
     if idle := [smiles for smiles in cores if not any(moves[smiles])]:
         raise ValueError(f"the core {idle[0]} takes none of the acids: give an amine with an N-H, and acids")
     return levels[:-1], moves
+
+
+def _numbered(moves: Moves, number: dict[str, int]) -> dict[tuple[int, int, int], int]:
+    """(state, acid, place) -> the state reached; a place is the first that no other move of this acid has, be it out of
+    the same state or into the same product. So a state and the last move tell where it came from."""
+    edges, into = {}, set()
+    for smiles, of_acids in moves.items():
+        for acid, made in enumerate(of_acids):
+            for product in made:
+                out_of, reached = (number[smiles], acid), (number[product], acid)
+                place = next(n for n in itertools.count() if (*out_of, n) not in edges and (*reached, n) not in into)
+                edges[*out_of, place] = number[product]
+                into.add((*reached, place))
+    return edges
 
 
 def _coupled(reaction: Any, acid: Any, amine: str) -> tuple[str, ...]:

@@ -36,10 +36,10 @@ CORES = {
 class Reactions(Checked, StateGraph):
     """Choose a core with several amines, then couple acids to it, one after the other, until every amine is an amide.
 
-    An action is a core, or an acid and a place. Where the amines are not equivalent a coupling has several products,
-    and place 0, 1, .. counts them in the order of the atoms. Molecules are the same if RDKit writes the same canonical
-    SMILES, so that routes merge by chemistry: two acids A and B on two equivalent amines come in two orders, A twice in
-    one; on amines that differ there are always two routes; on three equivalent ones 1, 3 or 6.
+    An action is a core, or an acid and a place: where the amines are not equivalent, a coupling has several products.
+    Molecules are the same if RDKit writes the same canonical SMILES, so that routes merge by chemistry: two acids A and
+    B on two equivalent amines come in two orders, A twice in one; on amines that differ there are always two routes; on
+    three equivalent ones 1, 3 or 6. Places are numbered so that all moves into a molecule are different actions.
 
     By default there are 112 products and 224 routes; 28, 68, 12 and 4 products have 1, 2, 3 and 6 of them:
 
