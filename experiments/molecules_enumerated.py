@@ -1,25 +1,28 @@
 """Molecules with one to six routes: which objectives sample them as their rewards say, and which as their routes do?
 
-Claim     Inverse probability scaling samples products in proportion to the reward. That takes the probability of a
-          product, not of a route: with r / P(route), mass follows reward times routes. GRPO keeps one product.
+Claim     Inverse probability scaling samples products in proportion to their reward. That takes the probability of a
+          product, not of a route: divided by the latter, mass follows reward times routes. GRPO keeps one product.
 Paper     arXiv 2601.21669, section 5.3, trains language models of molecules, where neither routes nor the target can be
           listed; the correction by a backward policy is that of arXiv 2106.04399. The graph is ours: 9 amines and 4
           acids make 112 products by 224 routes; the target is proportional to exp(4 QED).
-Arms      GRPO; IPS-GRPO by counts of the group; by exact probabilities, with a uniform backward policy, a learned one,
-          and none (`backward=none`, the placebo, which differs by the routes alone); trajectory balance. All with one
-          learning rate and groups of 16. Controls: all of them by Adam, as the sizes of their gradients differ, and
-          counts in groups of 128, as there are more products than samples in a group.
+Arms      GRPO; IPS-GRPO by counts of the group; by exact probabilities with a uniform backward policy, a learned one,
+          and none (the placebo: it differs by the routes alone); trajectory balance. All by SGD with one learning rate
+          and groups of 16. Controls: all by Adam, as the sizes of their gradients differ, and counts in groups of 128,
+          as there are more products than samples in a group.
 Command   python -m experiments.molecules_enumerated
-Time      TIME
-Expected  EXPECTED
-Doubt     Policies that share parameters between molecules; routes by the thousand, as in strings, where a uniform
-          backward policy makes noisy weights; a sharper target (--sharpness), under which few products count.
+Time      demo two minutes on two busy CPU cores (100 CPU seconds), smoke 20 seconds; paper, not run, an hour.
+Expected  total variation to the target, 95 % interval over 16 seeds: grpo 0.980 [0.979, 0.980], on 1.03 effective
+          products, of the best QEDs; counts 0.50 [0.49, 0.51], in groups of 128 0.114 [0.113, 0.116]; exact
+          probabilities 0.006 +- 0.001, learned 0.017 +- 0.002, none 0.104 +- 0.001; trajectory_balance below 0.001.
+          Exponents of the routes: none 1.00, the others of these four 0.00, all +- 0.02. Adam: the same within 0.02.
+Doubt     Policies that share parameters between molecules; routes by the thousand, as of strings; counts that went on:
+          they still move, away from the target (total variation 0.13 after 4,000 updates in groups of 128).
 Smoke     python -m experiments.molecules_enumerated --preset=smoke
 
 Policies are tables of logits that start with uniform actions; all numbers are exact for the policy of each seed. Routes
-by themselves, target times routes, are at a total variation of 0.104; a claim of proportionality asks for less than
-half of it. The exponents are those of p = constant * routes^b * reward^e, by least squares of log p with the target's
-weights: the target has b = 0 and e = 1, the placebo's optimum b = 1 and e = 1.
+alone, target times routes, lie at a total variation of 0.104; proportional means less than half of it. Exponents are
+those of p = constant * routes^b * target^e, by least squares of log p with the target's weights: the target has b = 0
+and e = 1, the placebo's optimum b = 1 and e = 1. The limits for exponents of counts were chosen after a trial run.
 """
 
 import dataclasses
@@ -34,7 +37,7 @@ from ipsrl import study
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.fields import between, positive
 from ipsrl.figures import against_target, style
-from ipsrl.figures.layers import Level, Line
+from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel
 from ipsrl.measures import distances, diversity
 from ipsrl.measures.power_law import exponents
@@ -88,18 +91,13 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 def arm(reactions: Reactions, settings: Settings, training: str, text: str, **changed: Any) -> study.Curve:
     """The curve of one objective, with the probabilities of the products at the end of the first seed's training."""
-    policy, labels = Tabular(reactions.num_observations, reactions.vocabulary_size), {"training": training}
-    record = functools.partial(outcome_probs, reactions, policy)
-    trained = study.trained(
-        reactions,
-        policy,
-        text,
-        settings,
-        record,
-        lambda probs: {"probs": probs},
-        {"objective": text} | labels,
-        **changed,
-    )
+    policy = Tabular(reactions.num_observations, reactions.vocabulary_size)
+
+    def record(parameters: Any) -> dict[str, Any]:
+        return {"probs": outcome_probs(reactions, policy, parameters)}
+
+    labels = {"objective": text, "training": training}
+    trained = study.trained(reactions, policy, text, settings, record, labels=labels, **changed)
 
     def compute() -> study.Points:
         found = trained.compute()
@@ -159,9 +157,7 @@ def claims_of(called: str, training: str) -> dict[str, study.Claim]:
 
 
 KEPT, AIMED = "effective_products", (COUNTS, EXACT, LEARNED, BALANCE)
-IN_PROPORTION = (
-    "samples in proportion to the reward: total variation below 0.05, exponent of the routes within 0.1 of 0"
-)
+IN_PROPORTION = "samples in proportion to reward: total variation below 0.05, exponent of the routes within 0.1 of 0"
 NAMES = {
     GRPO: "GRPO",
     COUNTS: "IPS-GRPO by counts",
@@ -173,10 +169,10 @@ NAMES = {
 GROUPS = [{"objective": COUNTS, "training": training} for training in (SGD, LARGE)]
 CLAIMS = claims_of("SGD", SGD) | claims_of("Adam", ADAM)
 CLAIMS |= {
-    "in groups of 128 IPS-GRPO by counts ends nearer to the target than in groups of 16, by more than 0.05": study.above(
+    "in groups of 128 counts end nearer to the target than in groups of 16, by more than 0.05": study.above(
         study.difference("total_variation", *GROUPS), 0.05
     ),
-    f"in groups of 128 IPS-GRPO by counts {IN_PROPORTION}": proportional(**GROUPS[1]),
+    f"in groups of 128 {NAMES[COUNTS]} {IN_PROPORTION}": proportional(**GROUPS[1]),
 }
 MAIN = {"total_variation": "total variation", "routes_exponent": "exponent of the routes"}
 NUMBERS = {
@@ -185,9 +181,8 @@ NUMBERS = {
     for text, name in NAMES.items()
 }
 COLUMNS = MAIN | {"reward_exponent": "of the reward", KEPT: "effective products", "qed": "QED", "routes": "routes"}
-TABLE = study.Table(
-    COLUMNS, "{training}, means over seeds {seeds} [95 % interval]", rows=("objective",), each="training"
-)
+TITLE = "{training}, means over seeds {seeds} [95 % bootstrap interval]"
+TABLE = study.Table(COLUMNS, TITLE, rows=("objective",), each="training")
 
 
 def figure(records: Records, settings: Settings) -> style.Drawing:
@@ -196,9 +191,7 @@ def figure(records: Records, settings: Settings) -> style.Drawing:
     target, routes = reactions.outcome_space(0).target, reactions.route_counts()
     names, line = records.distinct("objective"), Line("total_variation")
     learned = {name: records.array("probs", objective=name, training=SGD) for name in names}
-    by_routes = target * routes / (target @ routes)
-    level = Level(float(distances.total_variation(by_routes, target)), "routes alone")
-    panel = Panel([line, level], xlabel="updates", ylabel="total variation", yscale="log")
+    panel = Panel([line], xlabel="updates", ylabel="total variation", yscale="log")
     with style.looks():
         drawn = Figure(figsize=(14, 5.4))
         left, right = drawn.subfigures(1, 2, width_ratios=(1.0, 1.3))

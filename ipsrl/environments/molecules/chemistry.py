@@ -1,6 +1,7 @@
 """What RDKit reads in a SMILES string: the molecule, its scaffold, and how likely this of its many strings is.
 
-Only the functions here and in `rewards` and `reactions` import RDKit, which the extra `molecules` installs.
+Only the functions here and in `rewards`, and the module `reaction_graph`, import RDKit, which the extra `molecules`
+installs.
 """
 
 import contextlib

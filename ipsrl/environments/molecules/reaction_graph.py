@@ -6,8 +6,10 @@ import itertools
 from typing import Any
 
 import numpy as np
-from rdkit import Chem, rdBase
+from rdkit import Chem
 from rdkit.Chem import QED, rdChemReactions
+
+from ipsrl.environments.molecules.chemistry import parsed, silent
 
 AMIDE_COUPLING = "[C:1](=[O:2])[OH].[N;!H0;$(N-[#6]);!$(N-C=[O,N,S]):3]>>[C:1](=[O:2])[N:3]"
 """An acid and an amine that is no amide: a nitrogen takes one acid only."""
@@ -42,8 +44,7 @@ def reaction_graph(cores: tuple[str, ...], acids: tuple[str, ...]) -> ReactionGr
     Raises:
       ValueError: as listed there.
     """
-    # RDKit writes what it thinks of a molecule to the terminal.
-    with rdBase.BlockLogs():
+    with silent():
         levels, moves = _reacted([_written(_read(smiles)) for smiles in cores], acids)
         ended = [smiles for smiles, made in moves.items() if not any(made)]
         qed = np.array([QED.qed(_read(smiles)) for smiles in ended], np.float64)
@@ -112,7 +113,7 @@ def _read(smiles: str) -> Any:
     Raises:
       ValueError: there is none of this name.
     """
-    molecule = Chem.MolFromSmiles(smiles) if smiles else None
+    molecule = parsed(smiles)
     if molecule is None:
         raise ValueError(f"{smiles!r} is no SMILES of a molecule")
     return molecule

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.environments.molecules.chemistry import require_rdkit
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import Checked, between
 
@@ -76,10 +77,9 @@ class Reactions(Checked, StateGraph):
     @property
     def graph(self) -> "ReactionGraph":
         """All molecules, routes and rewards; made once in a process, as it takes a third of a second."""
-        try:
-            from ipsrl.environments.molecules.reaction_graph import reaction_graph
-        except ImportError:
-            raise ValueError("reactions of molecules need RDKit: pip install 'ipsrl[molecules]'") from None
+        require_rdkit()
+        from ipsrl.environments.molecules.reaction_graph import reaction_graph
+
         return reaction_graph(self.cores, self.acids)
 
     @property
