@@ -35,8 +35,8 @@ from tqdm import tqdm
 from ipsrl import wheels
 from ipsrl.ending import Ending
 from ipsrl.environments.molecules import smiles
-from ipsrl.environments.molecules.chemistry import parsed, require_rdkit, silent
 from ipsrl.environments.molecules.data import FEATURE, MOSES, folder_of
+from ipsrl.environments.molecules.parsing import parsed, require_rdkit, silent
 from ipsrl.environments.stored_texts import VERSION, write_texts
 from ipsrl.records.run_folder import require_possible
 

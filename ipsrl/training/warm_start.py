@@ -92,7 +92,8 @@ def learned_once(
     """
     package = Path(ipsrl.__file__).parent
     parts = (
-        "environments/*.py", "policies/*.py", "training/*.py", "rollouts/*.py", "rollouts/sources/*.py",
+        "environments/*.py", "environments/molecules/*.py", "policies/*.py", "training/*.py", "rollouts/*.py",
+        "rollouts/sources/*.py",
         "objectives/*.py", "objectives/surrogates/*.py", "objectives/advantages/*.py",
         "objectives/catalog/imitation.py", "structures.py", "rewards.py",
     )  # fmt: skip

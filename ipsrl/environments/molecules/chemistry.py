@@ -1,27 +1,20 @@
-"""What RDKit reads in a SMILES string: the molecule, its scaffold, and how likely this of its many strings is.
+"""What RDKit reads in a SMILES string: the molecule, its scaffold, and how likely this of its many strings is."""
 
-Only the functions here and in `rewards`, and the module `reaction_graph`, import RDKit, which the extra `molecules`
-installs.
-"""
-
-import contextlib
 import dataclasses
-import importlib.util
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ipsrl.environments.molecules.parsing import parsed, silent
 from ipsrl.environments.molecules.rewards import MoleculeReward
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
 IDENTITIES = ("canonical", "scaffold", "scaffold_class")
-LONGEST_STRING = 1000
-"""Characters of a string that RDKit is asked to read."""
 MOST_SYMMETRIES = 10_000
 FINGERPRINT_RADIUS, FINGERPRINT_BITS = 2, 2048
 
@@ -56,7 +49,7 @@ class MoleculeReader:
     reward: MoleculeReward
 
     def __call__(self, smiles: str) -> Molecule | None:
-        """The molecule; None for a string that is empty, longer than `LONGEST_STRING`, or none of a molecule."""
+        """The molecule; None for a string that `parsed` cannot read."""
         from rdkit import Chem
         from rdkit.Chem.Scaffolds import MurckoScaffold
 
@@ -115,31 +108,6 @@ class PropertyReader:
                 "QED": QED.qed(molecule),
                 "weight": Descriptors.MolWt(molecule),
             }
-
-
-def require_rdkit() -> None:
-    """Raises ValueError if RDKit is not installed; it is not imported."""
-    if importlib.util.find_spec("rdkit") is None:
-        raise ValueError("molecules are read by RDKit, which is not installed: pip install 'ipsrl[molecules]'")
-
-
-@contextlib.contextmanager
-def silent() -> Iterator[None]:
-    """Keeps RDKit's messages from the terminal."""
-    from rdkit import rdBase
-
-    with rdBase.BlockLogs():
-        yield
-
-
-def parsed(smiles: str) -> "Mol | None":
-    """RDKit's molecule, its atoms in the order of the string; None as in `MoleculeReader`."""
-    from rdkit import Chem
-
-    if not 0 < len(smiles) <= LONGEST_STRING:
-        return None
-    molecule = Chem.MolFromSmiles(smiles)
-    return molecule if molecule is not None and molecule.GetNumAtoms() else None
 
 
 def log_spelling(molecule: "Mol") -> float:

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ipsrl.environments.molecules.chemistry import IDENTITIES, Molecule, MoleculeReader, require_rdkit
+from ipsrl.environments.molecules.chemistry import IDENTITIES, Molecule, MoleculeReader
+from ipsrl.environments.molecules.parsing import require_rdkit
 from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.environments.molecules.smiles import BEGIN, END, SmilesVocabulary
 from ipsrl.environments.token_stream import TokenStream, written_answers
@@ -18,6 +19,7 @@ from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 NO_OUTCOME = -1
 READINGS_KEPT = 2**17
+POOL = VerifierPool()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,13 +49,14 @@ class Molecules(TokenStream, Checked):
     reward: MoleculeReward
     identity: str = one_of(*IDENTITIES, default="canonical")
     max_tokens: int = positive(128)
-    verifier: VerifierPool = VerifierPool()
+    verifier: VerifierPool = POOL
 
     stop_tokens: ClassVar[tuple[int, ...]] = (0,)
 
     def __post_init__(self):
         super().__post_init__()
         require_rdkit()
+        self.reward.check()
 
     @property
     def vocabulary_size(self) -> int:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.environments.molecules.chemistry import require_rdkit
+from ipsrl.environments.molecules.parsing import require_rdkit
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import Checked, between
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipsrl import specifications
 from ipsrl.arguments import checked
+from ipsrl.environments.molecules.parsing import parsed, silent
 from ipsrl.fields import Checked, finite, non_negative, positive
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ class Factor(Checked, abc.ABC):
     @abc.abstractmethod
     def __call__(self, molecule: "Mol") -> float:
         """In [0, 1]."""
+
+    def check(self) -> None:
+        """Raises ValueError if RDKit cannot read something that it needs; unlike the constructor, it asks RDKit."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +65,7 @@ class FewDonors(Factor):
 
 @dataclasses.dataclass(frozen=True)
 class Accessible(Factor):
-    """1 if the score of synthetic accessibility (Ertl and Schuffenhauer 2009; 1 is easy, 10 hard) is low enough, else 0.
+    """1 if the score of synthetic accessibility (Ertl and Schuffenhauer 2009; 1 easy, 10 hard) is low enough, else 0.
 
     A stand-in for "a route to buyable molecules is found". With `by_amides` also every cut that RECAP's rules allow
     must be one of an amide, and there must be one: a stand-in for "and all its reactions form amides" (our reading:
@@ -92,7 +96,7 @@ class DockStandIn(Factor):
     gives molecules of MOSES (s of 0.09 to 0.21) the scores of -6 to -9 that docking gives drug-like molecules.
 
     Raises:
-      ValueError: there is no ligand, or one is no molecule.
+      ValueError: there is no ligand.
     """
 
     ligands: tuple[str, ...] = LIGANDS
@@ -103,6 +107,10 @@ class DockStandIn(Factor):
         super().__post_init__()
         if not self.ligands:
             raise ValueError("ligands must hold one molecule at least, as a SMILES string")
+
+    def check(self) -> None:
+        """Raises ValueError if a ligand is no molecule."""
+        _of_ligands(self.ligands)
 
     def __call__(self, molecule: "Mol") -> float:
         from rdkit.DataStructs import BulkTanimotoSimilarity
@@ -121,6 +129,11 @@ class MoleculeReward:
     """
 
     factors: tuple[Factor, ...]
+
+    def check(self) -> None:
+        """As those of the factors."""
+        for factor in self.factors:
+            factor.check()
 
     def __call__(self, molecule: "Mol") -> float:
         product = 1.0
@@ -188,11 +201,9 @@ def _generator() -> Any:
 
 @functools.cache
 def _of_ligands(ligands: tuple[str, ...]) -> tuple[Any, ...]:
-    from rdkit import Chem, rdBase
-
-    with rdBase.BlockLogs():
-        molecules = [Chem.MolFromSmiles(smiles) for smiles in ligands]
+    with silent():
+        molecules = [parsed(smiles) for smiles in ligands]
     for smiles, molecule in zip(ligands, molecules, strict=True):
-        if molecule is None or not molecule.GetNumAtoms():
+        if molecule is None:
             raise ValueError(f"the ligand {smiles!r} is no molecule: give SMILES strings")
     return tuple(map(_fingerprint, molecules))

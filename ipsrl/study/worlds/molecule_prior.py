@@ -1,4 +1,4 @@
-"""A chemical language model before reinforcement learning: the likelihood of known molecules, each written at random."""
+"""A chemical language model before reinforcement learning: supervised training on molecules, each written at random."""
 
 import dataclasses
 import functools
@@ -13,10 +13,12 @@ from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.molecules import data, rewards
 from ipsrl.environments.molecules.chemistry import PropertyReader, Spelling
 from ipsrl.environments.molecules.environment import Molecules
+from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
 from ipsrl.environments.token_stream import written_answers
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import Checked, between, positive
+from ipsrl.measures.molecules import histogram_distance
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.records.progress_line import working
@@ -28,6 +30,8 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 from ipsrl.training.warm_start import learned_once
 
+AMIDES = "amides"
+"""Name of the few products of `Reactions`, for trials without a set of molecules."""
 LEARNED_FROM = 10_000
 """Molecules whose tokens are the vocabulary, besides the ring numbers that random spellings may need."""
 RING_NUMBERS = "123456789"
@@ -39,7 +43,7 @@ class Pretraining(Checked):
     """Supervised training of a policy on a split of molecules; each is read once, in a random spelling.
 
     Attributes:
-      data: of `ipsrl.environments.molecules.data`.
+      data: of `ipsrl.environments.molecules.data`, or `AMIDES`.
       molecules: how many are read; all of the split if it has fewer.
       batch: strings in a step.
       learning_rate: of Adam, with cosine decay to zero.
@@ -58,9 +62,13 @@ class Pretraining(Checked):
     state_size: int = positive(8)
     seed: int = between(0, LARGEST_SEED, 0)
 
+    def known(self, split: str) -> Sequence[str]:
+        """The molecules of a split; raises ValueError if there are none."""
+        return Reactions().outcome_names() if self.data == AMIDES else data.molecules(self.data, split)
+
     @functools.cached_property
     def vocabulary(self) -> SmilesVocabulary:
-        return SmilesVocabulary.of([*data.molecules(self.data)[:LEARNED_FROM], RING_NUMBERS])
+        return SmilesVocabulary.of([*self.known("train")[:LEARNED_FROM], RING_NUMBERS])
 
     @property
     def policy(self) -> StateSpace:
@@ -90,9 +98,9 @@ class Pretraining(Checked):
 
     def strings(self) -> tuple[np.ndarray, np.ndarray]:
         """`[N, T]` int32 tokens, padded with the end, and `[N]` lengths, of the molecules in random spellings."""
-        known = data.molecules(self.data)
-        rng = np.random.default_rng(self.seed)
-        chosen = known[rng.permutation(len(known))[: self.molecules]]
+        known = self.known("train")
+        order = np.random.default_rng(self.seed).permutation(len(known))
+        chosen = [known[int(number)] for number in order[: self.molecules]]
         written = VerifierPool().read(Spelling(self.seed), chosen)
         return encoded([text for text in written if text], self.vocabulary, self.max_tokens)
 
@@ -109,6 +117,33 @@ class Pretraining(Checked):
         )  # fmt: skip
         settings = TrainSettings(groups, 1, self.batch, learning_rate=self.learning_rate, cosine_decay=True)
         return Trainer(self.environment, self.policy, objectives.make("supervised"), settings, source)
+
+    def report(self, parameters: Parameters, number: int) -> dict[str, float]:
+        """What MOSES asks of a model (arXiv 1811.12823), of `number` strings: `valid`, the share that are molecules;
+        `unique`, of these the share that are different; `novel`, of those the share that are not in the split train;
+        and the 1-Wasserstein distance of logP, SA, QED and weight of the valid ones to as many molecules of the split
+        test.
+        """
+        with jax.set_mesh(own_device_mesh()):
+            texts = sampled(self.environment, self.policy, parameters, number, self.seed, parameters).texts
+        molecules = [molecule.canonical for molecule in self.environment.read(texts) if molecule is not None]
+        different = set(molecules)
+        rest = different.difference(self.known("train"))
+        pool, reader = VerifierPool(), PropertyReader()
+        ours, theirs = (
+            [found for found in pool.read(reader, some) if found is not None]
+            for some in (molecules, list(self.known("test")[:number]))
+        )
+        distances = {
+            f"distance_{name}": histogram_distance([of[name] for of in ours], [of[name] for of in theirs])
+            for name in theirs[0]
+        }
+        shares = {
+            "valid": len(molecules) / number,
+            "unique": len(different) / max(len(molecules), 1),
+            "novel": len(rest) / max(len(different), 1),
+        }
+        return shares | distances
 
 
 def encoded(texts: Sequence[str], vocabulary: SmilesVocabulary, longest: int) -> tuple[np.ndarray, np.ndarray]:
@@ -153,7 +188,8 @@ def sampled(
         texts = environment.strings(next(written_answers(jax.device_get(answers))))
         parts.append((texts, *jax.device_get((own[0], others[0]))))
     texts, own, others = zip(*parts, strict=True)
-    return Sample([text for part in texts for text in part][:number], *(np.concatenate(x)[:number] for x in (own, others)))
+    flat = [text for part in texts for text in part][:number]
+    return Sample(flat, np.concatenate(own)[:number], np.concatenate(others)[:number])
 
 
 @functools.partial(jax.jit, static_argnames="policy")

@@ -78,9 +78,7 @@ class MoleculeSearch:
 
     def trainer(self, arm: Arm) -> Trainer:
         """Of an arm; its steps are not used."""
-        how = TrainSettings(
-            1, 1, self.group_size, learning_rate=self.learning_rate, **make_batch_filters(arm.filters)
-        )
+        how = TrainSettings(1, 1, self.group_size, learning_rate=self.learning_rate, **make_batch_filters(arm.filters))
         # The placebo samples as GRPO does.
         objective = objectives.make(arm.objective or "grpo")
         return Trainer(self.environment(arm.identity), self.pretraining.policy, objective, how)
@@ -116,8 +114,10 @@ class MoleculeSearch:
                     state = _learned(trainer, state, groups)
                 else:
                     state = dataclasses.replace(state, step=state.step + 1)
-            produced = self.produced(sampled(environment, trainer.policy, state.parameters, self.samples, seed, prior))
-        return self.measured(list(found.values())[: self.budget], strings, evaluated) | produced
+            # The prior's environment is the same for all arms, and so is the program that samples.
+            of_prior = self.pretraining.environment
+            last = sampled(of_prior, trainer.policy, state.parameters, self.samples, seed, prior)
+        return self.measured(list(found.values())[: self.budget], strings, evaluated) | self.produced(last)
 
     def measured(self, found: list[Molecule], strings: list[int], evaluated: list[int]) -> dict[str, Any]:
         """See `run`."""
@@ -179,7 +179,18 @@ class MoleculeSearch:
             values = {kept: value if np.ndim(value) else [*before, value] for kept, value in found.items()}
             return Points(self.marks, {kept: [value] for kept, value in values.items()}, [seed], arrays)
 
-        return Curve({"arm": name, "seed": seed}, compute)
+        return Curve({"part": "search", "arm": name, "seed": seed}, compute)
+
+
+def prior_curve(search: MoleculeSearch) -> Curve:
+    """What the prior produces: `Pretraining.report`, of as many strings as measure the last policies."""
+
+    def compute() -> Points:
+        prior = search.pretraining
+        found = prior.report(prior.parameters(), search.samples)
+        return Points([0], {name: [[value]] for name, value in found.items()})
+
+    return Curve({"part": "prior"}, compute)
 
 
 @functools.partial(jax.jit, static_argnames="trainer", donate_argnames="state")

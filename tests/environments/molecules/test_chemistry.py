@@ -1,0 +1,93 @@
+"""Strings read by RDKit: molecules, scaffolds, silence, and the exact probability of a spelling."""
+
+import collections
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rdkit")
+
+from rdkit import Chem
+
+from ipsrl.environments.molecules import rewards
+from ipsrl.environments.molecules.chemistry import (
+    FINGERPRINT_BITS,
+    Molecule,
+    MoleculeReader,
+    PropertyReader,
+    Spelling,
+    fingerprints,
+    log_spelling,
+)
+from ipsrl.environments.molecules.parsing import LONGEST_STRING, parsed
+
+READER = MoleculeReader(rewards.qed())
+PARACETAMOL = "CC(=O)Nc1ccc(O)cc1"
+# Chains, a symmetry, one ring, fused, bridged and spiro rings, and cubane.
+MOLECULES = (
+    "CCO", "CC(C)(C)C", "Cc1ccccc1C", "c1ccc2ccccc2c1", "C1CC2CC1CC2", "C1CC11CC1", "C1CCC11OCCO1", "CC12CC1C2",
+    "C12C3C4C1C5C2C3C45", "FC(F)(F)c1ccncc1", "c1ccc2[nH]ccc2c1",
+)  # fmt: skip
+
+
+def random_strings(smiles, number):
+    return collections.Counter(Chem.MolToRandomSmilesVect(parsed(smiles), number, randomSeed=7))
+
+
+@pytest.mark.parametrize("smiles", MOLECULES)
+def test_the_probabilities_of_all_spellings_add_up_to_one(smiles):
+    spelled = [math.exp(log_spelling(parsed(text))) for text in random_strings(smiles, 20_000)]
+    assert sum(spelled) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_spelling_is_as_frequent_as_its_probability():
+    number = 20_000
+    found = random_strings("C1CC2CC1CC2", number)
+    differences = [abs(count / number - math.exp(log_spelling(parsed(text)))) for text, count in found.items()]
+    assert max(differences) < 0.01  # four standard errors of a share of 1/7
+
+
+def test_equal_molecules_in_other_spellings_share_what_they_are_but_not_the_probability_of_the_spelling():
+    one, other = READER("OCC"), READER("C(C)O")
+    assert (one.canonical, one.reward) == (other.canonical, other.reward)
+    # From an end both choices are forced; from the middle one of two neighbours comes first.
+    assert one.log_spelling == pytest.approx(math.log(1 / 3))
+    assert other.log_spelling == pytest.approx(math.log(1 / 3 / 2))
+
+
+def test_scaffolds_leave_out_what_hangs_on_rings_and_classes_the_elements():
+    read = READER(PARACETAMOL)
+    assert isinstance(read, Molecule)
+    assert (read.canonical, read.scaffold, read.scaffold_class) == (PARACETAMOL, "c1ccccc1", "C1CCCCC1")
+    assert READER("c1ccncc1").scaffold_class == read.scaffold_class
+    assert (READER("CCO").scaffold, READER("CCO").scaffold_class) == ("", "")
+
+
+@pytest.mark.parametrize("text", ["", "C((", "c1cc", "C(C)(C)(C)(C)C", "not a molecule", "C" * (LONGEST_STRING + 1)])
+def test_what_is_no_molecule_is_none_in_silence(text, capfd):
+    assert READER(text) is None
+    assert Spelling()(text) is None
+    assert PropertyReader()(text) is None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_random_spelling_is_the_same_molecule_and_depends_on_the_seed():
+    written = {Spelling(seed)(PARACETAMOL) for seed in range(20)}
+    assert {READER(text).canonical for text in written} == {PARACETAMOL}
+    assert len(written) > 10
+    assert Spelling(3)(PARACETAMOL) == Spelling(3)(PARACETAMOL)
+
+
+def test_fingerprints_are_rows_of_bits():
+    found = fingerprints([PARACETAMOL, "CCO", "OCC"])
+    assert found.shape == (3, FINGERPRINT_BITS)
+    assert found.dtype == bool
+    np.testing.assert_array_equal(found[1], found[2])
+    assert fingerprints([]).shape == (0, FINGERPRINT_BITS)
+
+
+def test_properties_of_ethanol():
+    found = PropertyReader()("CCO")
+    assert found["weight"] == pytest.approx(46.069, abs=1e-3)
+    assert found.keys() == {"logP", "SA", "QED", "weight"}

@@ -1,0 +1,111 @@
+"""Molecules as an environment: outcomes, rewards, spellings, and workers that crash."""
+
+import importlib.util
+import os
+import signal
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rdkit")
+
+from ipsrl.environments.molecules import rewards
+from ipsrl.environments.molecules.chemistry import Molecule
+from ipsrl.environments.molecules.environment import Molecules
+from ipsrl.environments.molecules.smiles import SmilesVocabulary
+from ipsrl.environments.verifier_pool import UnreadableAnswers, VerifierPool
+from ipsrl.rollouts.sources.stored_groups import given_answers
+
+VOCABULARY = SmilesVocabulary.of(["CCOc1ccncc1(=)"])
+HERE = VerifierPool(workers=0)
+TOLUENE, PYRIDINE, ETHANOL = "Cc1ccccc1", "c1ccncc1", "CCO"
+
+
+def environment(**fields):
+    return Molecules(VOCABULARY, rewards.qed(), **({"max_tokens": 12, "verifier": HERE} | fields))
+
+
+def answers(molecules, texts):
+    """A group of these strings, of which those with a "!" have no end."""
+    tokens, lengths = np.zeros((1, len(texts), molecules.max_tokens), np.int32), np.zeros((1, len(texts)), np.int32)
+    for number, text in enumerate(texts):
+        row = VOCABULARY.encode(text.rstrip("!"))[: -1 if text.endswith("!") else None]
+        tokens[0, number, : len(row)], lengths[0, number] = row, len(row)
+    return given_answers(molecules.prompts(np.zeros(1, np.int32)), tokens, lengths)
+
+
+@pytest.mark.parametrize(
+    ("identity", "same"),
+    [
+        ("canonical", [{0, 1}, {2}, {3}]),
+        ("scaffold", [{0, 1}, {2}, {3}]),
+        ("scaffold_class", [{0, 1, 2}, {3}]),
+    ],
+)
+def test_an_identity_says_which_molecules_are_the_same_outcome(identity, same):
+    molecules = environment(identity=identity)
+    found = molecules.verify(answers(molecules, [TOLUENE, "c1ccccc1C", PYRIDINE, ETHANOL]))
+    ids = found.outcome_id[0].tolist()
+    assert [{place for place, other in enumerate(ids) if other == one} for one in dict.fromkeys(ids)] == same
+    assert min(ids) >= 0
+    assert found.rewards[0, 0] == found.rewards[0, 1] > 0
+
+
+def test_unfinished_unreadable_and_empty_strings_have_no_outcome():
+    molecules = environment()
+    found = molecules.verify(answers(molecules, ["CCO!", "c1cc", "C((", "", ETHANOL]))
+    np.testing.assert_array_equal(found.outcome_id[0] >= 0, [False, False, False, False, True])
+    np.testing.assert_array_equal(found.rewards[0] > 0, [False, False, False, False, True])
+
+
+def test_the_probability_of_a_spelling_is_given_for_molecules_alone():
+    molecules = environment()
+    assert molecules.optional_fields == {"log_backward"}
+    found = molecules.verify(answers(molecules, ["CCO", "C(C)O", "C("]))
+    np.testing.assert_allclose(found.log_backward[0], [np.log(1 / 3), np.log(1 / 6), 0.0], rtol=1e-6)
+    assert environment(identity="scaffold").optional_fields == frozenset()
+    assert environment(identity="scaffold").verify(answers(molecules, ["CCO"])).log_backward is None
+
+
+class Crashing:
+    """A reader that dies, as RDKit's C++ might, of one string."""
+
+    def __call__(self, text):
+        if text == "die":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return Molecule(text, "", "", 1.0, 0.0)
+
+
+def test_a_worker_that_crashes_costs_one_answer():
+    with pytest.warns(UnreadableAnswers, match="1 of 3 texts could not be read"):
+        read = VerifierPool(workers=2).read(Crashing(), ["CCO", "die", "CC"])
+    assert [molecule and molecule.canonical for molecule in read] == ["CCO", None, "CC"]
+
+
+def test_each_string_is_read_once(monkeypatch):
+    asked = []
+    original = VerifierPool.read
+    monkeypatch.setattr(
+        VerifierPool, "read", lambda pool, reader, texts: asked.append(list(texts)) or original(pool, reader, texts)
+    )
+    molecules = Molecules(VOCABULARY, rewards.synth(accessible=9.5), verifier=HERE)
+    first = molecules.read(["CCO", "CCO", "CCN"[:2]])
+    again = molecules.read(["CC", "CCO", ""])
+    assert asked == [["CCO", "CC"], []]
+    assert again == [first[2], first[0], None]
+
+
+def test_a_missing_extra_and_an_unknown_identity_are_refused_in_a_sentence(monkeypatch):
+    with pytest.raises(ValueError, match="identity is 'ring', it must be one of canonical, scaffold, scaffold_class"):
+        environment(identity="ring")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"RDKit, which is not installed: pip install 'ipsrl\[molecules\]'"):
+        environment()
+
+
+def test_reading_writes_nothing(capfd):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        environment(verifier=VerifierPool(2)).read(["C(C(C", "c1ccccc", "[Xx]", "CC(C)(C)(C)C"])
+    assert capfd.readouterr() == ("", "")
