@@ -24,40 +24,27 @@ Smoke     python -m experiments.molecules_enumerated --preset=smoke
 
 Policies are tables of logits that start with uniform actions; all numbers are exact for the policy of each seed. Routes
 alone, target times routes, lie at a total variation of 0.104; proportional means less than half of it. Exponents are
-those of p = constant * routes^b * target^e, by least squares of log p with the target's weights: the target has b = 0
-and e = 1, the placebo's optimum b = 1 and e = 1. The limits for exponents of counts were chosen after a trial run.
+defined in `ipsrl.study.worlds.reaction_products`; the claims' limits for those of counts were chosen after a trial run.
 """
 
 import dataclasses
-import functools
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
-from matplotlib.figure import Figure
+from functools import partial
 
 from ipsrl import study
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.fields import between, positive
-from ipsrl.figures import against_target, style
-from ipsrl.figures.layers import Line
-from ipsrl.figures.panels import Panel
-from ipsrl.measures import distances, diversity
-from ipsrl.measures.power_law import exponents
-from ipsrl.policies.state_table import outcome_probs
-from ipsrl.policies.tabular import Tabular
-from ipsrl.records.line_styles import line_styles
-from ipsrl.records.tidy import Records
-from ipsrl.study.claims import all_of, close
+from ipsrl.study.worlds.reaction_products import arm, figure, follows_routes, proportional, settled
 
-GRPO, COUNTS, EXACT, LEARNED, PLACEBO, BALANCE = SIX = (
-    "grpo",
-    "ips_grpo",
-    "ips_grpo(probability=exact)",
-    "ips_grpo(probability=exact(backward=learned))",
-    "ips_grpo(probability=exact(backward=none))",
-    "trajectory_balance",
-)
+NAMES = {
+    "grpo": "GRPO",
+    "ips_grpo": "IPS-GRPO by counts",
+    "ips_grpo(probability=exact)": "IPS-GRPO with a uniform backward policy",
+    "ips_grpo(probability=exact(backward=learned))": "IPS-GRPO with a learned backward policy",
+    "ips_grpo(probability=exact(backward=none))": "IPS-GRPO without a backward policy",
+    "trajectory_balance": "trajectory balance",
+}
+GRPO, COUNTS, EXACT, LEARNED, PLACEBO, BALANCE = NAMES
 SGD, ADAM, LARGE = "sgd", "adam", "sgd, large groups"
 
 
@@ -65,7 +52,7 @@ SGD, ADAM, LARGE = "sgd", "adam", "sgd, large groups"
 class Settings(study.EnsembleSettings):
     """`learning_rate` is that of SGD, `adam_rate` that of Adam; counts are tried in groups of `large_group` as well."""
 
-    objectives: tuple[str, ...] = study.objectives(SIX)
+    objectives: tuple[str, ...] = study.objectives(tuple(NAMES))
     sharpness: float = between(0, 30, 4.0)
     seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
     large_group: int = between(2, 4096, 128)
@@ -83,7 +70,7 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    each = functools.partial(arm, Reactions(sharpness=settings.sharpness), settings)
+    each = partial(arm, Reactions(sharpness=settings.sharpness), settings)
     for text in settings.objectives:
         yield each(SGD, text)
     if COUNTS in settings.objectives:
@@ -92,90 +79,37 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         yield each(ADAM, text, optimizer="adam", learning_rate=settings.adam_rate)
 
 
-def arm(reactions: Reactions, settings: Settings, training: str, text: str, **changed: Any) -> study.Curve:
-    """The curve of one objective, with the probabilities of the products at the end of the first seed's training."""
-    policy = Tabular(reactions.num_observations, reactions.vocabulary_size)
-
-    def record(parameters: Any) -> dict[str, Any]:
-        return {"probs": outcome_probs(reactions, policy, parameters)}
-
-    labels = {"objective": text, "training": training}
-    trained = study.trained(reactions, policy, text, settings, record, labels=labels, **changed)
-
-    def compute() -> study.Points:
-        found = trained.compute()
-        probs = found.values["probs"]
-        return dataclasses.replace(found, values=measures(probs, reactions), arrays={"probs": probs[0, -1]})
-
-    return dataclasses.replace(trained, compute=compute)
-
-
-def measures(probs: np.ndarray, reactions: Reactions) -> dict[str, np.ndarray]:
-    """Name -> `[S, U]`, from distributions over products, `[S, U, K]`."""
-    target, routes = reactions.outcome_space(0).target, reactions.route_counts()
-    powers = exponents(probs, np.stack([routes, target]), weights=target)
-    return {
-        "total_variation": np.asarray(distances.total_variation(probs, target)),
-        "effective_products": np.asarray(diversity.effective_outcomes_of_distribution(probs)),
-        "qed": probs @ reactions.graph.qed,
-        "routes": probs @ routes,
-        "routes_exponent": powers[..., 0],
-        "reward_exponent": powers[..., 1],
-    }
-
-
-def proportional(**labels: str) -> study.Claim:
-    variation, exponent = (study.final(value, **labels) for value in ("total_variation", "routes_exponent"))
-    return lambda records: all_of([study.below(variation, 0.05)(records), close(exponent(records), 0.0, 0.1)])
-
-
-def follows_routes(**labels: str) -> study.Claim:
-    one, other = ({"objective": text} | labels for text in (PLACEBO, EXACT))
-    further, exponent = study.difference("total_variation", one, other), study.final("routes_exponent", **one)
-    return lambda records: all_of([study.above(further, 0.05)(records), close(exponent(records), 1.0, 0.1)])
-
-
-def settled(records: Records) -> bool | None:
-    curves = [rows.curve("total_variation") for _, rows in records.each("objective")]
-    late = [values.mean(axis=0)[steps >= 0.75 * steps[-1]] for steps, values in curves]
-    return all_of(bool(np.abs(values - values[-1]).max() < 0.02) for values in late)
-
-
-def claims_of(called: str, training: str) -> dict[str, study.Claim]:
-    one, on = functools.partial(study.final, training=training), {"training": training}
-    claims = {"GRPO keeps one product: fewer than 2 effective ones": study.below(one(KEPT, objective=GRPO), 2)}
-    claims |= {f"{NAMES[text]} {IN_PROPORTION}": proportional(objective=text, **on) for text in AIMED}
-    claims |= {
-        "without a backward policy routes count in full: their exponent is within 0.1 of 1, and the total variation is "
-        "more than 0.05 above that with a uniform one": follows_routes(**on),
-        "counts are not drawn to products with more routes: the exponent of the routes is below 0.1": study.below(
-            one("routes_exponent", objective=COUNTS), 0.1
-        ),
-        "counts sharpen the target: the exponent of the reward is above 1.5": study.above(
-            one("reward_exponent", objective=COUNTS), 1.5
-        ),
-        "the total variation of no arm moves by 0.02 in the last quarter": study.among(settled, **on),
-    }
-    return {f"{called}: {sentence}": claim for sentence, claim in claims.items()}
-
-
-KEPT, AIMED = "effective_products", (COUNTS, EXACT, LEARNED, BALANCE)
 IN_PROPORTION = "samples in proportion to reward: total variation below 0.05, exponent of the routes within 0.1 of 0"
-NAMES = {
-    GRPO: "GRPO",
-    COUNTS: "IPS-GRPO by counts",
-    EXACT: "IPS-GRPO with a uniform backward policy",
-    LEARNED: "IPS-GRPO with a learned backward policy",
-    PLACEBO: "IPS-GRPO without a backward policy",
-    BALANCE: "trajectory balance",
+OF_BOTH = {
+    "GRPO keeps one product: fewer than 2 effective ones": study.below(
+        study.final("effective_products", objective=GRPO), 2
+    )
 }
-GROUPS = [{"objective": COUNTS, "training": training} for training in (SGD, LARGE)]
-CLAIMS = claims_of("SGD", SGD) | claims_of("Adam", ADAM)
+OF_BOTH |= {
+    f"{NAMES[text]} {IN_PROPORTION}": proportional(objective=text) for text in (COUNTS, EXACT, LEARNED, BALANCE)
+}
+OF_BOTH |= {
+    "without a backward policy routes count in full: their exponent is within 0.1 of 1, and the total variation is "
+    "more than 0.05 above that with a uniform one": follows_routes(PLACEBO, EXACT),
+    "counts are not drawn to products with more routes: the exponent of the routes is below 0.1": study.below(
+        study.final("routes_exponent", objective=COUNTS), 0.1
+    ),
+    "counts sharpen the target: the exponent of the reward is above 1.5": study.above(
+        study.final("reward_exponent", objective=COUNTS), 1.5
+    ),
+    "the total variation of no arm moves by 0.02 in the last quarter": settled,
+}
+CLAIMS = {
+    f"{called}: {sentence}": study.among(claim, training=training)
+    for called, training in (("SGD", SGD), ("Adam", ADAM))
+    for sentence, claim in OF_BOTH.items()
+}
+SMALL_GROUPS, LARGE_GROUPS = ({"objective": COUNTS, "training": training} for training in (SGD, LARGE))
 CLAIMS |= {
     "in groups of 128 counts end nearer to the target than in groups of 16, by more than 0.05": study.above(
-        study.difference("total_variation", *GROUPS), 0.05
+        study.difference("total_variation", SMALL_GROUPS, LARGE_GROUPS), 0.05
     ),
-    f"in groups of 128 {NAMES[COUNTS]} {IN_PROPORTION}": proportional(**GROUPS[1]),
+    f"in groups of 128 {NAMES[COUNTS]} {IN_PROPORTION}": proportional(**LARGE_GROUPS),
 }
 MAIN = {"total_variation": "total variation", "routes_exponent": "exponent of the routes"}
 NUMBERS = {
@@ -183,28 +117,10 @@ NUMBERS = {
     for value, called in MAIN.items()
     for text, name in NAMES.items()
 }
-COLUMNS = MAIN | {"reward_exponent": "of the reward", KEPT: "effective products", "qed": "QED", "routes": "routes"}
+COLUMNS = {"reward_exponent": "of the reward", "effective_products": "effective products", "qed": "QED"}
 TITLE = "{training}, means over seeds {seeds} [95 % bootstrap interval]"
-TABLE = study.Table(COLUMNS, TITLE, rows=("objective",), each="training")
-
-
-def figure(records: Records, settings: Settings) -> style.Drawing:
-    """Total variation under SGD over training, and the products' probabilities at the end for the first seed."""
-    reactions, records = Reactions(sharpness=settings.sharpness), records.where(training=SGD)
-    target, routes = reactions.outcome_space(0).target, reactions.route_counts()
-    names, line = records.distinct("objective"), Line("total_variation")
-    learned = {name: records.array("probs", objective=name, training=SGD) for name in names}
-    panel = Panel([line], xlabel="updates", ylabel="total variation", yscale="log")
-    with style.looks():
-        drawn = Figure(figsize=(14, 5.4))
-        left, right = drawn.subfigures(1, 2, width_ratios=(1.0, 1.3))
-        panel.draw(left.subplots(), records, line_styles(names), settings)
-        against_target.draw(right, learned, target, routes, "routes")
-    shown = against_target.rows(learned, target, routes, "routes", reactions.outcome_names())
-    return style.Drawing(drawn, [*line.rows(records), *shown])
-
-
-FIGURE = figure
+TABLE = study.Table(MAIN | COLUMNS | {"routes": "routes"}, TITLE, rows=("objective",), each="training")
+FIGURE = partial(figure, SGD)
 
 if __name__ == "__main__":
     study.main(__name__)

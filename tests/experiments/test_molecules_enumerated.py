@@ -5,29 +5,9 @@ import pytest
 
 from experiments import molecules_enumerated
 from experiments.molecules_enumerated import ADAM, COUNTS, EXACT, LARGE, PLACEBO, PRESETS, SGD
-from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from tests.experiments.recorded import recorded
-
-
-@pytest.fixture(scope="module")
-def reactions():
-    pytest.importorskip("rdkit", reason="pip install ipsrl[molecules]")
-    return Reactions()
-
-
-def test_measures_of_the_target_and_of_routes(reactions):
-    target, routes = reactions.outcome_space(0).target, reactions.route_counts()
-    by_routes = target * routes / (target @ routes)
-    measured = molecules_enumerated.measures(np.array([[target, by_routes]], np.float64), reactions)
-    np.testing.assert_allclose(measured["routes_exponent"], [[0, 1]], atol=1e-6)
-    np.testing.assert_allclose(measured["reward_exponent"], [[1, 1]], atol=1e-6)
-    np.testing.assert_allclose(measured["total_variation"], [[0, np.abs(by_routes - target).sum() / 2]], atol=1e-6)
-    # The header's: half of it is the limit of the claims.
-    np.testing.assert_allclose(measured["total_variation"][0, 1], 0.104, atol=5e-4)
-    np.testing.assert_allclose(measured["qed"][0, 0], target @ reactions.graph.qed, rtol=1e-6)
-    np.testing.assert_allclose(measured["routes"][0], [target @ routes, by_routes @ routes], rtol=1e-6)
 
 
 def test_there_is_an_arm_for_each_training():
@@ -69,7 +49,8 @@ def test_claims_ask_for_both_variation_and_exponent(exact, placebo, expected):
 
 
 @pytest.mark.slow
-def test_routes_decide_only_without_a_backward_policy(reactions, tmp_path):
+def test_routes_decide_only_without_a_backward_policy(tmp_path):
+    pytest.importorskip("rdkit", reason="pip install ipsrl[molecules]")
     settings = dataclasses.replace(PRESETS["demo"], seeds=(0, 1, 2, 3), objectives=(EXACT, PLACEBO), steps=1200)
     records = recorded(molecules_enumerated, settings, tmp_path / "out")
     for training in (SGD, ADAM):
