@@ -31,7 +31,10 @@ from ipsrl.fields import accepted_by, between, one_of, positive
 from ipsrl.figures.layers import Line, Seeds
 from ipsrl.figures.molecules import draw_rows
 from ipsrl.figures.panels import Panel, Panels
+from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
+from ipsrl.study.claims import all_of
+from ipsrl.study.tables import cell
 from ipsrl.study.worlds.molecule_prior import AMIDES, Pretraining
 from ipsrl.study.worlds.molecule_search import Arm, MoleculeSearch, prior_curve
 
@@ -55,7 +58,8 @@ class Settings(study.Settings):
     """`reward` is one of `ipsrl.environments.molecules.rewards`, such as "all_amide"; `data` a set of molecules.
 
     `evaluations` is the budget, `records` the number of its parts that are recorded, `samples` the strings by which the
-    last policy is measured. The prior reads `prior_molecules` at the learning rate `prior_rate`.
+    last policy is measured. `rate_scale` multiplies the learning rates of all arms. The prior reads `prior_molecules`
+    at the learning rate `prior_rate`.
     """
 
     arms: tuple[str, ...] = study.selecting(one_of(*ARMS, default=tuple(ARMS)))
@@ -65,7 +69,7 @@ class Settings(study.Settings):
     records: int = positive(20)
     samples: int = positive(1000)
     group_size: int = between(2, 2**16, 64)
-    learning_rate: float = positive(1e-3)
+    rate_scale: float = positive(1.0)
     data: str = "moses"
     prior_molecules: int = positive(40_000)
     prior_rate: float = positive(5e-3)
@@ -80,12 +84,12 @@ class Settings(study.Settings):
             self.data, self.prior_molecules, self.prior_batch, self.prior_rate, self.max_tokens, self.hidden_size,
             self.num_layers, self.state_size,
         )  # fmt: skip
-        how = self.group_size, self.evaluations, self.records, self.samples, self.learning_rate
+        how = self.group_size, self.evaluations, self.records, self.samples, self.rate_scale
         return MoleculeSearch(prior, rewards.make(self.reward), *how)
 
 
 PAPER_SIZE: dict[str, Any] = {
-    "learning_rate": 1e-4, "prior_molecules": 2_000_000, "prior_rate": 1e-3, "prior_batch": 128, "max_tokens": 128,
+    "rate_scale": 0.1, "prior_molecules": 2_000_000, "prior_rate": 1e-3, "prior_batch": 128, "max_tokens": 128,
     "hidden_size": 256, "num_layers": 12, "state_size": 16,
 }  # fmt: skip
 SMALL: dict[str, Any] = {"evaluations": 10_000, "samples": 10_000}
@@ -108,10 +112,64 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
             yield search.curve(name, ARMS[name], seed)
 
 
+IDENTITIES = {
+    "ips_canonical": "by counts of canonical strings",
+    "ips_scaffold": "by counts of scaffolds",
+    "ips_class": "by counts of scaffold classes",
+    "ips_exact": "by exact probabilities",
+}
+FOUND = "molecules at 0.80"
+
+
+def more(value: str, one: str, other: str) -> study.Number:
+    return study.difference(value, {"part": "search", "arm": one}, {"part": "search", "arm": other})
+
+
+def better_in_both(one: str, other: str) -> study.Claim:
+    """Whether one arm finds more molecules than another one, and more different ones."""
+    claims = [study.above(more(value, one, other), 0) for value in ("yield_80", "circles")]
+    return lambda records: all_of(claim(records) for claim in claims)
+
+
+def last(value: str, arm: str) -> study.Number:
+    return study.final(value, part="search", arm=arm)
+
+
+CLAIMS = {
+    **{
+        f"IPS-GRPO {named} finds more {FOUND} than {other}": study.above(more("yield_80", name, arm), 0)
+        for name, named in IDENTITIES.items()
+        for arm, other in (("reinvent", "REINVENT"), ("grpo", "GRPO"))
+    },
+    **{
+        f"IPS-GRPO {named} finds more {FOUND} than GRPO, and more #Circles of them": better_in_both(name, "grpo")
+        for name, named in IDENTITIES.items()
+    },
+    "GRPO repeats itself: below 0.1 of its last strings are different molecules": study.below(
+        last("unique_valid", "grpo"), 0.1
+    ),
+    "IPS-GRPO by counts of canonical strings does not: above 0.5 are": study.above(
+        last("unique_valid", "ips_canonical"), 0.5
+    ),
+    "MARA finds more than REINVENT (arXiv 2510.20817)": study.above(more("yield_80", "mara", "reinvent"), 0),
+    "REINVENT finds more than the prior alone": study.above(more("yield_80", "reinvent", "prior"), 0),
+}
+SHARE = "share of evaluations at 0.80 (stand-in reward here)"
+NUMBERS = {
+    f"{SHARE}, {name}": last("share_80", arm)
+    for arm, name in {"reinvent": "REINVENT", "ips_canonical": "IPS-GRPO", "mara": "MARA", "grpo": "GRPO"}.items()
+}
+# SYNTH, of 10,000 evaluations; MARA's of arXiv 2510.20817, where REINVENT has 0.6569.
+PAPER = {f"{SHARE}, REINVENT": 0.5695, f"{SHARE}, IPS-GRPO": 0.7371, f"{SHARE}, MARA": 0.6834}
+
+PRIOR = {name: name.replace("distance_", "distance of ") for name in (
+    "valid", "unique", "novel", "distance_logP", "distance_SA", "distance_QED", "distance_weight"
+)}  # fmt: skip
 SEARCHED = {
     "yield_80": "found at 0.80",
     "yield_85": "at 0.85",
     "burden_80": "OB100 at 0.80",
+    "burden_85": "at 0.85",
     "diversity": "IntDiv1",
     "circles": "#Circles",
     "evaluated": "evaluations",
@@ -124,16 +182,30 @@ PRODUCED = {
     "top": "top-1 mass",
     "divergence": "KL to the prior",
 }
-PRIOR = {name: name.replace("distance_", "distance of ") for name in (
-    "valid", "unique", "novel", "distance_logP", "distance_SA", "distance_QED", "distance_weight"
-)}  # fmt: skip
+OF_SEARCHES: dict[str, Any] = {"where": {"part": "search"}, "rows": ("arm",)}
+
+
+def of_papers(records: Records, settings: Settings) -> str:
+    """The papers' yields at 0.80 beside ours."""
+    ours = [cell(records.where(part="search", arm=arm), "yield_80") for arm in ("reinvent", "ips_canonical", "mara")]
+    rows = [
+        ["yield at 0.80", "evaluations", "REINVENT", "IPS-GRPO", "MARA"],
+        ["arXiv 2601.21669, SYNTH", "10,000", "5695", "7371", ""],
+        ["arXiv 2601.21669, ALL-AMIDE", "10,000", "1", "1478", ""],
+        ["arXiv 2510.20817, SYNTH", "10,000", "6569", "", "6834"],
+        [f"here, stand-in reward {settings.reward}", f"{settings.evaluations:,}", *ours],
+    ]
+    return aligned(rows)
+
+
 TABLE = study.one_below_the_other(
-    study.Table(PRIOR, "the prior; distances to MOSES's test molecules", where={"part": "prior"}),
+    study.Table(PRIOR, "the prior; distances to MOSES's split test", where={"part": "prior"}),
     study.Table(
-        SEARCHED, "stand-in reward {reward}, of {evaluations} evaluations, seeds {seeds} [95 % bootstrap interval]",
-        where={"part": "search"}, rows=("arm",),
+        SEARCHED, "stand-in reward {reward}, {evaluations} evaluations, seeds {seeds} [95 % bootstrap interval]",
+        **OF_SEARCHES,
     ),
-    study.Table(PRODUCED, "{samples} strings of the last policy", where={"part": "search"}, rows=("arm",)),
+    study.Table(PRODUCED, "{samples} strings of the last policy", **OF_SEARCHES),
+    of_papers,
 )  # fmt: skip
 
 
@@ -155,13 +227,13 @@ def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
 BUDGET = {"xlabel": "evaluations (different valid molecules)"}
 FIGURE = Panels(
     [
-        Panel([Line("yield_80", by="arm")], ylabel="found with stand-in reward of 0.80", **BUDGET),
-        Panel([Line("yield_85", by="arm")], ylabel="found with stand-in reward of 0.85", **BUDGET),
+        Panel([Line("yield_80", by="arm")], ylabel="found with stand-in reward of 0.80", width=1.2, **BUDGET),
         Panel([Seeds("circles", by="arm")], ylabel="#Circles of those found at 0.80"),
+        Panel([Line("yield_85", by="arm")], ylabel="found with stand-in reward of 0.85", width=1.2, **BUDGET),
         Panel([Seeds("unique_valid", by="arm")], ylabel="unique valid share of {samples} strings"),
     ],
     columns=2,
-    size=(16, 9),
+    size=(17, 5),
 )
 
 if __name__ == "__main__":

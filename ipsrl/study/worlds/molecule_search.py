@@ -37,11 +37,13 @@ class Arm:
       objective: its specification; empty for a policy that does not learn, the placebo.
       identity: which molecules are the same outcome, see `Molecules`.
       filters: around the source of groups, see `make_batch_filters`.
+      learning_rate: of Adam, for policies of the small size.
     """
 
     objective: str
     identity: str = "canonical"
     filters: str = ""
+    learning_rate: float = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +62,7 @@ class MoleculeSearch:
       budget: of evaluations.
       records: parts of the budget; a search is recorded where it has spent 0 to all of them.
       samples: of the final policy, for measures of what it can still produce.
-      learning_rate: of Adam.
+      rate_scale: factor of the arms' learning rates.
       patience: see above.
     """
 
@@ -70,7 +72,7 @@ class MoleculeSearch:
     budget: int
     records: int
     samples: int
-    learning_rate: float
+    rate_scale: float = 1.0
     patience: int = 3
 
     def environment(self, identity: str = "canonical") -> Molecules:
@@ -88,7 +90,8 @@ class MoleculeSearch:
 
         Returns:
           name -> `[records + 1]` values along the budget: `yield_80` and `yield_85`, the number of molecules found with
-          at least that reward; `evaluated`, and `strings`, the number of strings sampled. Name -> one number, of the
+          at least that reward, and `share_80`, the former over the budget; `evaluated`, and `strings`, the number of
+          strings sampled. Name -> one number, of the
           end: `burden_80` and `burden_85` (OB100), `diversity` (IntDiv1) and `circles` (#Circles) of the molecules
           found with a reward of at least 0.80, and those of `produced`. And `best`, the SMILES strings of the `SHOWN`
           best molecules, and `best_rewards`.
@@ -126,6 +129,7 @@ class MoleculeSearch:
         for name, threshold in THRESHOLDS.items():
             values[f"yield_{name}"] = [passing(rewards[:mark], threshold) for mark in self.marks]
             values[f"burden_{name}"] = evaluations_until(rewards, threshold)
+        values["share_80"] = np.array(values["yield_80"]) / self.budget
         values["evaluated"] = np.minimum(self.marks, len(found))
         values["strings"] = np.interp(self.marks, evaluated, strings)
         good = fingerprints([molecule.canonical for molecule in found if molecule.reward >= THRESHOLDS["80"]])
