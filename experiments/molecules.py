@@ -6,10 +6,10 @@ Claim     With a budget of evaluations IPS-GRPO finds more molecules of reward 0
 Paper     arXiv 2601.21669, section 5.3: of 10,000 evaluations 7371 at 0.80 (IPS-GRPO) and 5695 (REINVENT) with SYNTH.
           It docks, and searches routes; ours is a STAND-IN REWARD of RDKit with the same shape, on MOSES and a smaller
           model, so that no number can agree. Outcome, group size and KL term of the paper are not in our sources.
-Arms      The prior alone (placebo: nothing is learned); REINVENT with its memory and its diversity filter; GRPO;
-          IPS-GRPO by counts of canonical strings, of scaffolds, of scaffold classes, and by exact probabilities of
-          molecules (each string's, divided by its exact probability among the molecule's spellings); MARA with
-          REINVENT's weight of the prior, 1/128; trajectory balance; DARLING. Same prior, groups, Adam and budget.
+Arms      The prior alone (placebo: nothing is learned); REINVENT with its memory and its diversity filter, and without
+          both; GRPO; IPS-GRPO by counts of canonical strings, of scaffolds, of scaffold classes, and by exact
+          probabilities of molecules (each string's, divided by its exact probability among the molecule's spellings);
+          MARA with REINVENT's weight of the prior, 1/128; trajectory balance; DARLING. Same prior, groups and budget.
 Command   python -m experiments.molecules (first, once: python scripts/make_molecules.py)
 Time      TIME
 Expected  EXPECTED
@@ -22,26 +22,20 @@ as many strings is stopped. The document beside the figure shows the best molecu
 
 import dataclasses
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from ipsrl import study
 from ipsrl.environments.molecules import rewards
 from ipsrl.fields import accepted_by, between, one_of, positive
-from ipsrl.figures.layers import Line, Seeds
-from ipsrl.figures.molecules import draw_rows
-from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.text_table import aligned
-from ipsrl.records.tidy import Records
-from ipsrl.study.claims import all_of
-from ipsrl.study.tables import cell
 from ipsrl.study.worlds.molecule_prior import AMIDES, Pretraining
-from ipsrl.study.worlds.molecule_search import Arm, MoleculeSearch, prior_curve
+from ipsrl.study.worlds.molecule_search import Arm, MoleculeSearch, better_in_both, last, more, prior_curve
+from ipsrl.study.worlds.molecule_tables import FIGURES, TABLES, best_molecules
 
 SCAFFOLD, CLASS = "scaffold", "scaffold_class"
 ARMS = {
     "prior": Arm(""),
     "reinvent": Arm("reinvent", SCAFFOLD, "best_answers(size=100, drawn=10), diversity_filter(bucket=10)"),
+    "reinvent_alone": Arm("reinvent"),
     "grpo": Arm("grpo"),
     "ips_canonical": Arm("ips_grpo"),
     "ips_scaffold": Arm("ips_grpo", SCAFFOLD),
@@ -118,28 +112,17 @@ IDENTITIES = {
     "ips_class": "by counts of scaffold classes",
     "ips_exact": "by exact probabilities",
 }
+OTHERS = {
+    "reinvent": "REINVENT",
+    "reinvent_alone": "REINVENT without memory and filter",
+    "grpo": "GRPO",
+}
 FOUND = "molecules at 0.80"
-
-
-def more(value: str, one: str, other: str) -> study.Number:
-    return study.difference(value, {"part": "search", "arm": one}, {"part": "search", "arm": other})
-
-
-def better_in_both(one: str, other: str) -> study.Claim:
-    """Whether one arm finds more molecules than another one, and more different ones."""
-    claims = [study.above(more(value, one, other), 0) for value in ("yield_80", "circles")]
-    return lambda records: all_of(claim(records) for claim in claims)
-
-
-def last(value: str, arm: str) -> study.Number:
-    return study.final(value, part="search", arm=arm)
-
-
 CLAIMS = {
     **{
         f"IPS-GRPO {named} finds more {FOUND} than {other}": study.above(more("yield_80", name, arm), 0)
         for name, named in IDENTITIES.items()
-        for arm, other in (("reinvent", "REINVENT"), ("grpo", "GRPO"))
+        for arm, other in OTHERS.items()
     },
     **{
         f"IPS-GRPO {named} finds more {FOUND} than GRPO, and more #Circles of them": better_in_both(name, "grpo")
@@ -161,80 +144,7 @@ NUMBERS = {
 }
 # SYNTH, of 10,000 evaluations; MARA's of arXiv 2510.20817, where REINVENT has 0.6569.
 PAPER = {f"{SHARE}, REINVENT": 0.5695, f"{SHARE}, IPS-GRPO": 0.7371, f"{SHARE}, MARA": 0.6834}
-
-PRIOR = {name: name.replace("distance_", "distance of ") for name in (
-    "valid", "unique", "novel", "distance_logP", "distance_SA", "distance_QED", "distance_weight"
-)}  # fmt: skip
-SEARCHED = {
-    "yield_80": "found at 0.80",
-    "yield_85": "at 0.85",
-    "burden_80": "OB100 at 0.80",
-    "burden_85": "at 0.85",
-    "diversity": "IntDiv1",
-    "circles": "#Circles",
-    "evaluated": "evaluations",
-    "strings": "strings",
-}
-PRODUCED = {
-    "mean_reward": "mean reward",
-    "unique_valid": "unique valid",
-    "scaffolds": "effective scaffolds",
-    "top": "top-1 mass",
-    "divergence": "KL to the prior",
-}
-OF_SEARCHES: dict[str, Any] = {"where": {"part": "search"}, "rows": ("arm",)}
-
-
-def of_papers(records: Records, settings: Settings) -> str:
-    """The papers' yields at 0.80 beside ours."""
-    ours = [cell(records.where(part="search", arm=arm), "yield_80") for arm in ("reinvent", "ips_canonical", "mara")]
-    rows = [
-        ["yield at 0.80", "evaluations", "REINVENT", "IPS-GRPO", "MARA"],
-        ["arXiv 2601.21669, SYNTH", "10,000", "5695", "7371", ""],
-        ["arXiv 2601.21669, ALL-AMIDE", "10,000", "1", "1478", ""],
-        ["arXiv 2510.20817, SYNTH", "10,000", "6569", "", "6834"],
-        [f"here, stand-in reward {settings.reward}", f"{settings.evaluations:,}", *ours],
-    ]
-    return aligned(rows)
-
-
-TABLE = study.one_below_the_other(
-    study.Table(PRIOR, "the prior; distances to MOSES's split test", where={"part": "prior"}),
-    study.Table(
-        SEARCHED, "stand-in reward {reward}, {evaluations} evaluations, seeds {seeds} [95 % bootstrap interval]",
-        **OF_SEARCHES,
-    ),
-    study.Table(PRODUCED, "{samples} strings of the last policy", **OF_SEARCHES),
-    of_papers,
-)  # fmt: skip
-
-
-def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
-    """The best molecules of the first seed."""
-    page = png.with_name("best_molecules.png")
-    labels = {"part": "search", "seed": settings.seeds[0]}
-    rows = {
-        name: list(zip(*(records.array(kept, arm=name, **labels) for kept in ("best", "best_rewards")), strict=True))
-        for name in settings.arms
-    }
-    found = {name: molecules for name, molecules in rows.items() if molecules}
-    if not found:
-        return []
-    draw_rows(page, found)
-    return [page]
-
-
-BUDGET = {"xlabel": "evaluations (different valid molecules)"}
-FIGURE = Panels(
-    [
-        Panel([Line("yield_80", by="arm")], ylabel="found with stand-in reward of 0.80", width=1.2, **BUDGET),
-        Panel([Seeds("circles", by="arm")], ylabel="#Circles of those found at 0.80"),
-        Panel([Line("yield_85", by="arm")], ylabel="found with stand-in reward of 0.85", width=1.2, **BUDGET),
-        Panel([Seeds("unique_valid", by="arm")], ylabel="unique valid share of {samples} strings"),
-    ],
-    columns=2,
-    size=(17, 5),
-)
+TABLE, FIGURE, documents = TABLES, FIGURES, best_molecules
 
 if __name__ == "__main__":
     study.main(__name__)

@@ -17,6 +17,7 @@ from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.measures.diversity import effective_outcomes, largest_outcome_share
 from ipsrl.measures.molecules import circles, evaluations_until, internal_diversity, passing
 from ipsrl.rollouts.sources.source import Groups
+from ipsrl.study.claims import Claim, Number, above, all_of, difference, final
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.worlds.molecule_prior import Pretraining, Sample, sampled
 from ipsrl.training.loop import check_run
@@ -80,7 +81,8 @@ class MoleculeSearch:
 
     def trainer(self, arm: Arm) -> Trainer:
         """Of an arm; its steps are not used."""
-        how = TrainSettings(1, 1, self.group_size, learning_rate=self.learning_rate, **make_batch_filters(arm.filters))
+        rate, filters = arm.learning_rate * self.rate_scale, make_batch_filters(arm.filters)
+        how = TrainSettings(1, 1, self.group_size, learning_rate=rate, **filters)
         # The placebo samples as GRPO does.
         objective = objectives.make(arm.objective or "grpo")
         return Trainer(self.environment(arm.identity), self.pretraining.policy, objective, how)
@@ -200,3 +202,17 @@ def prior_curve(search: MoleculeSearch) -> Curve:
 @functools.partial(jax.jit, static_argnames="trainer", donate_argnames="state")
 def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> TrainState:
     return trainer.learn(state, groups)[0]
+
+
+def more(value: str, one: str, other: str) -> Number:
+    return difference(value, {"part": "search", "arm": one}, {"part": "search", "arm": other})
+
+
+def better_in_both(one: str, other: str) -> Claim:
+    """Whether one arm finds more molecules than another one, and more different ones."""
+    claims = [above(more(value, one, other), 0) for value in ("yield_80", "circles")]
+    return lambda records: all_of(claim(records) for claim in claims)
+
+
+def last(value: str, arm: str) -> Number:
+    return final(value, part="search", arm=arm)

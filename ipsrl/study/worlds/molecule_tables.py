@@ -1,0 +1,85 @@
+"""Tables, figure and page of searches for molecules."""
+
+from pathlib import Path
+from typing import Any
+
+from ipsrl.figures.layers import Line, Seeds
+from ipsrl.figures.molecules import draw_rows
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.records.text_table import aligned
+from ipsrl.records.tidy import Records
+from ipsrl.study.tables import Table, cell, one_below_the_other
+
+PRIOR = {name: name.replace("distance_", "distance of ") for name in (
+    "valid", "unique", "novel", "distance_logP", "distance_SA", "distance_QED", "distance_weight"
+)}  # fmt: skip
+SEARCHED = {
+    "yield_80": "found at 0.80",
+    "yield_85": "at 0.85",
+    "burden_80": "OB100 at 0.80",
+    "burden_85": "at 0.85",
+    "diversity": "IntDiv1",
+    "circles": "#Circles",
+    "evaluated": "evaluations",
+    "strings": "strings",
+}
+PRODUCED = {
+    "mean_reward": "mean reward",
+    "unique_valid": "unique valid",
+    "scaffolds": "effective scaffolds",
+    "top": "top-1 mass",
+    "divergence": "KL to the prior",
+}
+OF_SEARCHES: dict[str, Any] = {"where": {"part": "search"}, "rows": ("arm",)}
+
+
+def of_papers(records: Records, settings: Any) -> str:
+    """The papers' yields at 0.80 beside ours."""
+    ours = [cell(records.where(part="search", arm=arm), "yield_80") for arm in ("reinvent", "ips_canonical", "mara")]
+    rows = [
+        ["yield at 0.80", "evaluations", "REINVENT", "IPS-GRPO", "MARA"],
+        ["arXiv 2601.21669, SYNTH", "10,000", "5695", "7371", ""],
+        ["arXiv 2601.21669, ALL-AMIDE", "10,000", "1", "1478", ""],
+        ["arXiv 2510.20817, SYNTH", "10,000", "6569", "", "6834"],
+        [f"here, stand-in reward {settings.reward}", f"{settings.evaluations:,}", *ours],
+    ]
+    return aligned(rows)
+
+
+TABLES = one_below_the_other(
+    Table(PRIOR, "the prior; distances to MOSES's split test", where={"part": "prior"}),
+    Table(
+        SEARCHED, "stand-in reward {reward}, {evaluations} evaluations, seeds {seeds} [95 % bootstrap interval]",
+        **OF_SEARCHES,
+    ),
+    Table(PRODUCED, "{samples} strings of the last policy", **OF_SEARCHES),
+    of_papers,
+)  # fmt: skip
+
+
+def best_molecules(records: Records, settings: Any, png: Path) -> list[Path]:
+    """The best molecules of the first seed."""
+    page = png.with_name("best_molecules.png")
+    labels = {"part": "search", "seed": settings.seeds[0]}
+    rows = {
+        name: list(zip(*(records.array(kept, arm=name, **labels) for kept in ("best", "best_rewards")), strict=True))
+        for name in settings.arms
+    }
+    found = {name: molecules for name, molecules in rows.items() if molecules}
+    if not found:
+        return []
+    draw_rows(page, found)
+    return [page]
+
+
+BUDGET = {"xlabel": "evaluations (different valid molecules)"}
+FIGURES = Panels(
+    [
+        Panel([Line("yield_80", by="arm")], ylabel="found with stand-in reward of 0.80", width=1.2, **BUDGET),
+        Panel([Seeds("circles", by="arm")], ylabel="#Circles of those found at 0.80"),
+        Panel([Line("yield_85", by="arm")], ylabel="found with stand-in reward of 0.85", width=1.2, **BUDGET),
+        Panel([Seeds("unique_valid", by="arm")], ylabel="unique valid share of {samples} strings"),
+    ],
+    columns=2,
+    size=(17, 5),
+)

@@ -1,0 +1,72 @@
+"""The prior of molecules: what it reads, that it learns, and what MOSES asks of it."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+pytest.importorskip("rdkit")
+
+from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.environments.molecules.smiles import SmilesVocabulary
+from ipsrl.study.worlds import molecule_prior
+from ipsrl.study.worlds.molecule_prior import AMIDES, Pretraining, Sample, encoded, sampled
+
+TINY = Pretraining(AMIDES, molecules=112, batch=16, max_tokens=90, hidden_size=16, num_layers=1, state_size=4)
+
+
+def test_strings_that_do_not_fit_are_left_out():
+    vocabulary = SmilesVocabulary.of(["CO"])
+    tokens, lengths = encoded(["CO", "CN", "CCCC", "OCC"], vocabulary, 4)
+    assert [vocabulary.decode(row) for row in tokens] == ["CO", "OCC"]
+    np.testing.assert_array_equal(lengths, [3, 4])
+
+
+def test_each_molecule_is_read_once_in_a_random_spelling():
+    tokens, lengths = TINY.strings()
+    texts = [TINY.vocabulary.decode(row) for row in tokens]
+    read = TINY.environment.read(texts)
+    assert sorted(molecule.canonical for molecule in read) == sorted(TINY.known("train"))
+    # Few random spellings are the canonical one.
+    assert sum(text == molecule.canonical for text, molecule in zip(texts, read, strict=True)) < 20
+    assert (tokens[0, lengths[0] - 1 :] == 0).all()
+
+
+def test_learning_makes_known_molecules_likelier():
+    tokens, lengths = TINY.strings()
+    trainer = dataclasses.replace(TINY, learning_rate=3e-2).trainer(tokens, lengths)
+    with jax.set_mesh(own_device_mesh()):
+        state = trainer.init(0)
+        losses = []
+        for _ in range(trainer.settings.steps):
+            state, metrics = trainer.step(state)
+            losses.append(float(metrics["loss"]))
+    assert trainer.settings.steps == 7
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_the_report_counts_valid_unique_and_new_molecules(monkeypatch):
+    first, second = TINY.known("train")[:2]
+    texts = [first, first, second, "CCO", "C((", ""]
+    monkeypatch.setattr(
+        molecule_prior, "sampled", lambda *arguments: Sample(texts, np.zeros(len(texts)), np.zeros(len(texts)))
+    )
+    found = TINY.report({}, len(texts))
+    assert (found["valid"], found["unique"], found["novel"]) == pytest.approx((4 / 6, 3 / 4, 1 / 3))
+    assert all(found[f"distance_{name}"] > 0 for name in ("logP", "SA", "QED", "weight"))
+
+
+def test_samples_know_their_probabilities():
+    parameters = TINY.policy.init(jax.random.key(0))
+    other = jax.tree.map(lambda leaf: leaf + 0.01, parameters)
+    with jax.set_mesh(own_device_mesh()):
+        same = sampled(TINY.environment, TINY.policy, parameters, 40, 0, parameters)
+        different = sampled(TINY.environment, TINY.policy, parameters, 40, 0, other)
+    assert len(same.texts) == len(same.log_probs) == 40
+    # The sampler steps with a carried state, the scorer scans: the two agree to 1e-5 per token.
+    np.testing.assert_allclose(same.log_probs, same.reference_log_probs, atol=1e-5 * TINY.max_tokens)
+    assert same.texts == different.texts
+    assert np.abs(different.log_probs - different.reference_log_probs).max() > 1e-2
+    assert jnp.isfinite(same.log_probs).all()
