@@ -21,20 +21,22 @@ as many strings is stopped. The document beside the figure shows the best molecu
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from ipsrl import study
+from ipsrl.distributed.start_up import cores
 from ipsrl.environments.molecules import rewards
 from ipsrl.fields import accepted_by, between, one_of, positive
-from ipsrl.study.worlds.molecule_prior import AMIDES, Pretraining
+from ipsrl.study.worlds.molecule_prior import AMIDES, GROUPS, Pretraining
 from ipsrl.study.worlds.molecule_search import Arm, MoleculeSearch, better_in_both, last, more, prior_curve
 from ipsrl.study.worlds.molecule_tables import FIGURES, TABLES, best_molecules
 
 SCAFFOLD, CLASS = "scaffold", "scaffold_class"
 ARMS = {
     "prior": Arm(""),
-    "reinvent": Arm("reinvent", SCAFFOLD, "best_answers(size=100, drawn=10), diversity_filter(bucket=10)"),
+    "reinvent": Arm("reinvent", SCAFFOLD, "best_answers(size=100, drawn=5), diversity_filter(bucket=10)"),
     "reinvent_alone": Arm("reinvent"),
     "grpo": Arm("grpo"),
     "ips_canonical": Arm("ips_grpo"),
@@ -52,8 +54,8 @@ class Settings(study.Settings):
     """`reward` is one of `ipsrl.environments.molecules.rewards`, such as "all_amide"; `data` a set of molecules.
 
     `evaluations` is the budget, `records` the number of its parts that are recorded, `samples` the strings by which the
-    last policy is measured. `rate_scale` multiplies the learning rates of all arms. The prior reads `prior_molecules`
-    at the learning rate `prior_rate`.
+    last policy is measured. A step samples two groups of `group_size` strings. `rate_scale` multiplies the learning
+    rates of all arms. The prior reads `prior_molecules` at the learning rate `prior_rate`.
     """
 
     arms: tuple[str, ...] = study.selecting(one_of(*ARMS, default=tuple(ARMS)))
@@ -62,7 +64,7 @@ class Settings(study.Settings):
     evaluations: int = positive(2000)
     records: int = positive(20)
     samples: int = positive(1000)
-    group_size: int = between(2, 2**16, 64)
+    group_size: int = between(2, 2**16, 32)
     rate_scale: float = positive(1.0)
     data: str = "moses"
     prior_molecules: int = positive(40_000)
@@ -72,6 +74,10 @@ class Settings(study.Settings):
     hidden_size: int = positive(128)
     num_layers: int = positive(4)
     state_size: int = positive(8)
+
+    @property
+    def host_devices(self) -> int:
+        return math.gcd(cores(), GROUPS)
 
     def search(self) -> MoleculeSearch:
         prior = Pretraining(
@@ -89,7 +95,7 @@ PAPER_SIZE: dict[str, Any] = {
 SMALL: dict[str, Any] = {"evaluations": 10_000, "samples": 10_000}
 PRESETS = {
     "smoke": Settings(
-        ("prior", "reinvent"), (0, 1), evaluations=4, records=2, samples=128, group_size=128, data=AMIDES,
+        ("prior", "reinvent"), (0, 1), evaluations=4, records=2, samples=128, group_size=64, data=AMIDES,
         prior_batch=56, hidden_size=16, num_layers=1,
     ),
     "demo": Settings(),

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl import objectives
-from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.molecules import data, rewards
 from ipsrl.environments.molecules.chemistry import PropertyReader, Spelling
 from ipsrl.environments.molecules.environment import Molecules
@@ -24,6 +24,7 @@ from ipsrl.policies.state_space import StateSpace
 from ipsrl.records.progress_line import working
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
 from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.source import sharded
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import Trajectories, masked_sum
 from ipsrl.training.settings import TrainSettings
@@ -35,6 +36,8 @@ AMIDES = "amides"
 LEARNED_FROM = 10_000
 """Molecules whose tokens are the vocabulary, besides the ring numbers that random spellings may need."""
 RING_NUMBERS = "123456789"
+GROUPS = 2
+"""Groups in a step, all of the one prompt."""
 SAMPLED_AT_ONCE = 500
 
 
@@ -45,7 +48,7 @@ class Pretraining(Checked):
     Attributes:
       data: of `ipsrl.environments.molecules.data`, or `AMIDES`.
       molecules: how many are read; all of the split if it has fewer.
-      batch: strings in a step.
+      batch: strings in a step, half of them in each of two groups, so that two devices share the work.
       learning_rate: of Adam, with cosine decay to zero.
       max_tokens: strings with more, and such with unknown tokens, are left out.
       hidden_size, num_layers, state_size: of the policy, a `StateSpace`.
@@ -90,7 +93,7 @@ class Pretraining(Checked):
         with working("learning the prior"):
             tokens, lengths = self.strings()
             trainer = self.trainer(tokens, lengths)
-            with jax.set_mesh(own_device_mesh()):
+            with jax.set_mesh(make_mesh()):
                 state = trainer.init(self.seed)
                 for _ in range(trainer.settings.steps):
                     state, _ = trainer.step(state)
@@ -106,16 +109,17 @@ class Pretraining(Checked):
 
     def trainer(self, tokens: np.ndarray, lengths: np.ndarray) -> Trainer:
         """Supervised training on groups of these strings, all of which belong to the same prompt."""
-        groups = len(tokens) // self.batch
-        shape = groups, self.batch
-        number = groups * self.batch
+        group_size = self.batch // GROUPS
+        steps = len(tokens) // (GROUPS * group_size)
+        shape = steps * GROUPS, group_size
+        number = shape[0] * shape[1]
         source = StoredGroups(
-            self.environment, self.policy, 1, prompt_index=np.zeros(groups, np.int32),
+            self.environment, self.policy, GROUPS, prompt_index=np.zeros(shape[0], np.int32),
             tokens=tokens[:number].reshape(*shape, -1), lengths=lengths[:number].reshape(shape),
             rewards=np.ones(shape), outcome_id=np.zeros(shape, np.int32),
             log_probs=np.zeros((*shape, tokens.shape[1]), np.float32),
         )  # fmt: skip
-        settings = TrainSettings(groups, 1, self.batch, learning_rate=self.learning_rate, cosine_decay=True)
+        settings = TrainSettings(steps, GROUPS, group_size, learning_rate=self.learning_rate, cosine_decay=True)
         return Trainer(self.environment, self.policy, objectives.make("supervised"), settings, source)
 
     def report(self, parameters: Parameters, number: int) -> dict[str, float]:
@@ -124,7 +128,7 @@ class Pretraining(Checked):
         and the 1-Wasserstein distance of logP, SA, QED and weight of the valid ones to as many molecules of the split
         test.
         """
-        with jax.set_mesh(own_device_mesh()):
+        with jax.set_mesh(make_mesh()):
             texts = sampled(self.environment, self.policy, parameters, number, self.seed, parameters).texts
         molecules = [molecule.canonical for molecule in self.environment.read(texts) if molecule is not None]
         different = set(molecules)
@@ -179,14 +183,16 @@ def sampled(
     environment: Molecules, policy: Policy, parameters: Parameters, number: int, seed: int, reference: Parameters
 ) -> Sample:
     """Strings of a policy, in blocks of `SAMPLED_AT_ONCE`, and their probabilities under a reference."""
-    prompts, parts = environment.prompts(np.zeros(1, np.int32)), []
-    for block in range(-(-number // SAMPLED_AT_ONCE)):
+    prompts, parts = sharded(environment.prompts(np.zeros(GROUPS, np.int32))), []
+    group_size = -(-min(number, SAMPLED_AT_ONCE) // GROUPS)
+    for block in range(-(-number // (GROUPS * group_size))):
         key = stream(seed, block, "samples")
-        answers = sample_groups(environment, policy, parameters, prompts, key, min(number, SAMPLED_AT_ONCE))
+        answers = sample_groups(environment, policy, parameters, prompts, key, group_size)
         others = _log_probs(policy, reference, answers)
         own = answers.behaviour_log_probs.sum(axis=-1)
-        texts = environment.strings(next(written_answers(jax.device_get(answers))))
-        parts.append((texts, *jax.device_get((own[0], others[0]))))
+        groups = written_answers(jax.device_get(answers))
+        texts = environment.strings(answer for group in groups for answer in group)
+        parts.append((texts, *map(np.ravel, jax.device_get((own, others)))))
     texts, own, others = zip(*parts, strict=True)
     flat = [text for part in texts for text in part][:number]
     return Sample(flat, np.concatenate(own)[:number], np.concatenate(others)[:number])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl import objectives
-from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.molecules.chemistry import Molecule, fingerprints
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.rewards import MoleculeReward
@@ -19,7 +20,7 @@ from ipsrl.measures.molecules import circles, evaluations_until, internal_divers
 from ipsrl.rollouts.sources.source import Groups
 from ipsrl.study.claims import Claim, Number, above, all_of, difference, final
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.worlds.molecule_prior import Pretraining, Sample, sampled
+from ipsrl.study.worlds.molecule_prior import GROUPS, Pretraining, Sample, sampled
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.step import TrainState
@@ -59,7 +60,7 @@ class MoleculeSearch:
     Attributes:
       pretraining: of the prior.
       reward: of molecules.
-      group_size: strings in a step.
+      group_size: strings in each of the `GROUPS` groups of a step.
       budget: of evaluations.
       records: parts of the budget; a search is recorded where it has spent 0 to all of them.
       samples: of the final policy, for measures of what it can still produce.
@@ -82,7 +83,7 @@ class MoleculeSearch:
     def trainer(self, arm: Arm) -> Trainer:
         """Of an arm; its steps are not used."""
         rate, filters = arm.learning_rate * self.rate_scale, make_batch_filters(arm.filters)
-        how = TrainSettings(1, 1, self.group_size, learning_rate=rate, **filters)
+        how = TrainSettings(1, GROUPS, self.group_size, learning_rate=rate, **filters)
         # The placebo samples as GRPO does.
         objective = objectives.make(arm.objective or "grpo")
         return Trainer(self.environment(arm.identity), self.pretraining.policy, objective, how)
@@ -100,18 +101,17 @@ class MoleculeSearch:
         """
         trainer, environment = self.trainer(arm), self.environment()
         found: dict[str, Molecule] = {}
-        strings = [0]
-        evaluated = [0]
-        with jax.set_mesh(own_device_mesh()):
+        strings, evaluated, in_step = [0], [0], GROUPS * self.group_size
+        with jax.set_mesh(make_mesh()):
             prior = jax.tree.map(jnp.asarray, self.pretraining.parameters())
             # A step donates the parameters.
             state = trainer.begin(jnp.int32(seed), None, jax.tree.map(jnp.copy, prior), None)
-            for _ in range(self.patience * math.ceil(self.budget / self.group_size)):
+            for _ in range(self.patience * math.ceil(self.budget / in_step)):
                 state, groups, _ = trainer.ask(state)
-                for molecule in environment.molecules(jax.device_get(groups[0]))[0]:
+                for molecule in itertools.chain(*environment.molecules(jax.device_get(groups[0]))):
                     if molecule is not None:
                         found.setdefault(molecule.canonical, molecule)
-                strings.append(strings[-1] + self.group_size)
+                strings.append(strings[-1] + in_step)
                 evaluated.append(min(len(found), self.budget))
                 if len(found) >= self.budget:
                     break
@@ -175,7 +175,7 @@ class MoleculeSearch:
           ValueError: the arm cannot be trained here.
         """
         trainer = self.trainer(arm)
-        check_run(trainer.environment, trainer.policy, trainer.objective, trainer.settings, own_device_mesh())
+        check_run(trainer.environment, trainer.policy, trainer.objective, trainer.settings, make_mesh())
 
         def compute() -> Points:
             found = self.run(arm, seed)

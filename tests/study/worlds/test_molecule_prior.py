@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("rdkit")
 
-from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
 from ipsrl.study.worlds import molecule_prior
 from ipsrl.study.worlds.molecule_prior import AMIDES, Pretraining, Sample, encoded, sampled
@@ -37,7 +37,7 @@ def test_each_molecule_is_read_once_in_a_random_spelling():
 def test_learning_makes_known_molecules_likelier():
     tokens, lengths = TINY.strings()
     trainer = dataclasses.replace(TINY, learning_rate=3e-2).trainer(tokens, lengths)
-    with jax.set_mesh(own_device_mesh()):
+    with jax.set_mesh(make_mesh()):
         state = trainer.init(0)
         losses = []
         for _ in range(trainer.settings.steps):
@@ -61,7 +61,7 @@ def test_the_report_counts_valid_unique_and_new_molecules(monkeypatch):
 def test_samples_know_their_probabilities():
     parameters = TINY.policy.init(jax.random.key(0))
     other = jax.tree.map(lambda leaf: leaf + 0.01, parameters)
-    with jax.set_mesh(own_device_mesh()):
+    with jax.set_mesh(make_mesh()):
         same = sampled(TINY.environment, TINY.policy, parameters, 40, 0, parameters)
         different = sampled(TINY.environment, TINY.policy, parameters, 40, 0, other)
     assert len(same.texts) == len(same.log_probs) == 40

@@ -13,7 +13,7 @@ from ipsrl.study.worlds.molecule_prior import AMIDES, Pretraining, Sample
 from ipsrl.study.worlds.molecule_search import Arm, MoleculeSearch
 
 PRIOR = Pretraining(AMIDES, molecules=112, batch=56, hidden_size=16, num_layers=1, state_size=4)
-SEARCH = MoleculeSearch(PRIOR, rewards.synth(), group_size=64, budget=4, records=2, samples=8)
+SEARCH = MoleculeSearch(PRIOR, rewards.synth(), group_size=32, budget=4, records=2, samples=8)
 
 
 def molecules(*found):
@@ -92,7 +92,7 @@ def test_a_search_that_finds_nothing_new_ends(monkeypatch):
 
 @pytest.mark.parametrize("arm", [Arm("ips_grpo(probability=exact)"), Arm("ips_grpo", "scaffold")])
 def test_a_search_depends_on_its_seed_alone(arm):
-    search = MoleculeSearch(PRIOR, rewards.qed(), group_size=64, budget=2, records=1, samples=8)
+    search = MoleculeSearch(PRIOR, rewards.qed(), group_size=32, budget=2, records=1, samples=8)
     one, same = search.run(arm, 0), search.run(arm, 0)
     assert one["strings"].tolist() == same["strings"].tolist()
     assert one["mean_reward"] == same["mean_reward"]
