@@ -28,6 +28,7 @@ from typing import Any
 from ipsrl import study
 from ipsrl.distributed.start_up import cores
 from ipsrl.environments.molecules import rewards
+from ipsrl.environments.molecules.chemistry import IDENTITIES
 from ipsrl.fields import accepted_by, between, one_of, positive
 from ipsrl.study.worlds.molecule_prior import AMIDES, GROUPS, Pretraining
 from ipsrl.study.worlds.molecule_search import Arm, MoleculeSearch, better_in_both, last, more, prior_curve
@@ -51,15 +52,18 @@ ARMS = {
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """`reward` is one of `ipsrl.environments.molecules.rewards`, such as "all_amide"; `data` a set of molecules.
+    """`arms` are those above, or objectives. `identity`, one of canonical, scaffold, scaffold_class, replaces theirs.
+
+    `reward` is one of `ipsrl.environments.molecules.rewards`, such as "all_amide"; `data` a set of molecules.
 
     `evaluations` is the budget, `records` the number of its parts that are recorded, `samples` the strings by which the
     last policy is measured. A step samples two groups of `group_size` strings. `rate_scale` multiplies the learning
     rates of all arms. The prior reads `prior_molecules` at the learning rate `prior_rate`.
     """
 
-    arms: tuple[str, ...] = study.selecting(one_of(*ARMS, default=tuple(ARMS)))
+    arms: tuple[str, ...] = study.selecting(study.objectives(tuple(ARMS), also=tuple(ARMS)))
     seeds: tuple[int, ...] = study.seeds((0, 1, 2))
+    identity: str = one_of("", *IDENTITIES, default="")
     reward: str = accepted_by(rewards.make, "synth")
     evaluations: int = positive(2000)
     records: int = positive(20)
@@ -109,10 +113,12 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     yield prior_curve(search)
     for seed in settings.seeds:
         for name in settings.arms:
-            yield search.curve(name, ARMS[name], seed)
+            arm = ARMS.get(name) or Arm(name)
+            identity = settings.identity or arm.identity
+            yield search.curve(name, dataclasses.replace(arm, identity=identity), seed)
 
 
-IDENTITIES = {
+SCALED = {
     "ips_canonical": "by counts of canonical strings",
     "ips_scaffold": "by counts of scaffolds",
     "ips_class": "by counts of scaffold classes",
@@ -127,12 +133,12 @@ FOUND = "molecules at 0.80"
 CLAIMS = {
     **{
         f"IPS-GRPO {named} finds more {FOUND} than {other}": study.above(more("yield_80", name, arm), 0)
-        for name, named in IDENTITIES.items()
+        for name, named in SCALED.items()
         for arm, other in OTHERS.items()
     },
     **{
         f"IPS-GRPO {named} finds more {FOUND} than GRPO, and more #Circles of them": better_in_both(name, "grpo")
-        for name, named in IDENTITIES.items()
+        for name, named in SCALED.items()
     },
     "GRPO repeats itself: below 0.1 of its last strings are different molecules": study.below(
         last("unique_valid", "grpo"), 0.1

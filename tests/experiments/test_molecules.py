@@ -68,7 +68,11 @@ def test_the_policy_of_the_paper_has_its_size():
 
 @pytest.mark.parametrize(
     ("fields", "message"),
-    [({"reward": "docking"}, "docking.*known: all_amide, qed, synth"), ({"arms": ("grpo", "ppo")}, "arms is .*ppo")],
+    [
+        ({"reward": "docking"}, "docking.*known: all_amide, qed, synth"),
+        ({"arms": ("grpo", "ppo")}, "ppo"),
+        ({"identity": "ring"}, "identity is 'ring'"),
+    ],
 )
 def test_unknown_rewards_and_arms_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
