@@ -65,9 +65,9 @@ class Pretraining(Checked):
     state_size: int = positive(8)
     seed: int = between(0, LARGEST_SEED, 0)
 
-    def known(self, split: str) -> Sequence[str]:
+    def known(self, split: str) -> data.Molecules | np.ndarray:
         """The molecules of a split; raises ValueError if there are none."""
-        return Reactions().outcome_names() if self.data == AMIDES else data.molecules(self.data, split)
+        return np.array(Reactions().outcome_names()) if self.data == AMIDES else data.molecules(self.data, split)
 
     @functools.cached_property
     def vocabulary(self) -> SmilesVocabulary:
@@ -103,8 +103,7 @@ class Pretraining(Checked):
         """`[N, T]` int32 tokens, padded with the end, and `[N]` lengths, of the molecules in random spellings."""
         known = self.known("train")
         order = np.random.default_rng(self.seed).permutation(len(known))
-        chosen = [known[int(number)] for number in order[: self.molecules]]
-        written = VerifierPool().read(Spelling(self.seed), chosen)
+        written = VerifierPool().read(Spelling(self.seed), list(known[order[: self.molecules]]))
         return encoded([text for text in written if text], self.vocabulary, self.max_tokens)
 
     def trainer(self, tokens: np.ndarray, lengths: np.ndarray) -> Trainer:
