@@ -17,7 +17,7 @@ BLOCK = 100_000
 AGAIN = "remove it, and make it again by python scripts/make_molecules.py"
 
 
-class Molecules(Sequence[str]):
+class StoredMolecules(Sequence[str]):
     """The SMILES strings of a split, in the order of the file that they come from; each is read when it is asked for.
 
     `molecules[3]` is a string; `molecules[:1000]` and `molecules[indices]`, of an array of whole numbers, are lists. To
@@ -75,7 +75,7 @@ def folder_of(name: str) -> Path:
     return cache_folder() / "molecules" / name
 
 
-def molecules(source: str, split: str = "train") -> Molecules:
+def molecules(source: str, split: str = "train") -> StoredMolecules:
     """The molecules of a split.
 
     Args:
@@ -111,7 +111,7 @@ def molecules(source: str, split: str = "train") -> Molecules:
             f"{folder} has no molecules in the split {split!r} ({_first_line(error)}); known splits: "
             f"{', '.join(splits)}"
         ) from None
-    found = Molecules(records, f"{folder}, split {split}")
+    found = StoredMolecules(records, f"{folder}, split {split}")
     # Files that are missing or cut are noticed here.
     found[0]
     return found

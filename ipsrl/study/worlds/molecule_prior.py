@@ -10,8 +10,9 @@ from jax import Array
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.molecules import data, rewards
+from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import PropertyReader, Spelling
+from ipsrl.environments.molecules.data import MOSES, StoredMolecules, molecules
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
@@ -55,7 +56,7 @@ class Pretraining(Checked):
       seed: of the order, the spellings and the parameters.
     """
 
-    data: str = data.MOSES
+    data: str = MOSES
     molecules: int = positive(40_000)
     batch: int = positive(64)
     learning_rate: float = positive(5e-3)
@@ -65,9 +66,9 @@ class Pretraining(Checked):
     state_size: int = positive(8)
     seed: int = between(0, LARGEST_SEED, 0)
 
-    def known(self, split: str) -> data.Molecules | np.ndarray:
+    def known(self, split: str) -> StoredMolecules | np.ndarray:
         """The molecules of a split; raises ValueError if there are none."""
-        return np.array(Reactions().outcome_names()) if self.data == AMIDES else data.molecules(self.data, split)
+        return np.array(Reactions().outcome_names()) if self.data == AMIDES else molecules(self.data, split)
 
     @functools.cached_property
     def vocabulary(self) -> SmilesVocabulary:
@@ -129,21 +130,21 @@ class Pretraining(Checked):
         """
         with jax.set_mesh(make_mesh()):
             texts = sampled(self.environment, self.policy, parameters, number, self.seed, parameters).texts
-        molecules = [molecule.canonical for molecule in self.environment.read(texts) if molecule is not None]
-        different = set(molecules)
+        valid = [molecule.canonical for molecule in self.environment.read(texts) if molecule is not None]
+        different = set(valid)
         rest = different.difference(self.known("train"))
         pool, reader = VerifierPool(), PropertyReader()
         ours, theirs = (
             [found for found in pool.read(reader, some) if found is not None]
-            for some in (molecules, list(self.known("test")[:number]))
+            for some in (valid, list(self.known("test")[:number]))
         )
         distances = {
             f"distance_{name}": histogram_distance([of[name] for of in ours], [of[name] for of in theirs])
             for name in theirs[0]
         }
         shares = {
-            "valid": len(molecules) / number,
-            "unique": len(different) / max(len(molecules), 1),
+            "valid": len(valid) / number,
+            "unique": len(different) / max(len(valid), 1),
             "novel": len(rest) / max(len(different), 1),
         }
         return shares | distances
