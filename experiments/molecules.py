@@ -73,7 +73,7 @@ class Settings(study.Settings):
     data: str = "moses"
     prior_molecules: int = positive(40_000)
     prior_rate: float = positive(5e-3)
-    prior_batch: int = positive(64)
+    prior_batch: int = positive(32)
     max_tokens: int = positive(60)
     hidden_size: int = positive(128)
     num_layers: int = positive(4)

@@ -58,7 +58,7 @@ class Pretraining(Checked):
 
     data: str = MOSES
     molecules: int = positive(40_000)
-    batch: int = positive(64)
+    batch: int = positive(32)
     learning_rate: float = positive(5e-3)
     max_tokens: int = positive(60)
     hidden_size: int = positive(128)
