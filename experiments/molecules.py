@@ -21,17 +21,15 @@ as many strings is stopped. The document beside the figure shows the best molecu
 """
 
 import dataclasses
-import math
 from collections.abc import Iterator
 from typing import Any
 
 from ipsrl import study
-from ipsrl.distributed.start_up import cores
-from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import IDENTITIES
-from ipsrl.fields import accepted_by, between, one_of, positive
-from ipsrl.study.worlds.molecule_prior import AMIDES, GROUPS, Pretraining
-from ipsrl.study.worlds.molecule_search import Arm, MoleculeSearch, better_in_both, last, more, prior_curve
+from ipsrl.fields import one_of
+from ipsrl.study.worlds.molecule_flags import MoleculeFlags
+from ipsrl.study.worlds.molecule_prior import AMIDES
+from ipsrl.study.worlds.molecule_search import Arm, better_in_both, last, more, prior_curve
 from ipsrl.study.worlds.molecule_tables import FIGURES, TABLES, best_molecules
 
 SCAFFOLD, CLASS = "scaffold", "scaffold_class"
@@ -43,53 +41,20 @@ ARMS = {
     "ips_canonical": Arm("ips_grpo"),
     "ips_scaffold": Arm("ips_grpo", SCAFFOLD),
     "ips_class": Arm("ips_grpo", CLASS),
-    "ips_exact": Arm("ips_grpo(alpha=effective(0.5), probability=exact)"),
+    "ips_exact": Arm("ips_grpo(alpha=0.0625, probability=exact)"),
     "mara": Arm("mara(beta=0.0078125, threshold=0.8)"),
-    "trajectory_balance": Arm("trajectory_balance(reward_exponent=16, learning_rate=1.0)"),
+    "trajectory_balance": Arm("trajectory_balance(log_reward_floor=-40, reward_exponent=16, learning_rate=1.0)"),
     "darling": Arm("darling", SCAFFOLD),
 }
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
-    """`arms` are those above, or objectives. `identity`, one of canonical, scaffold, scaffold_class, replaces theirs.
-
-    `reward` is one of `ipsrl.environments.molecules.rewards`, such as "all_amide"; `data` a set of molecules.
-
-    `evaluations` is the budget, `records` the number of its parts that are recorded, `samples` the strings by which the
-    last policy is measured. A step samples two groups of `group_size` strings. `rate_scale` multiplies the learning
-    rates of all arms. The prior reads `prior_molecules` at the learning rate `prior_rate`.
-    """
+class Settings(MoleculeFlags):
+    """`arms` are those above, or objectives. `identity` (canonical, scaffold, scaffold_class) replaces theirs."""
 
     arms: tuple[str, ...] = study.selecting(study.objectives(tuple(ARMS), also=tuple(ARMS)))
     seeds: tuple[int, ...] = study.seeds((0, 1, 2))
     identity: str = one_of("", *IDENTITIES, default="")
-    reward: str = accepted_by(rewards.make, "synth")
-    evaluations: int = positive(2000)
-    records: int = positive(20)
-    samples: int = positive(1000)
-    group_size: int = between(2, 2**16, 32)
-    rate_scale: float = positive(1.0)
-    data: str = "moses"
-    prior_molecules: int = positive(40_000)
-    prior_rate: float = positive(5e-3)
-    prior_batch: int = positive(32)
-    max_tokens: int = positive(60)
-    hidden_size: int = positive(128)
-    num_layers: int = positive(4)
-    state_size: int = positive(8)
-
-    @property
-    def host_devices(self) -> int:
-        return math.gcd(cores(), GROUPS)
-
-    def search(self) -> MoleculeSearch:
-        prior = Pretraining(
-            self.data, self.prior_molecules, self.prior_batch, self.prior_rate, self.max_tokens, self.hidden_size,
-            self.num_layers, self.state_size,
-        )  # fmt: skip
-        how = self.group_size, self.evaluations, self.records, self.samples, self.rate_scale
-        return MoleculeSearch(prior, rewards.make(self.reward), *how)
 
 
 PAPER_SIZE: dict[str, Any] = {
@@ -99,7 +64,7 @@ PAPER_SIZE: dict[str, Any] = {
 SMALL: dict[str, Any] = {"evaluations": 10_000, "samples": 10_000}
 PRESETS = {
     "smoke": Settings(
-        ("prior", "reinvent"), (0, 1), evaluations=4, records=2, samples=128, group_size=64, data=AMIDES,
+        arms=("prior", "reinvent"), seeds=(0, 1), evaluations=4, records=2, samples=128, group_size=64, data=AMIDES,
         prior_batch=56, hidden_size=16, num_layers=1,
     ),
     "demo": Settings(),

@@ -1,0 +1,49 @@
+"""The flags of searches for molecules."""
+
+import dataclasses
+import math
+
+from ipsrl.distributed.start_up import cores
+from ipsrl.environments.molecules import rewards
+from ipsrl.environments.molecules.data import MOSES
+from ipsrl.fields import accepted_by, between, positive
+from ipsrl.study.settings import Settings
+from ipsrl.study.worlds.molecule_prior import GROUPS, Pretraining
+from ipsrl.study.worlds.molecule_search import MoleculeSearch
+
+
+@dataclasses.dataclass(frozen=True)
+class MoleculeFlags(Settings):
+    """`reward` is one of `ipsrl.environments.molecules.rewards`, such as "all_amide"; `data` a set of molecules.
+
+    `evaluations` is the budget, `records` the number of its parts that are recorded, `samples` the strings by which the
+    last policy is measured. A step samples two groups of `group_size` strings. `rate_scale` multiplies the learning
+    rates of all arms. The prior, of `hidden_size` and so on, reads `prior_molecules` at the rate `prior_rate`.
+    """
+
+    reward: str = accepted_by(rewards.make, "synth")
+    evaluations: int = positive(2000)
+    records: int = positive(20)
+    samples: int = positive(1000)
+    group_size: int = between(2, 2**16, 32)
+    rate_scale: float = positive(1.0)
+    data: str = MOSES
+    prior_molecules: int = positive(40_000)
+    prior_rate: float = positive(5e-3)
+    prior_batch: int = positive(32)
+    max_tokens: int = positive(60)
+    hidden_size: int = positive(128)
+    num_layers: int = positive(4)
+    state_size: int = positive(8)
+
+    @property
+    def host_devices(self) -> int:
+        return math.gcd(cores(), GROUPS)
+
+    def search(self) -> MoleculeSearch:
+        prior = Pretraining(
+            self.data, self.prior_molecules, self.prior_batch, self.prior_rate, self.max_tokens, self.hidden_size,
+            self.num_layers, self.state_size,
+        )  # fmt: skip
+        how = self.group_size, self.evaluations, self.records, self.samples, self.rate_scale
+        return MoleculeSearch(prior, rewards.make(self.reward), *how)
