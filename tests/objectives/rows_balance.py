@@ -8,6 +8,7 @@ import numpy as np
 from tests.objectives.rows import Row, centred, like_grpo, standardised
 from tests.objectives.token_values import (
     answer_residual,
+    augmented_residual,
     group_residual,
     minus_squared_steps,
     sequence_mean,
@@ -34,6 +35,14 @@ def flowrl(rule, tokens=None):
     return like_grpo(rule, tokens=tokens)
 
 
+def augmented(sigma):
+    """The advantages are the rewards, so that groups without any count as silent, although the prior still pulls."""
+    return Row(
+        False, None, "no reward", lambda n, p, r: 2 * (sigma * r - np.log(p * len(p))),
+        tokens=sequence_mean(squares(augmented_residual(sigma))),
+    )  # fmt: skip
+
+
 ROWS = {
     "trajectory_balance": balance(lambda n, p, r: -2 * excess(p, r), tokens=sequence_mean(squares(answer_residual))),
     "trajectory_balance(log_reward_floor=-0.5, reward_exponent=0.5)": balance(
@@ -47,4 +56,6 @@ ROWS = {
         lambda n, p, r: -2 * centred(n, flow(n, p, r, 0.5, unbiased=True))
     ),
     "flowrl(released_weight=True)": flowrl(lambda n, p, r: -2 * flow(n, p, r)),
+    "reinvent": augmented(128.0),
+    "reinvent(sigma=0.5)": augmented(0.5),
 }

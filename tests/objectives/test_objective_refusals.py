@@ -36,7 +36,7 @@ ARGUMENTS = {
         "ips_grpo(probability=exact(log_ratio_cap=0))", "bapo(target=0.0)", "dppo(threshold=0.0)", "aer(tau=0.0)",
         "aer(eta=-1.0)", "skywork_entropy(target=0.0)", "skywork_entropy(step=0.0)",
         "mara(beta=0.0)", "dph_rl(ratio_limit=0.0)", "tsallis(q=0.0)", "dpo(beta=0.0)", "rpo(beta=-0.5)",
-        "trajectory_balance(reward_exponent=0)", "flowrl(beta=0)",
+        "trajectory_balance(reward_exponent=0)", "flowrl(beta=0)", "reinvent(sigma=0)",
     ],
     "{argument} is {value}, it must be positive and finite, or None": [
         "dagrpo(anchors=True, gamma=0.0)", "critique_grpo(gamma=-1.0)",

@@ -192,6 +192,11 @@ def group_residual(log_prob, log_reward, length):
     return found - found.mean(axis=-1, keepdims=True)
 
 
+def augmented_residual(sigma):
+    """REINVENT's; the prior gives every token the probability `REFERENCE`."""
+    return lambda log_prob, reward, length: length * np.log(REFERENCE) + sigma * reward - log_prob
+
+
 def of_steps(log_ratio, advantages, mask):
     """Residuals of detailed balance, with flows that are all 1: the last step goes to the reward."""
     last = np.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True) - 1

@@ -5,7 +5,7 @@ A new objective is a new function in a module of this folder and a new row in `C
 
 Divergence from a reference: if a paper adds it to its algorithm, it is off by default, so that algorithms are compared
 without it, and the docstring states the paper's weight. If it defines the objective (`mara`, `dph_rl`, `f_divergence`,
-`flowrl`, `degrpo`, `hgpo`, the preference losses), it is on.
+`flowrl`, `reinvent`, `degrpo`, `hgpo`, the preference losses), it is on.
 """
 
 import inspect
@@ -71,6 +71,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "detailed_balance": balance.detailed_balance,
     "subtrajectory_balance": balance.subtrajectory_balance,
     "flowrl": balance.flowrl,
+    "reinvent": balance.reinvent,
     "supervised": imitation.supervised,
     "dpo": preferences.dpo,
     "f_dpo": preferences.f_dpo,

@@ -1,14 +1,15 @@
-"""Squared residuals as objectives: GFlowNet losses, and FlowRL."""
+"""Squared residuals as objectives: GFlowNet losses, FlowRL, and REINVENT."""
 
 from typing import Literal
 
-from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.advantages.baselines import GroupMeanStd, NoBaseline
 from ipsrl.objectives.advantages.log_reward import LogReward
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.surrogates.flow_balance import (
     LEARNING_RATE,
+    AugmentedLikelihood,
     DetailedBalance,
     GroupBalance,
     RewardTiltBalance,
@@ -123,3 +124,22 @@ def flowrl(
         surrogate=RewardTiltBalance(beta, *both_sides(clip), partition, released_weight, learning_rate),
         aggregation=SequenceMean(),
     )
+
+
+def reinvent(sigma: float = 128.0) -> Objective:
+    """REINVENT (arXiv 1704.07555): loss (log P_prior + sigma R - log P_agent)^2 of whole answers, mean over answers.
+
+    The prior is the reference policy. For answers that the policy itself sampled, with delta the residual,
+
+        E[gradient] = -2 E[delta grad log P_agent] = -2 sigma grad (E[R] - KL(agent || prior) / sigma)
+
+    exactly, since sigma times what is in brackets is E[delta], and E[grad log P_agent] = 0. So the expected updates
+    rest at P_prior exp(sigma R) / Z, where delta is log Z for each answer; but no baseline removes the mean of delta,
+    which adds noise to each group. For answers with another distribution q (stale or replayed ones; there is no
+    importance ratio) nothing cancels: a table of logits rests where q delta = P_agent E_q[delta], which is the tilted
+    distribution only if log Z = 0 or q equals it, and approaches q where sigma R is large: replay imitates.
+
+    Degenerate: none; groups with equal rewards still train, those without reward towards the prior.
+    Evidence: code (MolecularAI/REINVENT4, schwallergroup/saturn); sigma is saturn's, REINVENT4 has 120.
+    """
+    return Objective(advantages=NoBaseline(), surrogate=AugmentedLikelihood(sigma), aggregation=SequenceMean())

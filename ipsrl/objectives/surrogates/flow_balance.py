@@ -193,6 +193,23 @@ class RewardTiltBalance(Surrogate):
         return values, _mean_over_groups("log_partition", log_partition)
 
 
+@dataclasses.dataclass(frozen=True)
+class AugmentedLikelihood(Surrogate):
+    """-(log P_prior + sigma R - log P_agent)^2 of whole answers (REINVENT, arXiv 1704.07555).
+
+    The prior is the reference policy, the agent the policy being trained; log P is the sum over the answer's tokens.
+    There is no log Z in the equation, so not all residuals can vanish unless Z = sum_x P_prior exp(sigma R) is 1: at
+    the tilted distribution P_prior exp(sigma R) / Z they are log Z, the same for each answer.
+    """
+
+    sigma: float = positive(128.0)
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        log_tilt = masked_sum(scores.log_probs - rollouts.reference_log_probs, rollouts.token_mask, axis=-1)
+        return _minus_square(self.sigma * advantages[..., 0] - log_tilt, rollouts), {}
+
+
 def _excess(scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Array:
     """sum log P_F - log R - sum log P_B, `[P, G]`: the residual of trajectory balance without log Z."""
     return masked_sum(scores.log_probs, rollouts.token_mask, axis=-1) - advantages[..., 0] - rollouts.log_backward
