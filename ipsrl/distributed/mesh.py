@@ -125,6 +125,15 @@ def keep_prompts_sharded(tree: PyTree) -> PyTree:
     return jax.tree.map(keep, tree)
 
 
+def gather_prompts(tree: PyTree) -> PyTree:
+    """Inside jit: tells the compiler that each device holds these arrays whole, so that a loop over their prompts needs
+    no communication in each round.
+    """
+    if prompt_devices() == 1:
+        return tree
+    return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, PartitionSpec()), tree)
+
+
 def prompt_devices() -> int:
     """Number of devices over which the prompts in traced code are sharded: the size of the axis "data" of the mesh that
     is set; 1 without it, or where each device works by itself.

@@ -9,7 +9,9 @@ from ipsrl import specifications
 from ipsrl.arguments import checked
 from ipsrl.fields import Checked, between, non_negative, positive
 from ipsrl.records.monitors import make_monitors
+from ipsrl.rollouts.sources.best_answers import BestAnswers
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
@@ -18,9 +20,11 @@ from ipsrl.rollouts.sources.source import Wrapper
 from ipsrl.training.step import WHOLE_BATCH, Batching
 
 BATCH_FILTERS = {
+    "best_answers": BestAnswers,
     "replayed_groups": ReplayedGroups,
     "dynamic_sampling": DynamicSampling,
     "replayed_answers": ReplayedAnswers,
+    "diversity_filter": DiversityFilter,
     "off_policy": OffPolicyAnswers,
     "difficulty_filter": DifficultyFilter,
 }
@@ -57,9 +61,11 @@ class TrainSettings(Checked):
       batching: how a batch is split into optimiser steps.
       evaluate_every: steps between evaluations; step 0 and the last step are always evaluated.
       checkpoint_every: steps between checkpoints; the last step is always saved.
+      best_answers: adds the best earlier answers to groups; None for no such answers.
       replayed_groups: puts earlier groups in the place of those that are not informative; None for no such groups.
       dynamic_sampling: samples until every group is informative; None for one round.
       replayed_answers: puts earlier right answers into groups; None for no such answers.
+      diversity_filter: takes the reward from outcomes that were given too often; None for no such filter.
       off_policy: puts a refinement into every group; None to use only answers sampled from the policy.
       difficulty_filter: skips prompts before they are sampled; None for all prompts.
       refresh_reference_every: steps after which the current policy becomes the reference of a KL penalty and of
@@ -85,9 +91,11 @@ class TrainSettings(Checked):
     batching: Batching = WHOLE_BATCH
     evaluate_every: int = positive(25)
     checkpoint_every: int = positive(100)
+    best_answers: BestAnswers | None = None
     replayed_groups: ReplayedGroups | None = None
     dynamic_sampling: DynamicSampling | None = None
     replayed_answers: ReplayedAnswers | None = None
+    diversity_filter: DiversityFilter | None = None
     off_policy: OffPolicyAnswers | None = None
     difficulty_filter: DifficultyFilter | None = None
     refresh_reference_every: int = non_negative(0)

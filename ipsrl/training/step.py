@@ -370,14 +370,18 @@ def token_metrics(scores: PolicyScores, log_ratio: Array, rollouts: Rollouts) ->
 def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
     """Metrics of a batch of groups, as `(sum, count)` pairs over samples or over groups.
 
-    Only rewarded outcomes count: many different mistakes are not diversity.
+    Only rewarded outcomes count: many different mistakes are not diversity. Empty places of replayed answers are no
+    samples.
     """
-    samples = jnp.float32(rollouts.rewards.size)
+    empty = jnp.zeros(rollouts.rewards.shape, bool)
+    if rollouts.off_policy is not None:
+        empty = rollouts.off_policy & ~rollouts.token_mask.any(axis=-1)
+    samples = (~empty).sum(dtype=jnp.float32)
     groups = jnp.float32(rollouts.rewards.shape[0])
     rewarded = jnp.where(rollouts.rewards > 0, rollouts.outcome_id, -1)
     return {
         "reward": (rollouts.rewards.sum(), samples),
-        "unparsed": ((rollouts.outcome_id < 0).sum(dtype=jnp.float32), samples),
+        "unparsed": (((rollouts.outcome_id < 0) & ~empty).sum(dtype=jnp.float32), samples),
         "truncated": (rollouts.truncated.sum(dtype=jnp.float32), samples),
         "length": (rollouts.token_mask.sum(dtype=jnp.float32), samples),
         "distinct_outcomes": (diversity.distinct_outcomes(rewarded).sum(dtype=jnp.float32), groups),

@@ -142,7 +142,12 @@ class Trainer(Checked):
         memory.require(size, "parameters, gradients and the optimiser's state", "choose a smaller model, or fewer runs")
         if isinstance(source, Sampled):
             each = "lower group_size, prompts_per_step or max_tokens, or train fewer runs at once"
-            memory.require(runs * memory.size_of(source.shapes(parameters)), "the answers of a step", each)
+            sampling = source.shapes(parameters)
+            memory.require(runs * memory.size_of(sampling), "the answers of a step", each)
+            # Kept answers are scored again, so that what the sampler says of their probabilities is not kept.
+            kept = [sampling.written[name] for name in sampling.written if not name.startswith(("behaviour", "top"))]
+            held = runs * self.groups_from.answers_held * memory.size_of(kept) // sampling.finished.size
+            memory.require(held, "the answers that batch filters keep", "keep fewer, or lower max_tokens")
 
     def _check_parameters(self, parameters: Parameters) -> None:
         """Raises ValueError unless these are parameters of the policy; frozen ones may have other types."""

@@ -223,7 +223,7 @@ RUNS = {
     "wrapped": {
         "steps": 4,
         "checkpoint_every": 2,
-        "filters": "replayed_groups, replayed_answers, "
+        "filters": "best_answers(size=4, drawn=2), replayed_groups, replayed_answers, diversity_filter(bucket=2), "
         "off_policy(refine=second_attempt(critic=shuffled(own)), answers=2)",
     },
     "stored": {"steps": 3, "stored": True},
@@ -271,6 +271,8 @@ def test_any_number_of_processes_continues_what_wrappers_keep(sources, tmp_path)
     (record,) = (record for record in records(sources / "both") if record["step"] == 3)
     assert record["replayed_groups"] > 0
     assert record["replayed_answers"] > 0
+    assert record["best_answers"] > 0
+    assert record["filtered_answers"] > 0
 
 
 LONG = {"mesh": "data:8", "steps": 40, "optimizer": "adam"}

@@ -19,8 +19,10 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.rewards import MatchedOutcomes, NoisyVerifier
+from ipsrl.rollouts.sources.best_answers import BestAnswers
 from ipsrl.rollouts.sources.critics import Own, Shuffled
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
@@ -79,6 +81,10 @@ CASES = {
     "learned parameters": Case(TREE, ON_TREE, "trajectory_balance"),
     "controllers": Case(TREE, ON_TREE, "aer(tau=0.9, eta=0.1, alpha=(0.0, 0.5))"),
     "replay": Case(settings={"replayed_groups": ReplayedGroups(), "replayed_answers": ReplayedAnswers(4)}),
+    "best answers": Case(
+        objective="reinvent(sigma=2.0)",
+        settings={"best_answers": BestAnswers(2, 2), "diversity_filter": DiversityFilter(3, 4)},
+    ),
     "noisy verifier": Case(reward=NoisyVerifier(0.1, 0.3)),
     "learned reward": Case(reward=MatchedOutcomes(jnp.full((16, 3), 1 / 3), jnp.zeros((16, 3)))),
     "ahead": Case(LookUpWithKey(), transformer(LookUp()), settings={"async_rollouts": True}),

@@ -42,7 +42,7 @@ class ReplayedGroups(Wrapper):
         return True
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
-        inner, groups = _first_groups(self, actors, seed, reward)
+        inner, groups = first_groups(self, actors, seed, reward)
         return (groups, sharded(jnp.zeros(len(groups[1].rewards), bool))), inner
 
     def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
@@ -91,10 +91,14 @@ class ReplayedAnswers(Wrapper):
         """With `off_policy`; without the most likely tokens, which replayed answers have of an earlier policy."""
         return fields - {"top_log_probs"} | {"off_policy"}
 
+    @property
+    def answers_held(self) -> int:
+        return self.sampled.environment.num_prompts * self.outcomes + self.inner.answers_held
+
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
-        inner, groups = _first_groups(self, actors, seed, reward)
+        inner, groups = first_groups(self, actors, seed, reward)
         shape = self.sampled.environment.num_prompts, self.outcomes
-        answers = jax.tree.map(lambda leaf: jnp.zeros((*shape, *leaf.shape[2:]), leaf.dtype), _of_answers(groups))
+        answers = jax.tree.map(lambda leaf: jnp.zeros((*shape, *leaf.shape[2:]), leaf.dtype), of_answers(groups))
         # An outcome of -1 marks a free place.
         return replicated((answers, jnp.full(shape, -1, jnp.int32))), inner
 
@@ -145,7 +149,7 @@ def _with_found(groups: Groups, answers: Any, outcome_id: Array) -> tuple[Any, A
     def put(kept, leaf):
         return kept.at[at].set(leaf.reshape(-1, *leaf.shape[2:]), mode="drop")
 
-    return jax.tree.map(put, (answers, outcome_id), (_of_answers(groups), outcomes.outcome_id))
+    return jax.tree.map(put, (answers, outcome_id), (of_answers(groups), outcomes.outcome_id))
 
 
 def _without_memory(groups: Groups) -> Groups:
@@ -153,14 +157,14 @@ def _without_memory(groups: Groups) -> Groups:
     return dataclasses.replace(groups[0], final_state=None), groups[1]
 
 
-def _of_answers(groups: Groups) -> Any:
+def of_answers(groups: Groups) -> Any:
     """What is kept of answers, leaves `[P, G, ...]`; the policy that puts them into a group scores them again."""
     trajectories, outcomes = _without_memory(groups)
     again = "behaviour_log_probs", "behaviour_entropy", "top_log_probs", "top_tokens"
     return dataclasses.replace(trajectories, prompts=None, off_policy=None, **dict.fromkeys(again)), outcomes
 
 
-def _first_groups(wrapper: Wrapper, actors: Actors, seed: Array | int, reward: Reward | None) -> tuple[State, Groups]:
+def first_groups(wrapper: Wrapper, actors: Actors, seed: Array | int, reward: Reward | None) -> tuple[State, Groups]:
     """The inner source's first state, and groups in the shapes of its groups."""
     inner = wrapper.inner.init(actors, seed, reward)
 

@@ -109,6 +109,11 @@ class Source(Checked):
         return False
 
     @property
+    def answers_held(self) -> int:
+        """Number of answers that it keeps from step to step, and adds to those that are sampled in a step."""
+        return 0
+
+    @property
     def innermost(self) -> "Source":
         """The source inside all wrappers."""
         return self
@@ -278,6 +283,10 @@ class Wrapper(Source):
     @property
     def needs_reference(self) -> bool:
         return self.inner.needs_reference
+
+    @property
+    def answers_held(self) -> int:
+        return self.inner.answers_held
 
     @property
     def innermost(self) -> Source:

@@ -1,0 +1,160 @@
+"""The best answers of all steps so far, added to the groups of this step."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.distributed.mesh import gather_prompts, keep_prompts_sharded
+from ipsrl.fields import positive
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rewards import Reward
+from ipsrl.rollouts.sources.replay import first_groups, of_answers
+from ipsrl.rollouts.sources.source import (
+    Actors,
+    Groups,
+    Metrics,
+    Request,
+    State,
+    Wrapper,
+    replicated,
+    sharded,
+    with_sampling_metrics,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class BestAnswers(Wrapper):
+    """Adds some of a prompt's best answers of all earlier steps to each group: G answers become G + drawn.
+
+    For each prompt the `size` answers with the highest positive rewards are kept, of equal rewards the earliest, each
+    sequence of tokens once, with the reward that it had first. `drawn` of them, chosen uniformly at random without
+    replacement, follow the answers of each group; only then are the group's own answers kept, as in the released
+    REINVENT, where this is called inception (MolecularAI/Reinvent and REINVENT4; schwallergroup/saturn keeps them
+    first). They are scored by the behaviour policy and marked in `Rollouts.off_policy`, as a refinement is.
+
+    Where fewer than `drawn` are kept, the other places hold empty answers: no token, reward 0, outcome -1. Means over
+    answers do not count them, but objectives that compare the answers of a group take them for answers without reward;
+    one that does not, such as `reinvent`, learns nothing from them.
+
+    Metrics: `best_kept`, the mean reward of the kept answers; `best_answers`, the share of the added places that are
+    not empty.
+
+    Attributes:
+      size: number of answers kept for each prompt.
+      drawn: number of them that are added to each group.
+
+    Raises:
+      ValueError: a number is not positive, or `drawn` is above `size`.
+    """
+
+    size: int = positive(100, called="the number of best answers kept for each prompt")
+    drawn: int = positive(10, called="the number of best answers added to a group")
+
+    asks = "policy"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.drawn > self.size:
+            raise ValueError(
+                f"{self.drawn} best answers cannot be added to a group where {self.size} are kept: raise size, or "
+                "lower drawn"
+            )
+
+    def provides(self, fields: frozenset[str]) -> frozenset[str]:
+        """With `off_policy`; without the most likely tokens, which kept answers have of an earlier policy."""
+        return fields - {"top_log_probs"} | {"off_policy"}
+
+    @property
+    def answers_held(self) -> int:
+        sampled = self.sampled
+        own = sampled.environment.num_prompts * self.size + sampled.prompts_per_step * self.drawn
+        return own + self.inner.answers_held
+
+    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
+        inner, groups = first_groups(self, actors, seed, reward)
+        shape = self.sampled.environment.num_prompts, self.size
+        # A place without reward is free, and an empty answer.
+        answers, outcomes = jax.tree.map(
+            lambda leaf: jnp.zeros((*shape, *leaf.shape[2:]), leaf.dtype), of_answers(groups)
+        )
+        return replicated((answers, dataclasses.replace(outcomes, outcome_id=jnp.full(shape, -1, jnp.int32)))), inner
+
+    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        kept, inner = state
+        inner, groups, metrics = self.inner(inner, actors, request)
+        metrics, sampled = with_sampling_metrics(groups, metrics), self.sampled
+        index, answers = groups[0].prompts.index, of_answers(groups)
+        added, kept, own = _drawn_and_kept(kept, index, answers, request.key("best answers"), self.drawn)
+        groups = _followed_by(sampled.policy, actors.policy, groups, added, sampled.temperature)
+        return (kept, inner), sharded(groups), metrics | own
+
+
+@functools.partial(jax.jit, static_argnames="number")
+def _drawn_and_kept(kept: Any, prompt_index: Array, answers: Any, key: Array, number: int) -> tuple[Any, Any, Metrics]:
+    """`number` kept answers for each group, the kept answers after this step, and metrics.
+
+    One program: two that both communicate may wait for each other where several processes have CPU devices.
+    """
+    prompt_index, answers = gather_prompts((prompt_index, answers))
+    added, kept = _some_of(kept, prompt_index, key, number), _with_best(kept, prompt_index, answers)
+    rewards = kept[1].rewards
+    metrics = {
+        "best_kept": (rewards.sum(), (rewards > 0).sum()),
+        "best_answers": ((added[1].rewards > 0).mean(), 1),
+    }
+    return keep_prompts_sharded(added), kept, metrics
+
+
+def _some_of(kept: Any, prompt_index: Array, key: Array, number: int) -> Any:
+    """`[P, number, ...]`, kept answers of each prompt `[P]` at random, then empty ones."""
+    filled = kept[1].rewards[prompt_index] > 0
+    _, places = jax.lax.top_k(jnp.where(filled, jax.random.uniform(key, filled.shape), -1.0), number)
+    return jax.tree.map(lambda leaf: leaf[prompt_index[:, None], places], kept)
+
+
+def _with_best(kept: Any, prompt_index: Array, answers: Any) -> Any:
+    """The kept answers `[prompts, size, ...]` after those of one group after the other, best first."""
+    size = kept[1].rewards.shape[1]
+
+    def keep(kept: Any, group: tuple[Array, Any]) -> tuple[Any, None]:
+        prompt, answers = group
+        both = jax.tree.map(lambda old, new: jnp.concatenate([old[prompt], new]), kept, answers)
+        trajectories, outcomes = both
+        rewarded = outcomes.rewards > 0
+        words = jnp.where(trajectories.written, trajectories.tokens, -1)
+        place = jnp.arange(len(words))
+        earlier = place < place[size:, None]
+        known = ((words[size:, None] == words).all(axis=-1) & earlier & rewarded).any(axis=1)
+        # Free places, of reward 0, stay before answers that are not kept, and there are always enough of them.
+        candidate = jnp.concatenate([jnp.ones(size, bool), rewarded[size:] & ~known])
+        best = jnp.argsort(jnp.where(candidate, -outcomes.rewards, jnp.inf), stable=True)[:size]
+        return jax.tree.map(lambda old, new: old.at[prompt].set(new[best]), kept, both), None
+
+    return jax.lax.scan(keep, kept, (prompt_index, answers))[0]
+
+
+@functools.partial(jax.jit, static_argnames=("policy", "temperature"))
+def _followed_by(policy: Policy, behaviour: Parameters, groups: Groups, added: Any, temperature: float) -> Groups:
+    """Groups `[P, G, ...]` and then `added` `[P, n, ...]`, scored by the behaviour policy and marked as off-policy."""
+    trajectories, outcomes = groups
+    answers, answer_outcomes = added
+    scores = policy.score(behaviour, dataclasses.replace(answers, prompts=trajectories.prompts), temperature)
+    answers = dataclasses.replace(
+        answers,
+        behaviour_log_probs=scores.log_probs,
+        behaviour_entropy=scores.entropy,
+        off_policy=jnp.ones(answer_outcomes.rewards.shape, bool),
+    )
+    own = jnp.zeros(outcomes.rewards.shape, bool) if trajectories.off_policy is None else trajectories.off_policy
+    # What the environment remembers has been used by the one who named outcomes.
+    plain = {"prompts": None, "final_state": None, "top_tokens": None, "top_log_probs": None}
+    both = jax.tree.map(
+        lambda *parts: jnp.concatenate(parts, axis=1),
+        (dataclasses.replace(trajectories, off_policy=own, **plain), outcomes),
+        (answers, answer_outcomes),
+    )
+    return dataclasses.replace(both[0], prompts=trajectories.prompts), both[1]
