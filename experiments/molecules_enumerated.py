@@ -106,10 +106,10 @@ CLAIMS = {
 }
 SMALL_GROUPS, LARGE_GROUPS = ({"objective": COUNTS, "training": training} for training in (SGD, LARGE))
 CLAIMS |= {
-    "in groups of 128 counts end nearer to the target than in groups of 16, by more than 0.05": study.above(
+    "in large groups counts end nearer to the target than in groups of 16, by more than 0.05": study.above(
         study.difference("total_variation", SMALL_GROUPS, LARGE_GROUPS), 0.05
     ),
-    f"in groups of 128 {NAMES[COUNTS]} {IN_PROPORTION}": proportional(**LARGE_GROUPS),
+    f"in large groups {NAMES[COUNTS]} {IN_PROPORTION}": proportional(**LARGE_GROUPS),
 }
 MAIN = {"total_variation": "total variation", "routes_exponent": "exponent of the routes"}
 NUMBERS = {

@@ -41,13 +41,13 @@ def test_every_arm_can_be_trained(arm):
     ("ours", "theirs", "expected"), [((700, 710), (600, 640), True), ((500, 510), (600, 640), False)]
 )
 def test_more_molecules_are_more_in_the_mean_of_pairs(ours, theirs, expected):
-    sentence = "IPS-GRPO by counts of scaffolds finds more molecules at 0.80 than REINVENT"
+    sentence = "IPS-GRPO by counts of scaffolds finds more molecules of stand-in reward 0.80 than REINVENT"
     assert decided(sentence, rows("ips_scaffold", yield_80=ours), rows("reinvent", yield_80=theirs)) is expected
 
 
 @pytest.mark.parametrize(("circles", "expected"), [((40, 41), True), ((20, 21), False), ((29, 31), None)])
 def test_better_in_both_asks_for_more_and_for_more_different_ones(circles, expected):
-    sentence = "IPS-GRPO by exact probabilities finds more molecules at 0.80 than GRPO, and more #Circles of them"
+    sentence = "IPS-GRPO by exact probabilities finds more of them than GRPO, and more #Circles"
     arms = rows("ips_exact", yield_80=(700, 710), circles=circles), rows("grpo", yield_80=(600, 640), circles=(30, 30))
     assert decided(sentence, *arms) is expected
 
@@ -55,7 +55,7 @@ def test_better_in_both_asks_for_more_and_for_more_different_ones(circles, expec
 def test_the_papers_numbers_stand_beside_ours():
     table = of_papers(Records(rows("reinvent", yield_80=(600, 640)), LABELS), PRESETS["demo"])
     assert "5695" in table
-    assert "here, stand-in reward synth" in table
+    assert "here, stand-in reward synth, at 0.80; scaffold class" in table
     assert "620 [600, 640]" in table
     assert set(PAPER) <= set(molecules.NUMBERS)
 

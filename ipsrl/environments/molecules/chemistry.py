@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ipsrl.environments.molecules.parsing import parsed, silent
+from ipsrl.environments.molecules.parsing import FINGERPRINT_BITS, morgan, parsed, silent
 from ipsrl.environments.molecules.rewards import MoleculeReward
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 IDENTITIES = ("canonical", "scaffold", "scaffold_class")
 MOST_SYMMETRIES = 10_000
-FINGERPRINT_RADIUS, FINGERPRINT_BITS = 2, 2048
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Spelling:
     seed: int = 0
 
     def __call__(self, smiles: str) -> str | None:
-        """None for a string that is none of a molecule."""
+        """None if RDKit cannot read the string."""
         from rdkit import Chem
 
         with silent():
@@ -95,7 +94,7 @@ class PropertyReader:
     """The properties whose histograms MOSES compares (arXiv 1811.12823), for the processes of a `VerifierPool`."""
 
     def __call__(self, smiles: str) -> dict[str, float] | None:
-        """logP, SA, QED and the weight of a molecule; None for a string that is none."""
+        """logP, SA, QED and the weight of a molecule; None if RDKit cannot read the string."""
         from rdkit.Chem import QED, Crippen, Descriptors
         from rdkit.Contrib.SA_Score import sascorer
 
@@ -124,7 +123,8 @@ def log_spelling(molecule: "Mol") -> float:
     symmetries (counted up to `MOST_SYMMETRIES`). So q adds up to one over the strings of depth-first walks, of which a
     molecule of twenty atoms has up to millions. It is nearly RDKit's distribution of random strings (`doRandom`), and
     that of a policy that has learned from them. Other ways of writing a walk (needless brackets, ring numbers left
-    out, alternating bonds for an aromatic ring) are taken for the usual one, so with them q adds up to more.
+    out, alternating bonds for an aromatic ring) are taken for the usual one, so with them q adds up to more. Of several
+    fragments RDKit keeps the order, where q allows any; symmetries that exchange pseudo-asymmetric atoms are not found.
     """
     neighbours = [[other.GetIdx() for other in atom.GetNeighbors()] for atom in molecule.GetAtoms()]
     visited_before = [[other for other in beside if other < number] for number, beside in enumerate(neighbours)]
@@ -137,15 +137,15 @@ def log_spelling(molecule: "Mol") -> float:
     for number, beside in enumerate(neighbours):
         rings = sum(before[max(number, other)] != min(number, other) for other in beside)
         log_choices += math.lgamma(rings + 1)
-    symmetries = molecule.GetSubstructMatches(molecule, uniquify=False, maxMatches=MOST_SYMMETRIES)
-    return math.log(len(symmetries)) - log_choices
+    # RDKit's matches take no account of hydrogens, by which the two nitrogens of imidazole differ.
+    hydrogens = [atom.GetTotalNumHs() for atom in molecule.GetAtoms()]
+    matches = molecule.GetSubstructMatches(molecule, uniquify=False, useChirality=True, maxMatches=MOST_SYMMETRIES)
+    symmetries = sum([hydrogens[place] for place in match] == hydrogens for match in matches)
+    return math.log(symmetries) - log_choices
 
 
 def fingerprints(texts: Sequence[str]) -> np.ndarray:
-    """`[N, FINGERPRINT_BITS]` bool, Morgan fingerprints of `FINGERPRINT_RADIUS` bonds, of valid SMILES strings."""
-    from rdkit.Chem import rdFingerprintGenerator
-
-    made = rdFingerprintGenerator.GetMorganGenerator(radius=FINGERPRINT_RADIUS, fpSize=FINGERPRINT_BITS)
+    """`[N, FINGERPRINT_BITS]` bool, Morgan fingerprints (`morgan`), of valid SMILES strings."""
     with silent():
-        rows = [made.GetFingerprintAsNumPy(parsed(smiles)) for smiles in texts]
+        rows = [morgan().GetFingerprintAsNumPy(parsed(smiles)) for smiles in texts]
     return np.array(rows, bool).reshape(-1, FINGERPRINT_BITS)

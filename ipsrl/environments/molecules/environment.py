@@ -32,7 +32,7 @@ class Molecules(TokenStream, Checked):
     `identity` says which molecules are the same outcome: those with the same `canonical` string, the same Bemis-Murcko
     `scaffold`, or the same `scaffold_class`. Ids are hashes of these texts (31 bits of CRC-32). Many strings spell one
     molecule, so with `canonical` the environment gives `log_backward`, the log-probability of the string among the
-    molecule's strings, see `chemistry.log_spelling`; of the molecules of one scaffold nobody can list the strings.
+    molecule's strings, see `chemistry.log_spelling`; for scaffolds no such probability is known.
 
     Attributes:
       vocabulary: of the tokens.

@@ -4,15 +4,18 @@ It is imported where it is used, because most of the package runs without it.
 """
 
 import contextlib
+import functools
 import importlib.util
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
 LONGEST_STRING = 1000
 """Characters of a string that RDKit is asked to read."""
+FINGERPRINT_RADIUS, FINGERPRINT_BITS = 2, 2048
+"""Bonds around an atom, and bits, of Morgan fingerprints."""
 
 
 def require_rdkit() -> None:
@@ -41,3 +44,11 @@ def parsed(smiles: str) -> "Mol | None":
         return None
     molecule = Chem.MolFromSmiles(smiles)
     return molecule if molecule is not None and molecule.GetNumAtoms() else None
+
+
+@functools.cache
+def morgan() -> Any:
+    """RDKit's generator of Morgan fingerprints."""
+    from rdkit.Chem import rdFingerprintGenerator
+
+    return rdFingerprintGenerator.GetMorganGenerator(radius=FINGERPRINT_RADIUS, fpSize=FINGERPRINT_BITS)

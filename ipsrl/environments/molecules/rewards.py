@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipsrl import specifications
 from ipsrl.arguments import checked
-from ipsrl.environments.molecules.parsing import parsed, silent
+from ipsrl.environments.molecules.parsing import morgan, parsed, silent
 from ipsrl.fields import Checked, finite, non_negative, positive
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Factor(Checked, abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True)
-class Drugness(Factor):
+class DrugLikeness(Factor):
     """QED, the quantitative estimate of drug-likeness (Bickerton 2012), untransformed."""
 
     def __call__(self, molecule: "Mol") -> float:
@@ -55,7 +55,7 @@ class Drugness(Factor):
 class FewDonors(Factor):
     """1 if the molecule has at most so many donors of hydrogen bonds, else 0."""
 
-    most: int = non_negative(3)
+    most: int = non_negative(3, called="donors")
 
     def __call__(self, molecule: "Mol") -> float:
         from rdkit.Chem import rdMolDescriptors
@@ -72,7 +72,7 @@ class Accessible(Factor):
     RECAP, and at least one cut).
     """
 
-    score: float = positive(2.5)
+    score: float = positive(2.5, called="accessible")
     by_amides: bool = False
 
     def __call__(self, molecule: "Mol") -> float:
@@ -115,7 +115,7 @@ class DockStandIn(Factor):
     def __call__(self, molecule: "Mol") -> float:
         from rdkit.DataStructs import BulkTanimotoSimilarity
 
-        similarity = max(BulkTanimotoSimilarity(_fingerprint(molecule), list(_of_ligands(self.ligands))))
+        similarity = max(BulkTanimotoSimilarity(morgan().GetFingerprint(molecule), list(_of_ligands(self.ligands))))
         score = self.far + (self.near - self.far) * similarity
         return 1.0 / (1.0 + 10.0 ** (0.09375 * (score + 8.0)))
 
@@ -146,14 +146,14 @@ class MoleculeReward:
 
 def qed() -> MoleculeReward:
     """QED alone."""
-    return MoleculeReward((Drugness(),))
+    return MoleculeReward((DrugLikeness(),))
 
 
 def synth(
     donors: int = 3, accessible: float = 2.5, ligands: tuple[str, ...] = LIGANDS, near: float = -28.0
 ) -> MoleculeReward:
     """The shape of SYNTH, a stand-in reward: donors, accessibility, likeness to ligands, QED."""
-    return MoleculeReward((FewDonors(donors), Accessible(accessible), DockStandIn(ligands, near=near), Drugness()))
+    return MoleculeReward((FewDonors(donors), Accessible(accessible), DockStandIn(ligands, near=near), DrugLikeness()))
 
 
 def all_amide(
@@ -161,7 +161,7 @@ def all_amide(
 ) -> MoleculeReward:
     """The shape of ALL-AMIDE, a stand-in reward: that of `synth`, of molecules that only amides hold together."""
     by_amides = Accessible(accessible, by_amides=True)
-    return MoleculeReward((FewDonors(donors), by_amides, DockStandIn(ligands, near=near), Drugness()))
+    return MoleculeReward((FewDonors(donors), by_amides, DockStandIn(ligands, near=near), DrugLikeness()))
 
 
 CATALOG = {"qed": qed, "synth": synth, "all_amide": all_amide}
@@ -184,19 +184,10 @@ def _cuts() -> "tuple[Mol, ...]":
     from rdkit.Chem import Recap
 
     patterns = [rule.partition(">>")[0] for rule in Recap.reactionDefs]
+    if AMIDE not in patterns:
+        raise ValueError("this RDKit writes RECAP's rule for amides in another way: install rdkit==2026.9.1")
     others = [pattern for pattern in patterns if pattern != AMIDE]
     return tuple(Chem.MolFromSmarts(pattern) for pattern in (AMIDE, *others))
-
-
-def _fingerprint(molecule: "Mol") -> Any:
-    return _generator().GetFingerprint(molecule)
-
-
-@functools.cache
-def _generator() -> Any:
-    from rdkit.Chem import rdFingerprintGenerator
-
-    return rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
 
 
 @functools.cache
@@ -206,4 +197,4 @@ def _of_ligands(ligands: tuple[str, ...]) -> tuple[Any, ...]:
     for smiles, molecule in zip(ligands, molecules, strict=True):
         if molecule is None:
             raise ValueError(f"the ligand {smiles!r} is no molecule: give SMILES strings")
-    return tuple(map(_fingerprint, molecules))
+    return tuple(map(morgan().GetFingerprint, molecules))

@@ -6,7 +6,7 @@ import math
 from ipsrl.distributed.start_up import cores
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.data import MOSES
-from ipsrl.fields import accepted_by, between, positive
+from ipsrl.fields import accepted_by, at_least, between, positive
 from ipsrl.study.settings import Settings
 from ipsrl.study.worlds.molecule_prior import GROUPS, Pretraining
 from ipsrl.study.worlds.molecule_search import MoleculeSearch
@@ -30,11 +30,16 @@ class MoleculeFlags(Settings):
     data: str = MOSES
     prior_molecules: int = positive(40_000)
     prior_rate: float = positive(5e-3)
-    prior_batch: int = positive(32)
+    prior_batch: int = at_least(GROUPS, 32)
     max_tokens: int = positive(60)
     hidden_size: int = positive(128)
     num_layers: int = positive(4)
     state_size: int = positive(8)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.records > self.evaluations:
+            raise ValueError(f"--records is {self.records}, which must be at most --evaluations, {self.evaluations}")
 
     @property
     def host_devices(self) -> int:

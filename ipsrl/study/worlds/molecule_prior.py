@@ -2,14 +2,18 @@
 
 import dataclasses
 import functools
+import math
+import zlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import jax
 import numpy as np
 from jax import Array
+from jax.sharding import AxisType, Mesh
 
 from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
+from ipsrl.distributed.mesh import DATA
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import PropertyReader, Spelling
 from ipsrl.environments.molecules.data import MOSES, StoredMolecules, molecules
@@ -18,11 +22,12 @@ from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
 from ipsrl.environments.token_stream import written_answers
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.fields import Checked, between, positive
+from ipsrl.fields import Checked, at_least, between, positive
 from ipsrl.measures.molecules import histogram_distance
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.records.progress_line import working
+from ipsrl.records.run_log import require_finite
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.source import sharded
@@ -35,11 +40,13 @@ from ipsrl.training.warm_start import learned_once
 AMIDES = "amides"
 """Name of the few products of `Reactions`, for trials without a set of molecules."""
 LEARNED_FROM = 10_000
-"""Molecules whose tokens are the vocabulary, besides the ring numbers that random spellings may need."""
-RING_NUMBERS = "123456789"
+"""Molecules whose tokens are the vocabulary, besides the branches and ring numbers that random spellings may need."""
+NEEDED = "()123456789"
 GROUPS = 2
 """Groups in a step, all of the one prompt."""
 SAMPLED_AT_ONCE = 500
+CHECKED_EVERY = 50
+"""Steps between looks at the loss, for each of which the host waits."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +65,7 @@ class Pretraining(Checked):
 
     data: str = MOSES
     molecules: int = positive(40_000)
-    batch: int = positive(32)
+    batch: int = at_least(GROUPS, 32)
     learning_rate: float = positive(5e-3)
     max_tokens: int = positive(60)
     hidden_size: int = positive(128)
@@ -72,7 +79,7 @@ class Pretraining(Checked):
 
     @functools.cached_property
     def vocabulary(self) -> SmilesVocabulary:
-        return SmilesVocabulary.of([*self.known("train")[:LEARNED_FROM], RING_NUMBERS])
+        return SmilesVocabulary.of([*self.known("train")[:LEARNED_FROM], NEEDED])
 
     @property
     def policy(self) -> StateSpace:
@@ -86,31 +93,57 @@ class Pretraining(Checked):
         """With QED as the reward, which supervised training does not read."""
         return Molecules(self.vocabulary, rewards.qed(), max_tokens=self.max_tokens)
 
+    @functools.cached_property
     def parameters(self) -> Parameters:
-        """Learned once, and then read from the disk cache (`IPSRL_CACHE`)."""
-        return learned_once(self.environment, self.policy, {"pretraining": dataclasses.asdict(self)}, self.learn)
+        """Learned once, and then read from the disk cache (`IPSRL_CACHE`), as long as data and RDKit are the same.
+
+        Raises:
+          ValueError: there are no such molecules, or fewer strings that fit than a batch has.
+          NonFiniteLossError: the loss, the gradient or the parameters of a step were NaN or infinite.
+        """
+        self.known("test")
+        from rdkit import __version__ as version
+
+        taught = {
+            "pretraining": dataclasses.asdict(self),
+            "molecules": zlib.crc32("\n".join(self.chosen).encode()),
+            "code": zlib.crc32(Path(__file__).read_bytes()),
+            "rdkit": version,
+        }
+        return learned_once(self.environment, self.policy, {"prior": taught}, self.learn)
 
     def learn(self) -> Parameters:
         with working("learning the prior"):
-            tokens, lengths = self.strings()
-            trainer = self.trainer(tokens, lengths)
-            with jax.set_mesh(make_mesh()):
+            trainer = self.trainer(*self.strings())
+            with jax.set_mesh(mesh_of_groups()):
                 state = trainer.init(self.seed)
-                for _ in range(trainer.settings.steps):
-                    state, _ = trainer.step(state)
+                for step in range(1, trainer.settings.steps + 1):
+                    state, metrics = trainer.step(state)
+                    if step % CHECKED_EVERY == 0 or step == trainer.settings.steps:
+                        require_finite({name: float(value) for name, value in metrics.items()}, step, "none")
         return state.parameters
+
+    @functools.cached_property
+    def chosen(self) -> list[str]:
+        """The molecules that are read, in this order."""
+        known = self.known("train")
+        order = np.random.default_rng(self.seed).permutation(len(known))
+        return list(known[order[: self.molecules]])
 
     def strings(self) -> tuple[np.ndarray, np.ndarray]:
         """`[N, T]` int32 tokens, padded with the end, and `[N]` lengths, of the molecules in random spellings."""
-        known = self.known("train")
-        order = np.random.default_rng(self.seed).permutation(len(known))
-        written = VerifierPool().read(Spelling(self.seed), list(known[order[: self.molecules]]))
+        written = VerifierPool().read(Spelling(self.seed), self.chosen)
         return encoded([text for text in written if text], self.vocabulary, self.max_tokens)
 
     def trainer(self, tokens: np.ndarray, lengths: np.ndarray) -> Trainer:
         """Supervised training on groups of these strings, all of which belong to the same prompt."""
         group_size = self.batch // GROUPS
         steps = len(tokens) // (GROUPS * group_size)
+        if not steps:
+            raise ValueError(
+                f"{len(tokens)} of {len(self.chosen)} molecules have known tokens only, and at most {self.max_tokens}: "
+                f"fewer than the {self.batch} of a batch; read more, or allow more tokens"
+            )
         shape = steps * GROUPS, group_size
         number = shape[0] * shape[1]
         source = StoredGroups(
@@ -128,7 +161,7 @@ class Pretraining(Checked):
         and the 1-Wasserstein distance of logP, SA, QED and weight of the valid ones to as many molecules of the split
         test.
         """
-        with jax.set_mesh(make_mesh()):
+        with jax.set_mesh(mesh_of_groups()):
             texts = sampled(self.environment, self.policy, parameters, number, self.seed, parameters).texts
         valid = [molecule.canonical for molecule in self.environment.read(texts) if molecule is not None]
         different = set(valid)
@@ -139,7 +172,9 @@ class Pretraining(Checked):
             for some in (valid, list(self.known("test")[:number]))
         )
         distances = {
-            f"distance_{name}": histogram_distance([of[name] for of in ours], [of[name] for of in theirs])
+            f"distance_{name}": histogram_distance(
+                [properties[name] for properties in ours], [properties[name] for properties in theirs]
+            )
             for name in theirs[0]
         }
         shares = {
@@ -148,6 +183,12 @@ class Pretraining(Checked):
             "novel": len(rest) / max(len(different), 1),
         }
         return shares | distances
+
+
+def mesh_of_groups() -> Mesh:
+    """A mesh of as many devices of this process as can share the groups of a step evenly."""
+    number = math.gcd(jax.local_device_count(), GROUPS)
+    return jax.make_mesh((number,), (DATA,), axis_types=(AxisType.Auto,), devices=jax.local_devices()[:number])
 
 
 def encoded(texts: Sequence[str], vocabulary: SmilesVocabulary, longest: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,20 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.molecules.chemistry import Molecule, fingerprints
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.measures.diversity import effective_outcomes, largest_outcome_share
 from ipsrl.measures.molecules import circles, evaluations_until, internal_diversity, passing
+from ipsrl.records.run_log import require_finite
 from ipsrl.rollouts.sources.source import Groups
 from ipsrl.study.claims import Claim, Number, above, all_of, difference, final
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.worlds.molecule_prior import GROUPS, Pretraining, Sample, sampled
+from ipsrl.study.worlds.molecule_prior import GROUPS, Pretraining, Sample, mesh_of_groups, sampled
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.step import TrainState
-from ipsrl.training.trainer import Trainer
+from ipsrl.training.trainer import Metrics, Trainer
 
 THRESHOLDS = {"80": 0.80, "85": 0.85}
 SHOWN = 6
@@ -102,8 +102,8 @@ class MoleculeSearch:
         trainer, environment = self.trainer(arm), self.environment()
         found: dict[str, Molecule] = {}
         strings, evaluated, in_step = [0], [0], GROUPS * self.group_size
-        with jax.set_mesh(make_mesh()):
-            prior = jax.tree.map(jnp.asarray, self.pretraining.parameters())
+        with jax.set_mesh(mesh_of_groups()):
+            prior = jax.tree.map(jnp.asarray, self.pretraining.parameters)
             # A step donates the parameters.
             state = trainer.begin(jnp.int32(seed), None, jax.tree.map(jnp.copy, prior), None)
             for _ in range(self.patience * math.ceil(self.budget / in_step)):
@@ -116,7 +116,8 @@ class MoleculeSearch:
                 if len(found) >= self.budget:
                     break
                 if arm.objective:
-                    state = _learned(trainer, state, groups)
+                    state, metrics = _learned(trainer, state, groups)
+                    require_finite({name: float(value) for name, value in metrics.items()}, len(strings) - 1, "none")
                 else:
                     state = dataclasses.replace(state, step=state.step + 1)
             # The prior's environment is the same for all arms, and so is the program that samples.
@@ -133,7 +134,9 @@ class MoleculeSearch:
             values[f"burden_{name}"] = evaluations_until(rewards, threshold)
         values["share_80"] = np.array(values["yield_80"]) / self.budget
         values["evaluated"] = np.minimum(self.marks, len(found))
-        values["strings"] = np.interp(self.marks, evaluated, strings)
+        # Of steps that found nothing new, the first of their level is when it was reached.
+        levels, first = np.unique(evaluated, return_index=True)
+        values["strings"] = np.interp(self.marks, levels, np.array(strings)[first])
         good = fingerprints([molecule.canonical for molecule in found if molecule.reward >= THRESHOLDS["80"]])
         best = sorted(found, key=lambda molecule: -molecule.reward)[:SHOWN]
         return values | {
@@ -175,7 +178,10 @@ class MoleculeSearch:
           ValueError: the arm cannot be trained here.
         """
         trainer = self.trainer(arm)
-        check_run(trainer.environment, trainer.policy, trainer.objective, trainer.settings, make_mesh())
+        try:
+            check_run(trainer.environment, trainer.policy, trainer.objective, trainer.settings, mesh_of_groups())
+        except ValueError as error:
+            raise ValueError(f"the arm {name}, whose outcomes are {arm.identity}: {error}") from error
 
         def compute() -> Points:
             found = self.run(arm, seed)
@@ -193,15 +199,15 @@ def prior_curve(search: MoleculeSearch) -> Curve:
 
     def compute() -> Points:
         prior = search.pretraining
-        found = prior.report(prior.parameters(), search.samples)
+        found = prior.report(prior.parameters, search.samples)
         return Points([0], {name: [[value]] for name, value in found.items()})
 
     return Curve({"part": "prior"}, compute)
 
 
 @functools.partial(jax.jit, static_argnames="trainer", donate_argnames="state")
-def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> TrainState:
-    return trainer.learn(state, groups)[0]
+def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
+    return trainer.learn(state, groups)
 
 
 def more(value: str, one: str, other: str) -> Number:

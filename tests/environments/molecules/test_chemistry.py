@@ -12,7 +12,6 @@ from rdkit import Chem
 
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import (
-    FINGERPRINT_BITS,
     Molecule,
     MoleculeReader,
     PropertyReader,
@@ -20,14 +19,15 @@ from ipsrl.environments.molecules.chemistry import (
     fingerprints,
     log_spelling,
 )
-from ipsrl.environments.molecules.parsing import LONGEST_STRING, parsed
+from ipsrl.environments.molecules.parsing import FINGERPRINT_BITS, LONGEST_STRING, parsed
 
 READER = MoleculeReader(rewards.qed())
 PARACETAMOL = "CC(=O)Nc1ccc(O)cc1"
-# Chains, a symmetry, one ring, fused, bridged and spiro rings, and cubane.
+# Chains, a symmetry, one ring, fused, bridged and spiro rings, cubane; atoms that hydrogens or chirality tell apart.
 MOLECULES = (
     "CCO", "CC(C)(C)C", "Cc1ccccc1C", "c1ccc2ccccc2c1", "C1CC2CC1CC2", "C1CC11CC1", "C1CCC11OCCO1", "CC12CC1C2",
     "C12C3C4C1C5C2C3C45", "FC(F)(F)c1ccncc1", "c1ccc2[nH]ccc2c1",
+    "c1c[nH]cn1", "Cc1cn[nH]c1", "c1ccc(-c2cn[nH]c2)cc1", "C[C@H](O)[C@@H](C)O",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from ipsrl.environments.molecules.rewards import (
     LIGANDS,
     Accessible,
     DockStandIn,
-    Drugness,
+    DrugLikeness,
     FewDonors,
     MoleculeReward,
 )
@@ -62,7 +62,7 @@ def test_accessibility_is_a_threshold():
 def test_a_reward_is_the_geometric_mean_and_zero_if_a_factor_is():
     molecule = parsed(LIGANDS[0])
     dock, drug = DockStandIn()(molecule), QED.qed(molecule)
-    assert MoleculeReward((DockStandIn(), Drugness()))(molecule) == pytest.approx((dock * drug) ** 0.5)
+    assert MoleculeReward((DockStandIn(), DrugLikeness()))(molecule) == pytest.approx((dock * drug) ** 0.5)
     assert rewards.synth(accessible=10.0)(molecule) == pytest.approx((dock * drug) ** 0.25)
     assert rewards.synth(accessible=1.0)(molecule) == 0.0
     assert rewards.qed()(molecule) == pytest.approx(drug)
@@ -73,7 +73,7 @@ def test_a_reward_is_the_geometric_mean_and_zero_if_a_factor_is():
     [
         ("docking", "unknown reward of molecules 'docking'; known: all_amide, qed, synth"),
         ("synth(qed=1)", "has no argument 'qed'"),
-        ("synth(donors=-1)", "most is -1"),
+        ("synth(donors=-1)", "donors is -1"),
         ("synth(ligands=())", "must hold one molecule at least"),
     ],
 )
