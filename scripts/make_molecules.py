@@ -16,7 +16,6 @@ The result is a TFDS data set in array_record with the text "smiles". The last l
 
 import argparse
 import gzip
-import re
 import tempfile
 import zipfile
 import zlib
@@ -35,7 +34,7 @@ from tqdm import tqdm
 from ipsrl import wheels
 from ipsrl.ending import Ending
 from ipsrl.environments.molecules import smiles
-from ipsrl.environments.molecules.data import FEATURE, MOSES, folder_of
+from ipsrl.environments.molecules.data import FEATURE, MOSES, NAME, folder_of
 from ipsrl.environments.molecules.parsing import parsed, require_rdkit, silent
 from ipsrl.environments.stored_texts import VERSION, write_texts
 from ipsrl.records.run_folder import require_possible
@@ -131,7 +130,7 @@ def strings(file: Path) -> Iterator[tuple[int, str]]:
     column, separator = 0, None
     try:
         # What is no UTF-8 is no SMILES string either: its line is broken, the others are not.
-        with (gzip.open if compressed else open)(file, "rt", encoding="utf-8", errors="replace") as lines:
+        with (gzip.open if compressed else open)(file, "rt", encoding="utf-8-sig", errors="replace") as lines:
             for number, line in enumerate(lines, start=1):
                 fields = line.rstrip("\n").split(separator)
                 if number == 1:
@@ -209,7 +208,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise ValueError("--wheel is for MOSES, and --smiles for your own molecules: leave one out")
     if arguments.name is None:
         raise ValueError("--smiles needs --name, of your molecules")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", arguments.name) or arguments.name == MOSES:
+    if not NAME.fullmatch(arguments.name) or arguments.name == MOSES:
         raise ValueError(
             f"--name is {arguments.name!r}, it must begin with a letter, consist of lower-case letters, digits and _, "
             f"and not be {MOSES}"

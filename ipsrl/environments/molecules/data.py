@@ -1,6 +1,7 @@
 """Sets of molecules, read from the TFDS data sets in array_record that `scripts/make_molecules.py` writes."""
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -12,6 +13,8 @@ from ipsrl.environments.stored_texts import VERSION
 
 FEATURE = "smiles"
 MOSES = "moses"
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+"""What a set of molecules may be called."""
 # Read at once where many are.
 BLOCK = 100_000
 AGAIN = "remove it, and make it again by python scripts/make_molecules.py"
@@ -84,11 +87,15 @@ def molecules(source: str, split: str = "train") -> StoredMolecules:
       split: in the TFDS split syntax, such as "train", "test" or "train[:1000]"; MOSES has "test_scaffolds" as well.
 
     Raises:
-      ValueError: they have not been made, there is no such split, or the files are damaged.
+      ValueError: the name cannot be one, they have not been made, there is no such split, or the files are damaged.
     """
     # Imported late: it takes a second, and nothing else needs it.
     import tensorflow_datasets as tfds
 
+    if "/" not in source and not NAME.fullmatch(source):
+        raise ValueError(
+            f"sets of molecules have names of small letters, digits and _, not {source!r}; write a folder as ./folder"
+        )
     folder = Path(source).expanduser() if "/" in source else folder_of(source)
     if not folder.is_dir():
         how = "" if source == MOSES else f" --smiles=FILE --name={folder.name}"

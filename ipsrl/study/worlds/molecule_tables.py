@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ipsrl.figures.layers import Line, Seeds
+from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.molecules import draw_rows
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.text_table import aligned
@@ -93,10 +93,10 @@ BUDGET = {"xlabel": "evaluations (different valid molecules)"}
 FIGURES = Panels(
     [
         Panel([Line("yield_80", by="arm")], ylabel="found with stand-in reward of 0.80", width=1.2, **BUDGET),
-        Panel([Seeds("circles", by="arm")], ylabel="#Circles (0.75) of those at stand-in reward 0.80"),
+        Panel([Bars("circles", by="arm")], xlabel="#Circles (0.75) of those at stand-in reward 0.80"),
         Panel([Line("yield_85", by="arm")], ylabel="found with stand-in reward of 0.85", width=1.2, **BUDGET),
-        Panel([Seeds("unique_valid", by="arm")], ylabel="unique valid share of {samples} strings"),
+        Panel([Bars("unique_valid", by="arm")], xlabel="unique valid share of {samples} strings"),
     ],
     columns=2,
-    size=(17, 5),
+    size=(17, 10),
 )

@@ -112,3 +112,9 @@ def test_damage_inside_a_file_is_noticed_when_it_is_read(tmp_path):
     assert found[0] == rows[0]["smiles"]
     with pytest.raises(ValueError, match=r"split train cannot be read \(.*\): remove it"):
         list(found)
+
+
+@pytest.mark.parametrize("name", ["My-Data", "", ".."])
+def test_what_cannot_be_a_name_is_refused(name):
+    with pytest.raises(ValueError, match="have names of small letters, digits and _"):
+        molecules(name)
