@@ -78,6 +78,19 @@ def folder_of(name: str) -> Path:
     return cache_folder() / "molecules" / name
 
 
+def check_source(source: str) -> None:
+    """Raises ValueError if this cannot be the name of a set of molecules, and is no folder."""
+    if "/" in source:
+        folder = Path(source).expanduser()
+        if not folder.is_dir():
+            how = f"--smiles=FILE --name={folder.name} --out={source}"
+            raise ValueError(f"there are no molecules in {folder}: run python scripts/make_molecules.py {how}")
+    elif not NAME.fullmatch(source):
+        raise ValueError(
+            f"sets of molecules have names of small letters, digits and _, not {source!r}; write a folder as ./folder"
+        )
+
+
 def molecules(source: str, split: str = "train") -> StoredMolecules:
     """The molecules of a split.
 
@@ -92,14 +105,10 @@ def molecules(source: str, split: str = "train") -> StoredMolecules:
     # Imported late: it takes a second, and nothing else needs it.
     import tensorflow_datasets as tfds
 
-    if "/" not in source and not NAME.fullmatch(source):
-        raise ValueError(
-            f"sets of molecules have names of small letters, digits and _, not {source!r}; write a folder as ./folder"
-        )
+    check_source(source)
     folder = Path(source).expanduser() if "/" in source else folder_of(source)
     if not folder.is_dir():
         how = "" if source == MOSES else f" --smiles=FILE --name={folder.name}"
-        how += f" --out={source}" if "/" in source else ""
         raise ValueError(f"there are no molecules in {folder}: run python scripts/make_molecules.py{how}")
     try:
         builder = tfds.builder_from_directory(folder / VERSION)

@@ -5,7 +5,7 @@ import math
 
 from ipsrl.distributed.start_up import cores
 from ipsrl.environments.molecules import rewards
-from ipsrl.environments.molecules.data import MOSES
+from ipsrl.environments.molecules.data import MOSES, check_source
 from ipsrl.fields import accepted_by, at_least, between, positive
 from ipsrl.study.settings import Settings
 from ipsrl.study.worlds.molecule_prior import GROUPS, Pretraining
@@ -27,7 +27,7 @@ class MoleculeFlags(Settings):
     samples: int = positive(1000)
     group_size: int = between(2, 2**16, 32)
     rate_scale: float = positive(1.0)
-    data: str = MOSES
+    data: str = accepted_by(check_source, MOSES)
     prior_molecules: int = positive(40_000)
     prior_rate: float = positive(5e-3)
     prior_batch: int = at_least(GROUPS, 32)
@@ -45,7 +45,8 @@ class MoleculeFlags(Settings):
     def host_devices(self) -> int:
         return math.gcd(cores(), GROUPS)
 
-    def search(self) -> MoleculeSearch:
+    # In quotes, so that a command line is read without what a search imports.
+    def search(self) -> "MoleculeSearch":
         prior = Pretraining(
             self.data, self.prior_molecules, self.prior_batch, self.prior_rate, self.max_tokens, self.hidden_size,
             self.num_layers, self.state_size,
