@@ -32,7 +32,7 @@ SHOWN = 6
 
 
 @dataclasses.dataclass(frozen=True)
-class Arm:
+class SearchArm:
     """How a policy learns.
 
     Attributes:
@@ -80,7 +80,7 @@ class MoleculeSearch:
     def environment(self, identity: str = "canonical") -> Molecules:
         return dataclasses.replace(self.pretraining.environment, reward=self.reward, identity=identity)
 
-    def trainer(self, arm: Arm) -> Trainer:
+    def trainer(self, arm: SearchArm) -> Trainer:
         """Of an arm; its steps are not used."""
         rate, filters = arm.learning_rate * self.rate_scale, make_batch_filters(arm.filters)
         how = TrainSettings(1, GROUPS, self.group_size, learning_rate=rate, **filters)
@@ -88,16 +88,15 @@ class MoleculeSearch:
         objective = objectives.make(arm.objective or "grpo")
         return Trainer(self.environment(arm.identity), self.pretraining.policy, objective, how)
 
-    def run(self, arm: Arm, seed: int) -> dict[str, Any]:
+    def run(self, arm: SearchArm, seed: int) -> dict[str, Any]:
         """What a search finds, and what its last policy produces.
 
         Returns:
           name -> `[records + 1]` values along the budget: `yield_80` and `yield_85`, the number of molecules found with
           at least that reward, and `share_80`, the former over the budget; `evaluated`, and `strings`, the number of
-          strings sampled. Name -> one number, of the
-          end: `burden_80` and `burden_85` (OB100), `diversity` (IntDiv1) and `circles` (#Circles) of the molecules
-          found with a reward of at least 0.80, and those of `produced`. And `best`, the SMILES strings of the `SHOWN`
-          best molecules, and `best_rewards`.
+          strings sampled. Name -> one number, of the end: `burden_80` and `burden_85` (OB100), `diversity` (IntDiv1)
+          and `circles` (#Circles) of the molecules found with a reward of at least 0.80, and those of `produced`. And
+          `best`, the SMILES strings of the `SHOWN` best molecules, and `best_rewards`.
         """
         trainer, environment = self.trainer(arm), self.environment()
         found: dict[str, Molecule] = {}
@@ -117,13 +116,13 @@ class MoleculeSearch:
                     break
                 if arm.objective:
                     state, metrics = _learned(trainer, state, groups)
-                    require_finite({name: float(value) for name, value in metrics.items()}, len(strings) - 1, "none")
+                    require_finite(jax.device_get(metrics), len(strings) - 1, "none")
                 else:
                     state = dataclasses.replace(state, step=state.step + 1)
             # The prior's environment is the same for all arms, and so is the program that samples.
             of_prior = self.pretraining.environment
-            last = sampled(of_prior, trainer.policy, state.parameters, self.samples, seed, prior)
-        return self.measured(list(found.values())[: self.budget], strings, evaluated) | self.produced(last)
+            sample = sampled(of_prior, trainer.policy, state.parameters, self.samples, seed, prior)
+        return self.measured(list(found.values())[: self.budget], strings, evaluated) | self.produced(sample)
 
     def measured(self, found: list[Molecule], strings: list[int], evaluated: list[int]) -> dict[str, Any]:
         """See `run`."""
@@ -171,7 +170,7 @@ class MoleculeSearch:
         """`[records + 1]`, the evaluations at which a search is recorded."""
         return np.rint(np.linspace(0, self.budget, self.records + 1)).astype(int)
 
-    def curve(self, name: str, arm: Arm, seed: int) -> Curve:
+    def curve(self, name: str, arm: SearchArm, seed: int) -> Curve:
         """`run`; steps are evaluations.
 
         Raises:
@@ -210,15 +209,17 @@ def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> tuple[Train
     return trainer.learn(state, groups)
 
 
-def more(value: str, one: str, other: str) -> Number:
+def more_at_end(value: str, one: str, other: str) -> Number:
+    """A value at the end of one arm less that of another one, paired by seed."""
     return difference(value, {"part": "search", "arm": one}, {"part": "search", "arm": other})
 
 
 def better_in_both(one: str, other: str) -> Claim:
     """Whether one arm finds more molecules than another one, and more different ones."""
-    claims = [above(more(value, one, other), 0) for value in ("yield_80", "circles")]
+    claims = [above(more_at_end(value, one, other), 0) for value in ("yield_80", "circles")]
     return lambda records: all_of(claim(records) for claim in claims)
 
 
-def last(value: str, arm: str) -> Number:
+def at_end(value: str, arm: str) -> Number:
+    """A value at the end of an arm."""
     return final(value, part="search", arm=arm)

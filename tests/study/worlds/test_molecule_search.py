@@ -10,7 +10,7 @@ pytest.importorskip("rdkit")
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import Molecule
 from ipsrl.study.worlds.molecule_prior import AMIDES, Pretraining, Sample
-from ipsrl.study.worlds.molecule_search import Arm, MoleculeSearch
+from ipsrl.study.worlds.molecule_search import MoleculeSearch, SearchArm
 
 PRIOR = Pretraining(AMIDES, molecules=112, batch=56, hidden_size=16, num_layers=1, state_size=4)
 SEARCH = MoleculeSearch(PRIOR, rewards.synth(), group_size=32, budget=4, records=2, samples=8)
@@ -65,7 +65,7 @@ def test_a_budget_counts_new_molecules_and_ends_a_search(monkeypatch):
         "environment",
         lambda search, identity=None: Chosen() if identity is None else original(search, identity),
     )
-    values = SEARCH.run(Arm(""), 0)
+    values = SEARCH.run(SearchArm(""), 0)
     assert values["yield_80"] == [0, 1, 2]  # CCO and CCN, then CC and C; CCC is beyond the budget
     assert values["evaluated"].tolist() == [0, 2, 4]
     assert next(batches) == ["never"]
@@ -86,11 +86,11 @@ def test_a_search_that_finds_nothing_new_ends(monkeypatch):
         "environment",
         lambda search, identity=None: Nothing() if identity is None else original(search, identity),
     )
-    assert SEARCH.run(Arm(""), 0)["evaluated"].tolist() == [0, 0, 0]
+    assert SEARCH.run(SearchArm(""), 0)["evaluated"].tolist() == [0, 0, 0]
     assert len(asked) == SEARCH.patience * 1  # a group is more than the budget
 
 
-@pytest.mark.parametrize("arm", [Arm("ips_grpo(probability=exact)"), Arm("ips_grpo", "scaffold")])
+@pytest.mark.parametrize("arm", [SearchArm("ips_grpo(probability=exact)"), SearchArm("ips_grpo", "scaffold")])
 def test_a_search_depends_on_its_seed_alone(arm):
     search = MoleculeSearch(PRIOR, rewards.qed(), group_size=32, budget=2, records=1, samples=8)
     one, same = search.run(arm, 0), search.run(arm, 0)
@@ -100,4 +100,4 @@ def test_a_search_depends_on_its_seed_alone(arm):
 
 def test_an_arm_that_cannot_be_trained_is_refused_before_it_begins():
     with pytest.raises(ValueError, match="the objective needs log_backward"):
-        SEARCH.curve("exact scaffolds", Arm("ips_grpo(probability=exact)", "scaffold"), 0)
+        SEARCH.curve("exact scaffolds", SearchArm("ips_grpo(probability=exact)", "scaffold"), 0)
