@@ -223,7 +223,7 @@ RUNS = {
     "wrapped": {
         "steps": 4,
         "checkpoint_every": 2,
-        "filters": "best_answers(size=4, drawn=2), replayed_groups, replayed_answers, diversity_filter(bucket=2), "
+        "filters": "best_answers(size=4, drawn=2), replayed_groups, replayed_answers, diversity_filter(bucket=8), "
         "off_policy(refine=second_attempt(critic=shuffled(own)), answers=2)",
     },
     "stored": {"steps": 3, "stored": True},
