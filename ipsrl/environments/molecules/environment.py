@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
@@ -32,7 +33,9 @@ class Molecules(TokenStream, Checked):
     `identity` says which molecules are the same outcome: those with the same `canonical` string, the same Bemis-Murcko
     `scaffold`, or the same `scaffold_class`. Ids are hashes of these texts (31 bits of CRC-32). Many strings spell one
     molecule, so with `canonical` the environment gives `log_backward`, the log-probability of the string among the
-    molecule's strings, see `chemistry.log_spelling`; for scaffolds no such probability is known.
+    molecule's strings, see `chemistry.log_spelling`; for scaffolds no such probability is known. Strings without a
+    molecule count as one more outcome there: of n tokens of a vocabulary of V, each has the probability
+    1 / (max_tokens V^n), which adds up to at most one.
 
     Attributes:
       vocabulary: of the tokens.
@@ -95,12 +98,15 @@ class Molecules(TokenStream, Checked):
     def verify(self, trajectories: Trajectories) -> Outcomes:
         found = self.molecules(trajectories)
         rewards = [[0.0 if molecule is None else molecule.reward for molecule in group] for group in found]
-        outcome_id = [[self.outcome(molecule) for molecule in group] for group in found]
+        outcome_id = np.array([[self.outcome(molecule) for molecule in group] for group in found], np.int32)
         spelled = [[0.0 if molecule is None else molecule.log_spelling for molecule in group] for group in found]
+        lengths = np.asarray(trajectories.token_mask).sum(axis=-1)
+        unread = -math.log(self.max_tokens) - lengths * math.log(self.vocabulary_size)
+        log_backward = np.where(outcome_id == NO_OUTCOME, unread, spelled).astype(np.float32)
         return Outcomes(
             rewards=np.array(rewards, np.float32),
-            outcome_id=np.array(outcome_id, np.int32),
-            log_backward=np.array(spelled, np.float32) if self.optional_fields else None,
+            outcome_id=outcome_id,
+            log_backward=log_backward if self.optional_fields else None,
         )
 
     def outcome(self, molecule: Molecule | None) -> int:

@@ -1,6 +1,7 @@
 """Molecules as an environment: outcomes, rewards, spellings, and workers that crash."""
 
 import importlib.util
+import itertools
 import os
 import signal
 import warnings
@@ -23,14 +24,15 @@ TOLUENE, PYRIDINE, ETHANOL = "Cc1ccccc1", "c1ccncc1", "CCO"
 
 
 def environment(**fields):
-    return Molecules(VOCABULARY, rewards.qed(), **({"max_tokens": 12, "verifier": HERE} | fields))
+    usual = {"vocabulary": VOCABULARY, "max_tokens": 12, "verifier": HERE}
+    return Molecules(reward=rewards.qed(), **(usual | fields))
 
 
 def answers(molecules, texts):
     """A group of these strings, of which those with a "!" have no end."""
     tokens, lengths = np.zeros((1, len(texts), molecules.max_tokens), np.int32), np.zeros((1, len(texts)), np.int32)
     for number, text in enumerate(texts):
-        row = VOCABULARY.encode(text.rstrip("!"))[: -1 if text.endswith("!") else None]
+        row = molecules.vocabulary.encode(text.rstrip("!"))[: -1 if text.endswith("!") else None]
         tokens[0, number, : len(row)], lengths[0, number] = row, len(row)
     return given_answers(molecules.prompts(np.zeros(1, np.int32)), tokens, lengths)
 
@@ -59,13 +61,25 @@ def test_unfinished_unreadable_and_empty_strings_have_no_outcome():
     np.testing.assert_array_equal(found.rewards[0] > 0, [False, False, False, False, True])
 
 
-def test_the_probability_of_a_spelling_is_given_for_molecules_alone():
+def test_the_probability_of_a_spelling_is_given_for_canonical_molecules():
     molecules = environment()
     assert molecules.optional_fields == {"log_backward"}
-    found = molecules.verify(answers(molecules, ["CCO", "C(C)O", "C("]))
-    np.testing.assert_allclose(found.log_backward[0], [np.log(1 / 3), np.log(1 / 6), 0.0], rtol=1e-6)
+    found = molecules.verify(answers(molecules, ["CCO", "C(C)O"]))
+    np.testing.assert_allclose(found.log_backward[0], [np.log(1 / 3), np.log(1 / 6)], rtol=1e-6)
     assert environment(identity="scaffold").optional_fields == frozenset()
     assert environment(identity="scaffold").verify(answers(molecules, ["CCO"])).log_backward is None
+
+
+def test_all_strings_without_a_molecule_have_the_probability_of_one_outcome():
+    molecules = environment(vocabulary=SmilesVocabulary.of(["C(1"]), max_tokens=4)
+    words = ["".join(word) for length in range(5) for word in itertools.product("C(1", repeat=length)]
+    texts = [word if len(word) < 4 else f"{word}!" for word in words]
+    found = molecules.verify(answers(molecules, texts))
+    share = dict(zip(texts, np.exp(found.log_backward[0]), strict=True))
+    np.testing.assert_allclose([share["C("], share["CC((!"]], [5**-3 / 4, 5**-4 / 4], rtol=1e-6)
+    # Of the five tokens, three are tried here, without `^`.
+    unread = [text for text, outcome in zip(texts, found.outcome_id[0], strict=True) if outcome < 0]
+    assert 0.05 < sum(share[text] for text in unread) < 1
 
 
 class Crashing:
