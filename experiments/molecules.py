@@ -76,8 +76,8 @@ PAPER_SIZE: dict[str, Any] = {
 SMALL: dict[str, Any] = {"evaluations": 10_000, "samples": 10_000}
 PRESETS = {
     "smoke": Settings(
-        arms=("prior", "reinvent"), seeds=(0, 1), evaluations=4, records=2, samples=128, group_size=64, data=AMIDES,
-        prior_batch=56, hidden_size=16, num_layers=1,
+        arms=("prior", "grpo"), seeds=(0, 1), reward="qed", evaluations=2, records=2, samples=56, group_size=28,
+        data=AMIDES, prior_batch=56, hidden_size=16, num_layers=1,
     ),
     "demo": Settings(),
     "small": Settings(**SMALL),

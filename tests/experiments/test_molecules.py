@@ -27,7 +27,7 @@ def test_there_is_a_curve_for_the_prior_and_for_each_seed_of_each_arm():
     curves = list(molecules.curves(PRESETS["smoke"]))
     assert [curve.labels for curve in curves] == [
         {"part": "prior"},
-        *({"part": "search", "arm": arm, "seed": seed} for seed in (0, 1) for arm in ("prior", "reinvent")),
+        *({"part": "search", "arm": arm, "seed": seed} for seed in (0, 1) for arm in ("prior", "grpo")),
     ]
 
 

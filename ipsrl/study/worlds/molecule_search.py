@@ -14,7 +14,7 @@ from ipsrl import objectives
 from ipsrl.environments.molecules.chemistry import Molecule, fingerprints
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.rewards import MoleculeReward
-from ipsrl.measures.diversity import effective_outcomes, largest_outcome_share
+from ipsrl.measures.diversity import distinct_outcomes, effective_outcomes, largest_outcome_share
 from ipsrl.measures.molecules import circles, evaluations_until, internal_diversity, passing
 from ipsrl.records.run_log import require_finite
 from ipsrl.rollouts.sources.source import Groups
@@ -93,24 +93,27 @@ class MoleculeSearch:
 
         Returns:
           name -> `[records + 1]` values along the budget: `yield_80` and `yield_85`, the number of molecules found with
-          at least that reward, and `share_80`, the former over the budget; `evaluated`, and `strings`, the number of
-          strings sampled. Name -> one number, of the end: `burden_80` and `burden_85` (OB100), `diversity` (IntDiv1)
-          and `circles` (#Circles) of the molecules found with a reward of at least 0.80, and those of `produced`. And
-          `best`, the SMILES strings of the `SHOWN` best molecules, and `best_rewards`.
+          at least that reward, and `share_80`, the former over the budget; `evaluated`; `strings`, the number of
+          strings sampled, and `repeats`, the number of those that repeat a molecule of their group. Name -> one number,
+          of the end: `burden_80` and `burden_85` (OB100), `diversity` (IntDiv1) and `circles` (#Circles) of the
+          molecules found with a reward of at least 0.80, and those of `produced`. And `best`, the SMILES strings of the
+          `SHOWN` best molecules, and `best_rewards`.
         """
         trainer, environment = self.trainer(arm), self.environment()
         found: dict[str, Molecule] = {}
-        strings, evaluated, in_step = [0], [0], GROUPS * self.group_size
+        strings, repeats, evaluated, in_step = [0], [0], [0], GROUPS * self.group_size
         with jax.set_mesh(mesh_of_groups()):
             prior = jax.tree.map(jnp.asarray, self.pretraining.parameters)
             # A step donates the parameters.
             state = trainer.begin(jnp.int32(seed), None, jax.tree.map(jnp.copy, prior), None)
             for _ in range(self.patience * math.ceil(self.budget / in_step)):
                 state, groups, _ = trainer.ask(state)
-                for molecule in itertools.chain(*environment.molecules(jax.device_get(groups[0]))):
+                read = environment.molecules(jax.device_get(groups[0]))
+                for molecule in itertools.chain(*read):
                     if molecule is not None:
                         found.setdefault(molecule.canonical, molecule)
                 strings.append(strings[-1] + in_step)
+                repeats.append(repeats[-1] + sum(map(_repeats, read)))
                 evaluated.append(min(len(found), self.budget))
                 if len(found) >= self.budget:
                     break
@@ -122,9 +125,10 @@ class MoleculeSearch:
             # The prior's environment is the same for all arms, and so is the program that samples.
             of_prior = self.pretraining.environment
             sample = sampled(of_prior, trainer.policy, state.parameters, self.samples, seed, prior)
-        return self.measured(list(found.values())[: self.budget], strings, evaluated) | self.produced(sample)
+        sampling = {"strings": strings, "repeats": repeats}
+        return self.measured(list(found.values())[: self.budget], sampling, evaluated) | self.produced(sample)
 
-    def measured(self, found: list[Molecule], strings: list[int], evaluated: list[int]) -> dict[str, Any]:
+    def measured(self, found: list[Molecule], sampling: dict[str, list[int]], evaluated: list[int]) -> dict[str, Any]:
         """See `run`."""
         rewards = np.array([molecule.reward for molecule in found])
         values: dict[str, Any] = {}
@@ -135,7 +139,8 @@ class MoleculeSearch:
         values["evaluated"] = np.minimum(self.marks, len(found))
         # Of steps that found nothing new, the first of their level is when it was reached.
         levels, first = np.unique(evaluated, return_index=True)
-        values["strings"] = np.interp(self.marks, levels, np.array(strings)[first])
+        for name, counted in sampling.items():
+            values[name] = np.interp(self.marks, levels, np.array(counted)[first])
         good = fingerprints([molecule.canonical for molecule in found if molecule.reward >= THRESHOLDS["80"]])
         best = sorted(found, key=lambda molecule: -molecule.reward)[:SHOWN]
         return values | {
@@ -151,17 +156,17 @@ class MoleculeSearch:
         frequent molecule; `divergence`, KL(policy || prior) of strings, in nats.
         """
         molecules = self.environment().read(sample.texts)
-        valid = [molecule for molecule in molecules if molecule is not None]
+        number, valid = len(molecules), sum(molecule is not None for molecule in molecules)
         canonical, scaffolds = (
-            np.unique([getattr(molecule, name) for molecule in valid], return_inverse=True)[1]
-            for name in ("canonical", "scaffold")
+            jnp.array([self.environment(identity).outcome(molecule) for molecule in molecules])
+            for identity in ("canonical", "scaffold")
         )
         return {
-            "valid": len(valid) / len(molecules),
-            "unique_valid": len(set(canonical)) / len(molecules),
-            "mean_reward": sum(molecule.reward for molecule in valid) / len(molecules),
-            "scaffolds": float(effective_outcomes(jnp.asarray(scaffolds))) if valid else 0.0,
-            "top": float(largest_outcome_share(jnp.asarray(canonical))) * len(valid) / len(molecules) if valid else 0.0,
+            "valid": valid / number,
+            "unique_valid": int(distinct_outcomes(canonical)) / number,
+            "mean_reward": sum(0.0 if molecule is None else molecule.reward for molecule in molecules) / number,
+            "scaffolds": float(effective_outcomes(scaffolds)),
+            "top": float(largest_outcome_share(canonical)) * valid / number,
             "divergence": float(np.mean(sample.log_probs - sample.reference_log_probs)),
         }
 
@@ -207,6 +212,12 @@ def prior_curve(search: MoleculeSearch) -> Curve:
 @functools.partial(jax.jit, static_argnames="trainer", donate_argnames="state")
 def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
     return trainer.learn(state, groups)
+
+
+def _repeats(group: list[Molecule | None]) -> int:
+    """How many strings of a group repeat a molecule of it."""
+    valid = [molecule.canonical for molecule in group if molecule is not None]
+    return len(valid) - len(set(valid))
 
 
 def more_at_end(value: str, one: str, other: str) -> Number:

@@ -22,6 +22,7 @@ SEARCHED = {
     "circles": "#Circles (0.75)",
     "evaluated": "evaluations",
     "strings": "strings",
+    "repeats": "repeats in groups",
 }
 PRODUCED = {
     "mean_reward": "mean stand-in reward",

@@ -22,7 +22,7 @@ def molecules(*found):
 
 def test_yield_and_burden_are_those_of_the_order_of_discovery():
     found = molecules(("CCO", 0.9), ("CCN", 0.5), ("c1ccccc1", 0.86), ("CC", 0.81))
-    values = SEARCH.measured(found, strings=[0, 64, 128], evaluated=[0, 1, 4])
+    values = SEARCH.measured(found, {"strings": [0, 64, 128]}, evaluated=[0, 1, 4])
     assert values["yield_80"] == [0, 1, 3]
     assert values["yield_85"] == [0, 1, 2]
     np.testing.assert_allclose(values["share_80"], [0, 1 / 4, 3 / 4])
@@ -36,7 +36,7 @@ def test_yield_and_burden_are_those_of_the_order_of_discovery():
 
 
 def test_nothing_found_has_no_diversity():
-    values = SEARCH.measured([], strings=[0, 64], evaluated=[0, 0])
+    values = SEARCH.measured([], {"strings": [0, 64]}, evaluated=[0, 0])
     assert (values["yield_80"], values["circles"]) == ([0, 0, 0], 0)
     assert math.isnan(values["diversity"])
 
@@ -68,6 +68,7 @@ def test_a_budget_counts_new_molecules_and_ends_a_search(monkeypatch):
     values = SEARCH.run(SearchArm(""), 0)
     assert values["yield_80"] == [0, 1, 2]  # CCO and CCN, then CC and C; CCC is beyond the budget
     assert values["evaluated"].tolist() == [0, 2, 4]
+    assert values["repeats"].tolist() == [0, 1, 1]  # of CCO within the first group; CCO again is of another group
     assert next(batches) == ["never"]
 
 
