@@ -111,7 +111,7 @@ def make_molecules(
     for molecule in found:
         splits["test" if zlib.crc32(molecule.encode()) < test_share * 2**32 else "train"].append(molecule)
     if not found:
-        raise ValueError("; ".join([f"{file} has no molecule", *broken[:SHOWN_LINES]]))
+        raise ValueError("; ".join([f"{file} has no molecule in {len(broken)} lines", *broken[:SHOWN_LINES]]))
     if not splits["train"]:
         raise ValueError(f"all {len(found)} molecules of {file} belong to the split test: lower --test_share")
     return write(out, name, {split: molecules for split, molecules in splits.items() if molecules}), broken
@@ -240,7 +240,7 @@ def main() -> None:
             share = TEST_SHARE if arguments.test_share is None else arguments.test_share
             _, broken = make_molecules(out, name, Path(arguments.smiles).expanduser(), longest, share)
             if broken:
-                print(f"{len(broken)} lines are left out:")
+                print(f"{len(broken)} {'line is' if len(broken) == 1 else 'lines are'} left out:")
                 print(*broken[:SHOWN_LINES], *["..."] * (len(broken) > SHOWN_LINES), sep="\n")
         print(out)
 

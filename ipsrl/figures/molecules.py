@@ -12,10 +12,13 @@ def draw_rows(path: Path, rows: Mapping[str, Sequence[tuple[str, float]]]) -> No
     from rdkit import Chem
     from rdkit.Chem import Draw
 
+    from ipsrl.environments.molecules.parsing import silent
+
     width = max(map(len, rows.values()))
     drawn, legends = [], []
     for name, molecules in rows.items():
         missing = width - len(molecules)
-        drawn += [*(Chem.MolFromSmiles(smiles) for smiles, _ in molecules), *[Chem.Mol()] * missing]
+        with silent():
+            drawn += [*(Chem.MolFromSmiles(smiles) for smiles, _ in molecules), *[Chem.Mol()] * missing]
         legends += [*(f"{name} {value:.3f}" for _, value in molecules), *[""] * missing]
     Draw.MolsToGridImage(drawn, molsPerRow=width, subImgSize=CELL, legends=legends).save(path)

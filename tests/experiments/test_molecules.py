@@ -47,7 +47,7 @@ def test_more_molecules_are_more_in_the_mean_of_pairs(ours, theirs, expected):
 
 @pytest.mark.parametrize(("circles", "expected"), [((40, 41), True), ((20, 21), False), ((29, 31), None)])
 def test_better_in_both_asks_for_more_and_for_more_different_ones(circles, expected):
-    sentence = "IPS-GRPO by exact probabilities finds more of them than GRPO, and more #Circles"
+    sentence = "IPS-GRPO by exact probabilities of r^16 finds more of them than GRPO, and more #Circles"
     arms = rows("ips_exact", yield_80=(700, 710), circles=circles), rows("grpo", yield_80=(600, 640), circles=(30, 30))
     assert decided(sentence, *arms) is expected
 

@@ -123,8 +123,9 @@ def log_spelling(molecule: "Mol") -> float:
     symmetries (counted up to `MOST_SYMMETRIES`). So q adds up to one over the strings of depth-first walks, of which a
     molecule of twenty atoms has up to millions. It is nearly RDKit's distribution of random strings (`doRandom`), and
     that of a policy that has learned from them. Other ways of writing a walk (needless brackets, ring numbers left
-    out, alternating bonds for an aromatic ring) are taken for the usual one, so with them q adds up to more. Of several
-    fragments RDKit keeps the order, where q allows any; symmetries that exchange pseudo-asymmetric atoms are not found.
+    out, alternating bonds for an aromatic ring), and strings that are no depth-first walk, as C(C1)C1, are taken for
+    usual ones, so with them q adds up to more. Of several fragments RDKit keeps the order, where q allows any;
+    symmetries that exchange pseudo-asymmetric atoms are not found.
     """
     neighbours = [[other.GetIdx() for other in atom.GetNeighbors()] for atom in molecule.GetAtoms()]
     visited_before = [[other for other in beside if other < number] for number, beside in enumerate(neighbours)]

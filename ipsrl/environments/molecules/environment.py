@@ -33,7 +33,7 @@ class Molecules(TokenStream, Checked):
     `identity` says which molecules are the same outcome: those with the same `canonical` string, the same Bemis-Murcko
     `scaffold`, or the same `scaffold_class`. Ids are hashes of these texts (31 bits of CRC-32). Many strings spell one
     molecule, so with `canonical` the environment gives `log_backward`, the log-probability of the string among the
-    molecule's strings, see `chemistry.log_spelling`; for scaffolds no such probability is known. Strings without a
+    molecule's usual ones, see `chemistry.log_spelling`; for scaffolds no such probability is known. Strings without a
     molecule count as one more outcome there: of n tokens of a vocabulary of V, each has the probability
     1 / (max_tokens V^n), which adds up to at most one.
 

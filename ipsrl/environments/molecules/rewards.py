@@ -75,6 +75,11 @@ class Accessible(Factor):
     score: float = positive(2.5, called="accessible")
     by_amides: bool = False
 
+    def check(self) -> None:
+        """Raises ValueError if RDKit does not have the rules."""
+        if self.by_amides:
+            _cuts()
+
     def __call__(self, molecule: "Mol") -> float:
         from rdkit.Contrib.SA_Score import sascorer
 

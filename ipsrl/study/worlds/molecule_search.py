@@ -27,6 +27,8 @@ from ipsrl.training.step import TrainState
 from ipsrl.training.trainer import Metrics, Trainer
 
 THRESHOLDS = {"80": 0.80, "85": 0.85}
+LEARNING_RATE = 1e-3
+"""Of Adam, for policies of the small size."""
 SHOWN = 6
 """Molecules of each run whose drawings are kept."""
 
@@ -39,13 +41,11 @@ class SearchArm:
       objective: its specification; empty for a policy that does not learn, the placebo.
       identity: which molecules are the same outcome, see `Molecules`.
       filters: around the source of groups, see `make_batch_filters`.
-      learning_rate: of Adam, for policies of the small size.
     """
 
     objective: str
     identity: str = "canonical"
     filters: str = ""
-    learning_rate: float = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class MoleculeSearch:
       budget: of evaluations.
       records: parts of the budget; a search is recorded where it has spent 0 to all of them.
       samples: of the final policy, for measures of what it can still produce.
-      rate_scale: factor of the arms' learning rates.
+      rate_scale: factor of the learning rate.
       patience: see above.
     """
 
@@ -82,7 +82,7 @@ class MoleculeSearch:
 
     def trainer(self, arm: SearchArm) -> Trainer:
         """Of an arm; its steps are not used."""
-        rate, filters = arm.learning_rate * self.rate_scale, make_batch_filters(arm.filters)
+        rate, filters = LEARNING_RATE * self.rate_scale, make_batch_filters(arm.filters)
         how = TrainSettings(1, GROUPS, self.group_size, learning_rate=rate, **filters)
         # The placebo samples as GRPO does.
         objective = objectives.make(arm.objective or "grpo")
@@ -113,7 +113,8 @@ class MoleculeSearch:
                     if molecule is not None:
                         found.setdefault(molecule.canonical, molecule)
                 strings.append(strings[-1] + in_step)
-                repeats.append(repeats[-1] + sum(map(_repeats, read)))
+                # Filters put the answers that they add behind those of the policy.
+                repeats.append(repeats[-1] + sum(_repeats(group[: self.group_size]) for group in read))
                 evaluated.append(min(len(found), self.budget))
                 if len(found) >= self.budget:
                     break

@@ -65,7 +65,7 @@ def of_papers(records: Records, settings: Any) -> str:
 
 
 TABLES = one_below_the_other(
-    Table(PRIOR, "the prior; distances to MOSES's split test", where={"part": "prior"}),
+    Table(PRIOR, "the prior; distances to the split test of {data}", where={"part": "prior"}),
     Table(
         SEARCHED, "stand-in reward {reward}, {evaluations} evaluations, seeds {seeds} [95 % bootstrap interval]",
         **OF_SEARCHES,

@@ -85,3 +85,12 @@ def test_what_is_no_reward_is_refused_in_a_sentence(text, message):
 def test_a_ligand_that_is_no_molecule_is_found_before_the_first_reward():
     with pytest.raises(ValueError, match=r"the ligand 'C\(\(' is no molecule"):
         rewards.make("synth(ligands=('C((',))").check()
+
+
+def test_an_rdkit_with_other_rules_is_refused_before_molecules_are_read(monkeypatch):
+    rewards._cuts.cache_clear()
+    monkeypatch.setattr(rewards, "AMIDE", "C(=O)N")
+    with pytest.raises(ValueError, match="this RDKit writes RECAP's rule for amides in another way"):
+        rewards.all_amide().check()
+    rewards._cuts.cache_clear()
+    rewards.synth().check()
