@@ -4,7 +4,7 @@ Everything here is jittable and reduces the last axis; leading axes are batch ax
 
 Sampled ids `[..., G]` need no table of outcomes: a G x G matrix of equalities gives the counts. Samples with the id -1
 have no outcome and are left out; set ids that should not count (inadmissible answers) to -1 first. If no sample is
-left, all four measures are 0. G samples show at most G outcomes, and the plug-in entropy is biased downwards: compare
+left, all these measures are 0. G samples show at most G outcomes, and the plug-in entropy is biased downwards: compare
 such numbers only at equal G.
 """
 
@@ -39,6 +39,20 @@ def largest_outcome_share(outcome_id: Array) -> Array:
     """Share of the most frequent outcome among the samples `[..., G]`, float32 `[...]`."""
     counts, total = _counts(outcome_id)
     return jnp.max(counts, axis=-1) / total[..., 0]
+
+
+@checked
+def collision_diversity(outcome_id: Array) -> Array:
+    """1 - sum_c f_c^2 of the observed frequencies of the samples `[..., G]`, float32 `[...]`.
+
+    The probability that two draws from the observed frequencies are different outcomes, in [0, 1 - 1 / outcomes]. Of
+    correct answers alone it is PCMD (ModeBench, arXiv 2610.11064, second-hand); of G samples of a policy it is lower
+    than the policy's own, in the mean by the factor 1 - 1 / G.
+    """
+    counts, total = _counts(outcome_id)
+    # sum over outcomes of f^2, written as a mean over samples of f.
+    collisions = jnp.sum(counts, axis=-1) / total[..., 0] ** 2
+    return jnp.where(jnp.any(counts > 0, axis=-1), 1.0 - collisions, 0.0)
 
 
 @checked

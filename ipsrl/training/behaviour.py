@@ -1,4 +1,4 @@
-"""Whether an objective depends on the probabilities by which tokens were sampled."""
+"""Which data of a batch an objective depends on, such as the probabilities by which tokens were sampled."""
 
 import dataclasses
 from typing import Any
@@ -10,35 +10,41 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import PolicyScores, Rollouts
 
-BEHAVIOUR = ("behaviour_log_probs", "behaviour_entropy", "top_log_probs")
+BEHAVIOUR = frozenset({"behaviour_log_probs", "behaviour_entropy", "top_log_probs"})
 """The fields of `Rollouts` that are properties of the sampling distribution, not of the answers."""
 
 
 def reads_behaviour(objective: Objective, group_size: int) -> bool:
-    """Whether the loss, or the state that an objective carries on, depends on any of `BEHAVIOUR`.
+    """Whether the loss, or the state that an objective carries on, depends on any of `BEHAVIOUR`."""
+    return not BEHAVIOUR.isdisjoint(fields_read(objective, group_size))
 
-    Found by following these arrays through the traced program, so that parts need not declare it; nothing is computed.
-    A function that is jitted or mapped inside the objective counts as a whole: it may only be taken to read too much.
+
+def fields_read(objective: Objective, group_size: int, loss: bool = True) -> frozenset[str]:
+    """The fields of `Rollouts` on which the weights and the carried state depend, and the loss unless `loss` is False.
+
+    Found by following the arrays through the traced program, so that parts need not declare it; nothing is computed. A
+    function that is jitted or mapped inside the objective counts as a whole: it may only be taken to read too much.
     """
     kept = max(objective.top_tokens, 1)
     rollouts, scores = synthetic_rollouts(0, 2, group_size, length=3, vocabulary=kept + 6, top_tokens=kept)
     sizes = synthetic_sizes(2, vocabulary=kept + 6)
     scores = dataclasses.replace(scores, prompt_log_probs=rollouts.prompt_log_probs)
-    behaviour = {name: getattr(rollouts, name) for name in BEHAVIOUR}
+    fields = {field.name: getattr(rollouts, field.name) for field in dataclasses.fields(rollouts)}
 
-    def learn(
-        behaviour: dict[str, Array], rollouts: Rollouts, scores: PolicyScores, state: Any, parameters: Any
-    ) -> Any:
-        rollouts = dataclasses.replace(rollouts, **behaviour)
+    def learn(fields: dict[str, Array], scores: PolicyScores, state: Any, parameters: Any) -> Any:
+        rollouts = Rollouts(**fields)
         weights, state, _ = objective.weigh(rollouts, state)
+        if not loss:
+            return state, weights
         steps = objective.weights_of_steps(weights, rollouts)
         outputs = [objective.loss(scores, rollouts, of_step, parameters) for of_step in steps]
         return state, [(output.loss_sum, output.count) for output in outputs]
 
-    others = rollouts, scores, objective.init(sizes), objective.init_parameters(sizes)
-    program = jax.make_jaxpr(learn)(behaviour, *others).jaxpr
-    depends = {id(variable) for variable in program.invars[: len(BEHAVIOUR)]}
+    program = jax.make_jaxpr(learn)(fields, scores, objective.init(sizes), objective.init_parameters(sizes)).jaxpr
+    # The leaves of a dictionary are in the order of its sorted keys.
+    depends = {id(variable): {name} for name, variable in zip(sorted(fields), program.invars, strict=False)}
     for equation in program.eqns:
-        if any(id(variable) in depends for variable in equation.invars):
-            depends |= {id(variable) for variable in equation.outvars}
-    return any(id(variable) in depends for variable in program.outvars)
+        found = set().union(*(depends.get(id(variable), ()) for variable in equation.invars))
+        for variable in equation.outvars:
+            depends[id(variable)] = found
+    return frozenset().union(*(depends.get(id(variable), ()) for variable in program.outvars))

@@ -1,0 +1,99 @@
+"""Advantages of flat batches, for every trainer that takes them from outside."""
+
+import warnings
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+import jax
+import numpy as np
+
+from ipsrl import objectives
+from ipsrl.integrations.guest import GuestObjective
+from ipsrl.integrations.rows import Rows, numbered
+from ipsrl.objectives.objective import Objective
+from ipsrl.structures import Sizes
+from ipsrl.training.behaviour import fields_read
+
+GIVEN = frozenset({"rewards", "outcome_id", "keys"})
+
+
+class MoreThanAdvantages(UserWarning):
+    """The objective differs from GRPO in more than its advantages; the rest is up to the trainer."""
+
+
+def advantages(
+    objective: Objective | str,
+    rewards: Sequence[float] | np.ndarray,
+    outcomes: Sequence[Hashable | None] | None,
+    groups: Sequence[Hashable],
+    seed: int = 0,
+) -> np.ndarray:
+    """`[B]` float32, what an objective makes of the rewards of B answers; all tokens of an answer have its advantage.
+
+    With GRPO's loss (ratio clipped to 0.8 to 1.2, mean over each answer's tokens, no divergence) a trainer computes the
+    objective exactly, if it differs from GRPO only in what it weighs. A warning (`MoreThanAdvantages`) names the parts
+    in which it differs beside.
+
+    Args:
+      objective: or its specification, such as "ips_grpo(floor=0.2)".
+      rewards: `[B]`.
+      outcomes: what each answer is, any hashable; None for an answer without a valid outcome. Objectives that read no
+        outcomes need none.
+      groups: the prompt of each answer, any hashable. Groups must have the same size, in any order.
+      seed: of objectives that draw at random: take another one for each batch.
+
+    Raises:
+      ValueError: the weights read more than rewards and outcomes, or are carried from batch to batch; outcomes are
+        needed and missing; lengths or group sizes differ; a reward is not finite.
+    """
+    made = objectives.make(objective) if isinstance(objective, str) else objective
+    sizes = sorted(set(Counter(groups).values()))
+    if len(sizes) != 1:
+        raise ValueError(
+            f"groups have {', '.join(map(str, sizes)) or 'no'} answers: they must all have the same number"
+        )
+    rewards = np.asarray(rewards, np.float32)
+    for name, values in {"rewards": rewards, "outcomes": outcomes}.items():
+        if values is not None and len(values) != len(groups):
+            raise ValueError(
+                f"{name} has {len(values)} entries, and groups has {len(groups)}: give one for each answer"
+            )
+    guest = GuestObjective(made, sizes[0], "a trainer that takes advantages", seed=seed)
+    read = fields_read(made, sizes[0], loss=False)
+    if unknown := read - GIVEN:
+        raise ValueError(
+            f"the weights of the objective read {', '.join(sorted(unknown))}, so it has no advantages of rewards and "
+            "outcomes alone: take its integration into TRL, verl or Tunix"
+        )
+    if jax.tree.leaves(made.init(Sizes(1))):
+        raise ValueError(
+            "the objective carries state from batch to batch, which a single call has not: keep a "
+            "`ipsrl.integrations.guest.GuestObjective`, and call its `weigh`"
+        )
+    if outcomes is None and "outcome_id" in read:
+        raise ValueError("the objective reads outcomes: give one for each answer, such as its last number")
+    if differing := _beyond_advantages(made):
+        warnings.warn(
+            f"the objective differs from GRPO in its {' and '.join(differing)} as well, which the trainer must have: "
+            + "; ".join(f"{name} is {getattr(made, name)!r}" for name in differing),
+            MoreThanAdvantages,
+            stacklevel=2,
+        )
+    rows = Rows(
+        prompt_index=guest.prompt_index(groups),
+        rewards=rewards,
+        outcome_id=np.zeros(len(rewards), np.int32) if outcomes is None else numbered(outcomes),
+        tokens=np.zeros((len(rewards), 1), np.int32),
+        token_mask=np.ones((len(rewards), 1), bool),
+        truncated=np.zeros(len(rewards), bool),
+    )
+    weights, _ = guest.weigh(rows)
+    return np.asarray(weights.advantages[:, 0])
+
+
+def _beyond_advantages(objective: Objective) -> list[str]:
+    """The parts after the weights in which an objective is not GRPO."""
+    grpo = objectives.make("grpo")
+    return [
+        name for name in ("surrogate", "penalties", "aggregation") if getattr(objective, name) != getattr(grpo, name)
+    ]

@@ -1,0 +1,260 @@
+"""An objective as a guest in someone else's trainer: weights of whole batches, the loss of parts of them, and state."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from ipsrl import objectives
+from ipsrl.integrations.refusals import refusal
+from ipsrl.integrations.rows import Rows, groups_of, rollouts_of
+from ipsrl.objectives.objective import Metrics, Objective
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.synthetic import synthetic_rollouts
+from ipsrl.structures import PolicyScores, Sizes, Weights
+from ipsrl.training.behaviour import BEHAVIOUR, fields_read
+from ipsrl.training.sparse_adam import sparse_adam
+from ipsrl.training.step import group_metrics
+
+FIRST_PROMPTS = 1024
+"""Prompts for which there is room at first; it is doubled when there are more, and programs are compiled again."""
+
+
+class GuestObjective:
+    """An objective, what its parts carry from batch to batch, and what it learns itself (log Z).
+
+    A batch is weighed once, by `weigh`; `loss` may then be asked for parts of it. Prompts have any hashable names, and
+    are numbered as they come.
+
+    Args:
+      objective: or its specification, such as "ips_grpo(floor=0.2)".
+      group_size: G, answers to a prompt in a group.
+      trainer: its name, in messages.
+      provides: the optional fields of `Rollouts` that the rows have.
+      seed: of objectives that sample at random.
+
+    Attributes:
+      reads_behaviour: whether the weights depend on the probabilities by which tokens were sampled.
+      couples_answers: whether a part of a batch must hold whole groups.
+      learns: whether the objective has parameters of its own.
+
+    Raises:
+      ValueError: there is no such objective, or it cannot be computed from such rows (`refusal`).
+    """
+
+    def __init__(
+        self,
+        objective: Objective | str,
+        group_size: int,
+        trainer: str,
+        provides: frozenset[str] = frozenset(),
+        seed: int = 0,
+    ):
+        self.objective = objectives.make(objective) if isinstance(objective, str) else objective
+        if refused := refusal(self.objective, group_size, trainer, provides):
+            raise ValueError(refused)
+        self.group_size, self.seed = group_size, seed
+        self.reads_behaviour = not BEHAVIOUR.isdisjoint(fields_read(self.objective, group_size, loss=False))
+        self.couples_answers = couples_answers(self.objective, group_size)
+        self.learns = bool(jax.tree.leaves(self.objective.init_parameters(Sizes(1))))
+        self.batches = 0
+        self._numbers: dict[str, int] = {}
+        self._kept = self._fresh(FIRST_PROMPTS)
+        self._gradients = None
+
+    def _fresh(self, room: int) -> dict[str, Any]:
+        sizes = Sizes(room)
+        parameters = self.objective.init_parameters(sizes)
+        optimizer_state = self._optimizer.init(parameters)
+        return {"state": self.objective.init(sizes), "parameters": parameters, "optimizer": optimizer_state}
+
+    @property
+    def _optimizer(self):
+        return sparse_adam(self.objective.surrogate.learning_rate)
+
+    def prompt_index(self, prompts: Sequence[Hashable]) -> np.ndarray:
+        """`[B]` int32, the number of each prompt; a new one gets the next."""
+        before = _room(len(self._numbers))
+        # Not Python's hash, which is another one in each process.
+        names = [hashlib.sha256(repr(prompt).encode()).hexdigest()[:16] for prompt in prompts]
+        index = np.array([self._numbers.setdefault(name, len(self._numbers)) for name in names], np.int32)
+        if (room := _room(len(self._numbers))) > before:
+            self._kept = jax.tree.map(_grown, self._kept, self._fresh(room))
+        return index
+
+    def weigh(self, rows: Rows) -> tuple[Weights, Metrics]:
+        """The weights of the rows of a batch, `[B, T]`, and metrics as `(sum, count)` pairs.
+
+        Raises:
+          ValueError: a group is not whole, or a reward is not finite.
+        """
+        rewards = np.asarray(rows.rewards)
+        if not np.isfinite(rewards).all():
+            row = int(np.argmin(np.isfinite(rewards)))
+            raise ValueError(f"the reward of row {row} is {rewards[row]}: rewards must be finite numbers")
+        groups = groups_of(np.asarray(rows.prompt_index).tolist(), self.group_size)
+        key = stream(self.seed, self.batches, "objective")
+        weights, self._kept["state"], metrics = _weighed(self.objective, groups, rows, self._kept["state"], key)
+        self.batches += 1
+        return weights, metrics
+
+    def loss(
+        self, log_probs: Array, entropy: Array, rows: Rows, weights: Weights, count: Array | float
+    ) -> tuple[Array, tuple[Array, Array], Metrics]:
+        """The loss of rows that were weighed, divided by `count`.
+
+        Args:
+          log_probs, entropy: `[B, T]`, of the policy being trained.
+          rows: some of a batch, whole groups if `couples_answers`. Where they have no behaviour policy, it is the
+            policy being trained.
+          weights: of these rows, from `weigh`.
+          count: of the optimiser step that they are a part of, see `count`.
+
+        Returns:
+          the loss, its gradients by `log_probs` and `entropy`, and metrics. The gradient by what the objective learns
+          itself is added up until `step`.
+
+        Raises:
+          ValueError: the objective couples answers, and a group is not whole.
+        """
+        groups = np.arange(len(log_probs), dtype=np.int32)[:, None]
+        if self.couples_answers:
+            groups = groups_of(np.asarray(rows.prompt_index).tolist(), self.group_size)
+        value, (*by_scores, by_parameters), metrics = _loss(
+            self.objective, groups, rows, weights, log_probs, entropy, self._kept["parameters"], count
+        )
+        if jax.tree.leaves(by_parameters):
+            before = self._gradients
+            self._gradients = by_parameters if before is None else jax.tree.map(jnp.add, before, by_parameters)
+        return value, tuple(by_scores), metrics
+
+    def count(self, token_mask: Array) -> Array:
+        """The divisor of the loss of some rows, `[B, T]`: their answers or tokens. Those of parts can be added up."""
+        return _count(self.objective, token_mask)
+
+    def step(self) -> None:
+        """Moves what the objective learns itself, after the policy's optimiser step."""
+        if self._gradients is not None:
+            parameters, optimizer_state = self._kept["parameters"], self._kept["optimizer"]
+            moved = _moved(self.objective.surrogate.learning_rate, self._gradients, parameters, optimizer_state)
+            self._kept["parameters"], self._kept["optimizer"] = moved
+            self._gradients = None
+
+    def save(self, file: Path) -> None:
+        """Writes all that is carried from batch to batch."""
+        leaves = {str(number): np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(self._kept))}
+        about = {"objective": repr(self.objective), "prompts": list(self._numbers), "batches": self.batches}
+        save_file(leaves, file, {"about": json.dumps(about)})
+
+    def load(self, file: Path) -> None:
+        """Goes on with what `save` wrote.
+
+        Raises:
+          ValueError: the file is of another objective, missing, or damaged.
+        """
+        try:
+            with safe_open(file, "numpy") as opened:
+                about = json.loads(opened.metadata()["about"])
+                leaves = [opened.get_tensor(str(number)) for number in range(len(opened.keys()))]
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state of the objective cannot be read from {file}: {error}") from error
+        if about["objective"] != repr(self.objective):
+            raise ValueError(
+                f"{file} is the state of {about['objective']}, but this run has {self.objective!r}: resume with the "
+                "same objective, or start afresh"
+            )
+        self._numbers = {name: number for number, name in enumerate(about["prompts"])}
+        self.batches = about["batches"]
+        fresh = jax.tree.structure(self._fresh(_room(len(self._numbers))))
+        self._kept = fresh.unflatten(map(jnp.asarray, leaves))
+
+
+def couples_answers(objective: Objective, group_size: int) -> bool:
+    """Whether the loss of an answer depends on the scores of others, so that it cannot be computed row by row.
+
+    Found by computing it both ways for random answers, so that parts need not declare it.
+    """
+    rollouts, scores = synthetic_rollouts(0, prompts=2, group=group_size, length=3, binary=False)
+    rows, key, sizes = Rows.of(rollouts), stream(0, 0, "objective"), Sizes(2)
+    groups = np.arange(2 * group_size).reshape(2, group_size)
+    weights, _, _ = _weighed(objective, groups, rows, objective.init(sizes), key)
+    of_groups = jax.tree.map(lambda values: values[groups], weights)
+    if objective.statistics(scores, rollouts_of(rows, groups), of_groups) is not None:
+        return True
+    flat = [values.reshape(-1, values.shape[-1]) for values in (scores.log_probs, scores.entropy)]
+    parameters = objective.init_parameters(sizes)
+    whole, alone = (
+        _loss(objective, parts, rows, weights, *flat, parameters, 1.0)[1] for parts in (groups, groups.reshape(-1, 1))
+    )
+    return not all(np.allclose(*both, rtol=1e-3, atol=1e-6) for both in zip(whole[:2], alone[:2], strict=True))
+
+
+def _room(prompts: int) -> int:
+    """The number of prompts for which there is room."""
+    return max(FIRST_PROMPTS, 1 << max(0, prompts - 1).bit_length())
+
+
+def _grown(old: Array, fresh: Array) -> Array:
+    """A larger table whose first rows are those of the old one."""
+    return old if old.shape == fresh.shape else fresh.at[: len(old)].set(old)
+
+
+@functools.partial(jax.jit, static_argnames="objective")
+def _weighed(
+    objective: Objective, groups: Array, rows: Rows, state: tuple, key: Array
+) -> tuple[Weights, tuple, Metrics]:
+    rollouts = rollouts_of(rows, groups, key)
+    weights, state, metrics = objective.weigh(rollouts, state)
+
+    def of_rows(values: Array) -> Array:
+        each = jnp.broadcast_to(values, rollouts.tokens.shape).reshape(rows.tokens.shape)
+        return jnp.zeros_like(each).at[groups.ravel()].set(each)
+
+    return jax.tree.map(of_rows, weights), state, metrics | group_metrics(rollouts)
+
+
+@functools.partial(jax.jit, static_argnames="objective")
+def _loss(
+    objective: Objective,
+    groups: Array,
+    rows: Rows,
+    weights: Weights,
+    log_probs: Array,
+    entropy: Array,
+    parameters: Any,
+    count: Array,
+) -> tuple[Array, tuple, Metrics]:
+    # Where the trainer gives no behaviour policy, the policy has not moved since it sampled.
+    behaviour = {"behaviour_log_probs": log_probs, "behaviour_entropy": entropy}
+    known = {name: value.astype(jnp.float32) for name, value in behaviour.items() if getattr(rows, name) is None}
+    rollouts = rollouts_of(dataclasses.replace(rows, **known), groups)
+
+    def loss(log_probs: Array, entropy: Array, parameters: Any) -> tuple[Array, Metrics]:
+        scores = PolicyScores(log_probs.astype(jnp.float32)[groups], entropy.astype(jnp.float32)[groups])
+        of_groups = jax.tree.map(lambda values: values[groups], weights)
+        output = objective.loss(scores, rollouts, of_groups, parameters)
+        return output.loss_sum / count, output.metrics
+
+    (value, metrics), gradients = jax.value_and_grad(loss, (0, 1, 2), has_aux=True)(log_probs, entropy, parameters)
+    return value, gradients, metrics
+
+
+@functools.partial(jax.jit, static_argnames="objective")
+def _count(objective: Objective, token_mask: Array) -> Array:
+    return objective.aggregation(jnp.zeros(token_mask.shape, jnp.float32), token_mask)[1]
+
+
+@functools.partial(jax.jit, static_argnames="learning_rate")
+def _moved(learning_rate: float, gradients: Any, parameters: Any, optimizer_state: Any) -> tuple[Any, Any]:
+    updates, optimizer_state = sparse_adam(learning_rate).update(gradients, optimizer_state)
+    return jax.tree.map(jnp.add, parameters, updates), optimizer_state

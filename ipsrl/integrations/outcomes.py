@@ -1,0 +1,102 @@
+"""What an answer is: ready-made functions `outcome_of(prompt, completion, **columns)` for trainers of language models.
+
+`prompt` and `completion` are texts, or lists of messages as TRL has them; `columns` are the other columns of the data
+set's row. The result is any hashable, equal where two answers to a prompt count as the same outcome, or None for an
+answer that is none.
+"""
+
+import dataclasses
+import importlib.util
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ipsrl.environments.expressions import canonical, read_expression
+from ipsrl.environments.numeric_answers import read_number
+from ipsrl.fields import Checked, open_probability
+
+Text = str | Sequence[Mapping[str, Any]]
+"""A text, or messages with "role" and "content"."""
+
+
+def exact_text(prompt: Text, completion: Text, **columns: Any) -> str:
+    """The text itself, without space around it: only equal texts are the same outcome."""
+    del prompt, columns
+    return text_of(completion).strip()
+
+
+def last_number(prompt: Text, completion: Text, **columns: Any) -> Hashable | None:
+    """The number that a solution ends with, as an exact fraction; None if there is none.
+
+    Read by the package math-verify where the extra `[math]` has installed it, else by
+    `ipsrl.environments.numeric_answers`.
+    """
+    del prompt, columns
+    if importlib.util.find_spec("math_verify") is None:
+        return read_number(text_of(completion))
+    from ipsrl.environments.math_verify_answers import read_by_math_verify
+
+    return read_by_math_verify(text_of(completion))
+
+
+def expression(prompt: Text, completion: Text, **columns: Any) -> Hashable | None:
+    """The arithmetic expression of an answer in canonical form, see `ipsrl.environments.expressions`; None if there is
+    none.
+    """
+    del prompt, columns
+    tree = read_expression(text_of(completion))
+    return None if tree is None else canonical(tree)
+
+
+def tool_calls(prompt: Text, completion: Text, **columns: Any) -> Hashable | None:
+    """The names and arguments of all tool calls of an answer, in their order; None for a text, or without a call."""
+    del prompt, columns
+    if isinstance(completion, str):
+        return None
+    calls = [call["function"] for message in completion for call in message.get("tool_calls") or ()]
+    return tuple((call["name"], _in_order(call["arguments"])) for call in calls) or None
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingClusters(Checked):
+    """Clusters of answers whose embeddings are alike: the first cluster of the prompt that is near, or a new one.
+
+    An answer belongs to a cluster if the cosine of its embedding and that of the cluster's first answer is at least
+    `threshold`. Clusters are kept from batch to batch.
+
+    Attributes:
+      encode: text -> vector.
+      threshold: between 0 and 1.
+    """
+
+    encode: Callable[[str], Sequence[float]]
+    threshold: float = open_probability(0.8)
+    _centres: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict, init=False, compare=False)
+
+    def __call__(self, prompt: Text, completion: Text, **columns: Any) -> int | None:
+        """The number of the cluster; None for an embedding that is 0 or not finite."""
+        del columns
+        vector = np.asarray(self.encode(text_of(completion)), float)
+        length = np.linalg.norm(vector)
+        if not (np.isfinite(length) and length > 0):
+            return None
+        centres = self._centres.setdefault(text_of(prompt), [])
+        near = [number for number, centre in enumerate(centres) if centre @ vector >= self.threshold * length]
+        if near:
+            return near[0]
+        centres.append(vector / length)
+        return len(centres) - 1
+
+
+def text_of(text: Text) -> str:
+    """A text, or the contents of messages one below the other."""
+    if isinstance(text, str):
+        return text
+    contents = [message.get("content") or "" for message in text]
+    return "\n".join(content if isinstance(content, str) else _in_order(content) for content in contents)
+
+
+def _in_order(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)

@@ -1,0 +1,147 @@
+"""An objective in another trainer gives the weights, losses and gradients that it gives here."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl import objectives
+from ipsrl.integrations.guest import FIRST_PROMPTS, GuestObjective
+from ipsrl.integrations.rows import Rows, rollouts_of
+from ipsrl.structures import PolicyScores, Sizes
+from tests.objectives.groups import random_rollouts
+
+PROVIDED = frozenset({"reference_log_probs", "log_backward"})
+PROMPTS, GROUP, LENGTH = 4, 4, 5
+
+
+def guest(objective, group_size=GROUP):
+    return GuestObjective(objective, group_size, "a trainer", PROVIDED)
+
+
+def supported():
+    for name in objectives.names():
+        objective = objectives.make(name)
+        if objective.num_steps == 1 and objective.needs <= PROVIDED | {"keys"}:
+            yield name
+
+
+def batch(seed=0):
+    rollouts, scores = random_rollouts(seed, PROMPTS, GROUP, LENGTH, binary=False)
+    return Rows.of(rollouts), scores.log_probs.reshape(-1, LENGTH), scores.entropy.reshape(-1, LENGTH)
+
+
+def ours(objective, rows, log_probs, entropy, state, parameters):
+    """Loss and gradients by the scores, of whole groups that lie one after the other."""
+    groups = np.arange(PROMPTS * GROUP).reshape(PROMPTS, GROUP)
+    rollouts = rollouts_of(rows, groups, jax.random.key(0))
+    weights, _, _ = objective.weigh(rollouts, state)
+
+    def loss(log_probs, entropy):
+        output = objective.loss(PolicyScores(log_probs[groups], entropy[groups]), rollouts, weights, parameters)
+        return output.loss_sum / output.count
+
+    return jax.value_and_grad(loss, (0, 1))(log_probs, entropy)
+
+
+@pytest.mark.parametrize("name", [name for name in supported() if "keys" not in objectives.make(name).needs])
+def test_shuffled_and_cut_batches_have_the_same_gradient(name):
+    objective, visitor = objectives.make(name), guest(name)
+    rows, log_probs, entropy = batch()
+    sizes = Sizes(PROMPTS)
+    expected = ours(objective, rows, log_probs, entropy, objective.init(sizes), objective.init_parameters(sizes))
+    order = np.random.default_rng(0).permutation(PROMPTS * GROUP)
+    names = np.array([f"prompt {index}" for index in rows.prompt_index.tolist()])
+    shuffled = jax.tree.map(lambda values: values[order], rows)
+    shuffled = dataclasses.replace(shuffled, prompt_index=visitor.prompt_index(names[order].tolist()))
+    weights, _ = visitor.weigh(shuffled)
+    count = visitor.count(shuffled.token_mask)
+    parts = [np.arange(PROMPTS * GROUP)] if visitor.couples_answers else np.arange(PROMPTS * GROUP).reshape(4, -1)
+    total, gradients = 0.0, [np.zeros(log_probs.shape, np.float32) for _ in range(2)]
+    for part in parts:
+        some = [jax.tree.map(lambda values, part=part: values[part], tree) for tree in (shuffled, weights)]
+        value, found, _ = visitor.loss(log_probs[order][part], entropy[order][part], *some, count)
+        total += value
+        for gradient, of_part in zip(gradients, found, strict=True):
+            gradient[order[part]] = of_part
+    np.testing.assert_allclose(total, expected[0], rtol=1e-5, atol=1e-6)
+    for gradient, wanted in zip(gradients, expected[1], strict=True):
+        np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-6 * max(1.0, np.abs(wanted).max()))
+
+
+@pytest.mark.parametrize("name", ["ips_grpo(probability=exact)", "aer", "trajectory_balance"])
+def test_state_goes_on_after_saving(tmp_path, name):
+    one = guest(name)
+
+    def learn(visitor, seed):
+        rows, log_probs, entropy = batch(seed)
+        rows = dataclasses.replace(rows, prompt_index=visitor.prompt_index(rows.prompt_index.tolist()))
+        weights, _ = visitor.weigh(rows)
+        value, _, _ = visitor.loss(log_probs, entropy, rows, weights, visitor.count(rows.token_mask))
+        visitor.step()
+        return np.asarray(weights.advantages), value
+
+    learn(one, 0)
+    one.save(tmp_path / "state.safetensors")
+    other = guest(name)
+    other.load(tmp_path / "state.safetensors")
+    carried, fresh = (jax.tree.leaves(visitor._kept["state"]) for visitor in (other, guest(name)))
+    assert name == "trajectory_balance" or not all(map(np.array_equal, carried, fresh))
+    for found, wanted in zip(learn(other, 1), learn(one, 1), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_state_of_another_objective_is_refused(tmp_path):
+    guest("grpo").save(tmp_path / "state")
+    with pytest.raises(ValueError, match=r"is the state of .* resume with the same objective"):
+        guest("dr_grpo").load(tmp_path / "state")
+    with pytest.raises(ValueError, match="cannot be read from"):
+        guest("grpo").load(tmp_path / "none")
+
+
+def test_there_is_room_for_more_prompts_than_at_first():
+    visitor = guest("trajectory_balance")
+    visitor._kept["parameters"]["log_partition"] += 1.0
+    visitor.prompt_index(range(FIRST_PROMPTS + 1))
+    after = visitor._kept["parameters"]["log_partition"]
+    assert after.shape == (2 * FIRST_PROMPTS,)
+    assert after[:FIRST_PROMPTS].tolist() == [1.0] * FIRST_PROMPTS
+    assert after[FIRST_PROMPTS:].tolist() == [0.0] * FIRST_PROMPTS
+    assert visitor.prompt_index([5]).tolist() == [5]
+
+
+def test_what_an_objective_learns_moves_as_in_a_train_step():
+    """Two parts of a batch give the step of the whole: log Z moves by its learning rate, towards a smaller loss."""
+    visitor = guest("trajectory_balance(learning_rate=0.5)")
+    rows, log_probs, entropy = batch()
+    rows = dataclasses.replace(rows, prompt_index=visitor.prompt_index(rows.prompt_index.tolist()))
+    weights, _ = visitor.weigh(rows)
+    for part in np.split(np.arange(PROMPTS * GROUP), 2):
+        some = [jax.tree.map(lambda values, part=part: values[part], tree) for tree in (rows, weights)]
+        visitor.loss(log_probs[part], entropy[part], *some, visitor.count(rows.token_mask))
+    visitor.step()
+    moved = visitor._kept["parameters"]["log_partition"]
+    np.testing.assert_allclose(np.abs(moved[:PROMPTS]), 0.5, rtol=1e-4)
+    assert not moved[PROMPTS:].any()
+
+
+@pytest.mark.parametrize(
+    ("objective", "group_size", "message"),
+    [
+        ("ar_lopti", 4, "takes 2 optimiser steps for each mini-batch, and a trainer takes one"),
+        ("lp_reg", 4, "needs top_log_probs, which a trainer does not give; it gives log_backward, reference_log_probs"),
+        ("grpo", 1, "a group needs 2 or more, not 1"),
+        ("gropo", 4, "gropo"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused_in_a_sentence(objective, group_size, message):
+    with pytest.raises(ValueError, match=message):
+        guest(objective, group_size)
+
+
+def test_a_reward_that_is_not_finite_is_refused():
+    rows, _, _ = batch()
+    with pytest.raises(ValueError, match="the reward of row 3 is nan"):
+        guest("grpo").weigh(dataclasses.replace(rows, rewards=jnp.asarray(rows.rewards).at[3].set(jnp.nan)))

@@ -1,0 +1,184 @@
+"""An objective in TRL's trainer: the same steps as TRL where TRL has it, and what only we have."""
+
+import dataclasses
+import math
+
+import pytest
+
+pytest.importorskip("trl", reason="pip install 'ipsrl[trl]'")
+
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+
+from ipsrl import objectives
+from ipsrl.integrations import versions
+from ipsrl.integrations.outcomes import exact_text
+from ipsrl.integrations.trl import STATE_FILE, IPSRLTrainer
+
+pytestmark = [
+    pytest.mark.slow,
+    # TRL uses two names that transformers has renamed.
+    pytest.mark.filterwarnings("ignore:`(is_)?gradient_checkpointing(_disable|_enable)?` is deprecated:FutureWarning"),
+]
+
+WORDS = 12
+
+
+def tokenizer():
+    words = {str(word): word for word in range(WORDS)} | {"<end>": WORDS, "<pad>": WORDS + 1}
+    made = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", pad_token="<pad>")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The folder of a small model."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=WORDS + 2, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=32, eos_token_id=WORDS, pad_token_id=WORDS + 1,
+    )  # fmt: skip
+    folder = str(tmp_path_factory.mktemp("model"))
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def even(completions, **_):
+    """The number of even words."""
+    return [float(sum(int(word) % 2 == 0 for word in text.split())) for text in completions]
+
+
+def even_and_large(completions, **_):
+    """Beside rewards of this size TRL's epsilon, 1e-4, is nothing. A power of two changes no other digit."""
+    return [1024 * reward for reward in even(completions)]
+
+
+def trainer(kind, model, folder, rewards=even, **options):
+    ours = {name: options.pop(name) for name in ("objective", "outcome_of") if name in options}
+    config = GRPOConfig(
+        output_dir=str(folder), report_to=[], use_cpu=True, bf16=False, num_generations=4, max_completion_length=6,
+        optim="sgd", learning_rate=0.05, logging_steps=1, disable_tqdm=True,
+        **{"per_device_train_batch_size": 8, "max_steps": 3, "save_strategy": "no"} | options,
+    )  # fmt: skip
+    data = Dataset.from_dict({"prompt": ["1 2", "3", "4 5 6", "7"], "word": list("abcd")})
+    return kind(model, rewards, args=config, train_dataset=data, processing_class=tokenizer(), **ours)
+
+
+def trained(made, **options):
+    torch.manual_seed(0)
+    made.train(**options)
+    return torch.cat([parameter.detach().flatten() for parameter in made.model.parameters()])
+
+
+BY_ANSWER = {"loss_type": "grpo", "importance_sampling_level": "sequence"}
+ALIKE = {
+    "grpo": {"loss_type": "grpo"},
+    "dr_grpo": {"loss_type": "dr_grpo", "scale_rewards": "none"},
+    "dapo(overlong=0)": {"loss_type": "dapo", "epsilon_high": 0.28},
+    "gspo": {**BY_ANSWER, "epsilon": 3e-4, "epsilon_high": 4e-4},
+    "cispo(cap=1.2)": {"loss_type": "cispo", "epsilon_high": 1.2},
+    "sapo": {"loss_type": "sapo"},
+    "grpo(kl=0.04)": {"loss_type": "grpo", "beta": 0.04, "use_bias_correction_kl": False},
+}
+OVER_TOKENS = ("dapo(overlong=0)", "cispo(cap=1.2)")
+PARTS = {"per_device_train_batch_size": 4}
+SHAPES = {
+    "one part": {},
+    "two parts": {**PARTS, "gradient_accumulation_steps": 2},
+    "two steps a batch": {**PARTS, "gradient_accumulation_steps": 1, "steps_per_generation": 2},
+    "two passes": {"num_iterations": 2},
+}
+
+
+def made(text):
+    """The objective, with TRL's standard deviation where it has one: that of G - 1."""
+    objective = objectives.make(text)
+    if not hasattr(objective.advantages, "unbiased"):
+        return objective
+    return dataclasses.replace(objective, advantages=dataclasses.replace(objective.advantages, unbiased=True))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("text", ALIKE)
+def test_training_ends_with_the_parameters_of_trl(model, tmp_path, text, shape):
+    """Three steps, whole: sampling, rewards, loss, gradient and optimiser."""
+    if shape == "two steps a batch" and text in OVER_TOKENS:
+        pytest.skip("TRL divides by the mean number of tokens of the batch's steps, we by that of each step")
+    objective = made(text)
+    rewards = even_and_large if hasattr(objective.advantages, "unbiased") else even
+    theirs = trainer(GRPOTrainer, model, tmp_path, rewards, **ALIKE[text], **SHAPES[shape])
+    ours = trainer(IPSRLTrainer, model, tmp_path, rewards, objective=objective, **SHAPES[shape])
+    before = torch.cat([parameter.detach().flatten() for parameter in ours.model.parameters()])
+    after, wanted = trained(ours), trained(theirs)
+    assert (wanted - before).abs().max() > 1e-4
+    torch.testing.assert_close(after, wanted, rtol=0, atol=1e-5 * float((wanted - before).abs().max()))
+
+
+def test_outcomes_decide_what_weighs_and_the_log_says_what_is_left(model, tmp_path):
+    seen = []
+
+    def parity(prompt, completion, word, **columns):
+        seen.append((prompt, word, tuple(columns)))
+        return len(completion.split()) % 2
+
+    visitor = trainer(IPSRLTrainer, model, tmp_path, objective="ips_grpo(floor=0.2)", outcome_of=parity)
+    trained(visitor)
+    assert {prompt: word for prompt, word, _ in seen}.items() <= {"1 2": "a", "3": "b", "4 5 6": "c", "7": "d"}.items()
+    logs = visitor.state.log_history[0]
+    for name in ("effective_outcomes", "degenerate_groups", "pass@1", "pass@4", "pcmd"):
+        assert math.isfinite(logs[f"ipsrl/{name}"])
+    assert 1 <= logs["ipsrl/effective_outcomes"] <= 2
+    assert "monitor/degenerate_groups" in logs
+
+
+@pytest.mark.parametrize("objective", ["ips_grpo(probability=exact)", "aer", "vargrad", "trajectory_balance"])
+def test_a_resumed_run_goes_on_with_the_state_of_the_objective(model, tmp_path, objective):
+    options = {
+        "objective": objective,
+        "outcome_of": exact_text,
+        "save_strategy": "steps",
+        "save_steps": 1,
+        "max_steps": 2,
+    }
+    whole = trained(trainer(IPSRLTrainer, model, tmp_path / "whole", **options))
+    checkpoint = tmp_path / "whole" / "checkpoint-1"
+    assert (checkpoint / STATE_FILE).exists()
+    again = trained(trainer(IPSRLTrainer, model, tmp_path / "again", **options), resume_from_checkpoint=str(checkpoint))
+    torch.testing.assert_close(again, whole)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "ips_grpo"}, "the objective reads outcomes: give outcome_of"),
+        ({"objective": "grpo", "beta": 0.1}, r"GRPOConfig sets beta, in whose place the objective stands"),
+        ({"objective": "lp_reg"}, "needs top_log_probs, which TRL does not give"),
+        (
+            {"objective": "ips_grpo(probability=exact)", "outcome_of": str},
+            "needs log_backward, which TRL does not give",
+        ),
+        ({"objective": "gropo"}, "gropo"),
+        ({"objective": "vargrad", "gradient_accumulation_steps": 2}, "couples the answers of a group, and TRL cuts"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_it_begins(model, tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        trainer(IPSRLTrainer, model, tmp_path, **options)
+
+
+def test_a_reward_that_is_missing_ends_training_with_a_sentence(model, tmp_path):
+    visitor = trainer(
+        IPSRLTrainer, model, tmp_path, lambda completions, **_: [None] * len(completions), objective="grpo"
+    )
+    with pytest.raises(ValueError, match="the reward of row 0 is nan"):
+        trained(visitor)
+
+
+def test_other_versions_are_refused(monkeypatch):
+    monkeypatch.setattr(versions.metadata, "version", lambda package: "1.17.0")
+    with pytest.raises(ValueError, match=r"trl 1.17.0 is installed, and this integration is tested with 1.16"):
+        versions.require_version("trl")
