@@ -67,6 +67,8 @@ setup(
     extras_require={
         "cuda": ["jax[cuda13]>=0.10"],
         "tpu": ["jax[tpu]>=0.10"],
+        # Objectives inside TRL's trainer, whose methods it overrides: the versions that are tested.
+        "trl": ["torch>=2.13", "trl>=1.16,<1.17"],
         # Other people's trainers, to compare losses with. The tests reach into TRL's methods, hence its exact version.
         "peers": ["torch>=2.13", "trl==1.16.0"],
         # Tables and pages of results. What SQL may reach is held by settings of DuckDB (LOCKED in

@@ -21,6 +21,9 @@ growth            Growth of a step's time with prompts, group size, prompt lengt
 peers             Whole steps of GRPO (sampling, rewards and an update) beside those of TRL's and Tunix's trainers, each
                   in its own virtual environment, which is made once. They alternate and need an otherwise idle
                   machine. Three minutes for --workloads=S, more for M and L.
+bridge            Steps of TRL's trainer (sampling, rewards, loss, gradient) with its own GRPO beside those with an
+                  objective of ipsrl, --objective, which alternate in one process; and the programs that ragged answers
+                  compile. Needs the extra [trl]. A minute.
 language_model    Whole steps of GRPO with LoRA on SmolLM2, of 4 x 16 answers of 5 tokens and of 8 x 16 of 64, beside
                   those of TRL's trainer and, with --against=DIR, of an older clone of this repository: seconds, tokens,
                   memory, and the time to the first step. They alternate and need an otherwise idle machine. Half an
@@ -51,6 +54,7 @@ if __name__ == "__main__":
 from benchmarks import (
     agents,
     bandit,
+    bridge,
     compilation,
     expected_update,
     growth,
@@ -82,6 +86,7 @@ COMMANDS = (
     memory,
     growth,
     grpo_peers,
+    bridge,
     language_model,
     hypergrid,
     bandit,

@@ -1,18 +1,20 @@
-"""Writes the table of docs/objectives.md from the catalog: `python scripts/objectives_table.py`.
+"""Writes the tables of docs/objectives.md and docs/integrations.md: `python scripts/objectives_table.py`.
 
-One row for each objective, from its signature, its parts and three lines of its docstring:
+In the first, one row for each objective, from its signature, its parts and three lines of its docstring:
 
     NAME (arXiv ID): formula.           first line; an objective without a paper writes (ours)
     Degenerate: one sentence.           may continue on the next lines
     Evidence: paper and code (verl).    begins with paper, code, second-hand, derived or our reading
 
-Text outside the two marks in the file is written by hand and not changed.
+In the second, what other trainers can do with each objective of the catalog at its default arguments.
+
+Text outside the two marks in a file is written by hand and not changed.
 """
 
 import argparse
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ipsrl import early
@@ -21,7 +23,10 @@ if __name__ == "__main__":
     early.script("scripts.objectives_table")
 
 from ipsrl.ending import Ending
-from ipsrl.objectives import make, names
+from ipsrl.integrations.advantages_only import beyond_advantages, not_advantages
+from ipsrl.integrations.guest import couples_answers
+from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, refusal
+from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.catalog import CATALOG
 from ipsrl.records.marked_page import Marks
 
@@ -31,6 +36,9 @@ MARKS = Marks(
     "<!-- The table is written by scripts/objectives_table.py: change the docstrings in the catalog instead. -->",
     "<!-- Here the table ends. -->",
 )
+INTEGRATIONS = ROOT / "docs" / "integrations.md"
+TRAINERS = ("name", "inside TRL", "advantages alone, with GRPO's loss")
+GROUP_SIZE = 8
 COLUMNS = ("name", "formula", "paper", "code", "defaults", "needs", "degenerate cases", "evidence")
 
 FIRST_LINE = re.compile(r"(?P<title>.+?) \((?P<paper>ours|[^()]*arXiv \d{4}\.\d{4,5}[^()]*)\): (?P<formula>.+)\.")
@@ -39,8 +47,41 @@ EVIDENCE = ("paper", "code", "second-hand", "derived", "our reading")
 
 def table() -> str:
     """The rows of the catalog in its order, as a Markdown table."""
-    rows = [cells(name) for name in names()]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (COLUMNS, ["---"] * len(COLUMNS), *rows))
+    return markdown(COLUMNS, [cells(name) for name in names()])
+
+
+def table_of_trainers() -> str:
+    """What other trainers can do with the rows of the catalog, as a Markdown table."""
+    return markdown(TRAINERS, [[code(name), inside_trl(make(name)), by_advantages(make(name))] for name in names()])
+
+
+def inside_trl(objective: Objective) -> str:
+    """Whether TRL computes an objective, and when."""
+    for provided, when in ((REFERENCE, ""), (WITH_EXACT_TEXT, ", with `exact_text` as `outcome_of`")):
+        refused = refusal(objective, GROUP_SIZE, "TRL", provided)
+        if not refused:
+            parts = ", in one part" if couples_answers(objective) else ""
+            return f"full{when}{parts}"
+    return short(refused)
+
+
+def by_advantages(objective: Objective) -> str:
+    """Whether advantages of rewards and outcomes are all of an objective."""
+    refused = refusal(objective, GROUP_SIZE, "a trainer", frozenset()) or not_advantages(objective, GROUP_SIZE)
+    if refused:
+        return short(refused)
+    differing = beyond_advantages(objective)
+    return f"all but its {' and '.join(differing)}" if differing else "full"
+
+
+def short(refused: str) -> str:
+    """A refusal in a cell, without what is the same in all."""
+    return f"refused: {refused.removeprefix('the objective ').partition(', which')[0].partition(', and')[0]}"
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows))
 
 
 def cells(name: str) -> list[str]:
@@ -107,5 +148,6 @@ def parser() -> argparse.ArgumentParser:
 if __name__ == "__main__":
     parser().parse_args()
     with Ending():
-        DOCUMENT.write_text(MARKS.filled(DOCUMENT.read_text(), table()))
-        print(f"wrote {len(names())} rows to {DOCUMENT.relative_to(ROOT)}")
+        for document, written in ((DOCUMENT, table()), (INTEGRATIONS, table_of_trainers())):
+            document.write_text(MARKS.filled(document.read_text(), written))
+            print(f"wrote {len(names())} rows to {document.relative_to(ROOT)}")

@@ -59,20 +59,11 @@ def advantages(
                 f"{name} has {len(values)} entries, and groups has {len(groups)}: give one for each answer"
             )
     guest = GuestObjective(made, sizes[0], "a trainer that takes advantages", seed=seed)
-    read = fields_read(made, sizes[0], loss=False)
-    if unknown := read - GIVEN:
-        raise ValueError(
-            f"the weights of the objective read {', '.join(sorted(unknown))}, so it has no advantages of rewards and "
-            "outcomes alone: take its integration into TRL, verl or Tunix"
-        )
-    if jax.tree.leaves(made.init(Sizes(1))):
-        raise ValueError(
-            "the objective carries state from batch to batch, which a single call has not: keep a "
-            "`ipsrl.integrations.guest.GuestObjective`, and call its `weigh`"
-        )
-    if outcomes is None and "outcome_id" in read:
+    if refused := not_advantages(made, sizes[0]):
+        raise ValueError(f"the objective has no advantages of rewards and outcomes alone: {refused}")
+    if outcomes is None and "outcome_id" in fields_read(made, sizes[0], loss=False):
         raise ValueError("the objective reads outcomes: give one for each answer, such as its last number")
-    if differing := _beyond_advantages(made):
+    if differing := beyond_advantages(made):
         warnings.warn(
             f"the objective differs from GRPO in its {' and '.join(differing)} as well, which the trainer must have: "
             + "; ".join(f"{name} is {getattr(made, name)!r}" for name in differing),
@@ -91,9 +82,17 @@ def advantages(
     return np.asarray(weights.advantages[:, 0])
 
 
-def _beyond_advantages(objective: Objective) -> list[str]:
+def not_advantages(objective: Objective, group_size: int) -> str | None:
+    """Why an objective's weights are no function of the rewards and outcomes of a batch; None if they are."""
+    if unknown := fields_read(objective, group_size, loss=False) - GIVEN:
+        return f"its weights read {', '.join(sorted(unknown))}"
+    if jax.tree.leaves(objective.init(Sizes(1))):
+        return "it carries state from batch to batch, for which `ipsrl.integrations.guest.GuestObjective` has a place"
+    return None
+
+
+def beyond_advantages(objective: Objective) -> list[str]:
     """The parts after the weights in which an objective is not GRPO."""
     grpo = objectives.make("grpo")
-    return [
-        name for name in ("surrogate", "penalties", "aggregation") if getattr(objective, name) != getattr(grpo, name)
-    ]
+    parts = ("surrogate", "penalties", "aggregation", "first")
+    return [name for name in parts if getattr(objective, name) != getattr(grpo, name)]

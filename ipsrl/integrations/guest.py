@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from ipsrl import objectives
 from ipsrl.integrations.refusals import refusal
 from ipsrl.integrations.rows import Rows, groups_of, rollouts_of
-from ipsrl.objectives.objective import Metrics, Objective
+from ipsrl.objectives.objective import Aggregation, Metrics, Objective, Penalty, RolloutPart, Surrogate
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.synthetic import synthetic_rollouts
 from ipsrl.structures import PolicyScores, Sizes, Weights
@@ -65,7 +65,7 @@ class GuestObjective:
             raise ValueError(refused)
         self.group_size, self.seed = group_size, seed
         self.reads_behaviour = not BEHAVIOUR.isdisjoint(fields_read(self.objective, group_size, loss=False))
-        self.couples_answers = couples_answers(self.objective, group_size)
+        self.couples_answers = couples_answers(self.objective)
         self.learns = bool(jax.tree.leaves(self.objective.init_parameters(Sizes(1))))
         self.batches = 0
         self._numbers: dict[str, int] = {}
@@ -179,22 +179,28 @@ class GuestObjective:
         self._kept = fresh.unflatten(map(jnp.asarray, leaves))
 
 
-def couples_answers(objective: Objective, group_size: int) -> bool:
+def couples_answers(objective: Objective) -> bool:
     """Whether the loss of an answer depends on the scores of others, so that it cannot be computed row by row.
 
-    Found by computing it both ways for random answers, so that parts need not declare it.
+    Found by computing it both ways for random answers and weights, so that parts need not declare it.
     """
-    rollouts, scores = synthetic_rollouts(0, prompts=2, group=group_size, length=3, binary=False)
-    rows, key, sizes = Rows.of(rollouts), stream(0, 0, "objective"), Sizes(2)
-    groups = np.arange(2 * group_size).reshape(2, group_size)
-    weights, _, _ = _weighed(objective, groups, rows, objective.init(sizes), key)
+    # Rows of the catalog differ mostly in their weights.
+    return _couples(objective.surrogate, objective.penalties, objective.aggregation)
+
+
+@functools.cache
+def _couples(surrogate: Surrogate, penalties: tuple[Penalty, ...], aggregation: Aggregation) -> bool:
+    objective = Objective(RolloutPart(), surrogate, aggregation, penalties=penalties)
+    rollouts, scores = synthetic_rollouts(0, prompts=2, group=3, length=3, binary=False)
+    rows, groups = Rows.of(rollouts), np.arange(6).reshape(2, 3)
+    weights = Weights(rows.behaviour_entropy - 1.0, (jnp.ones(rows.tokens.shape),) * len(penalties))
     of_groups = jax.tree.map(lambda values: values[groups], weights)
     if objective.statistics(scores, rollouts_of(rows, groups), of_groups) is not None:
         return True
-    flat = [values.reshape(-1, values.shape[-1]) for values in (scores.log_probs, scores.entropy)]
-    parameters = objective.init_parameters(sizes)
+    flat = [values.reshape(6, 3) for values in (scores.log_probs, scores.entropy)]
+    parameters = objective.init_parameters(Sizes(2))
     whole, alone = (
-        _loss(objective, parts, rows, weights, *flat, parameters, 1.0)[1] for parts in (groups, groups.reshape(-1, 1))
+        _loss(objective, parts, rows, weights, *flat, parameters, 1.0)[1] for parts in (groups, groups.reshape(6, 1))
     )
     return not all(np.allclose(*both, rtol=1e-3, atol=1e-6) for both in zip(whole[:2], alone[:2], strict=True))
 

@@ -2,6 +2,10 @@
 
 from ipsrl.objectives.objective import Objective
 
+REFERENCE = frozenset({"reference_log_probs"})
+WITH_EXACT_TEXT = REFERENCE | {"log_backward"}
+"""The optional fields that trainers of language models can give. The text of an answer is an outcome to which only this
+answer leads, so that the backward policy gives it 1."""
 DRAWN = "keys"
 """The field of `Rollouts` that is drawn here, and needs no trainer."""
 

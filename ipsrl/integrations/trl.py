@@ -27,6 +27,7 @@ from trl import GRPOConfig, GRPOTrainer
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.metrics import Monitored, group_measures, means
 from ipsrl.integrations.outcomes import exact_text
+from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT
 from ipsrl.integrations.rows import numbered
 from ipsrl.integrations.torch_bridge import TorchBridge
 from ipsrl.integrations.versions import require_version
@@ -71,7 +72,8 @@ class IPSRLTrainer(GRPOTrainer):
     def __init__(self, *args: Any, objective: Objective | str, outcome_of: OutcomeOf | None = None, **named: Any):
         require_version("trl")
         config = named.get("args") or next((one for one in args if isinstance(one, GRPOConfig)), None) or GRPOConfig()
-        guest = GuestObjective(objective, config.num_generations, "TRL", _provided(outcome_of), config.seed)
+        provided = WITH_EXACT_TEXT if outcome_of in (None, exact_text) else REFERENCE
+        guest = GuestObjective(objective, config.num_generations, "TRL", provided, config.seed)
         _check(guest, config, outcome_of)
         # The weight of a divergence is the objective's. TRL keeps a reference policy if beta is not 0.
         config = copy.copy(config)
@@ -221,12 +223,6 @@ class _AfterStep(TrainerCallback):
 
     def on_optimizer_step(self, *_: Any, **__: Any) -> None:
         self._guest.step()
-
-
-def _provided(outcome_of: OutcomeOf | None) -> frozenset[str]:
-    """With the text itself as the outcome, a single answer leads to it, and the backward policy gives it 1."""
-    alone = outcome_of is None or outcome_of is exact_text
-    return frozenset({"reference_log_probs"} | ({"log_backward"} if alone else set()))
 
 
 def _check(guest: GuestObjective, config: GRPOConfig, outcome_of: OutcomeOf | None) -> None:

@@ -29,15 +29,15 @@ def test_a_loss_of_its_own_is_named():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("dapo", REWARDS, None, GROUPS), "read token_mask, so it has no advantages of rewards and outcomes alone"),
+        (("dapo", REWARDS, None, GROUPS), "no advantages of rewards and outcomes alone: its weights read token_mask"),
         (("ips_grpo", REWARDS, None, GROUPS), "reads outcomes"),
         (("grpo", REWARDS, None, [5, 8, 5, 8, 5, 5]), "groups have 2, 4 answers"),
         (("grpo", REWARDS[:5], None, GROUPS), "rewards has 5 entries, and groups has 6"),
         (("grpo", [np.nan, *REWARDS[1:]], None, GROUPS), "the reward of row 0 is nan"),
         (("grpo", [1.0], None, ["a"]), "a group needs 2 or more, not 1"),
         (("ips_grpo(probability=exact)", REWARDS, OUTCOMES, GROUPS), "log_backward"),
-        (("skywork_entropy", REWARDS, None, GROUPS), "behaviour_entropy"),
         (("vargrad", REWARDS, None, GROUPS), "log_backward"),
+        (("aer", REWARDS, None, GROUPS), "its weights read behaviour_entropy, token_mask"),
     ],
 )
 def test_what_advantages_cannot_cover_is_refused_in_a_sentence(arguments, message):

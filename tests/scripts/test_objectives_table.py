@@ -26,6 +26,13 @@ def test_the_table_is_the_one_of_this_catalog():
     assert filled(document) == document, "run: python scripts/objectives_table.py"
 
 
+@pytest.mark.slow
+def test_the_table_of_trainers_is_the_one_of_this_catalog():
+    document = objectives_table.INTEGRATIONS.read_text()
+    written = objectives_table.MARKS.filled(document, objectives_table.table_of_trainers())
+    assert written == document, "run: python scripts/objectives_table.py"
+
+
 def test_what_is_written_by_hand_stays():
     begin, end = objectives_table.MARKS.begin, objectives_table.MARKS.end
     document = f"before\n{begin}\nan old row\n{end}\nafter\n"
