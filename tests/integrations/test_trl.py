@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+import re
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,7 @@ pytestmark = [
     pytest.mark.slow,
     # TRL uses two names that transformers has renamed.
     pytest.mark.filterwarnings("ignore:`(is_)?gradient_checkpointing(_disable|_enable)?` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true but no accelerator is found:UserWarning"),
 ]
 
 WORDS = 12
@@ -44,6 +47,7 @@ def model(tmp_path_factory):
     )  # fmt: skip
     folder = str(tmp_path_factory.mktemp("model"))
     Qwen2ForCausalLM(config).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
     return folder
 
 
@@ -176,6 +180,15 @@ def test_a_reward_that_is_missing_ends_training_with_a_sentence(model, tmp_path)
     )
     with pytest.raises(ValueError, match="the reward of row 0 is nan"):
         trained(visitor)
+
+
+def test_the_example_of_the_documentation_runs_as_it_stands(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text()
+    (example,) = [block for block in re.findall(r"```python\n(.+?)```", page, re.DOTALL) if "IPSRLTrainer" in block]
+    scope = {"MODEL": model, "__name__": "example"}
+    exec(compile(example, "docs/integrations.md", "exec"), scope)
+    assert scope["trainer"].state.global_step == 2
 
 
 def test_other_versions_are_refused(monkeypatch):
