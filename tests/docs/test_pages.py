@@ -97,6 +97,23 @@ def test_study_example(tmp_path, monkeypatch):
     assert (tmp_path / "out" / "two_dice.png").exists()
 
 
+def test_advantages_example(capsys):
+    execute("docs/integrations.md", "import advantages")
+    assert capsys.readouterr().out.startswith("[")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`(is_)?gradient_checkpointing(_disable|_enable)?` is deprecated:FutureWarning")
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true but no accelerator is found:UserWarning")
+def test_trl_example(tmp_path, monkeypatch):
+    pytest.importorskip("trl", reason="pip install 'ipsrl[trl]'")
+    from tests.integrations import small_model
+
+    monkeypatch.chdir(tmp_path)
+    names = execute("docs/integrations.md", "IPSRLTrainer", {"MODEL": small_model.saved(tmp_path / "model")})
+    assert names["trainer"].state.global_step == 2
+
+
 def test_every_block_is_executed():
     executed = Path(__file__).read_text()
     for page in PAGES:

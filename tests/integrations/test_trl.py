@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-import re
-from pathlib import Path
 
 import pytest
 
@@ -11,14 +9,13 @@ pytest.importorskip("trl", reason="pip install 'ipsrl[trl]'")
 
 import torch
 from datasets import Dataset
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from ipsrl import objectives
 from ipsrl.integrations import versions
 from ipsrl.integrations.outcomes import exact_text
 from ipsrl.integrations.trl import STATE_FILE, IPSRLTrainer
+from tests.integrations import small_model
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,28 +24,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true but no accelerator is found:UserWarning"),
 ]
 
-WORDS = 12
-
-
-def tokenizer():
-    words = {str(word): word for word in range(WORDS)} | {"<end>": WORDS, "<pad>": WORDS + 1}
-    made = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", pad_token="<pad>")
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """The folder of a small model."""
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=WORDS + 2, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=32, eos_token_id=WORDS, pad_token_id=WORDS + 1,
-    )  # fmt: skip
-    folder = str(tmp_path_factory.mktemp("model"))
-    Qwen2ForCausalLM(config).save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
+    return small_model.saved(tmp_path_factory.mktemp("model"))
 
 
 def even(completions, **_):
@@ -69,7 +48,7 @@ def trainer(kind, model, folder, rewards=even, **options):
         **{"per_device_train_batch_size": 8, "max_steps": 3, "save_strategy": "no"} | options,
     )  # fmt: skip
     data = Dataset.from_dict({"prompt": ["1 2", "3", "4 5 6", "7"], "word": list("abcd")})
-    return kind(model, rewards, args=config, train_dataset=data, processing_class=tokenizer(), **ours)
+    return kind(model, rewards, args=config, train_dataset=data, processing_class=small_model.tokenizer(), **ours)
 
 
 def trained(made, **options):
@@ -180,15 +159,6 @@ def test_a_reward_that_is_missing_ends_training_with_a_sentence(model, tmp_path)
     )
     with pytest.raises(ValueError, match="the reward of row 0 is nan"):
         trained(visitor)
-
-
-def test_the_example_of_the_documentation_runs_as_it_stands(model, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text()
-    (example,) = [block for block in re.findall(r"```python\n(.+?)```", page, re.DOTALL) if "IPSRLTrainer" in block]
-    scope = {"MODEL": model, "__name__": "example"}
-    exec(compile(example, "docs/integrations.md", "exec"), scope)
-    assert scope["trainer"].state.global_step == 2
 
 
 def test_other_versions_are_refused(monkeypatch):
