@@ -111,7 +111,7 @@ def make_molecules(
     for molecule in found:
         splits["test" if zlib.crc32(molecule.encode()) < test_share * 2**32 else "train"].append(molecule)
     if not found:
-        raise ValueError("; ".join([f"{file} has no molecule in {len(broken)} lines", *broken[:SHOWN_LINES]]))
+        raise ValueError("; ".join([f"{file} has no molecule (lines left out: {len(broken)})", *broken[:SHOWN_LINES]]))
     if not splits["train"]:
         raise ValueError(f"all {len(found)} molecules of {file} belong to the split test: lower --test_share")
     return write(out, name, {split: molecules for split, molecules in splits.items() if molecules}), broken

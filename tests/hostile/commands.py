@@ -279,7 +279,7 @@ MAKERS = [
             ("--test_share is nan, it must be at", "--smiles=@RUN/config.json", "--name=own", "--test_share=nan"),
             ("--test_share is 1.0, it must be at", "--smiles=@RUN/config.json", "--name=own", "--test_share=1"),
             ("there is no file x", "--smiles=x", "--name=own"),
-            ("config.json has no molecule; line 1: RDKit cannot read", "--smiles=@RUN/config.json", "--name=own"),
+            ("has no molecule .lines left out: 10.; line 1: RDKit cannot", "--smiles=@RUN/config.json", "--name=own"),
             ("unrecognized arguments: x", "x"),
         )
     ),

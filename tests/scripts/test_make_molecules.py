@@ -187,7 +187,7 @@ def test_the_command_counts_broken_lines(tmp_path, monkeypatch, capsys):
     assert list(molecules(str(out))) == ["CCO", "CN"]
     file.write_text("C(\n")
     said = run(monkeypatch, f"--smiles={file}", "--name=own", f"--out={tmp_path / 'none'}")
-    assert said == f"error: {file} has no molecule; line 1: RDKit cannot read 'C('"
+    assert said == f"error: {file} has no molecule (lines left out: 1); line 1: RDKit cannot read 'C('"
     assert not (tmp_path / "none").exists()
 
 
