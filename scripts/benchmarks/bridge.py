@@ -52,7 +52,7 @@ class BridgeTiming:
 def time_trl(workload: Workload, objective: str, runs: int) -> BridgeTiming:
     """Times GRPO in TRL beside an objective in TRL's trainer."""
     from datasets import Dataset
-    from trl import GRPOTrainer
+    from trl import GRPOConfig, GRPOTrainer
 
     from benchmarks.peers import grpo_task, trl_grpo
     from ipsrl.integrations.outcomes import exact_text
@@ -67,10 +67,14 @@ def time_trl(workload: Workload, objective: str, runs: int) -> BridgeTiming:
     with tempfile.TemporaryDirectory() as folder:
         steps = []
         for kind, ours in ((GRPOTrainer, {}), (IPSRLTrainer, {"objective": objective, "outcome_of": exact_text})):
+            given = trl_grpo.arguments(workload, settings, folder)
+            if ours:
+                # The objective stands in its place.
+                given.loss_type = GRPOConfig.loss_type
             made = kind(
                 trl_grpo.model(workload, settings),
                 lambda completion_ids, **_: grpo_task.Rewards(workload)(completion_ids),
-                args=trl_grpo.arguments(workload, settings, folder),
+                args=given,
                 train_dataset=Dataset.from_dict({"prompt": prompts}),
                 processing_class=trl_grpo.tokenizer(workload.vocabulary_size),
                 **ours,
