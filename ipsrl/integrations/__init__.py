@@ -1,6 +1,6 @@
-"""Objectives inside the trainers of other people: TRL, verl, Tunix, and any that takes advantages.
+"""Objectives inside the trainers of other people: TRL, and any that takes advantages.
 
-Each trainer has a module of its own, which imports it; `import ipsrl` imports none of them.
+A trainer has a module of its own, which imports it; nothing else does.
 """
 
 from ipsrl.integrations.advantages_only import advantages

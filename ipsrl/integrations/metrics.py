@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -20,7 +21,9 @@ NAMES = {"token_entropy": "entropy"}
 
 def means(metrics: Metrics) -> dict[str, float]:
     """`(sum, count)` pairs as numbers."""
-    return {name: float(total) / max(float(count), 1.0) for name, (total, count) in metrics.items()}
+    # All at once: a transfer of each would wait for the device each time.
+    pairs = jax.device_get(metrics)
+    return {name: float(total) / max(float(count), 1.0) for name, (total, count) in pairs.items()}
 
 
 def group_measures(rewards: np.ndarray, outcome_id: np.ndarray) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Which data of a batch an objective depends on, such as the probabilities by which tokens were sampled."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ def reads_behaviour(objective: Objective, group_size: int) -> bool:
     return not BEHAVIOUR.isdisjoint(fields_read(objective, group_size))
 
 
+@functools.cache
 def fields_read(objective: Objective, group_size: int, loss: bool = True) -> frozenset[str]:
     """The fields of `Rollouts` on which the weights and the carried state depend, and the loss unless `loss` is False.
 
