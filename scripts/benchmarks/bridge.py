@@ -24,8 +24,9 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     measuring.check_runs(arguments.runs)
-    timing = time_trl(COMPARED[arguments.workload], arguments.objective, arguments.runs)
+    # First, because an objective that does not fit is refused here, before TRL says anything.
     programs = programs_of_ragged_steps(arguments.objective)
+    timing = time_trl(COMPARED[arguments.workload], arguments.objective, arguments.runs)
     late = sum(programs[FIRST_STEPS:])
     print(
         f"{arguments.workload}: TRL {timing.theirs}, with {arguments.objective} of ipsrl {timing.ours} seconds a step"
