@@ -4,8 +4,8 @@ Claim     Of no one paper, on equal terms: rules that pay for rarity keep more o
           than the expected return does, and than a placebo, which is GRPO with random weights of the same variance.
 Paper     arXiv 2601.21669 and the papers of docs/objectives.md.
 Command   python -m experiments.compare --environment=bandit --out=OUT
-          or =hypergrid, =hypospace_boolean, or any other, as in --environment="hypergrid(dimensions=4)"; each wants an
-          OUT of its own
+          or =hypergrid, =hypospace_boolean, or any other, as in --environment="hypergrid(dimensions=4)"; or the groups
+          that any trainer has logged, --environment=FILE.jsonl. Each wants an OUT of its own
 Time      for 58 objectives on two CPU cores, most of it compilation, which a second run of the same command does not
           need. bandit and hypergrid: demo five and seven minutes, smoke one and a half; hypospace_boolean: demo 35
           minutes, smoke five; paper, not run, hours.
@@ -36,19 +36,23 @@ from ipsrl import objectives, study
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import Environment
+from ipsrl.environments.group_log import MOST_PROMPTS, SUFFIX, GroupLog, LoggedOutcomes
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.text import TextTask
 from ipsrl.fields import Range, accepted_by, between, in_range, non_negative, positive
 from ipsrl.figures import comparison as figure
 from ipsrl.figures.style import Drawing
+from ipsrl.integrations import logged_weights
 from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs_at_prompts
 from ipsrl.policies.tabular import Tabular
+from ipsrl.records.json_files import read_json
 from ipsrl.records.ranking import Result, ranked
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.rollouts.sources.refinements import spend_samples
+from ipsrl.study import catalog as study_catalog
 from ipsrl.study import text_tasks
 from ipsrl.study.settings import as_text
 from ipsrl.study.training_runs import TrainingGrid
@@ -57,9 +61,11 @@ from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
 
-Kind = Literal["bandit", "graph", "text"]
-KINDS: dict[Kind, type] = {"bandit": Bandit, "graph": StateGraph, "text": TextTask}
+Kind = Literal["log", "bandit", "graph", "text"]
+# The first that fits: a log is a bandit, and that is a graph.
+KINDS: dict[Kind, type] = {"log": LoggedOutcomes, "bandit": Bandit, "graph": StateGraph, "text": TextTask}
 COLUMNS: dict[Kind, tuple[str, ...]] = {
+    "log": ("survival", "tv_to_proportional"),
     "bandit": ("survival", "tv_to_proportional", "tv_to_uniform_best"),
     "graph": ("effective_best", "l1_to_proportional", "modes"),
     "text": ("recovery", "validity", "uniqueness"),
@@ -67,6 +73,7 @@ COLUMNS: dict[Kind, tuple[str, ...]] = {
 # What `--environment=bandit` means here: four equally good outcomes, three graded ones, five without reward.
 TWELVE = "bandit(rewards=(1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0))"
 PLACEBO = "placebo"
+VERDICTS = study_catalog.root() / "docs" / "verdicts.json"
 MAX_GRADIENT_NORM = 1.0
 # Well above the rounding of a gradient that is 0, that of an arm which was not sampled: Adam would walk along it.
 ADAM_EPSILON = 1e-5
@@ -87,16 +94,19 @@ class Size(typing.NamedTuple):
 
 SIZES: dict[str, dict[Kind, Size]] = {
     "smoke": {
+        "log": Size((0, 1), 20, MOST_PROMPTS, 8, (0.05,), 10),
         "bandit": Size((0, 1), 20, 1, 8, (0.05,), 10),
         "graph": Size((0, 1), 10, 1, 16, (0.05,), 5),
         "text": Size((0,), 2, 8, 4, (3e-4,), 2),
     },
     "demo": {
+        "log": Size(tuple(range(4)), 2000, MOST_PROMPTS, 16, (0.02,), 50),
         "bandit": Size(tuple(range(8)), 4000, 1, 16, (0.01,), 100),
         "graph": Size(tuple(range(4)), 2000, 1, 64, (0.02,), 50),
         "text": Size((0,), 150, 40, 16, (3e-4,), 30),
     },
     "paper": {
+        "log": Size(tuple(range(10)), 10000, MOST_PROMPTS, 16, (0.001, 0.003, 0.01), 250),
         "bandit": Size(tuple(range(20)), 20000, 1, 16, (0.001, 0.003, 0.01), 500),
         "graph": Size(tuple(range(10)), 10000, 1, 256, (0.003, 0.01, 0.03), 250),
         "text": Size(tuple(range(5)), 300, 40, 16, (1e-4, 3e-4, 1e-3), 30),
@@ -117,7 +127,7 @@ class Settings(study.Settings):
     """
 
     preset: Literal["smoke", "demo", "paper"]
-    environment: str = accepted_by(lambda text: text == "bandit" or environments.check(text), "bandit")
+    environment: str = accepted_by(lambda text: text == "bandit" or is_log(text) or environments.check(text), "bandit")
     objectives: tuple[str, ...] = study.selecting(study.objectives(("all",), also=("all",)))
     seeds: tuple[int, ...] = study.seeds((), least=0)
     steps: int = non_negative(0)
@@ -166,8 +176,18 @@ def chosen_objectives(listed: Sequence[str]) -> tuple[str, ...]:
     return tuple(objectives.make_each(dict.fromkeys(itertools.chain(*written_out))))
 
 
+def is_log(environment: str) -> bool:
+    """Whether an environment is a file of logged groups."""
+    return environment.endswith(SUFFIX)
+
+
+read_log = functools.cache(GroupLog.read)
+
+
 @functools.cache
 def environment_of(text: str) -> Environment:
+    if is_log(text):
+        return read_log(text).bandit()
     return environments.make(TWELVE if text == "bandit" else text)
 
 
@@ -204,11 +224,13 @@ def step_size(objective: str, learning_rate: float) -> float:
 
 
 def policy_of(settings: Settings) -> Tabular:
-    """A table of logits. That of a bandit starts at p proportional to rank^-skew, in a fixed random order of the arms
-    in which rewards play no part; others start with uniform actions.
+    """A table of logits. That of a log starts at the logged shares; that of a bandit at p proportional to rank^-skew,
+    in a fixed random order of the arms in which rewards play no part; others start with uniform actions.
     """
     environment, start = environment_of(settings.environment), None
-    if isinstance(environment, Bandit):
+    if isinstance(environment, LoggedOutcomes):
+        start = environment.logged_logits
+    elif isinstance(environment, Bandit):
         rank = 1 + np.random.default_rng(0).permutation(environment.num_outcomes)
         start = tuple((-settings.skew * np.log(rank)).tolist())
     return Tabular(environment.num_observations, environment.vocabulary_size, start)
@@ -317,8 +339,22 @@ def table(records: Records, settings: Settings) -> str:
         *rows[:compared],
         *(["below the bar:", *rows[compared:]] if rows[compared:] else []),
         *(f"left out: {text}: {reason}" for text, reason in left_out.items()),
+        *(lines_of_log(settings) if is_log(settings.environment) else ()),
     ]
     return "\n".join(lines)
+
+
+def lines_of_log(settings: Settings) -> list[str]:
+    """How the objectives would have weighed the logged groups, beside their published verdicts."""
+    log = read_log(settings.environment)
+    words = {entry["objective"]: entry["word"] for entry in read_json(VERDICTS)["verdicts"]}
+    choices = len(log.with_a_choice)
+    return [
+        "",
+        f"above, {min(choices, MOST_PROMPTS)} of {choices} prompts with a choice, from the logged shares of outcomes; "
+        "below, how objectives would have weighed the logged groups (docs/comparison.md)",
+        logged_weights.table(log, chosen_objectives(settings.objectives), words),
+    ]
 
 
 def draw(records: Records, settings: Settings) -> Drawing:

@@ -70,10 +70,18 @@ def advantages(
             MoreThanAdvantages,
             stacklevel=2,
         )
+    outcome_id = np.zeros(len(rewards), np.int32) if outcomes is None else numbered(outcomes)
+    return advantages_of_rows(guest, groups, rewards, outcome_id)
+
+
+def advantages_of_rows(
+    guest: GuestObjective, prompts: Sequence[Hashable], rewards: np.ndarray, outcome_id: np.ndarray
+) -> np.ndarray:
+    """`[B]` float32, the weights of answers of which only prompt, reward and outcome are known, `[B]` each."""
     rows = Rows(
-        prompt_index=guest.prompt_index(groups),
+        prompt_index=guest.prompt_index(prompts),
         rewards=rewards,
-        outcome_id=np.zeros(len(rewards), np.int32) if outcomes is None else numbered(outcomes),
+        outcome_id=outcome_id,
         tokens=np.zeros((len(rewards), 1), np.int32),
         token_mask=np.ones((len(rewards), 1), bool),
         truncated=np.zeros(len(rewards), bool),
@@ -84,11 +92,19 @@ def advantages(
 
 def not_advantages(objective: Objective, group_size: int) -> str | None:
     """Why an objective's weights are no function of the rewards and outcomes of a batch; None if they are."""
-    if unknown := fields_read(objective, group_size, loss=False) - GIVEN:
-        return f"its weights read {', '.join(sorted(unknown))}"
+    if refused := reads_more(objective, group_size):
+        return refused
     if jax.tree.leaves(objective.init(Sizes(1))):
         return "it carries state from batch to batch, for which `ipsrl.integrations.guest.GuestObjective` has a place"
     return None
+
+
+def reads_more(objective: Objective, group_size: int) -> str | None:
+    """Which fields of rollouts beside rewards and outcomes an objective's weights depend on, as a sentence's end; None
+    if there are none.
+    """
+    unknown = fields_read(objective, group_size, loss=False) - GIVEN
+    return f"its weights read {', '.join(sorted(unknown))}" if unknown else None
 
 
 def beyond_advantages(objective: Objective) -> list[str]:

@@ -25,7 +25,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
 from ipsrl.integrations.guest import GuestObjective
-from ipsrl.integrations.metrics import Monitored, group_measures, means
+from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.outcomes import exact_text
 from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT
 from ipsrl.integrations.rows import numbered
@@ -43,6 +43,7 @@ REPLACED = (
     "off_policy_mask_threshold", "sapo_temperature_neg", "sapo_temperature_pos",
 )  # fmt: skip
 """Settings of GRPOConfig in whose place the objective stands; they must have their defaults."""
+LOGGED_OUTCOME = f"{LOGGED}outcome"
 STATE_FILE = "ipsrl_objective.safetensors"
 COUNT = "count_of_step"
 READ_BY_THE_MODEL = (
@@ -95,6 +96,8 @@ class IPSRLTrainer(GRPOTrainer):
             for row, prompt, completion in zip(inputs, prompts, completions, strict=True)
         ]
         names = [json.dumps(prompt, sort_keys=True, default=str) for prompt in prompts]
+        # A column of TRL's tables of completions.
+        self._log_completion_extra(LOGGED_OUTCOME, [None if one is None else str(one) for one in outcomes])
         self._answers = by_function, gather_object(outcomes), gather_object(names)
         return by_function
 
@@ -193,7 +196,7 @@ class IPSRLTrainer(GRPOTrainer):
 
     def _log_measures(self, mode: str, measured: dict[str, float]) -> None:
         for name, value in measured.items():
-            self._metrics[mode][f"ipsrl/{name}"].append(value)
+            self._metrics[mode][f"{LOGGED}{name}"].append(value)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if self.model.training:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ipsrl import study
+from ipsrl.environments.group_log import GroupLog
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
@@ -112,6 +113,10 @@ def test_trl_example(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = execute("docs/integrations.md", "IPSRLTrainer", {"MODEL": small_model.saved(tmp_path / "model")})
     assert names["trainer"].state.global_step == 2
+    execute("docs/integrations.md", "to_json", names)
+    log = GroupLog.read("groups.jsonl")
+    assert log.rewards.shape == (2, 8)
+    assert (log.outcome_id[log.rewards > 0] >= 0).all()
 
 
 def test_every_block_is_executed():

@@ -132,6 +132,22 @@ def test_objectives_and_rates_can_be_added(tmp_path, capsys):
         train(tmp_path, True, objectives=("grpo",), skew=2.0, **short)
 
 
+def test_logged_groups_are_an_environment(tmp_path, capsys):
+    rows = [
+        {"prompt": prompt, "outcome": outcome, "reward": float(outcome != "x")} for prompt in "pq" for outcome in "aabx"
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    settings = {"environment": str(tmp_path / "log.jsonl"), "objectives": ("grpo", "ips_grpo"), "steps": 10}
+    np.testing.assert_allclose(np.exp(compare.policy_of(settings_of(**settings)).initial_logits), [[2, 1, 1]] * 2)
+    train(tmp_path / "out", **settings)
+    printed = capsys.readouterr().out.splitlines()
+    above = printed.index("")
+    assert printed[above + 1].startswith("above, 2 of 2 prompts with a choice")
+    assert printed[above + 2].startswith("the log: 2 groups of 4 answers to 2 prompts; mean reward 0.75")
+    assert printed[above + 4].endswith("collapses")
+    assert printed[above + 5].endswith("reward-proportional")
+
+
 def train(path, resume=False, **changes):
     run(Study.of(compare), settings_of(**changes), "demo", study.Output(path, resume))
 
@@ -148,6 +164,7 @@ def test_lists_of_objectives_may_hold_all():
     ("settings", "message"),
     [
         ({"environment": "maze"}, "unknown environment 'maze'"),
+        ({"environment": "nope.jsonl"}, "cannot read the log of groups nope.jsonl: No such file"),
         ({"objectives": ("progrpo",)}, "progrpo: the objective needs prompt_log_probs"),
         ({"learning_rates": (0.1, 0.1)}, "must be different positive numbers"),
         ({"learning_rates": (-0.1,)}, "must be different positive numbers"),

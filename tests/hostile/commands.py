@@ -76,6 +76,8 @@ STUDIES = [
     Trial(
         ("experiments.phase_portraits", "--group_size=1000000000"), "--group_size is 1000000000, it must lie between"
     ),
+    Trial(("experiments.compare", "--preset=smoke", "--environment=@TMP/nope.jsonl"), "cannot read the log of groups"),
+    Trial(("experiments.compare", "--preset=smoke", "--environment=@RUN/metrics.jsonl"), "line 1 .* has no 'prompt'"),
     Trial(("experiments.compare", "--preset=smoke", "--group_size=1000000000"), "the answers of a step take"),
     Trial(("experiments.two_outcomes", "--preset=smoke", "--group_size=1000000000"), "the answers of a step take"),
     Trial(("experiments.transfer", "--levels=maze"), "--levels is 'maze', it must be one of bandit, "),

@@ -1,0 +1,114 @@
+"""How an objective would have weighed groups that were logged: which answers it pays, and whether rare ones gain."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from ipsrl.environments.group_log import GroupLog
+from ipsrl.integrations.advantages_only import advantages_of_rows, reads_more
+from ipsrl.integrations.guest import GuestObjective
+from ipsrl.measures import diversity
+from ipsrl.records.text_table import aligned
+
+
+@dataclasses.dataclass(frozen=True)
+class LoggedWeights:
+    """Advantages of logged answers, divided by their root mean square over all of them.
+
+    An answer is right if it has the highest reward of its group and that is positive. Groups are contested if they have
+    right outcomes of different frequencies; their most and their least frequent ones are called common and rare.
+
+    Attributes:
+      weighed: share of the groups in which any answer has an advantage.
+      wrong, right: mean advantage of answers.
+      common, rare: mean advantage of answers in contested groups; NaN if there are none.
+      drift: mean over contested groups of the change of log(p_rare / p_common) for a gradient step of size 1 on the
+        logits of a policy whose probabilities are the shares of outcomes in the group. Negative: the common outcome
+        gains on the rare one.
+    """
+
+    weighed: float
+    wrong: float
+    right: float
+    common: float
+    rare: float
+    drift: float
+
+
+def weights_of_log(objective: str, log: GroupLog) -> LoggedWeights:
+    """What an objective makes of a log, in one batch and in its initial state.
+
+    Raises:
+      ValueError: its weights read more than rewards and outcomes, or its groups must be larger.
+    """
+    group_size = log.rewards.shape[1]
+    guest = GuestObjective(objective, group_size, "a log of groups")
+    if refused := reads_more(guest.objective, group_size):
+        raise ValueError(refused)
+    prompts = np.repeat(log.prompt_index, group_size).tolist()
+    given = advantages_of_rows(guest, prompts, log.rewards.ravel(), log.outcome_id.ravel())
+    advantages = given.reshape(log.rewards.shape).astype(np.float64)
+    advantages /= np.sqrt((advantages**2).mean()) or 1.0
+
+    right, common, rare = sides(log.rewards, log.outcome_id)
+    contested = (common & ~rare).any(axis=1)
+    paid = {"wrong": ~right, "right": right, "common": common & contested[:, None], "rare": rare & contested[:, None]}
+    means = {name: advantages[mask].mean() if mask.any() else np.nan for name, mask in paid.items()}
+    gains = [gain(advantages, mask, log.outcome_id) for mask in (rare, common)]
+    drift = (gains[0] - gains[1])[contested].mean() if contested.any() else np.nan
+    return LoggedWeights(weighed=(advantages != 0).any(axis=1).mean(), drift=drift, **means)
+
+
+def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> str:
+    """A line on the log, a row of `LoggedWeights` for each objective, and why others cannot weigh a log.
+
+    Args:
+      log: of groups.
+      chosen: specifications of objectives.
+      verdicts: what is known of them, by specification.
+    """
+    (groups, group_size), right = log.rewards.shape, np.where(log.rewards > 0, log.outcome_id, -1)
+    measured = {
+        "mean reward": log.rewards.mean(),
+        "effective rewarded outcomes of a group": diversity.effective_outcomes(jnp.asarray(right)).mean(),
+        "share of groups with equal rewards": (log.rewards.min(axis=1) == log.rewards.max(axis=1)).mean(),
+    }
+    head = f"the log: {groups} groups of {group_size} answers to {log.num_prompts} prompts; "
+    cells, left_out = [["", *(field.name for field in dataclasses.fields(LoggedWeights)), "verdict"]], []
+    for objective in chosen:
+        try:
+            weighed, *signed = dataclasses.astuple(weights_of_log(objective, log))
+        except ValueError as error:
+            left_out.append(f"left out: {objective}: {error}")
+        else:
+            numbers = [f"{weighed:.2f}", *(f"{value:+.2f}" for value in signed)]
+            cells.append([objective, *numbers, verdicts.get(objective, "not published")])
+    described = head + ", ".join(f"{name} {value:.2f}" for name, value in measured.items())
+    return "\n".join([described, aligned(cells), *left_out])
+
+
+def sides(rewards: np.ndarray, outcome_id: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which answers of groups `[N, G]` are right, have the most and the least frequent right outcome: `[N, G]` bool."""
+    right = (rewards > 0) & (rewards == rewards.max(axis=1, keepdims=True)) & (outcome_id >= 0)
+    count = occurrences(outcome_id)
+    most = np.where(right, count, 0).max(axis=1, keepdims=True)
+    least = np.where(right, count, count.shape[1] + 1).min(axis=1, keepdims=True)
+    return right, right & (count == most), right & (count == least)
+
+
+def occurrences(outcome_id: np.ndarray) -> np.ndarray:
+    """`[N, G]`, how many answers of the group have the outcome of each."""
+    return np.stack([(outcome_id == column[:, None]).sum(axis=1) for column in outcome_id.T], axis=1)
+
+
+def gain(advantages: np.ndarray, mask: np.ndarray, outcome_id: np.ndarray) -> np.ndarray:
+    """`[N]`, the step of the logit of a masked outcome, mean over these outcomes; all have the same number of answers.
+
+    sum over its answers of A_i / G - p sum_i A_i / G, where p is the share of its answers.
+    """
+    group_size = advantages.shape[1]
+    count = np.where(mask, occurrences(outcome_id), 0).max(axis=1)
+    of_outcome = np.where(mask, advantages, 0.0).sum(axis=1) / np.maximum(mask.sum(axis=1), 1) * count
+    return (of_outcome - count / group_size * advantages.sum(axis=1)) / group_size
