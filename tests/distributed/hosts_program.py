@@ -4,6 +4,7 @@ python hosts_program.py '{"out": "folder", "mesh": "data:8", ..., "process": 0, 
 """
 
 import dataclasses
+import faulthandler
 import functools
 import itertools
 import json
@@ -72,6 +73,7 @@ POLICY = Transformer(
 WITH_TOOL = LookUpOnFirstHost()
 ON_TOOL = dataclasses.replace(POLICY, vocabulary_size=WITH_TOOL.vocabulary_size)
 SEED = 5
+PATIENCE_SECONDS = 400
 # Prompts on either host; on both hosts; a model axis between hosts, so that both hold every prompt.
 MESHES = ("data:8", "data:4,model:2", "model:2,data:4")
 
@@ -138,6 +140,8 @@ def main(process, port, save=None, meshes=(), forever=None, before=(), **argumen
       before: the arguments of other runs, one after the other, before this one.
       arguments: of `run`.
     """
+    # Where both wait for ever, they say where, before the test loses patience.
+    faulthandler.dump_traceback_later(PATIENCE_SECONDS - 40, exit=True)
     cluster = Cluster(f"127.0.0.1:{port}", num_processes=2, process_id=process, heartbeat_timeout=20)
     with Ending() as ending:
         ending.supervise()

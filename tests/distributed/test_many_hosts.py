@@ -21,7 +21,7 @@ from ipsrl.records import metric_log
 from ipsrl.rollouts.randomness import stream
 from ipsrl.training.checkpoints import Checkpoints
 from tests.distributed import hosts_program
-from tests.distributed.hosts_program import MESHES, POLICY, by_name, run, sampled
+from tests.distributed.hosts_program import MESHES, PATIENCE_SECONDS, POLICY, by_name, run, sampled
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
@@ -70,7 +70,7 @@ class Pair:
             process.kill()
             process.wait()
 
-    def wait(self, timeout=400) -> list[int]:
+    def wait(self, timeout=PATIENCE_SECONDS) -> list[int]:
         deadline = time.monotonic() + timeout
         return [process.wait(timeout=max(1.0, deadline - time.monotonic())) for process in self.processes]
 

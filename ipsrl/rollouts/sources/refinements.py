@@ -175,10 +175,7 @@ class SecondAttempt(Refine):
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
     ) -> tuple[Trajectories, Array | float]:
         given, environment = attempts[0].prompts, sampled.environment
-        chosen = np.resize(np.arange(attempts[0].tokens.shape[1]), number)
-        trajectories, outcomes = jax.tree.map(
-            lambda leaf: leaf[:, chosen], (dataclasses.replace(attempts[0], prompts=None), attempts[1])
-        )
+        trajectories, outcomes = _in_turn((dataclasses.replace(attempts[0], prompts=None), attempts[1]), number)
         trajectories = dataclasses.replace(trajectories, prompts=given)
         index, answers = as_lists(trajectories)
         if self.critic is None:
@@ -189,11 +186,23 @@ class SecondAttempt(Refine):
         width = environment.history_width(1 if self.critic is None else 2)
         prompts = environment.prompts_with_critique(np.repeat(index, number), quotations, width)
         answers = sampled.answers(parameters, prompts, key, 1)
-        # One answer to each of P n prompts becomes n answers to each of P.
-        grouped = jax.tree.map(
-            lambda leaf: leaf.reshape(-1, number, *leaf.shape[2:]), dataclasses.replace(answers, prompts=None)
-        )
+        grouped = _grouped(dataclasses.replace(answers, prompts=None), number)
         return dataclasses.replace(grouped, prompts=given), spent
+
+
+# Each one program: as an operation for each leaf they deadlocked on CPU when several processes took part, because XLA's
+# threads wait for room in a queue of programs that wait for these threads (jax 0.10.2).
+@functools.partial(jax.jit, static_argnames="number")
+def _in_turn(groups: Groups, number: int) -> Groups:
+    """The first `number` of the members `[P, G, ...]`, `[P, number, ...]`; after the last comes the first again."""
+    group_size = groups[1].rewards.shape[1]
+    return jax.tree.map(lambda leaf: leaf[:, np.resize(np.arange(group_size), number)], groups)
+
+
+@functools.partial(jax.jit, static_argnames="number")
+def _grouped(answers: Trajectories, number: int) -> Trajectories:
+    """`[P, number, ...]` of one answer to each of P `number` prompts, `[P number, 1, ...]`."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, number, *leaf.shape[2:]), answers)
 
 
 Refine.NAMED["second_attempt"] = SecondAttempt
