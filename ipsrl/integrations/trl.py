@@ -10,6 +10,7 @@ checkpoints.
 
 import copy
 import dataclasses
+import inspect
 import json
 import logging
 from collections.abc import Callable, Hashable
@@ -72,16 +73,16 @@ class IPSRLTrainer(GRPOTrainer):
 
     def __init__(self, *args: Any, objective: Objective | str, outcome_of: OutcomeOf | None = None, **named: Any):
         require_version("trl")
-        config = named.get("args") or next((one for one in args if isinstance(one, GRPOConfig)), None) or GRPOConfig()
+        bound = inspect.signature(GRPOTrainer).bind(*args, **named)
+        config = bound.arguments.get("args") or GRPOConfig()
         provided = WITH_EXACT_TEXT if outcome_of in (None, exact_text) else REFERENCE
         guest = GuestObjective(objective, config.num_generations, "TRL", provided, config.seed)
         _check(guest, config, outcome_of)
         # The weight of a divergence is the objective's. TRL keeps a reference policy if beta is not 0.
         config = copy.copy(config)
         config.beta = float("reference_log_probs" in guest.objective.needs)
-        args = tuple(config if isinstance(one, GRPOConfig) else one for one in args)
-        named = named if any(one is config for one in args) else named | {"args": config}
-        super().__init__(*args, **named)
+        bound.arguments["args"] = config
+        super().__init__(*bound.args, **bound.kwargs)
         if guest.learns and self.accelerator.num_processes > 1:
             raise ValueError("the objective learns parameters of its own, which works with a single process: run one")
         self.outcome_of = outcome_of or exact_text

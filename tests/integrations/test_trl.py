@@ -9,7 +9,7 @@ pytest.importorskip("trl", reason="pip install 'ipsrl[trl]'")
 
 import torch
 from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from ipsrl import objectives
 from ipsrl.integrations import versions
@@ -42,7 +42,7 @@ def even_and_large(completions, **_):
 
 def trainer(kind, model, folder, rewards=even, **options):
     ours = {name: options.pop(name) for name in ("objective", "outcome_of") if name in options}
-    config = GRPOConfig(
+    config = (RLOOConfig if kind is RLOOTrainer else GRPOConfig)(
         output_dir=str(folder), report_to=[], use_cpu=True, bf16=False, num_generations=4, max_completion_length=6,
         optim="sgd", learning_rate=0.05, logging_steps=1, disable_tqdm=True,
         **{"per_device_train_batch_size": 8, "max_steps": 3, "save_strategy": "no"} | options,
@@ -101,6 +101,16 @@ def test_training_ends_with_the_parameters_of_trl(model, tmp_path, text, shape):
     torch.testing.assert_close(after, wanted, rtol=0, atol=1e-5 * float((wanted - before).abs().max()))
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rloo_ends_with_the_parameters_of_trls_own_trainer(model, tmp_path, shape):
+    theirs = trainer(RLOOTrainer, model, tmp_path, even, beta=0.0, **SHAPES[shape])
+    ours = trainer(IPSRLTrainer, model, tmp_path, even, objective="rloo", **SHAPES[shape])
+    before = torch.cat([parameter.detach().flatten() for parameter in ours.model.parameters()])
+    after, wanted = trained(ours), trained(theirs)
+    assert (wanted - before).abs().max() > 1e-4
+    torch.testing.assert_close(after, wanted, rtol=0, atol=1e-5 * float((wanted - before).abs().max()))
+
+
 def test_outcomes_decide_what_weighs_and_the_log_says_what_is_left(model, tmp_path):
     seen = []
 
@@ -151,6 +161,25 @@ def test_a_resumed_run_goes_on_with_the_state_of_the_objective(model, tmp_path, 
 def test_what_cannot_be_trained_is_refused_before_it_begins(model, tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         trainer(IPSRLTrainer, model, tmp_path, **options)
+
+
+def test_arguments_may_be_given_by_position(model, tmp_path):
+    config = GRPOConfig(output_dir=str(tmp_path), bf16=False, num_generations=4)
+    data = Dataset.from_dict({"prompt": ["1 2"]})
+    visitor = IPSRLTrainer(
+        model, even, config, data, processing_class=small_model.tokenizer(), objective="grpo(kl=0.04)"
+    )
+    assert visitor.args.beta == 1.0
+    assert config.beta == 0.0
+
+
+def test_an_evaluation_may_have_groups_of_one(model, tmp_path):
+    """It is measured, not trained on."""
+    visitor = trainer(
+        IPSRLTrainer, model, tmp_path, objective="grpo", num_generations_eval=1, per_device_eval_batch_size=2
+    )
+    measured = visitor.evaluate(Dataset.from_dict({"prompt": ["1 2", "3"]}))
+    assert 0 <= measured["eval_ipsrl/pass@1"] <= 1
 
 
 def test_a_reward_that_is_missing_ends_training_with_a_sentence(model, tmp_path):
