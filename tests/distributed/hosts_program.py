@@ -140,11 +140,12 @@ def main(process, port, save=None, meshes=(), forever=None, before=(), **argumen
       before: the arguments of other runs, one after the other, before this one.
       arguments: of `run`.
     """
-    # Where both wait for ever, they say where, before the test loses patience.
-    faulthandler.dump_traceback_later(PATIENCE_SECONDS - 40, exit=True)
     cluster = Cluster(f"127.0.0.1:{port}", num_processes=2, process_id=process, heartbeat_timeout=20)
     with Ending() as ending:
         ending.supervise()
+        # Where both wait for ever, they say where, before the test loses patience. Not before the fork, which the
+        # thread that waits would not survive.
+        faulthandler.dump_traceback_later(PATIENCE_SECONDS - 40, exit=True)
         start_up(host_devices=4, cluster=cluster)
         with hosts.on_all_hosts():
             work(process, save, meshes, forever, before, arguments)
