@@ -2,6 +2,9 @@
 
 import dataclasses
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,7 @@ pytest.importorskip("trl", reason="pip install 'ipsrl[trl]'")
 
 import torch
 from datasets import Dataset
+from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from ipsrl import objectives
@@ -17,6 +21,7 @@ from ipsrl.integrations.outcomes import exact_text
 from ipsrl.integrations.trl import STATE_FILE, IPSRLTrainer
 from tests.integrations import small_model
 
+ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.slow,
     # TRL uses two names that transformers has renamed.
@@ -109,6 +114,18 @@ def test_rloo_ends_with_the_parameters_of_trls_own_trainer(model, tmp_path, shap
     after, wanted = trained(ours), trained(theirs)
     assert (wanted - before).abs().max() > 1e-4
     torch.testing.assert_close(after, wanted, rtol=0, atol=1e-5 * float((wanted - before).abs().max()))
+
+
+def test_two_processes_end_with_the_parameters_of_trl(model, tmp_path):
+    """Weights are those of the groups of both, and so is the divisor, a number of tokens."""
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m"]
+    program = ["tests.integrations.two_processes", model, str(tmp_path)]
+    subprocess.run([sys.executable, *command, *program], check=True, cwd=ROOT, timeout=600)
+    ends = {name: torch.load(tmp_path / f"{name}.pt") for name in ("TRL", "ipsrl")}
+    before = torch.cat([p.detach().flatten() for p in AutoModelForCausalLM.from_pretrained(model).parameters()])
+    moved = float((ends["TRL"] - before).abs().max())
+    assert moved > 1e-4
+    torch.testing.assert_close(ends["ipsrl"], ends["TRL"], rtol=0, atol=1e-5 * moved)
 
 
 def test_outcomes_decide_what_weighs_and_the_log_says_what_is_left(model, tmp_path):
