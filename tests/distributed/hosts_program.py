@@ -73,7 +73,7 @@ POLICY = Transformer(
 WITH_TOOL = LookUpOnFirstHost()
 ON_TOOL = dataclasses.replace(POLICY, vocabulary_size=WITH_TOOL.vocabulary_size)
 SEED = 5
-PATIENCE_SECONDS = 400
+PATIENCE_SECONDS = 600
 # Prompts on either host; on both hosts; a model axis between hosts, so that both hold every prompt.
 MESHES = ("data:8", "data:4,model:2", "model:2,data:4")
 
