@@ -64,11 +64,15 @@ setup(
         "scipy>=1.14",
         "tqdm>=4.66",
     ],
+    # verl imports it in each of its processes.
+    entry_points={"verl.plugins": ["ipsrl = ipsrl.integrations.verl"]},
     extras_require={
         "cuda": ["jax[cuda13]>=0.10"],
         "tpu": ["jax[tpu]>=0.10"],
         # Objectives inside TRL's trainer, whose methods it overrides: the versions that are tested.
         "trl": ["torch>=2.13", "trl>=1.16,<1.17"],
+        # Objectives inside verl's trainer, whose methods it overrides. It needs transformers before 5.11.
+        "verl": ["torch>=2.11", "verl[verl-core]>=0.9.1,<0.10"],
         # Other people's trainers, to compare losses with. The tests reach into TRL's methods, hence its exact version.
         "peers": ["torch>=2.13", "trl==1.16.0"],
         # Tables and pages of results. What SQL may reach is held by settings of DuckDB (LOCKED in

@@ -46,6 +46,7 @@ class GuestObjective:
     Attributes:
       reads_behaviour: whether the weights depend on the probabilities by which tokens were sampled.
       couples_answers: whether a part of a batch must hold whole groups.
+      reads_entropy: whether the loss depends on the entropies of the policy being trained.
       learns: whether the objective has parameters of its own.
 
     Raises:
@@ -65,7 +66,7 @@ class GuestObjective:
             raise ValueError(refused)
         self.group_size, self.seed = group_size, seed
         self.reads_behaviour = not BEHAVIOUR.isdisjoint(fields_read(self.objective, group_size, loss=False))
-        self.couples_answers = couples_answers(self.objective)
+        self.couples_answers, self.reads_entropy = couples_answers(self.objective), reads_entropy(self.objective)
         self.learns = bool(jax.tree.leaves(self.objective.init_parameters(Sizes(1))))
         self.batches = 0
         self._numbers: dict[str, int] = {}
@@ -185,24 +186,35 @@ def couples_answers(objective: Objective) -> bool:
     Found by computing it both ways for random answers and weights, so that parts need not declare it.
     """
     # Rows of the catalog differ mostly in their weights.
-    return _couples(objective.surrogate, objective.penalties, objective.aggregation)
+    return _depends(objective.surrogate, objective.penalties, objective.aggregation)[0]
+
+
+def reads_entropy(objective: Objective) -> bool:
+    """Whether the loss depends on the entropies of the policy being trained; found as `couples_answers` is."""
+    return _depends(objective.surrogate, objective.penalties, objective.aggregation)[1]
 
 
 @functools.cache
-def _couples(surrogate: Surrogate, penalties: tuple[Penalty, ...], aggregation: Aggregation) -> bool:
+def _depends(surrogate: Surrogate, penalties: tuple[Penalty, ...], aggregation: Aggregation) -> tuple[bool, bool]:
+    """Whether the loss couples answers, and whether it reads entropies."""
     objective = Objective(RolloutPart(), surrogate, aggregation, penalties=penalties)
     rollouts, scores = synthetic_rollouts(0, prompts=2, group=3, length=3, binary=False)
     rows, groups = Rows.of(rollouts), np.arange(6).reshape(2, 3)
     weights = Weights(rows.behaviour_entropy - 1.0, (jnp.ones(rows.tokens.shape),) * len(penalties))
     of_groups = jax.tree.map(lambda values: values[groups], weights)
-    if objective.statistics(scores, rollouts_of(rows, groups), of_groups) is not None:
-        return True
-    flat = [values.reshape(6, 3) for values in (scores.log_probs, scores.entropy)]
+    log_probs, entropy = (values.reshape(6, 3) for values in (scores.log_probs, scores.entropy))
     parameters = objective.init_parameters(Sizes(2))
-    whole, alone = (
-        _loss(objective, parts, rows, weights, *flat, parameters, 1.0)[1] for parts in (groups, groups.reshape(6, 1))
-    )
-    return not all(np.allclose(*both, rtol=1e-3, atol=1e-6) for both in zip(whole[:2], alone[:2], strict=True))
+
+    def gradients(groups: np.ndarray, entropy: Array) -> tuple[Array, Array]:
+        return _loss(objective, groups, rows, weights, log_probs, entropy, parameters, 1.0)[1][:2]
+
+    whole, alone = gradients(groups, entropy), gradients(groups.reshape(6, 1), entropy)
+    coupled = objective.statistics(scores, rollouts_of(rows, groups), of_groups) is not None or not _alike(whole, alone)
+    return coupled, bool(whole[1].any()) or not _alike(whole, gradients(groups, 2 * entropy + 1))
+
+
+def _alike(one: tuple[Array, ...], other: tuple[Array, ...]) -> bool:
+    return all(np.allclose(*both, rtol=1e-3, atol=1e-6) for both in zip(one, other, strict=True))
 
 
 def _room(prompts: int) -> int:

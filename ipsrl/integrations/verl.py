@@ -1,0 +1,379 @@
+"""Any objective inside verl's trainer: `pip install 'ipsrl[verl]'` and two lines of its configuration.
+
+    trainer: {v1: {trainer_mode: ipsrl}}
+    algorithm: {adv_estimator: ipsrl, ipsrl: {objective: ips_grpo(floor=0.2), outcome_of: last_number}}
+
+verl finds this module by its entry point `verl.plugins`, in each of its processes, and calls what is registered here by
+name. The trainer hands over what verl does not: to the advantage estimator, the outcomes and log-probabilities of the
+batch, which is weighed whole in verl's driver; to the policy loss, in each worker, all that the loss of a micro-batch
+reads. Sampling, rewards, engines and logging are verl's, unchanged.
+"""
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import json
+import logging
+from collections.abc import Callable, Hashable, Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transfer_queue
+from omegaconf import DictConfig, OmegaConf, open_dict
+from tensordict import TensorDict
+from torch import Tensor
+from transfer_queue import KVBatchMeta
+from verl.trainer.config import AlgoConfig
+from verl.trainer.ppo.core_algos import register_adv_est, register_policy_loss
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.import_utils import load_extern_object
+from verl.workers.config import ActorConfig
+from verl.workers.utils.losses import ppo_loss
+from verl.workers.utils.padding import no_padding_2_padding, response_to_nested
+
+from ipsrl.integrations import outcomes
+from ipsrl.integrations.advantages_only import advantages
+from ipsrl.integrations.guest import GuestObjective
+from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
+from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT
+from ipsrl.integrations.rows import groups_of, numbered
+from ipsrl.integrations.torch_bridge import ADVANTAGES, PREFIX, TorchBridge
+from ipsrl.integrations.versions import require_version
+from ipsrl.training.behaviour import fields_read
+
+logger = logging.getLogger(__name__)
+
+NAME = "ipsrl"
+"""Of the trainer, the advantage estimator and the policy loss in verl's configuration, and of our settings in it."""
+STATE_FILE = "ipsrl_objective.safetensors"
+COUNT = "count_of_step"
+OF_TOKENS = {
+    "tokens": "responses",
+    "token_mask": "response_mask",
+    "behaviour_log_probs": "old_log_probs",
+    "behaviour_entropy": "entropy",
+    "reference_log_probs": "ref_log_prob",
+}
+"""Fields that verl's batches have themselves, by our names."""
+OF_ANSWERS = ("raw_prompt", "data_source", "reward_model", "extra_info")
+REPLACED = {
+    "actor_rollout_ref.actor": (
+        ActorConfig,
+        ("clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "loss_agg_mode", "loss_scale_factor",
+         "entropy_coeff", "tau_pos", "tau_neg", "use_kl_loss"),
+    ),
+    "algorithm": (AlgoConfig, ("use_kl_in_reward", "norm_adv_by_std_in_grpo")),
+}  # fmt: skip
+"""Settings in whose place the objective stands; they must have their defaults."""
+
+_weigh: ContextVar[Callable[..., Tensor] | None] = ContextVar("weigh", default=None)
+_loss: ContextVar[Callable[..., tuple[Tensor, dict[str, float]]] | None] = ContextVar("loss", default=None)
+
+
+@register_adv_est(NAME)
+def advantage_estimator(
+    token_level_rewards: Tensor, response_mask: Tensor, config: Any = None, index: Any = None, **_: Any
+) -> tuple[Tensor, Tensor]:
+    """Advantages `[B, T]`, twice, as verl has them: those of the trainer `ipsrl`, with all that it hands over.
+
+    In another of verl's trainers they are `ipsrl.integrations.advantages` of the rewards alone, for verl's own loss.
+
+    Raises:
+      ValueError: in another trainer, the objective reads more than rewards; as `advantages`.
+    """
+    weigh = _weigh.get()
+    if weigh is not None:
+        found = weigh(token_level_rewards.sum(dim=-1), response_mask)
+    else:
+        # What verl adds to a batch to fill it has no token.
+        real = response_mask.any(dim=-1).cpu()
+        of_answers = torch.zeros(len(real))
+        rewards = token_level_rewards.sum(dim=-1).cpu()[real].numpy()
+        groups = np.asarray(index)[real.numpy()].tolist()
+        of_answers[real] = torch.tensor(advantages(_settings(config)["objective"], rewards, None, groups))
+        found = of_answers.to(response_mask.device)[:, None] * response_mask
+    return found, found
+
+
+@register_policy_loss(NAME)
+def policy_loss(
+    old_log_prob: Tensor,
+    log_prob: Tensor,
+    advantages: Tensor,
+    response_mask: Tensor,
+    loss_agg_mode: str = "token-mean",
+    config: Any = None,
+    rollout_is_weights: Tensor | None = None,
+) -> tuple[Tensor, dict[str, float]]:
+    """The objective's loss of a micro-batch, and metrics.
+
+    Raises:
+      ValueError: the trainer is not `ipsrl`, so that nothing is handed over.
+    """
+    loss = _loss.get()
+    if loss is None:
+        raise ValueError(f"the policy loss {NAME} works in its own trainer: set trainer.v1.trainer_mode={NAME}")
+    return loss(log_prob, rollout_is_weights)
+
+
+def loss_of_worker(
+    config: ActorConfig, model_output: dict[str, Tensor], data: TensorDict, dp_group: Any = None, *, bridge: TorchBridge
+) -> tuple[Tensor, dict[str, Any]]:
+    """verl's loss function of a micro-batch, which calls `policy_loss` with the rest of the batch at hand."""
+    entropy = model_output.get("entropy")
+    ours = [name for name in data.keys() if name.startswith(PREFIX)]  # noqa: SIM118
+    names = {name: theirs for name, theirs in OF_TOKENS.items() if theirs in data}
+    part = data.select(ADVANTAGES, *ours, *names.values()).to_padded_tensor()
+    batch = {name: part[name] for name in ours}
+    batch |= {name: bridge.padded(values) for name, values in batch.items() if values.ndim == 2}
+    batch |= bridge.of_tokens(**{name: part[theirs] for name, theirs in names.items()})
+    batch[PREFIX + ADVANTAGES] = bridge.padded(part[ADVANTAGES])
+    # verl takes the mean of the gradients over its data-parallel ranks.
+    count = data[COUNT][0].item() / data["dp_size"]
+
+    def loss(log_prob: Tensor, weights: Tensor | None) -> tuple[Tensor, dict[str, float]]:
+        spread = torch.zeros_like(log_prob) if entropy is None else no_padding_2_padding(entropy, data)
+        scaled = batch if weights is None else bridge.scaled(batch, weights)
+        value, metrics = bridge.loss(log_prob, spread, scaled, count)
+        # verl adds its own terms to it in place.
+        return value.clone(), {LOGGED + name: mean for name, mean in means(metrics).items()}
+
+    with _set(_loss, loss):
+        return ppo_loss(config, model_output, data, dp_group)
+
+
+@register_trainer(NAME)
+class IPSRLTrainer(PPOTrainerSync):
+    """verl's synchronous trainer with an objective of ipsrl.
+
+    Args:
+      config: verl's, with `algorithm.ipsrl`: `objective`, a specification, see docs/objectives.md; and `outcome_of`, a
+        function of `ipsrl.integrations.outcomes` by its name, or `FILE.py:FUNCTION` or `pkg://MODULE:FUNCTION`, called
+        as function(prompt, completion, data_source=, ground_truth=, extra_info=). It may be left out for objectives
+        that read no outcomes; answers are then told apart by their text in the metrics.
+
+    Raises:
+      ValueError: verl has another version than those tested; the objective cannot be computed from what verl gives, or
+        not in the parts into which the configuration cuts a batch; `outcome_of` is missing; a setting that the
+        objective replaces was set. In training: a reward is not finite, an outcome cannot be hashed, or an answer to a
+        prompt is missing.
+    """
+
+    def __init__(self, config: DictConfig):
+        require_version("verl")
+        settings = _settings(config.algorithm)
+        self.outcome_of = _outcome_of(settings.get("outcome_of"))
+        provided = WITH_EXACT_TEXT if self.outcome_of in (None, outcomes.exact_text) else REFERENCE
+        group_size, seed = config.actor_rollout_ref.rollout.n, config.data.get("seed") or 0
+        guest = GuestObjective(settings["objective"], group_size, "verl", provided, seed)
+        _check(guest, config, self.outcome_of)
+        self.outcome_of = self.outcome_of or outcomes.exact_text
+        self.bridge = TorchBridge(guest, config.actor_rollout_ref.rollout.response_length)
+        config = copy.deepcopy(config)
+        with open_dict(config):
+            # verl asks for this name to know that sampling is synchronous.
+            config.trainer.v1.trainer_mode = "sync"
+            actor = config.actor_rollout_ref.actor
+            actor.policy_loss.loss_mode, actor.calculate_entropy = NAME, guest.reads_entropy
+            # verl has a reference policy if this is set. The weight of a divergence is the objective's.
+            actor.use_kl_loss, actor.kl_loss_coef = "reference_log_probs" in guest.objective.needs, 0.0
+        super().__init__(config)
+        self.monitored = None
+
+    def _setup(self) -> None:
+        super()._setup()
+        self.monitored = Monitored(self.total_training_steps)
+        config = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
+        self.actor_rollout_wg.set_loss_fn(functools.partial(loss_of_worker, config=config, bridge=self.bridge))
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        data = transfer_queue.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=[*OF_ANSWERS, *OF_TOKENS.values()]
+        )
+        # verl adds rows without a prompt, to fill a batch.
+        rows = torch.tensor([row for row, tag in enumerate(batch.tags) if not tag.get("is_padding", False)])
+        if several := [key for key in (batch.keys[row] for row in rows) if not key.endswith("_0")]:
+            raise ValueError(f"the answer {several[0]} has several parts, and an objective weighs answers of one part")
+        handed: dict[str, Tensor] = {}
+
+        def weigh(rewards: Tensor, mask: Tensor) -> Tensor:
+            weighed, found = self._weighed(data, rows, rewards[rows], mask[rows])
+            handed.update({name: _of_all_rows(values, rows, len(mask)) for name, values in weighed.items()})
+            handed[COUNT] = self._count_of_step(mask)
+            metrics.update({LOGGED + name: value for name, value in found.items()})
+            return handed.pop(PREFIX + ADVANTAGES)[:, : mask.shape[1]] * mask
+
+        with _set(_weigh, weigh):
+            batch = super()._compute_advantage(batch, metrics)
+        fields = {
+            name: response_to_nested(values, data["response_mask"]) if values.ndim == 2 else values
+            for name, values in handed.items()
+        }
+        return transfer_queue.kv_batch_put(
+            keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, batch_size=len(batch))
+        )
+
+    def _weighed(
+        self, data: TensorDict, rows: Tensor, rewards: Tensor, mask: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """What the workers need beside verl's own fields, of these rows of a batch; and measures."""
+        given = {name: data[theirs].to_padded_tensor(0)[rows] for name, theirs in OF_TOKENS.items() if theirs in data}
+        lengths = data["responses"].offsets().diff()[rows]
+        prompts, source, reward_model, extra = (_items(data, name, rows) for name in OF_ANSWERS)
+        answers = [
+            self.tokenizer.decode(tokens[:length], skip_special_tokens=True)
+            for tokens, length in zip(given["tokens"], lengths, strict=True)
+        ]
+        outcome_id = numbered([
+            self.outcome_of(prompt, answer, data_source=name, ground_truth=(model or {}).get("ground_truth"), extra_info=info)
+            for prompt, answer, name, model, info in zip(prompts, answers, source, reward_model, extra, strict=True)
+        ])  # fmt: skip
+        names = [json.dumps(prompt, sort_keys=True, default=str) for prompt in prompts]
+        given["token_mask"] = mask
+        weighed, metrics = self.bridge.weigh(
+            names, rewards, outcome_id, truncated=lengths >= self.bridge.max_length, **given
+        )
+        groups = groups_of(names, self.bridge.guest.group_size)
+        measures = means(metrics) | group_measures(rewards.numpy()[groups], outcome_id[groups])
+        return {name: values for name, values in weighed.items() if name.removeprefix(PREFIX) not in given}, measures
+
+    def _count_of_step(self, mask: Tensor) -> Tensor:
+        """`[B]`, the divisor of the loss of the optimiser step in which verl puts each row."""
+        config = self.config.actor_rollout_ref
+        ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
+        # A rank has consecutive rows, and takes those of each step in their order.
+        steps = len(mask) // (config.actor.ppo_mini_batch_size * config.rollout.n)
+        parts = mask.unflatten(0, (ranks, steps, -1))
+        counts = torch.tensor([max(self.bridge.count(parts[:, step].flatten(0, 1)), 1.0) for step in range(steps)])
+        return counts[None, :, None].expand(parts.shape[:3]).flatten().clone()
+
+    def _compute_metrics(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **named: Any) -> None:
+        super()._compute_metrics(batch, metrics, *args, **named)
+        record = {name: [value] for name, value in metrics.items() if name.startswith(LOGGED)}
+        found, warnings = self.monitored.observe(record | {"entropy": [metrics.get("actor/entropy", np.nan)]})
+        metrics.update(found)
+        for sentence in warnings:
+            logger.warning(sentence)
+
+    def _save_checkpoint(self) -> None:
+        # First: verl ends with the file that says that the checkpoint is whole.
+        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.bridge.guest.save(folder / STATE_FILE)
+        super()._save_checkpoint()
+
+    def _load_checkpoint(self) -> None:
+        super()._load_checkpoint()
+        config = self.config.trainer
+        if self.global_steps > 0:
+            newest = Path(config.default_local_dir) / f"global_step_{self.global_steps}"
+            folder = Path(config.resume_from_path) if config.resume_mode == "resume_path" else newest
+            self.bridge.guest.load(folder / STATE_FILE)
+
+
+def _check(guest: GuestObjective, config: DictConfig, outcome_of: Callable | None) -> None:
+    """Raises ValueError where configuration and objective contradict each other."""
+    if config.algorithm.adv_estimator != NAME:
+        raise ValueError(
+            f"algorithm.adv_estimator is {config.algorithm.adv_estimator}, and the trainer {NAME} has its own: set "
+            f"algorithm.adv_estimator={NAME}"
+        )
+    changed = [
+        f"{place}.{name}"
+        for place, (kind, names) in REPLACED.items()
+        for field in dataclasses.fields(kind)
+        if (name := field.name) in names and OmegaConf.select(config, f"{place}.{name}") != field.default
+    ]
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    if actor.policy_loss.loss_mode not in ("vanilla", NAME):
+        changed.append("actor_rollout_ref.actor.policy_loss.loss_mode")
+    if OmegaConf.select(config, "distillation.enabled"):
+        changed.append("distillation.enabled")
+    if changed:
+        raise ValueError(
+            f"the configuration sets {', '.join(changed)}, in whose place the objective stands: write it there, as in "
+            'objective: "grpo(clip=0.1, kl=0.04)"'
+        )
+    if guest.learns:
+        raise ValueError(
+            "the objective learns parameters of its own with its loss, for which verl's workers have no place: use "
+            "vargrad, which needs none, or TRL's trainer"
+        )
+    read = fields_read(guest.objective, guest.group_size)
+    if outcome_of is None and "outcome_id" in read:
+        raise ValueError(
+            "the objective reads outcomes: set algorithm.ipsrl.outcome_of, as last_number of "
+            "ipsrl.integrations.outcomes, or FILE.py:FUNCTION of a function (prompt, completion, **columns) of your own"
+        )
+    if "behaviour_entropy" in read and OmegaConf.select(config, "algorithm.rollout_correction.bypass_mode"):
+        raise ValueError(
+            "the objective reads the entropies of the policy that sampled, which verl does not compute: set "
+            "algorithm.rollout_correction.bypass_mode=false"
+        )
+    batch = config.data.train_batch_size
+    if actor.shuffle and actor.ppo_mini_batch_size != batch:
+        raise ValueError(
+            "actor.shuffle puts rows in an unknown order into several mini-batches, whose divisor is then unknown: "
+            "set actor_rollout_ref.actor.shuffle=false"
+        )
+    ranks = config.trainer.n_gpus_per_node * config.trainer.nnodes
+    whole = ranks == 1 and actor.ppo_mini_batch_size == batch
+    if guest.couples_answers and (
+        actor.use_dynamic_bsz or not whole or actor.ppo_micro_batch_size_per_gpu != batch * rollout.n
+    ):
+        raise ValueError(
+            "the loss of the objective couples the answers of a group, and verl cuts a batch into parts without regard "
+            f"to groups: set ppo_mini_batch_size={batch}, ppo_micro_batch_size_per_gpu={batch * rollout.n} and "
+            "use_dynamic_bsz=false in actor_rollout_ref.actor, with one GPU"
+        )
+
+
+def _settings(algorithm: Any) -> Any:
+    """`algorithm.ipsrl` of verl's configuration."""
+    settings = algorithm.get(NAME) if algorithm is not None else None
+    if not settings or set(settings) - {"objective", "outcome_of"} or not settings.get("objective"):
+        raise ValueError(
+            "algorithm.ipsrl must have an objective, and may have outcome_of: as in "
+            '+algorithm.ipsrl.objective="ips_grpo(floor=0.2)" +algorithm.ipsrl.outcome_of=last_number'
+        )
+    return settings
+
+
+def _outcome_of(name: str | None) -> Callable[..., Hashable | None] | None:
+    """The function of this name, which is in `outcomes`, or comes after the file or module in which it is."""
+    if name is None:
+        return None
+    place, _, function = name.rpartition(":")
+    try:
+        return load_extern_object(place, function) if place else getattr(outcomes, function)
+    except (AttributeError, ImportError, FileNotFoundError) as error:
+        raise ValueError(
+            f"algorithm.ipsrl.outcome_of is {name}, which cannot be loaded ({error}): give the name of a function of "
+            "ipsrl.integrations.outcomes, FILE.py:FUNCTION or pkg://MODULE:FUNCTION"
+        ) from error
+
+
+def _items(data: TensorDict, name: str, rows: Tensor) -> list[Any]:
+    """The objects of a field, or None for each row where there is no such field."""
+    values = list(data[name]) if name in data else [None] * len(data)
+    return [getattr(values[row], "data", values[row]) for row in rows.tolist()]
+
+
+def _of_all_rows(values: Tensor, rows: Tensor, number: int) -> Tensor:
+    """Values of some rows, with zeros in the others."""
+    return values.new_zeros(number, *values.shape[1:]).index_copy(0, rows, values)
+
+
+@contextlib.contextmanager
+def _set(variable: ContextVar, value: Any) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
