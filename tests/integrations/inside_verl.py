@@ -1,0 +1,291 @@
+"""Run by test_verl.py with pytest in verl's own environment."""
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+
+import verl_on_cpu  # first: it chooses the platform
+
+import numpy as np
+import pandas
+import pytest
+import ray
+import small_model
+import torch
+import transfer_queue
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from verl import DataProto
+from verl.trainer.ppo.core_algos import get_policy_loss_fn
+from verl.trainer.ppo.ray_trainer import compute_advantage
+from verl.trainer.ppo.v1 import get_trainer_cls
+from verl.utils import tensordict_utils as tu
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.utils.losses import ppo_loss
+from verl.workers.utils.padding import response_to_nested
+
+from ipsrl import objectives
+from ipsrl.integrations import verl as ours
+from ipsrl.integrations.guest import GuestObjective
+from ipsrl.integrations.torch_bridge import ADVANTAGES, PREFIX, TorchBridge
+
+ACTOR = "actor_rollout_ref.actor"
+GROUP, LONGEST = 4, 8
+NO_DUAL_CLIP = f"{ACTOR}.clip_ratio_c=1e6"
+BY_ANSWER = f"{ACTOR}.loss_agg_mode=seq-mean-token-mean"
+ALIKE = {
+    "grpo": ("grpo", [BY_ANSWER, NO_DUAL_CLIP]),
+    "dr_grpo": ("grpo", [
+        "algorithm.norm_adv_by_std_in_grpo=false", f"{ACTOR}.loss_agg_mode=seq-mean-token-sum-norm",
+        f"{ACTOR}.loss_scale_factor={LONGEST}", NO_DUAL_CLIP,
+    ]),
+    "dapo(overlong=0)": ("grpo", [f"{ACTOR}.clip_ratio_high=0.28", NO_DUAL_CLIP]),
+    "gspo": ("grpo", [
+        f"{ACTOR}.policy_loss.loss_mode=gspo", f"{ACTOR}.clip_ratio_low=3e-4", f"{ACTOR}.clip_ratio_high=4e-4", BY_ANSWER,
+    ]),
+    "cispo(cap=1.2)": ("grpo", [
+        f"{ACTOR}.policy_loss.loss_mode=cispo", f"{ACTOR}.clip_ratio_low=1", f"{ACTOR}.clip_ratio_high=0.2",
+    ]),
+    "rloo(ratio=token)": ("rloo", [BY_ANSWER, NO_DUAL_CLIP]),
+    "sapo": ("grpo", [f"{ACTOR}.policy_loss.loss_mode=sapo", BY_ANSWER]),
+    "grpo(kl=0.04)": ("grpo", [
+        f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_coef=0.04", f"{ACTOR}.kl_loss_type=low_var_kl", BY_ANSWER,
+        NO_DUAL_CLIP,
+    ]),
+}  # fmt: skip
+"""Our objectives, and what verl has in their place: its advantage estimator and other settings."""
+
+
+def even(words):
+    """The number of even words. Beside rewards of this size verl's epsilon, 1e-6, is nothing."""
+    return 1024.0 * sum(word % 2 == 0 for word in words)
+
+
+def made(text):
+    """The objective, with verl's standard deviation where it has one: that of G - 1."""
+    objective = objectives.make(text)
+    if not hasattr(objective.advantages, "unbiased"):
+        return objective
+    return dataclasses.replace(objective, advantages=dataclasses.replace(objective.advantages, unbiased=True))
+
+
+def settings(folder, *changes):
+    """verl's own configuration, for two prompts in a batch."""
+    given = f"""
+        trainer.n_gpus_per_node=1 trainer.device=cpu trainer.val_before_train=false trainer.test_freq=-1
+        trainer.logger=[] trainer.total_training_steps=2 trainer.total_epochs=9 trainer.save_freq=1
+        trainer.default_local_dir={folder}
+        data.train_files={folder.parent}/data.parquet data.val_files={folder.parent}/data.parquet
+        data.train_batch_size=2 data.max_response_length={LONGEST} data.max_prompt_length=8 data.shuffle=false
+        data.dataloader_num_workers=0 data.filter_overlong_prompts=false
+        actor_rollout_ref.hybrid_engine=false actor_rollout_ref.model.path={folder.parent}/model
+        +actor_rollout_ref.model.override_config.attn_implementation=eager
+        actor_rollout_ref.model.use_remove_padding=false actor_rollout_ref.model.enable_gradient_checkpointing=false
+        actor_rollout_ref.rollout.name=none actor_rollout_ref.rollout.n={GROUP} actor_rollout_ref.rollout.nnodes=1
+        actor_rollout_ref.rollout.calculate_log_probs=false
+        actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4
+        actor_rollout_ref.ref.strategy=fsdp2 actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4
+        actor_rollout_ref.ref.fsdp_config.use_torch_compile=false
+        +actor_rollout_ref.ref.fsdp_config.mixed_precision.param_dtype=fp32
+        {ACTOR}.strategy=fsdp2 {ACTOR}.use_torch_compile=false {ACTOR}.fsdp_config.use_torch_compile=false
+        +{ACTOR}.fsdp_config.mixed_precision.param_dtype=fp32
+        {ACTOR}.ppo_mini_batch_size=2 {ACTOR}.ppo_micro_batch_size_per_gpu=8 {ACTOR}.optim.optimizer=SGD
+        {ACTOR}.optim.lr=0.05 {ACTOR}.optim.betas=null
+        critic.strategy=fsdp2 reward.num_workers=0 transfer_queue.enable=true
+        transfer_queue.backend.SimpleStorage.num_data_storage_units=1
+    """.split()
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = compose("ppo_trainer", overrides=[*given, *changes])
+    OmegaConf.resolve(config)
+    return config
+
+
+def of_ours(objective, outcome_of=None):
+    lines = ["trainer.v1.trainer_mode=ipsrl", "algorithm.adv_estimator=ipsrl", f"+algorithm.ipsrl.objective='{objective}'"]
+    return lines + ([f"+algorithm.ipsrl.outcome_of='{outcome_of}'"] if outcome_of else [])
+
+
+# Losses
+
+
+def batch(seed=0, prompts=4):
+    """A micro-batch as verl's workers have it, and log-probabilities `[B, T]` of the policy being trained."""
+    random = torch.Generator().manual_seed(seed)
+    rows = prompts * GROUP
+    lengths = torch.randint(2, LONGEST + 1, (rows,), generator=random)
+    mask = (torch.arange(LONGEST) < lengths[:, None]).long()
+
+    def noise(scale):
+        return scale * torch.randn(rows, LONGEST, generator=random) * mask
+
+    old, rewards = noise(1.0) - 2, torch.randint(0, 6, (rows,), generator=random) * 1024.0
+    scores = torch.zeros(rows, LONGEST)
+    scores[torch.arange(rows), lengths - 1] = rewards
+    padded = {
+        "response_mask": mask, "old_log_probs": old, "ref_log_prob": old + noise(0.3), "entropy": noise(0.1) + 1,
+        "responses": torch.randint(0, 12, (rows, LONGEST), generator=random), "token_level_rewards": scores,
+    }  # fmt: skip
+    uid = np.repeat([f"prompt {number}" for number in range(prompts)], GROUP).astype(object)
+    order = torch.randperm(rows, generator=random)
+    log_probs = old + noise(0.4)
+    return {name: values[order] for name, values in padded.items()}, uid[order.numpy()], log_probs[order]
+
+
+def nested(padded):
+    lengths = [int(length) for length in padded["response_mask"].sum(dim=1)]
+    jagged = torch.nested.as_nested_tensor([torch.ones(length) for length in lengths], layout=torch.jagged)
+    fields = {name: response_to_nested(values, jagged) if values.ndim == 2 else values for name, values in padded.items()}
+    # A prompt of one token, whose place the log-probabilities of the first token take.
+    fields["prompts"] = torch.nested.as_nested_tensor([torch.zeros(1) for _ in lengths], layout=torch.jagged)
+    return TensorDict(fields, batch_size=len(lengths))
+
+
+def loss_and_gradient(loss, padded, log_probs, parts, ranks=1):
+    """Over parts of a batch, as an engine computes them, in the mean over data-parallel ranks."""
+    leaf = log_probs.clone().requires_grad_()
+    total = 0.0
+    lengths = padded["response_mask"].sum(dim=1)
+    for part in parts:
+        data = nested({name: values[part] for name, values in padded.items()})
+        tu.assign_non_tensor(
+            data, dp_size=ranks, batch_num_tokens=int(lengths.sum()), global_batch_size=len(lengths)
+        )
+        rows = [torch.cat([leaf[row, : lengths[row]], torch.zeros(1)]) for row in part]
+        # In place of the model's output: of a token, where the one before it stands.
+        output = {"log_probs": torch.nested.as_nested_tensor(rows, layout=torch.jagged)}
+        value = loss(model_output=output, data=data)[0] / ranks
+        value.backward()
+        total += value.item()
+    return total, leaf.grad
+
+
+@pytest.mark.parametrize(("parts", "ranks"), [(1, 1), (4, 1), (4, 2)])
+@pytest.mark.parametrize("text", ALIKE)
+def test_losses_and_gradients_are_those_of_verl(tmp_path, text, parts, ranks):
+    estimator, changes = ALIKE[text]
+    config = settings(tmp_path / "run", f"algorithm.adv_estimator={estimator}", *changes)
+    padded, uid, log_probs = batch()
+    cut = np.arange(len(uid)).reshape(parts, -1)
+    data = DataProto.from_dict({name: values.clone() for name, values in padded.items()}, {"uid": uid})
+    theirs = compute_advantage(
+        data, config.algorithm.adv_estimator, config=config.algorithm,
+        norm_adv_by_std_in_grpo=config.algorithm.norm_adv_by_std_in_grpo,
+    )  # fmt: skip
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    wanted = loss_and_gradient(
+        lambda **given: ppo_loss(actor, **given), padded | {"advantages": theirs.batch["advantages"]}, log_probs, cut, ranks
+    )
+
+    bridge = TorchBridge(GuestObjective(made(text), GROUP, "verl", frozenset({"reference_log_probs"})), LONGEST)
+    given = {name: padded[field] for name, field in ours.OF_TOKENS.items()}
+    mask = padded["response_mask"]
+    weighed, _ = bridge.weigh(
+        uid.tolist(), padded["token_level_rewards"].sum(dim=1), np.zeros(len(uid), np.int32),
+        truncated=torch.zeros(len(uid), dtype=torch.bool), **given,
+    )  # fmt: skip
+    weighed = {name: values for name, values in weighed.items() if name.removeprefix(PREFIX) not in given}
+    weighed["advantages"] = weighed.pop(PREFIX + ADVANTAGES)
+    weighed[ours.COUNT] = torch.full((len(uid),), bridge.count(mask))
+    plain = settings(tmp_path / "run", f"{ACTOR}.policy_loss.loss_mode=ipsrl")
+    actor = omega_conf_to_dataclass(plain.actor_rollout_ref.actor)
+    found = loss_and_gradient(
+        lambda **given: ours.loss_of_worker(actor, bridge=bridge, **given), padded | weighed, log_probs, cut, ranks
+    )
+    assert wanted[1].abs().max() > 1e-4
+    assert found[0] == pytest.approx(wanted[0], rel=1e-6, abs=1e-6)
+    torch.testing.assert_close(found[1], wanted[1], rtol=0, atol=1e-5 * float(wanted[1].abs().max()))
+
+
+def test_advantages_alone_in_another_trainer(tmp_path):
+    config = settings(tmp_path / "run", "algorithm.adv_estimator=ipsrl", "+algorithm.ipsrl.objective=dr_grpo")
+    padded, uid, _ = batch()
+    data = DataProto.from_dict(padded, {"uid": uid})
+    with pytest.warns(UserWarning, match="differs from GRPO in its aggregation"):
+        found = compute_advantage(data, "ipsrl", config=config.algorithm).batch["advantages"]
+    rewards = padded["token_level_rewards"].sum(dim=1)
+    mean = torch.tensor([rewards[torch.tensor(uid == name)].mean() for name in uid])
+    torch.testing.assert_close(found, (rewards - mean)[:, None] * padded["response_mask"], rtol=1e-5, atol=1e-2)
+
+
+def test_the_policy_loss_without_its_trainer_says_what_to_set():
+    with pytest.raises(ValueError, match=r"set trainer.v1.trainer_mode=ipsrl"):
+        get_policy_loss_fn("ipsrl")(*torch.zeros(4, 2, 2))
+
+
+# Whole trainings
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("verl")
+    small_model.saved(found / "model")
+    prompts = ["1 2", "3", "4 5 6", "7"]
+    columns = {
+        "prompt": [[{"role": "user", "content": text}] for text in prompts],
+        "data_source": ["words"] * 4,
+        "reward_model": [{"ground_truth": text} for text in prompts],
+        "extra_info": [{"index": number} for number in range(4)],
+    }
+    pandas.DataFrame(columns).to_parquet(found / "data.parquet")
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    # What verl asks for as GPUs are processes on the CPU here.
+    ray.init(num_cpus=32, num_gpus=4, include_dashboard=False)
+    yield
+    ray.shutdown()
+
+
+class Theirs(verl_on_cpu.Observed):
+    pass
+
+
+class Ours(verl_on_cpu.Observed, ours.IPSRLTrainer):
+    pass
+
+
+def trained(kind, folder, *changes, reward=even):
+    """The parameters after training, and the trainer."""
+    config = settings(folder, *changes)
+    transfer_queue.init(config.transfer_queue)
+    trainer = kind(config)
+    try:
+        trainer.init()
+        trainer.fit(verl_on_cpu.Answers(GROUP, reward))
+    finally:
+        for group in {id(g): g for g in (getattr(trainer, f"{name}_wg", None) for name in ("actor_rollout", "ref_policy"))}.values():
+            for worker in group.workers if group else ():
+                ray.kill(worker)
+        if hasattr(trainer, "resource_pool_manager"):
+            for pool in trainer.resource_pool_manager.resource_pool_dict.values():
+                for placed in pool.pgs or ():
+                    ray.util.remove_placement_group(placed)
+        transfer_queue.close()
+    parts = sorted((folder / f"global_step_{trainer.global_steps - 1}" / "actor").glob("model_*.pt"))
+    flat = [
+        (value.to_local() if hasattr(value, "to_local") else value).flatten()
+        for part in parts
+        for value in torch.load(part, weights_only=False).values()
+    ]
+    return torch.cat(flat), trainer
+
+
+SHAPES = {
+    "grpo(kl=0.04)": [f"{ACTOR}.ppo_mini_batch_size=1", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2", f"{ACTOR}.ppo_epochs=2"],
+    "dapo(overlong=0)": ["trainer.n_gpus_per_node=2", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2"],
+}
+
+
+@pytest.mark.parametrize("text", SHAPES)
+def test_training_ends_with_the_parameters_of_verl(folder, cluster, monkeypatch, text):
+    """Two steps of verl's trainer, whole but for the sampler: queue, workers, engine, losses and optimiser."""
+    estimator, changes = ALIKE[text]
+    wanted, _ = trained(Theirs, folder / f"theirs {text[:4]}", f"algorithm.adv_estimator={estimator}", *changes, *SHAPES[text])
+    monkeypatch.setattr(ours, "GuestObjective", lambda text, *rest: GuestObjective(made(text), *rest))
+    found, trainer = trained(Ours, folder / f"ours {text[:4]}", *of_ours(text), *SHAPES[text])
+    assert math.isfinite(trainer.history[-1]["ipsrl/effective_outcomes"])
+    torch.testing.assert_close(found, wanted)
