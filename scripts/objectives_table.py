@@ -24,7 +24,7 @@ if __name__ == "__main__":
 
 from ipsrl.ending import Ending
 from ipsrl.integrations.advantages_only import beyond_advantages, not_advantages
-from ipsrl.integrations.guest import couples_answers
+from ipsrl.integrations.guest import GuestObjective, couples_answers
 from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, refusal
 from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.catalog import CATALOG
@@ -37,7 +37,7 @@ MARKS = Marks(
     "<!-- Here the table ends. -->",
 )
 INTEGRATIONS = ROOT / "docs" / "integrations.md"
-TRAINERS = ("name", "inside TRL", "advantages alone, with GRPO's loss")
+TRAINERS = ("name", "inside TRL", "inside verl", "advantages alone, with GRPO's loss")
 GROUP_SIZE = 8
 COLUMNS = ("name", "formula", "paper", "code", "defaults", "needs", "degenerate cases", "evidence")
 
@@ -52,7 +52,16 @@ def table() -> str:
 
 def table_of_trainers() -> str:
     """What other trainers can do with the rows of the catalog, as a Markdown table."""
-    return markdown(TRAINERS, [[code(name), inside_trl(make(name)), by_advantages(make(name))] for name in names()])
+    made = [(code(name), make(name)) for name in names()]
+    return markdown(TRAINERS, [[name, inside_trl(one), inside_verl(one), by_advantages(one)] for name, one in made])
+
+
+def inside_verl(objective: Objective) -> str:
+    """Whether verl computes an objective, and when: as TRL, without parameters of its own."""
+    found = inside_trl(objective)
+    if found.startswith("full") and GuestObjective(objective, GROUP_SIZE, "verl", WITH_EXACT_TEXT).learns:
+        return "refused: it learns parameters"
+    return found
 
 
 def inside_trl(objective: Objective) -> str:

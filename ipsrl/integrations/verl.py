@@ -230,10 +230,14 @@ class IPSRLTrainer(PPOTrainerSync):
             self.tokenizer.decode(tokens[:length], skip_special_tokens=True)
             for tokens, length in zip(given["tokens"], lengths, strict=True)
         ]
-        outcome_id = numbered([
-            self.outcome_of(prompt, answer, data_source=name, ground_truth=(model or {}).get("ground_truth"), extra_info=info)
-            for prompt, answer, name, model, info in zip(prompts, answers, source, reward_model, extra, strict=True)
-        ])  # fmt: skip
+        outcome_id = numbered(
+            [
+                self.outcome_of(
+                    *texts, data_source=name, ground_truth=(model or {}).get("ground_truth"), extra_info=info
+                )
+                for *texts, name, model, info in zip(prompts, answers, source, reward_model, extra, strict=True)
+            ]
+        )
         names = [json.dumps(prompt, sort_keys=True, default=str) for prompt in prompts]
         given["token_mask"] = mask
         weighed, metrics = self.bridge.weigh(

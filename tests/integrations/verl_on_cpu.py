@@ -6,7 +6,12 @@ Each of verl's processes imports this module before anything asks for the platfo
 import os
 import types
 
-os.environ |= {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "verl_on_cpu"}
+os.environ |= {
+    "VERL_PLATFORM": "cpu",
+    "VERL_USE_EXTERNAL_MODULES": "verl_on_cpu",
+    # Ray would start a process for each of the CPUs that it is told of.
+    "RAY_prestart_worker_first_driver": "0",
+}
 
 import numpy as np
 import torch
@@ -41,17 +46,20 @@ class OnCPU(PlatformCUDA):
         return "gloo"
 
 
+# ruff: noqa: E402
 # Now that there is a platform.
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import distributed
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.engine import EngineRegistry
-from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 # By default it names a backend for the device beside that of the CPU.
 distributed.initialize_global_process_group_ray.__defaults__ = (None, "gloo")
-EngineRegistry.register("language_model", "fsdp2", "cpu")(FSDPEngineWithLMHead)
+EngineRegistry.register("language_model", "fsdp2", "cpu")(transformer_impl.FSDPEngineWithLMHead)
+# The reference policy is kept in memory that is pinned for an accelerator.
+transformer_impl.CPUOffloadPolicy = lambda pin_memory: None
 RolloutReplicaRegistry.register("none", lambda: None)
 
 

@@ -207,8 +207,8 @@ def test_a_failed_installation_leaves_nothing(cache, monkeypatch):
 
 
 def test_an_unknown_environment_is_refused():
-    with pytest.raises(ValueError, match="unknown environment 'verl'; known: trl, tunix"):
-        peer_environments.python("verl")
+    with pytest.raises(ValueError, match="unknown environment 'slime'; known: trl, "):
+        peer_environments.python("slime")
 
 
 @pytest.mark.slow
