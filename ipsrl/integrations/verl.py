@@ -180,11 +180,11 @@ class IPSRLTrainer(PPOTrainerSync):
             # verl asks for this name to know that sampling is synchronous.
             config.trainer.v1.trainer_mode = "sync"
             actor = config.actor_rollout_ref.actor
-            actor.policy_loss.loss_mode, actor.calculate_entropy = NAME, guest.reads_entropy
+            actor.policy_loss.loss_mode = NAME
+            actor.calculate_entropy = actor.calculate_entropy or guest.reads_entropy
             # verl has a reference policy if this is set. The weight of a divergence is the objective's.
             actor.use_kl_loss, actor.kl_loss_coef = "reference_log_probs" in guest.objective.needs, 0.0
         super().__init__(config)
-        self.monitored = None
 
     def _setup(self) -> None:
         super()._setup()
