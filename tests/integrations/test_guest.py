@@ -71,6 +71,15 @@ def test_shuffled_and_cut_batches_have_the_same_gradient(name):
         np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-6 * max(1.0, np.abs(wanted).max()))
 
 
+@pytest.mark.parametrize(
+    ("objective", "reads"),
+    [("grpo", False), ("grpo(entropy=0.01)", True), ("aer", True), ("forking_tokens", False), ("bapo", False)],
+)
+def test_whether_a_loss_reads_entropies_is_found(objective, reads):
+    """Entropies of the policy that sampled, which weights may read, do not count."""
+    assert guest(objective).reads_entropy is reads
+
+
 @pytest.mark.parametrize("name", ["ips_grpo(probability=exact)", "aer", "trajectory_balance"])
 def test_state_goes_on_after_saving(tmp_path, name):
     one = guest(name)
