@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
 
 from ipsrl import objectives
 from ipsrl.integrations.refusals import refusal
@@ -46,6 +46,7 @@ class GuestObjective:
     Attributes:
       reads_behaviour: whether the weights depend on the probabilities by which tokens were sampled.
       couples_answers: whether a part of a batch must hold whole groups.
+      couples_groups: whether it must hold all of them.
       reads_entropy: whether the loss depends on the entropies of the policy being trained.
       learns: whether the objective has parameters of its own.
 
@@ -66,7 +67,8 @@ class GuestObjective:
             raise ValueError(refused)
         self.group_size, self.seed = group_size, seed
         self.reads_behaviour = not BEHAVIOUR.isdisjoint(fields_read(self.objective, group_size, loss=False))
-        self.couples_answers, self.reads_entropy = couples_answers(self.objective), reads_entropy(self.objective)
+        self.couples_answers, self.couples_groups = couples_answers(self.objective), couples_groups(self.objective)
+        self.reads_entropy = reads_entropy(self.objective)
         self.learns = bool(jax.tree.leaves(self.objective.init_parameters(Sizes(1))))
         self.batches = 0
         self._numbers: dict[str, int] = {}
@@ -93,20 +95,23 @@ class GuestObjective:
             self._kept = jax.tree.map(_grown, self._kept, self._fresh(room))
         return index
 
-    def weigh(self, rows: Rows) -> tuple[Weights, Metrics]:
+    def weigh(self, rows: Rows, carry: bool = True) -> tuple[Weights, Metrics]:
         """The weights of the rows of a batch, `[B, T]`, and metrics as `(sum, count)` pairs.
+
+        Args:
+          rows: of whole groups.
+          carry: whether the next batch goes on with what this one changes; False for an evaluation.
 
         Raises:
           ValueError: a group is not whole, or a reward is not finite.
         """
-        rewards = np.asarray(rows.rewards)
-        if not np.isfinite(rewards).all():
-            row = int(np.argmin(np.isfinite(rewards)))
-            raise ValueError(f"the reward of row {row} is {rewards[row]}: rewards must be finite numbers")
+        check_finite(np.asarray(rows.rewards))
         groups = groups_of(np.asarray(rows.prompt_index).tolist(), self.group_size)
         key = stream(self.seed, self.batches, "objective")
-        weights, self._kept["state"], metrics = _weighed(self.objective, groups, rows, self._kept["state"], key)
-        self.batches += 1
+        weights, state, metrics = _weighed(self.objective, groups, rows, self._kept["state"], key)
+        if carry:
+            self._kept["state"] = state
+            self.batches += 1
         return weights, metrics
 
     def loss(
@@ -132,12 +137,21 @@ class GuestObjective:
         if self.couples_answers:
             groups = groups_of(np.asarray(rows.prompt_index).tolist(), self.group_size)
         value, (*by_scores, by_parameters), metrics = _loss(
-            self.objective, groups, rows, weights, log_probs, entropy, self._kept["parameters"], count
+            self.objective, groups, rows, weights, log_probs, entropy, self.parameters, count
         )
-        if jax.tree.leaves(by_parameters):
-            before = self._gradients
-            self._gradients = by_parameters if before is None else jax.tree.map(jnp.add, before, by_parameters)
+        self.learn(by_parameters)
         return value, tuple(by_scores), metrics
+
+    @property
+    def parameters(self) -> Any:
+        """What the objective learns itself; an empty dict for most objectives."""
+        return self._kept["parameters"]
+
+    def learn(self, gradients: Any) -> None:
+        """Adds up gradients by `parameters` until `step`. `loss` does so itself."""
+        if jax.tree.leaves(gradients):
+            before = self._gradients
+            self._gradients = gradients if before is None else jax.tree.map(jnp.add, before, gradients)
 
     def count(self, token_mask: Array) -> Array:
         """The divisor of the loss of some rows, `[B, T]`: their answers or tokens. Those of parts can be added up."""
@@ -151,33 +165,62 @@ class GuestObjective:
             self._kept["parameters"], self._kept["optimizer"] = moved
             self._gradients = None
 
-    def save(self, file: Path) -> None:
-        """Writes all that is carried from batch to batch."""
+    def saved(self) -> bytes:
+        """All that is carried from batch to batch, in the format of safetensors."""
         leaves = {str(number): np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(self._kept))}
         about = {"objective": repr(self.objective), "prompts": list(self._numbers), "batches": self.batches}
-        save_file(leaves, file, {"about": json.dumps(about)})
+        return safetensors.save(leaves, {"about": json.dumps(about)})
+
+    def save(self, file: Path) -> None:
+        """Writes `saved` to a file."""
+        file.write_bytes(self.saved())
 
     def load(self, file: Path) -> None:
-        """Goes on with what `save` wrote.
+        """Goes on with what `save` wrote; raises ValueError as `resume` does, and if the file is missing."""
+        try:
+            saved = file.read_bytes()
+        except OSError as error:
+            raise ValueError(f"the state of the objective cannot be read from {file}: {error}") from error
+        self.resume(saved, str(file))
+
+    def resume(self, saved: bytes, place: str) -> None:
+        """Goes on with what `saved` gave.
+
+        Args:
+          place: where it lay, in messages.
 
         Raises:
-          ValueError: the file is of another objective, missing, or damaged.
+          ValueError: it is of another objective, or damaged.
         """
         try:
-            with safe_open(file, "numpy") as opened:
-                about = json.loads(opened.metadata()["about"])
-                leaves = [opened.get_tensor(str(number)) for number in range(len(opened.keys()))]
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"the state of the objective cannot be read from {file}: {error}") from error
+            leaves = safetensors.load(saved)
+            header = json.loads(saved[8 : 8 + int.from_bytes(saved[:8], "little")])
+            about = json.loads(header["__metadata__"]["about"])
+            leaves = [leaves[str(number)] for number in range(len(leaves))]
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state of the objective cannot be read from {place}: {error}") from error
         if about["objective"] != repr(self.objective):
             raise ValueError(
-                f"{file} is the state of {about['objective']}, but this run has {self.objective!r}: resume with the "
+                f"{place} is the state of {about['objective']}, but this run has {self.objective!r}: resume with the "
                 "same objective, or start afresh"
             )
         self._numbers = {name: number for number, name in enumerate(about["prompts"])}
         self.batches = about["batches"]
         fresh = jax.tree.structure(self._fresh(_room(len(self._numbers))))
         self._kept = fresh.unflatten(map(jnp.asarray, leaves))
+
+
+def check_finite(rewards: np.ndarray) -> None:
+    """Raises ValueError where one of the rewards `[B]` is not a finite number."""
+    if not np.isfinite(rewards).all():
+        row = int(np.argmin(np.isfinite(rewards)))
+        raise ValueError(f"the reward of row {row} is {rewards[row]}: rewards must be finite numbers")
+
+
+def couples_groups(objective: Objective) -> bool:
+    """Whether the loss of an answer depends on sums over all groups of a mini-batch."""
+    rollouts, scores = synthetic_rollouts(0, prompts=2, group=3, length=3, binary=False)
+    return objective.surrogate.statistics(scores, rollouts, rollouts.behaviour_entropy) is not None
 
 
 def couples_answers(objective: Objective) -> bool:
@@ -241,8 +284,7 @@ def _weighed(
     return jax.tree.map(of_rows, weights), state, metrics | group_metrics(rollouts)
 
 
-@functools.partial(jax.jit, static_argnames="objective")
-def _loss(
+def loss_of_rows(
     objective: Objective,
     groups: Array,
     rows: Rows,
@@ -250,20 +292,32 @@ def _loss(
     log_probs: Array,
     entropy: Array,
     parameters: Any,
-    count: Array,
-) -> tuple[Array, tuple, Metrics]:
+    count: Array | float,
+) -> tuple[Array, Metrics]:
+    """The loss of the rows in `groups` `[P, G]`, divided by `count`, and metrics: a pure function.
+
+    Arguments are those of `GuestObjective.loss`, with the objective and its `parameters`; the gradient flows through
+    these and through `log_probs` and `entropy`, all `[B, T]`.
+    """
     # Where the trainer gives no behaviour policy, the policy has not moved since it sampled.
     behaviour = {"behaviour_log_probs": log_probs, "behaviour_entropy": entropy}
-    known = {name: value.astype(jnp.float32) for name, value in behaviour.items() if getattr(rows, name) is None}
+    known = {
+        name: jax.lax.stop_gradient(value.astype(jnp.float32))
+        for name, value in behaviour.items()
+        if getattr(rows, name) is None
+    }
     rollouts = rollouts_of(dataclasses.replace(rows, **known), groups)
+    scores = PolicyScores(log_probs.astype(jnp.float32)[groups], entropy.astype(jnp.float32)[groups])
+    of_groups = jax.tree.map(lambda values: values[groups], weights)
+    output = objective.loss(scores, rollouts, of_groups, parameters)
+    return output.loss_sum / count, output.metrics
 
-    def loss(log_probs: Array, entropy: Array, parameters: Any) -> tuple[Array, Metrics]:
-        scores = PolicyScores(log_probs.astype(jnp.float32)[groups], entropy.astype(jnp.float32)[groups])
-        of_groups = jax.tree.map(lambda values: values[groups], weights)
-        output = objective.loss(scores, rollouts, of_groups, parameters)
-        return output.loss_sum / count, output.metrics
 
-    (value, metrics), gradients = jax.value_and_grad(loss, (0, 1, 2), has_aux=True)(log_probs, entropy, parameters)
+@functools.partial(jax.jit, static_argnames="objective")
+def _loss(objective: Objective, *arguments: Any) -> tuple[Array, tuple, Metrics]:
+    """`loss_of_rows`, and its gradients by `log_probs`, `entropy` and `parameters`."""
+    with_gradients = jax.value_and_grad(functools.partial(loss_of_rows, objective), (3, 4, 5), has_aux=True)
+    (value, metrics), gradients = with_gradients(*arguments)
     return value, gradients, metrics
 
 

@@ -19,6 +19,7 @@ from ipsrl.fields import Checked, open_probability
 
 Text = str | Sequence[Mapping[str, Any]]
 """A text, or messages with "role" and "content"."""
+OutcomeOf = Callable[..., Hashable | None]
 
 
 def exact_text(prompt: Text, completion: Text, **columns: Any) -> str:

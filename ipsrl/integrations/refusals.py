@@ -1,6 +1,11 @@
-"""Which objectives a trainer can compute from the rows that it has."""
+"""Which objectives a trainer can compute from the rows that it has, and in which configuration."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ipsrl.objectives.objective import Objective
+from ipsrl.training.behaviour import fields_read
 
 REFERENCE = frozenset({"reference_log_probs"})
 WITH_EXACT_TEXT = REFERENCE | {"log_backward"}
@@ -24,3 +29,24 @@ def refusal(objective: Objective, group_size: int, trainer: str, provides: froze
             "sample more answers to each prompt"
         )
     return None
+
+
+def require_outcomes(objective: Objective, group_size: int, outcome_of: Callable | None) -> None:
+    """Raises ValueError where an objective reads outcomes, and nothing says what they are."""
+    if outcome_of is None and "outcome_id" in fields_read(objective, group_size):
+        raise ValueError(
+            "the objective reads outcomes: give outcome_of, as ipsrl.integrations.outcomes.last_number, or a function "
+            "(prompt, completion, **columns) of your own"
+        )
+
+
+def require_defaults(config: Any, kind: type, names: Sequence[str]) -> None:
+    """Raises ValueError where one of these settings, in whose place an objective stands, is not that of the dataclass
+    `kind`.
+    """
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    if changed := [name for name in names if getattr(config, name, None) != defaults.get(name)]:
+        raise ValueError(
+            f"{kind.__name__} sets {', '.join(changed)}, in whose place the objective stands: write it there, as in "
+            'objective="grpo(clip=0.1, kl=0.04)"'
+        )

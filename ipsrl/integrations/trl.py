@@ -9,11 +9,9 @@ checkpoints.
 """
 
 import copy
-import dataclasses
 import inspect
 import json
 import logging
-from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +25,14 @@ from trl import GRPOConfig, GRPOTrainer
 
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
-from ipsrl.integrations.outcomes import exact_text
-from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT
+from ipsrl.integrations.outcomes import OutcomeOf, exact_text
+from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, require_defaults, require_outcomes
 from ipsrl.integrations.rows import numbered
 from ipsrl.integrations.torch_bridge import TorchBridge
 from ipsrl.integrations.versions import require_version
 from ipsrl.objectives.objective import Metrics, Objective
-from ipsrl.training.behaviour import fields_read
 
 logger = logging.getLogger(__name__)
-OutcomeOf = Callable[..., Hashable | None]
 
 REPLACED = (
     "loss_type", "epsilon", "epsilon_high", "delta", "importance_sampling_level", "scale_rewards", "beta",
@@ -231,19 +227,10 @@ class _AfterStep(TrainerCallback):
 
 def _check(guest: GuestObjective, config: GRPOConfig, outcome_of: OutcomeOf | None) -> None:
     """Raises ValueError where configuration and objective contradict each other."""
-    defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
-    if changed := [name for name in REPLACED if getattr(config, name) != defaults[name]]:
-        raise ValueError(
-            f"GRPOConfig sets {', '.join(changed)}, in whose place the objective stands: write it there, as in "
-            'objective="grpo(clip=0.1, kl=0.04)"'
-        )
+    require_defaults(config, GRPOConfig, REPLACED)
     if config.max_completion_length is None:
         raise ValueError("GRPOConfig has no max_completion_length: set the largest number of tokens of an answer")
-    if outcome_of is None and "outcome_id" in fields_read(guest.objective, guest.group_size):
-        raise ValueError(
-            "the objective reads outcomes: give outcome_of, as ipsrl.integrations.outcomes.last_number, or a function "
-            "(prompt, completion, **columns) of your own"
-        )
+    require_outcomes(guest.objective, guest.group_size, outcome_of)
     parts = max(config.steps_per_generation, config.gradient_accumulation_steps)
     if guest.couples_answers and parts > 1:
         raise ValueError(
