@@ -48,7 +48,8 @@ setup(
         "orbax-checkpoint>=0.12,<0.13",
         # Runs no code of a model's folder unless asked to, and renders chat templates in Jinja's sandbox.
         "transformers>=5.0,<6",
-        "safetensors>=0.8,<1",
+        # Tunix asks for one before 0.8.
+        "safetensors>=0.7,<1",
         # transformers bounds it further.
         "tokenizers>=0.22",
         # transformers renders chat templates with it, but does not ask for it.
@@ -73,6 +74,8 @@ setup(
         "trl": ["torch>=2.13", "trl>=1.16,<1.17"],
         # Objectives inside verl's trainer, whose methods it overrides. It needs transformers before 5.11.
         "verl": ["torch>=2.11", "verl[verl-core]>=0.9.1,<0.10"],
+        # Objectives inside Tunix's learner, whose methods it overrides. Tunix 0.1.8 has other loss functions.
+        "tunix": ["google-tunix>=0.1.7,<0.1.8"],
         # Other people's trainers, to compare losses with. The tests reach into TRL's methods, hence its exact version.
         "peers": ["torch>=2.13", "trl==1.16.0"],
         # Tables and pages of results. What SQL may reach is held by settings of DuckDB (LOCKED in

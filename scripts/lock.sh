@@ -3,8 +3,8 @@
 # and newer on any system. It needs uv. Further arguments go to uv: scripts/lock.sh --upgrade-package=jax
 #
 #   requirements.lock   what scripts/demo.sh installs, with uv and what builds ipsrl, with hashes
-#   constraints.txt     the versions for all extras but cuda, tpu and verl, and for building packages; without hashes,
-#                       because PyTorch's own index has other files
+#   constraints.txt     the versions for all extras but cuda, tpu, tunix and verl, and for building packages; without
+#                       hashes, because PyTorch's own index has other files
 #
 # Versions already there are kept where setup.py allows them; --upgrade takes the newest.
 set -euo pipefail

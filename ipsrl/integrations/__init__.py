@@ -1,4 +1,4 @@
-"""Objectives inside the trainers of other people: TRL, verl, and any that takes advantages.
+"""Objectives inside the trainers of other people: TRL, verl, Tunix, and any that takes advantages.
 
 A trainer has a module of its own, which imports it; nothing else does.
 """

@@ -2,7 +2,7 @@
 
 from importlib import metadata
 
-TESTED = {"trl": ("trl", "1.16"), "verl": ("verl", "0.9")}
+TESTED = {"trl": ("trl", "1.16"), "verl": ("verl", "0.9"), "tunix": ("google-tunix", "0.1.7")}
 """Extra -> package, and the beginning of its version."""
 
 
