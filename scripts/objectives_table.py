@@ -24,7 +24,7 @@ if __name__ == "__main__":
 
 from ipsrl.ending import Ending
 from ipsrl.integrations.advantages_only import beyond_advantages, not_advantages
-from ipsrl.integrations.guest import GuestObjective, couples_answers
+from ipsrl.integrations.guest import GuestObjective, couples_answers, couples_groups
 from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, refusal
 from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.catalog import CATALOG
@@ -37,7 +37,7 @@ MARKS = Marks(
     "<!-- Here the table ends. -->",
 )
 INTEGRATIONS = ROOT / "docs" / "integrations.md"
-TRAINERS = ("name", "inside TRL", "inside verl", "advantages alone, with GRPO's loss")
+TRAINERS = ("name", "inside TRL", "inside verl", "inside Tunix", "advantages alone, with GRPO's loss")
 GROUP_SIZE = 8
 COLUMNS = ("name", "formula", "paper", "code", "defaults", "needs", "degenerate cases", "evidence")
 
@@ -53,7 +53,8 @@ def table() -> str:
 def table_of_trainers() -> str:
     """What other trainers can do with the rows of the catalog, as a Markdown table."""
     made = [(code(name), make(name)) for name in names()]
-    return markdown(TRAINERS, [[name, inside_trl(one), inside_verl(one), by_advantages(one)] for name, one in made])
+    insides = inside_trl, inside_verl, inside_tunix, by_advantages
+    return markdown(TRAINERS, [[name, *(inside(one) for inside in insides)] for name, one in made])
 
 
 def inside_verl(objective: Objective) -> str:
@@ -66,11 +67,20 @@ def inside_verl(objective: Objective) -> str:
 
 def inside_trl(objective: Objective) -> str:
     """Whether TRL computes an objective, and when."""
+    return inside("TRL", objective, couples_answers)
+
+
+def inside_tunix(objective: Objective) -> str:
+    """Whether Tunix computes an objective, and when: the parts of its batches are whole groups."""
+    return inside("Tunix", objective, couples_groups)
+
+
+def inside(trainer: str, objective: Objective, couples: Callable[[Objective], bool]) -> str:
+    """Whether a trainer computes an objective, and when; it cannot cut a batch of an objective that `couples`."""
     for provided, when in ((REFERENCE, ""), (WITH_EXACT_TEXT, ", with `exact_text` as `outcome_of`")):
-        refused = refusal(objective, GROUP_SIZE, "TRL", provided)
+        refused = refusal(objective, GROUP_SIZE, trainer, provided)
         if not refused:
-            parts = ", in one part" if couples_answers(objective) else ""
-            return f"full{when}{parts}"
+            return f"full{when}{', in one part' if couples(objective) else ''}"
     return short(refused)
 
 
