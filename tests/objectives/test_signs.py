@@ -1,0 +1,40 @@
+"""Objectives that treat correct and wrong answers by rules of their own, by numbers and identities derived by hand."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.dynamics.expected_update import expected_update
+from ipsrl.objectives import make
+from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+
+LOGITS = jnp.array([0.4, -0.3, 1.1, 0.0])
+REWARDS = jnp.array([1.0, 1.0, 0.0, 0.3])
+
+
+def one_group(rewards):
+    return rollouts_of(np.zeros((1, len(rewards), 1)), rewards=np.float32([rewards]))
+
+
+def test_correct_and_wrong_answers_have_weights_of_their_own():
+    group = one_group([1, 0, 0.5])
+    assert_close(advantages_of("w_reinforce", group), [[0.1, -1.0, -0.45]])
+    assert_close(advantages_of("w_reinforce(positive=0.0)", group), [[0.0, -1.0, -0.5]])
+    assert_close(advantages_of("w_reinforce(positive=1.0, negative=0.0)", group), [[1.0, 0.0, 0.5]])
+
+
+@pytest.mark.parametrize(("positive", "negative"), [(0.1, 1.0), (0.0, 1.0), (1.0, 0.0), (0.4, 0.6)])
+def test_weights_of_correct_and_wrong_answers_do_not_change_the_direction_of_the_mean_update(positive, negative):
+    text = f"w_reinforce(positive={positive}, negative={negative})"
+    plain = expected_update(make("reinforce"), LOGITS, REWARDS, 4)
+    np.testing.assert_allclose(
+        expected_update(make(text), LOGITS, REWARDS, 4), (positive + negative) * plain, rtol=1e-5, atol=1e-6
+    )
+
+
+def test_the_forward_correction_is_a_pair_of_weights():
+    group = one_group([1, 0, 1, 0, 0])
+    assert_close(
+        advantages_of("w_reinforce(positive=0.3, negative=0.7)", group),
+        advantages_of("forward_correction(false_negative_rate=0.3)", group),
+    )
