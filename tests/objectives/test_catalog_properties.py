@@ -81,8 +81,8 @@ def padded(rollouts, scores, padding, garbage):
 def batches(padding):
     """A batch whose groups have no reward, reward for all, and twice both, and the wide batches made from it."""
     rollouts, scores = random_rollouts(0, PROMPTS, GROUP, LENGTH)
-    # No reward is the mean of its group: clips would look at the sign of a rounding error.
-    rewards = rollouts.rewards.at[0].set(0.0).at[1].set(1.0).at[2:, 0].set(0.95)
+    # No reward is the mean of its group: clips would look at the sign of a rounding error. One group has a single best.
+    rewards = rollouts.rewards.at[0].set(0.0).at[1].set(1.0).at[2:, 0].set(0.95).at[3, 1].set(1.25)
     rollouts = dataclasses.replace(rollouts, rewards=rewards)
     equal = jnp.full_like(rewards, 0.1)
     assert (equal.mean(axis=-1) != equal[:, 0]).all()  # so that subtracting the mean alone would not do

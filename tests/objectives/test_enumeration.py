@@ -89,5 +89,7 @@ def test_mean_update_is_the_enumerated_one(text, outcomes, group):
         expected = expectation(ROWS[text], outcomes, rewards, group)
         update = mean_update(text, outcomes, rewards, group)
         differs = f"rewards {rewards}: the mean update is not that of the advantages declared in the Row"
-        np.testing.assert_allclose(update, expected, atol=1e-5, err_msg=differs)
-    assert np.abs(expected).max() > 1e-3
+        # Some rows rarely learn from large groups.
+        largest = np.abs(expected).max()
+        np.testing.assert_allclose(update, expected, atol=min(1e-5, 1e-2 * largest), err_msg=differs)
+    assert largest > 1e-4
