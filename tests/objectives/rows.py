@@ -15,9 +15,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-SILENCE = ("never", "no reward", "one outcome", "equal rewards")
-"""Classes of groups, each wider than the one before: none; all rewards zero; equal rewards and one outcome; equal
-rewards."""
+SILENCE = {
+    "never": (),
+    "no reward": ("no reward",),
+    "only one outcome": ("one outcome",),
+    "one outcome": ("no reward", "one outcome"),
+    "equal rewards": ("no reward", "one outcome", "equal rewards"),
+}
+"""Which groups get nothing: none; all rewards zero; equal rewards and one outcome; either of the two; equal rewards."""
 
 Distribution = np.ndarray
 
@@ -29,7 +34,7 @@ class Row:
     Attributes:
       shift: adding a constant to the rewards leaves the advantages as they are.
       degree: rewards * c, c > 0, multiply the advantages by c ** degree; None where they follow no power law.
-      silent: the widest class of groups where advantages are all exactly zero, see `SILENCE`.
+      silent: the groups whose advantages are all exactly zero, see `SILENCE`.
       advantages: (counts `[K]` of a group's outcomes, distribution `[K]`, rewards `[K]`) -> advantages `[K]` (anything
         where the count is 0); or a sentence that says why no formula can be given here, and where the row is tested
         instead.

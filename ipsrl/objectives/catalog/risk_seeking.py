@@ -35,7 +35,7 @@ def top_one(
     clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
-    """GRPO on the best answer (arXiv 2503.19595): A = (r - second largest r) / group std for the best, 0 for all others.
+    """GRPO on the best answer (arXiv 2503.19595): A = (r - second r) / group std for the best r, else 0.
 
     verl calls it `grpo_passk`. Without the std it estimates the gradient of the mean of the best of G rewards: it is
     `pkpo(k=G, graded=True)`. With rewards 0 and 1 only groups with exactly one correct answer teach anything. The std

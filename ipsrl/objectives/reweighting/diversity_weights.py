@@ -4,12 +4,14 @@ An answer is correct if its reward is above zero.
 """
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import non_negative, probability
+from ipsrl.objectives.estimators.frequency import same_outcome
 from ipsrl.objectives.estimators.likelihood import average_log_probability
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts
@@ -47,3 +49,18 @@ class UniformCorrect(RolloutPart):
         share = jax.nn.softmax(-average_log_probability(rollouts), axis=-1, where=correct)
         weight = 1.0 + self.tau * (correct.sum(axis=-1, keepdims=True) * share - 1.0)
         return values * jnp.where(correct, weight, 1.0)[..., None]
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseClusterSize(RolloutPart):
+    """Uniqueness-aware RL: A_g n^-alpha for correct answers, n those of the group with its outcome (arXiv 2601.08763).
+
+    The advantages of the others do not change, so the sum over a group is no longer zero.
+    """
+
+    alpha: float = probability(1.0)
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        size = same_outcome(rollouts.outcome_id).sum(axis=-1, dtype=jnp.float32)
+        return values * jnp.where(rollouts.rewards > 0, size**-self.alpha, 1.0)[..., None]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import at_least, probability
+from ipsrl.fields import at_least, non_negative, probability
 from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
 from ipsrl.objectives.estimators.likelihood import average_log_probability
 from ipsrl.objectives.estimators.permutations import permuted_among
@@ -71,6 +71,26 @@ class UniformFrequency(RolloutPart):
         seen = jnp.round(masked_sum(1.0 / alike, valid, axis=-1))[:, None]
         outcomes = jnp.maximum(seen, 1.0) if self.valid is None else self.valid
         return jnp.where(valid, 1.0 - jnp.abs(frequency - 1.0 / outcomes), -1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class OutcomeEntropy(RolloutPart):
+    """r + beta times a bonus for rare outcomes, by their frequencies in the group (arXiv 2604.27166).
+
+        entropy:  - log phat(o_g)     gini:  1 - phat(o_g)
+
+    With the policy's probabilities in the place of phat the mean update would be that of E[r] + beta H with Shannon's
+    entropy, and of E[r] + beta/2 (1 - sum p^2) with Gini's (`TsallisEntropy`). phat(o_g) holds the answer itself, so
+    the bonus of an outcome is at most beta log G, or beta (1 - 1/G), however rare it is.
+    """
+
+    beta: float = non_negative(0.1)
+    form: Literal["entropy", "gini"] = "entropy"
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        frequency = outcome_frequency(rollouts.outcome_id)
+        return values + self.beta * (-jnp.log(frequency) if self.form == "entropy" else 1.0 - frequency)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,87 @@
+"""Objectives that pay for rare outcomes: by a weight of the advantage, or by a bonus that is added."""
+
+from typing import Literal
+
+from ipsrl.objectives.advantages.baselines import group_centred
+from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.reweighting.diversity_weights import InverseClusterSize
+from ipsrl.objectives.reweighting.outcome_bonus import OutcomeBonus
+from ipsrl.objectives.shaping.diversity_rewards import OutcomeEntropy
+from ipsrl.objectives.surrogates.ratio import ClippedRatio
+
+
+def uniqueness_aware(
+    alpha: float = 1.0,
+    standardise: bool = True,
+    clip: Clip = 0.2,
+    aggregation: AggregationName = "sequence_mean",
+) -> Objective:
+    """Uniqueness-aware RL (arXiv 2601.08763): A = norm(r) n^-alpha, n the answers alike, if correct; norm(r) if not.
+
+    The paper sorts answers into clusters of strategies with a language model; here a cluster is an outcome. Inverse
+    probability scaling of advantages in the place of rewards: they are no longer centred, and groups that are all
+    correct teach nothing. alpha lies between 0 (GRPO) and 1; the default is our choice.
+
+    Degenerate: groups with equal rewards get exactly zero, even if they show several outcomes.
+    Evidence: second-hand; that only correct answers are weighed is our reading.
+    """
+    return Objective(
+        advantages=group_centred(standardise),
+        reweighting=(InverseClusterSize(alpha),),
+        surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def answer_entropy(
+    beta: float = 0.1,
+    form: Literal["entropy", "gini"] = "entropy",
+    standardise: bool = False,
+    clip: Clip = 0.2,
+    aggregation: AggregationName = "sequence_mean",
+) -> Objective:
+    """Answer-level entropy (arXiv 2604.27166): r~ = r - beta log phat, or with `form=gini` r + beta (1 - phat).
+
+    The additive twin of IPS: with p in the place of phat its optimum is a softmax of r / beta over outcomes (entropy),
+    or sparsemax (gini), so that outcomes with equal rewards become equally likely. A frequency in a group is never
+    below 1/G, so an outcome whose reward is more than about beta log G below the best one dies (gini: beta). Our
+    reading: phat is the outcome's frequency in the group; there is no standard deviation, which would change beta from
+    prompt to prompt; beta.
+
+    Degenerate: groups of one outcome with equal rewards get exactly zero; those of several outcomes do not.
+    Evidence: second-hand.
+    """
+    return Objective(
+        reward_shaping=(OutcomeEntropy(beta, form),),
+        advantages=group_centred(standardise),
+        surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def outcome_exploration(
+    weight: float = 0.1,
+    bonus: Literal["batch", "ucb", "ucb_mean", "ucb_con"] = "batch",
+    standardise: bool = True,
+    clip: Clip = 0.2,
+    aggregation: AggregationName = "sequence_mean",
+) -> Objective:
+    """Outcome-based exploration (arXiv 2509.06941): A = norm(r) + weight b, b = -share of other answers alike (batch).
+
+    `ucb` is b = min(1, N^-1/2), N how often the prompt had this outcome in earlier batches; `ucb_mean` subtracts the
+    group's mean of it, `ucb_con` 1/2. See `OutcomeBonus` for what is our reading, which includes the default weight.
+    Without the std, `batch` has the mean update of `tsallis(q=2, beta=weight/2)` on outcomes. In the reward, before the
+    baseline, it would be `answer_entropy(form=gini)`, with (G-2)/G of that beta, since the baseline holds part of every
+    bonus. The first batch of `ucb` has no effect on average, as all outcomes are new.
+
+    Degenerate: groups with equal rewards do not get zero: their repeated outcomes lose.
+    Evidence: second-hand; that the bonus is added to the advantage is our reading, Tsallis is derived.
+    """
+    return Objective(
+        advantages=group_centred(standardise),
+        reweighting=(OutcomeBonus(weight, bonus),),
+        surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )

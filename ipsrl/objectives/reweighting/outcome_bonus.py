@@ -1,0 +1,53 @@
+"""Advantages plus a bonus for outcomes that are rare, in a group or in all training: `[P, G, T]` -> `[P, G, T]`."""
+
+import dataclasses
+from typing import Any, Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import non_negative
+from ipsrl.objectives.advantages.baselines import GroupMean
+from ipsrl.objectives.estimators.frequency import same_outcome
+from ipsrl.objectives.objective import RolloutPart
+from ipsrl.structures import Rollouts, Sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class OutcomeBonus(RolloutPart):
+    """A_g + weight b_g: outcome-based exploration (arXiv 2509.06941).
+
+        batch:     b = -(number of other answers of the group with the outcome) / G
+        ucb:       b = min(1, N^-1/2), N the answers with this outcome to this prompt in all batches before
+        ucb_mean:  the same, minus its mean over the group
+        ucb_con:   the same, minus 1/2: an outcome seen more than four times costs
+
+    Our reading: the bonus is added after the baseline, which would cancel every constant in it; the mean is that of
+    the group; N counts batches before this one, so that b is 1 for a new outcome. The counts are a table of outcomes;
+    answers without a valid outcome (-1) have their own column.
+    """
+
+    weight: float = non_negative(0.1)
+    bonus: Literal["batch", "ucb", "ucb_mean", "ucb_con"] = "batch"
+
+    def init(self, sizes: Sizes) -> Any:
+        """N, `[num_prompts, num_outcomes + 1]`; () for `batch`."""
+        if self.bonus == "batch":
+            return ()
+        if sizes.num_outcomes is None:
+            raise ValueError("counts of outcomes are a table, but this environment does not number outcomes")
+        return jnp.zeros((sizes.num_prompts, sizes.num_outcomes + 1))
+
+    def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
+        if self.bonus == "batch":
+            group = rollouts.outcome_id.shape[-1]
+            bonus = (1.0 - same_outcome(rollouts.outcome_id).sum(axis=-1)) / group
+        else:
+            place = (rollouts.prompt_index[:, None], rollouts.outcome_id)  # -1 is the last column
+            bonus = 1.0 / jnp.sqrt(jnp.maximum(state[place], 1.0))
+            state = state.at[place].add(1.0)
+            if self.bonus == "ucb_mean":
+                bonus = GroupMean()(bonus, rollouts)
+            elif self.bonus == "ucb_con":
+                bonus -= 0.5
+        return values + self.weight * bonus[..., None], state

@@ -1,0 +1,89 @@
+"""Objectives that pay for rare outcomes, by numbers and identities derived by hand."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.dynamics.expected_update import expected_update
+from ipsrl.objectives import make
+from ipsrl.structures import Sizes
+from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+
+LOGITS = jnp.array([0.4, -0.3, 1.1, 0.0])
+REWARDS = jnp.array([1.0, 1.0, 0.0, 0.3])
+
+
+def one_group(rewards, outcomes):
+    return rollouts_of(np.zeros((1, len(rewards), 1)), rewards=np.float32([rewards]), outcome_id=np.int32([outcomes]))
+
+
+def test_correct_answers_share_the_advantage_of_their_outcome():
+    group = one_group([1, 1, 1, 0, 0, 0], [0, 0, 1, 2, 2, 2])
+    expected = np.array([[1 / 2, 1 / 2, 1, -1, -1, -1]])
+    assert_close(advantages_of("uniqueness_aware", group), expected)
+    assert_close(advantages_of("uniqueness_aware(alpha=0.5)", group), np.sign(expected) * np.abs(expected) ** 0.5)
+    assert_close(advantages_of("uniqueness_aware(alpha=0.0)", group), advantages_of("grpo", group))
+
+
+def test_rare_outcomes_earn_more():
+    """Frequencies 1/2, 1/2, 1/4, 1/4."""
+    group, half = one_group([0, 0, 0, 0], [5, 5, 3, -1]), np.log(2) / 2
+    assert_close(advantages_of("answer_entropy(beta=1.0)", group), [[-half, -half, half, half]])
+    assert_close(advantages_of("answer_entropy(beta=1.0, form=gini)", group), [[-1 / 8, -1 / 8, 1 / 8, 1 / 8]])
+
+
+def test_repeated_outcomes_lose():
+    group = one_group([1, 1, 0, 0], [5, 5, 3, 3])
+    assert_close(advantages_of("outcome_exploration(weight=1.0)", group), [[3 / 4, 3 / 4, -5 / 4, -5 / 4]])
+    group = one_group([1, 1, 1, 1], [5, 5, 5, 3])
+    assert_close(advantages_of("outcome_exploration(weight=1.0)", group), [[-1 / 2, -1 / 2, -1 / 2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("bonus", "expected"), [("ucb", [1, 1 / 3**0.5]), ("ucb_con", [0.5, 1 / 3**0.5 - 0.5]), ("ucb_mean", None)]
+)
+def test_outcomes_of_earlier_batches_count(bonus, expected):
+    """In the second batch the prompt's outcome 0 was seen three times and no valid outcome once; outcome 1 is new."""
+    objective = make(f"outcome_exploration(weight=1.0, bonus={bonus})")
+    batches = [one_group([1, 1, 1, 1], outcomes) for outcomes in ([0, 0, 0, -1], [1, 0, 0, -1])]
+    state = objective.init(Sizes(num_prompts=3, num_outcomes=2))
+    for batch in batches:
+        weights, state, _ = objective.weigh(dataclasses.replace(batch, prompt_index=jnp.array([2])), state)
+    found = np.asarray(weights.advantages[0, :, 0])
+    once, often = expected or (1 - (2 + 2 / 3**0.5) / 4, 1 / 3**0.5 - (2 + 2 / 3**0.5) / 4)
+    assert_close(found, [once, often, often, once])
+    table = next(part for part in state if not isinstance(part, tuple))
+    np.testing.assert_array_equal(table, [[0, 0, 0], [0, 0, 0], [5, 1, 2]])
+
+
+def test_a_bonus_for_counts_needs_numbered_outcomes():
+    make("outcome_exploration").init(Sizes(3))
+    with pytest.raises(ValueError, match="this environment does not number outcomes"):
+        make("outcome_exploration(bonus=ucb)").init(Sizes(3))
+
+
+def tsallis(beta):
+    """The mean update of E[r] + beta (1 - sum p^2) with the group's mean as baseline."""
+
+    def value(logits):
+        probs = jax.nn.softmax(logits)
+        return probs @ REWARDS + beta * (1 - probs @ probs)
+
+    return value
+
+
+@pytest.mark.parametrize("group", [3, 4, 6])
+def test_penalties_on_repetition_are_tsallis_entropies(group):
+    """Added to the advantage, beta is half the weight. In the reward, the baseline holds part of every bonus."""
+
+    def same(text, beta):
+        update = expected_update(make(text), LOGITS, REWARDS, group)
+        expected = (group - 1) / group * jax.grad(tsallis(beta))(LOGITS)
+        np.testing.assert_allclose(update, expected, rtol=1e-4, atol=1e-6)
+
+    same("tsallis(beta=0.15)", 0.15)
+    same("outcome_exploration(weight=0.3, standardise=False)", 0.15)
+    same("answer_entropy(beta=0.3, form=gini)", 0.15 * (group - 2) / group)
