@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.objectives.rows import Row, like_dr_grpo, like_grpo, never_silent, standardised
+from tests.objectives.rows import Row, centred, like_dr_grpo, like_grpo, never_silent, standardised
 from tests.objectives.token_values import (
     PPO,
     clipped,
@@ -37,6 +37,15 @@ def left_out(counts, probs, rewards):
     """A sample's reward minus the mean of the others in its group."""
     others = ((counts * rewards).sum() - rewards) / (counts.sum() - 1)
     return rewards - others
+
+
+def less_mean_by_length(rewards, mask):
+    length = mask.sum(axis=-1)
+    return rewards - (length * rewards).sum(axis=-1, keepdims=True) / length.sum(axis=-1, keepdims=True)
+
+
+def by_nonzero(counts, rewards):
+    return centred(counts, rewards) * counts.sum() / max(counts[rewards != 0].sum(), 1)
 
 
 ROWS = {
@@ -85,6 +94,9 @@ ROWS = {
     ),
     "dapo(overlong=paper(limit=3, cache=2), overlong_filter=True)": never_silent(lambda n, p, r: standardised(n, r)),
     "dapo(overlong=0.0)": like_grpo(),
+    # On a bandit all answers are equally long.
+    "opo": like_dr_grpo(tokens=token_mean(clipped(0.2, 0.2)), lengths=less_mean_by_length),
+    "gpg": Row(False, 1, "equal rewards", lambda n, p, r: by_nonzero(n, r), tokens=token_mean(policy_gradient)),
     "lite_ppo": like_grpo(tokens=token_mean(clipped(0.2, 0.2))),
     "lite_ppo(unbiased_std=True)": like_grpo(lambda n, p, r: standardised(n, r, unbiased=True)),
 }

@@ -2,12 +2,24 @@
 
 import numpy as np
 
-from tests.objectives.rows import like_grpo, standardised
-from tests.objectives.token_values import clipped_sequence, sequence_mean, soft_gate
+from tests.objectives.rows import like_dr_grpo, like_grpo, standardised
+from tests.objectives.rows_expected_return import k3_gradient
+from tests.objectives.token_values import (
+    clipped_sequence,
+    geometric_mean,
+    mirror_descent,
+    sequence_mean,
+    sequence_sum,
+    soft_gate,
+)
 
 ROWS = {
     "gspo": like_grpo(tokens=sequence_mean(clipped_sequence(3e-4, 4e-4, mean=True))),
     "gspo(kl=k2(0.04))": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))),
     "gspo_token": like_grpo(tokens=sequence_mean(clipped_sequence(3e-4, 4e-4, mean=True, per_token=True))),
+    "gmpo": like_grpo(tokens=sequence_mean(geometric_mean(0.4, 0.4))),
+    "gmpo(kl=0.04)": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * k3_gradient(p)),
+    "kimi_mirror_descent": like_dr_grpo(tokens=sequence_sum(mirror_descent(0.1))),
+    "kimi_mirror_descent(of=token)": like_dr_grpo(tokens=sequence_sum(mirror_descent(0.1, whole=False))),
     "sapo": like_grpo(tokens=sequence_mean(soft_gate(1.0, 1.05))),
 }

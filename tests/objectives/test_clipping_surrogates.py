@@ -13,9 +13,17 @@ from ipsrl.objectives.surrogates.clip_variants import (
     DivergenceMask,
     GradientPreservingClip,
     ImportanceRatio,
+    TaperedRatio,
     TruncatedRatio,
 )
-from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio, ClippedSequenceRatio, SoftGate
+from ipsrl.objectives.surrogates.ratio import (
+    BoundedRatio,
+    ClippedGeometricMean,
+    ClippedRatio,
+    ClippedSequenceRatio,
+    MirrorDescent,
+    SoftGate,
+)
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
 from tests.tiers import slow_after
@@ -213,3 +221,35 @@ def test_divergences_over_the_likeliest_tokens(mu, pi, likeliest, sampled):
 def test_each_divergence_has_a_threshold_and_a_number_of_tokens(divergence, threshold, likeliest):
     objective = make(f"dppo(divergence={divergence})")
     assert (objective.surrogate.threshold, objective.top_tokens) == (threshold, likeliest)
+
+
+def test_geometric_means_of_clipped_ratios():
+    """Ratios 2 and 1/2, whose own geometric mean is 1: one of them is clipped, by the sign of the advantage."""
+    values, gradient, metrics = judged(ClippedGeometricMean(), [0.4, 0.4], [0.8, 0.2], [1, 1])
+    mean = np.exp((0.4 - np.log(2)) / 2)
+    assert_close(values, [mean, mean])
+    assert_close(gradient, [0, mean])
+    assert_close(metrics["clip_fraction"], (1, 2))
+    values, gradient, _ = judged(ClippedGeometricMean(), [0.4, 0.4], [0.8, 0.2], [-1, -1])
+    assert_close(values, [-1 / mean, -1 / mean])
+    assert_close(gradient, [-1 / mean, 0])
+
+
+def test_mirror_descent_pulls_back_by_the_log_ratio():
+    two = np.log(2)
+    values, gradient, _ = judged(MirrorDescent(0.5), [0.2, 0.4], [0.4, 0.8], [1, 1])
+    assert_close(values, np.log([0.4, 0.8]) - 0.25 * (2 * two) ** 2 / 2)
+    assert_close(gradient, [1 - 0.5 * 2 * two] * 2)
+    values, gradient, _ = judged(MirrorDescent(0.5, of="token"), [0.2, 0.4], [0.4, 0.8], [1, 1])
+    assert_close(values, np.log([0.4, 0.8]) - 0.25 * two**2)
+    assert_close(gradient, [1 - 0.5 * two] * 2)
+
+
+def test_only_bad_tokens_have_a_tapered_ratio():
+    """Ratios 3, 1/2 and 2, whose product is 3."""
+    given = [0.2, 0.4, 0.4], [0.6, 0.2, 0.8], [1, -1, -1]
+    _, gradient, metrics = judged(TaperedRatio(), *given)
+    assert_close(gradient, [1, -0.5, -1])
+    assert_close(metrics["clip_fraction"], (2, 3))
+    assert_close(judged(TaperedRatio(of="answer"), *given)[1], [1, -1, -1])
+    assert_close(judged(TaperedRatio(of="answer"), [0.8], [0.2], [-1])[1], [-0.25])

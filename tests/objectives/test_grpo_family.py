@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.objectives.advantages.baselines import GroupMeanBatchStd, LeaveOneOut
+from ipsrl.objectives.advantages.baselines import (
+    GroupMeanBatchStd,
+    GroupMeanByNonzero,
+    LeaveOneOut,
+    LengthWeightedMean,
+)
 from ipsrl.objectives.reweighting.token_weights import WhitenedTokens
 from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
 from ipsrl.structures import Sizes
-from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
+from tests.objectives.groups import advantages_of, assert_close, random_rollouts, rollouts_of, token_advantages
 
 TWO_GROUPS = np.array([[1.0, 0, 0, 1], [1, 1, 1, 0]])
 
@@ -23,7 +28,16 @@ def test_the_deviation_is_that_of_the_batch():
         assert_close(actual, (rewards - rewards.mean(axis=1, keepdims=True)) / rewards.std(ddof=1 if unbiased else 0))
 
 
-@pytest.mark.parametrize("part", [GroupMeanBatchStd(), GroupMeanBatchStd(unbiased=True), LeaveOneOut()])
+@pytest.mark.parametrize(
+    "part",
+    [
+        GroupMeanBatchStd(),
+        GroupMeanBatchStd(unbiased=True),
+        GroupMeanByNonzero(),
+        LeaveOneOut(),
+        LengthWeightedMean(),
+    ],
+)
 def test_equal_rewards_get_zero_beside_groups_that_differ(part):
     rewards = jnp.array([[0.1] * 7, [0.1] * 6 + [0.7], [0.0] * 7])
     actual = part(rewards, rollouts_of(np.zeros((3, 7, 1))))
@@ -100,3 +114,19 @@ def test_a_loss_without_truncated_answers_is_that_of_the_others(aggregation):
 def test_where_all_answers_are_truncated_nothing_is_left():
     rollouts = rollouts_of(np.zeros((1, 4, 2)), rewards=TWO_GROUPS[1:], truncated=np.ones((1, 4), bool))
     assert not token_advantages("dapo(overlong_filter=True)", rollouts).any()
+
+
+def test_the_optimal_baseline_weighs_rewards_by_length():
+    """Of 8 tokens 3 are rewarded, of 4 answers one."""
+    mask = np.arange(3) < np.array([[3], [1], [2], [2]])
+    rollouts = rollouts_of(np.zeros((2, 4, 3)), [mask] * 2, rewards=np.float32([[1, 0, 0, 0], [1, 1, 1, 1]]))
+    expected = np.array([[5 / 8, -3 / 8, -3 / 8, -3 / 8], [0, 0, 0, 0]])
+    assert_close(token_advantages("opo", rollouts)[:, :, 0], expected)
+    # The tokens of a group balance each other.
+    assert_close((token_advantages("opo", rollouts)[0] * mask).sum(), 0.0)
+
+
+def test_groups_without_reward_make_the_others_weigh_more():
+    """GPG: 2 of 8 rewards are not 0."""
+    rollouts = rollouts_of(np.zeros((2, 4, 1)), rewards=np.float32([[1, 0, 0.5, 0], [0, 0, 0, 0]]))
+    assert_close(advantages_of("gpg", rollouts), [np.array([5, -3, 1, -3]) / 8 * 4, [0, 0, 0, 0]])

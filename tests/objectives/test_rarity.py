@@ -28,6 +28,17 @@ def test_correct_answers_share_the_advantage_of_their_outcome():
     assert_close(advantages_of("uniqueness_aware(alpha=0.0)", group), advantages_of("grpo", group))
 
 
+def test_what_inverse_cluster_sizes_leave_of_expected_return():
+    """Above a wrong answer: m + (1 - m) / n of m correct ones. Nearly solved, the likelier of two outcomes gains."""
+    group = one_group([1, 1, 1, 0], [0, 0, 1, 2])
+    found = advantages_of("uniqueness_aware(standardise=False)", group)[0]
+    assert_close(found - found[3], [3 / 4 + 1 / 8, 3 / 4 + 1 / 8, 1, 0])
+    logits, rewards = jnp.log(jnp.array([0.59, 0.39, 0.02])), jnp.array([1.0, 1.0, 0.0])
+    for text, likelier_gains in (("grpo", True), ("uniqueness_aware", True), ("ips_grpo", False)):
+        update = expected_update(make(text), logits, rewards, 8)
+        assert (update[0] > update[1]) == likelier_gains, text
+
+
 def test_rare_outcomes_earn_more():
     """Frequencies 1/2, 1/2, 1/4, 1/4."""
     group, half = one_group([0, 0, 0, 0], [5, 5, 3, -1]), np.log(2) / 2

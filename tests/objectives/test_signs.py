@@ -38,3 +38,25 @@ def test_the_forward_correction_is_a_pair_of_weights():
         advantages_of("w_reinforce(positive=0.3, negative=0.7)", group),
         advantages_of("forward_correction(false_negative_rate=0.3)", group),
     )
+
+
+# NGRPO
+
+
+def test_a_virtual_best_answer_counts_in_mean_and_standard_deviation():
+    """One correct answer of eight: 1.76 and -0.50, the paper's example, where GRPO has 2.47 and -0.35."""
+    rare, none, everyone = (one_group([1] * correct + [0] * (8 - correct)) for correct in (1, 0, 8))
+    found = advantages_of("ngrpo(unbiased_std=True)", rare)
+    np.testing.assert_allclose(found[0, :2], [1.764, -0.504], atol=5e-4)
+    np.testing.assert_allclose(advantages_of("grpo(unbiased_std=True)", rare)[0, :2], [2.475, -0.354], atol=5e-4)
+    # All wrong: (0 - 1/9) / sqrt(1/9 * 8/9).
+    assert_close(advantages_of("ngrpo", none), np.full((1, 8), -(8**-0.5)))
+    assert not advantages_of("ngrpo", everyone).any()
+
+
+# TOPR
+
+
+def test_on_policy_topr_is_reinforce():
+    plain = expected_update(make("reinforce"), LOGITS, REWARDS, 4)
+    np.testing.assert_allclose(expected_update(make("topr"), LOGITS, REWARDS, 4), 2 * plain, rtol=1e-5, atol=1e-6)

@@ -79,6 +79,7 @@ def assert_same(actual, expected):
 
 
 GRPO = trl_trainers.ScriptedGRPO
+GMPO = trl_trainers.ScriptedGMPO
 RLOO = trl_trainers.ScriptedRLOO
 BY_ANSWER = {"loss_type": "grpo", "importance_sampling_level": "sequence"}
 PLAIN_K3 = {"beta": 0.04, "use_bias_correction_kl": False}
@@ -99,6 +100,8 @@ ALIKE = [
     ("sapo", GRPO, {"loss_type": "sapo"}),
     ("sapo(temperature_positive=0.5, temperature_negative=3.0)", GRPO,
      {"loss_type": "sapo", "sapo_temperature_pos": 0.5, "sapo_temperature_neg": 3.0}),
+    ("gmpo", GMPO, {}),
+    ("gmpo(clip=(0.1, 0.2), kl=0.04)", GMPO, {"epsilon": 0.1, "epsilon_high": 0.2, "beta": 0.04}),
     ("cispo(cap=1.2)", GRPO, {"loss_type": "cispo", "epsilon_high": 1.2}),
     ("rloo", RLOO, {"beta": 0.0}),
     ("rloo(kl=0.03, clip=(0.3, 0.5))", RLOO, {"beta": 0.03, "epsilon": 0.3, "epsilon_high": 0.5}),

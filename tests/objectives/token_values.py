@@ -77,6 +77,30 @@ def clipped_sequence(low, high, mean, per_token=False):
     return values
 
 
+def geometric_mean(low, high):
+    """GMPO: the tokens' log-ratios are clipped one by one, and then averaged."""
+
+    def values(log_ratio, advantages, mask):
+        limited = np.where(advantages > 0, np.minimum(log_ratio, high), np.maximum(log_ratio, -low))
+        mean = np.where(mask, limited, 0.0).sum(axis=-1, keepdims=True) / mask.sum(axis=-1, keepdims=True)
+        return advantages * np.exp(mean)
+
+    return values
+
+
+def mirror_descent(tau, whole=True):
+    """The square of the answer's log-ratio, in equal parts at its tokens, or those of its tokens."""
+
+    def values(log_ratio, advantages, mask):
+        square = log_ratio**2
+        if whole:
+            total = np.where(mask, log_ratio, 0.0).sum(axis=-1, keepdims=True)
+            square = total**2 / mask.sum(axis=-1, keepdims=True)
+        return policy_gradient(log_ratio, advantages, mask) - tau / 2 * square
+
+    return values
+
+
 def policy_gradient(log_ratio, advantages, mask):
     return advantages * (log_ratio + np.log(BEHAVIOUR))
 
@@ -107,6 +131,16 @@ def gradient_preserving(low, high, beta_low=1.0, beta_high=1.0, dual_clip=np.inf
 
 def truncated(cap, floor=0.0):
     return lambda log_ratio, advantages, mask: (None, np.clip(np.exp(log_ratio), floor, cap) * advantages)
+
+
+def tapered(log_ratio, advantages, mask):
+    """TOPR: good tokens have no ratio, that of bad ones is at most 1."""
+    return None, np.where(advantages > 0, 1.0, np.exp(np.minimum(log_ratio, 0.0))) * advantages
+
+
+def tapered_answer(log_ratio, advantages, mask):
+    total = np.where(mask, log_ratio, 0.0).sum(axis=-1, keepdims=True)
+    return tapered(np.broadcast_to(total, mask.shape), advantages, mask)
 
 
 def total_variation(policy):

@@ -15,6 +15,7 @@ from datasets import Dataset
 from tokenizers import Tokenizer, models
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl.experimental.gmpo import GMPOConfig, GMPOTrainer
 
 ROWS = 64
 END = ROWS
@@ -69,6 +70,10 @@ class ScriptedGRPO(Scripted, GRPOTrainer):
 
     def _generate_single_turn(self, prompt_ids, *_):
         return self.script.answers(prompt_ids), None
+
+
+class ScriptedGMPO(ScriptedGRPO, GMPOTrainer):
+    config = GMPOConfig
 
 
 class ScriptedRLOO(Scripted, RLOOTrainer):

@@ -9,7 +9,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import positive
+from ipsrl.fields import finite, positive
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts
 
@@ -49,19 +49,47 @@ class GroupMeanStd(CappedPart):
     """A_g = (r_g - mean) / std of the group: GRPO (arXiv 2402.03300), rule N of the finite-group theory.
 
     The standard deviation is the population's (divides by G); `unbiased=True` divides by G - 1, as TRL and verl do.
-    No epsilon is added.
+    No epsilon is added. `virtual` is the reward of one more answer, which counts in mean and standard deviation alone
+    (NGRPO, arXiv 2509.18851); then groups whose rewards are all equal get zero only if they are equal to it.
     """
 
     unbiased: bool = False
+    virtual: float | None = finite(None, called="the reward of the virtual answer")
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        degenerate = all_equal(values)[:, None]
-        centred = values - values.mean(axis=-1, keepdims=True)
-        std = values.std(axis=-1, keepdims=True, ddof=1 if self.unbiased else 0)
+        compared = values if self.virtual is None else jnp.pad(values, [(0, 0), (0, 1)], constant_values=self.virtual)
+        degenerate = all_equal(compared)[:, None]
+        centred = values - compared.mean(axis=-1, keepdims=True)
+        std = compared.std(axis=-1, keepdims=True, ddof=1 if self.unbiased else 0)
         # The computed standard deviation may be 0 for rewards that differ by less than the float32 spacing at their
         # mean.
         return self.capped(jnp.where(degenerate | (std == 0), 0.0, centred / jnp.where(std == 0, 1.0, std)))
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMeanByNonzero(RolloutPart):
+    """A_g = (r_g - mean of the group) * answers of the batch / those whose reward is not 0: GPG (arXiv 2504.02546)."""
+
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return GroupMean()(values, rollouts) * values.size / jnp.maximum((values != 0).sum(), 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class LengthWeightedMean(RolloutPart):
+    """A_g = r_g - sum(length r) / sum(length) over the group: OPO (arXiv 2505.23585).
+
+    The baseline of least variance if the squared norm of an answer's gradient is proportional to its number of tokens.
+    """
+
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        length = rollouts.token_mask.sum(axis=-1)
+        mean = (length * values).sum(axis=-1, keepdims=True) / jnp.maximum(length.sum(axis=-1, keepdims=True), 1)
+        return jnp.where(all_equal(values)[:, None], 0.0, values - mean)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,15 @@
 
 from typing import Literal
 
-from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanBatchStd, GroupMeanStd, LeaveOneOut, NoBaseline
+from ipsrl.objectives.advantages.baselines import (
+    GroupMean,
+    GroupMeanBatchStd,
+    GroupMeanByNonzero,
+    GroupMeanStd,
+    LeaveOneOut,
+    LengthWeightedMean,
+    NoBaseline,
+)
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, Overlong, both_sides, divergence
 from ipsrl.objectives.objective import Objective
@@ -221,5 +229,41 @@ def lite_ppo(
     return Objective(
         advantages=GroupMeanBatchStd(unbiased=unbiased_std),
         surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def opo(
+    clip: Clip = 0.2,
+    aggregation: AggregationName = "token_mean",
+) -> Objective:
+    """OPO (arXiv 2505.23585): A = r - sum(length r) / sum(length) over the group.
+
+    The baseline of least variance, if the squared norm of an answer's gradient grows as its length; it holds the answer
+    itself. The paper takes one step on each batch, where ratios are 1; clip and mean over tokens are verl's.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: code (verl).
+    """
+    return Objective(
+        advantages=LengthWeightedMean(),
+        surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def gpg(aggregation: AggregationName = "token_mean") -> Objective:
+    """GPG (arXiv 2504.02546): A = (r - group mean) B / (answers of the batch with r != 0), B all of them; A log pi.
+
+    There is no importance ratio, and no standard deviation. The factor makes up for groups without signal; verl counts
+    answers whose reward is 0 for it, so batches with few correct answers take larger steps. verl divides by a further
+    constant, by default 1.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: code (verl).
+    """
+    return Objective(
+        advantages=GroupMeanByNonzero(),
+        surrogate=PolicyGradient(),
         aggregation=aggregated_by(aggregation),
     )

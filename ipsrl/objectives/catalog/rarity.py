@@ -20,12 +20,13 @@ def uniqueness_aware(
 ) -> Objective:
     """Uniqueness-aware RL (arXiv 2601.08763): A = norm(r) n^-alpha, n the answers alike, if correct; norm(r) if not.
 
-    The paper sorts answers into clusters of strategies with a language model; here a cluster is an outcome. Inverse
-    probability scaling of advantages in the place of rewards: they are no longer centred, and groups that are all
-    correct teach nothing. alpha lies between 0 (GRPO) and 1; the default is our choice.
+    The paper sorts answers into clusters of strategies with a language model; here a cluster is an outcome. With
+    rewards 0 and 1, and m the share of correct answers, a correct one is (m + (1 - m) n^-alpha) / std above a wrong
+    one: partly expected return, and all of it once a prompt is solved, so that ties are lost as by GRPO. alpha lies
+    between 0 (GRPO) and 1; the default is our choice.
 
     Degenerate: groups with equal rewards get exactly zero, even if they show several outcomes.
-    Evidence: second-hand; that only correct answers are weighed is our reading.
+    Evidence: second-hand; that only correct answers are weighed is our reading, the share m is derived.
     """
     return Objective(
         advantages=group_centred(standardise),

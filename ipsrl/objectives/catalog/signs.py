@@ -1,10 +1,13 @@
 """Objectives that treat correct and wrong answers by rules of their own."""
 
-from ipsrl.objectives.advantages.baselines import NoBaseline
+from typing import Literal
+
+from ipsrl.objectives.advantages.baselines import GroupMeanStd, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.shaping.signed_rewards import SignedReward
+from ipsrl.objectives.surrogates.clip_variants import TaperedRatio
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
 
@@ -29,5 +32,51 @@ def w_reinforce(
         reward_shaping=(SignedReward(positive, negative),),
         advantages=NoBaseline(),
         surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def ngrpo(
+    best: float = 1.0,
+    unbiased_std: bool = False,
+    clip: Clip = (0.16, 0.24),
+    aggregation: AggregationName = "token_mean",
+) -> Objective:
+    """NGRPO (arXiv 2509.18851): A = GRPO's, mean and std of the group with one more reward of `best`, which no one got.
+
+    Groups that are all wrong lose, all answers by the same, so that their mean update is not zero: what they show loses
+    to what they do not. The advantages of a group add up to less than zero. The clip is narrower for A < 0 than for
+    A > 0; its limits, and the mean over tokens, are our reading.
+
+    Degenerate: only groups whose rewards are all `best` get exactly zero.
+    Evidence: second-hand (reviews that quote the formula and an example).
+    """
+    return Objective(
+        advantages=GroupMeanStd(unbiased=unbiased_std, virtual=best),
+        surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def topr(
+    positive: float = 1.0,
+    negative: float = 1.0,
+    of: Literal["token", "answer"] = "token",
+    aggregation: AggregationName = "sequence_sum",
+) -> Objective:
+    """TOPR (arXiv 2503.14286): A log pi if correct, sg(min(rho, 1)) A log pi if wrong, A = 1 and -1.
+
+    A = positive r - negative (1 - r), linear between (our reading). Correct answers of an older policy are imitated in
+    full, wrong ones only as far as the policy still gives them. On-policy the mean update is positive + negative times
+    that of REINFORCE; stale answers alone make a difference. rho is that `of` each token, as in ROLL, or of the whole
+    answer (our reading of the paper).
+
+    Degenerate: no group gets zero, even if all rewards are equal.
+    Evidence: code (ROLL).
+    """
+    return Objective(
+        reward_shaping=(SignedReward(positive, negative),),
+        advantages=NoBaseline(),
+        surrogate=TaperedRatio(of),
         aggregation=aggregated_by(aggregation),
     )

@@ -1,10 +1,12 @@
-"""GRPO with other limits on how far a batch may move the policy: ratios of whole answers, and a soft gate."""
+"""GRPO with other limits on how far a batch may move the policy: ratios of whole answers, a soft gate, a square."""
 
-from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from typing import Literal
+
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates.ratio import ClippedSequenceRatio, SoftGate
+from ipsrl.objectives.surrogates.ratio import ClippedGeometricMean, ClippedSequenceRatio, MirrorDescent, SoftGate
 
 
 def gspo(
@@ -65,4 +67,44 @@ def sapo(
         advantages=GroupMeanStd(),
         surrogate=SoftGate(positive=temperature_positive, negative=temperature_negative),
         aggregation=aggregated_by(aggregation),
+    )
+
+
+def gmpo(
+    clip: Clip = 0.4,
+    kl: float | KL = 0.0,
+) -> Objective:
+    """GMPO (arXiv 2507.20673): A = GRPO's; s A, s the geometric mean of an answer's rho, each clipped to e^+-0.4.
+
+    A rho is clipped on the side to which A pushes it. `clip` holds the limits of log rho, not of rho. Unlike in GSPO
+    single tokens are clipped, before the mean. The mean is over answers, each with one value. `kl` adds k3 as TRL does.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: code (TRL, verl).
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=ClippedGeometricMean(*both_sides(clip)),
+        aggregation=aggregated_by("sequence_mean"),
+        penalties=divergence(kl, "k3").penalty,
+    )
+
+
+def kimi_mirror_descent(
+    tau: float = 0.1,
+    of: Literal["answer", "token"] = "answer",
+) -> Objective:
+    """Kimi k1.5 (arXiv 2501.12599): (r - group mean) log pi - tau/2 (log pi/mu)^2, log pi of the whole answer.
+
+    Mirror descent: a batch moves the policy towards mu exp((r - mean) / tau), and no ratio or clip is needed for
+    several steps on it. The first step on a batch, where log pi/mu = 0, is Dr. GRPO's. `of=token` squares the log-ratio
+    of each token, as ROLL does. The default of tau is our choice.
+
+    Degenerate: groups with equal rewards are still pulled back to the policy that sampled.
+    Evidence: code (ROLL); the square of whole answers is second-hand.
+    """
+    return Objective(
+        advantages=GroupMean(),
+        surrogate=MirrorDescent(tau, of),
+        aggregation=aggregated_by("sequence_sum"),
     )

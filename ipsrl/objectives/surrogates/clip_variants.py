@@ -8,10 +8,11 @@ lower and upper clip limits, r is the importance ratio):
     ImportanceRatio           r                      r                      r
     GradientPreservingClip    beta2 (1 + e_h)        beta1 (1 - e_l)        r
     TruncatedRatio (CISPO)    min(r, cap)            r                      min(r, cap)
+    TaperedRatio (TOPR)       1                      r                      1 if A > 0, else min(r, 1)
     DivergenceMask (DPPO)     0 or min(r, cap), by the divergence between the two policies; elsewhere min(r, cap)
     BalancedClip (BAPO)       as PPO, with limits found for each mini-batch
 
-Where |log r| is beyond `LOG_RATIO_LIMIT` the weight is 0, except in CISPO.
+Where |log r| is beyond `LOG_RATIO_LIMIT` the weight is 0, except in CISPO and TOPR.
 """
 
 import dataclasses
@@ -96,6 +97,26 @@ class TruncatedRatio(Surrogate):
         ratio = importance_ratio(scores, rollouts)
         weight = jax.lax.stop_gradient(jnp.clip(ratio, self.floor, self.cap))
         return weight * advantages * scores.log_probs, ratio_metrics(ratio, rollouts.token_mask, weight != ratio)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaperedRatio(Surrogate):
+    """w A log pi, w = 1 where A > 0 and min(rho, 1) elsewhere, a constant: TOPR (arXiv 2503.14286).
+
+    Good answers are imitated however old they are; bad ones that the policy no longer gives are left alone. rho is the
+    ratio `of` each token, or of the whole `answer`.
+    """
+
+    of: Literal["token", "answer"] = "token"
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        log_ratio = log_importance_ratio(scores, rollouts)
+        if self.of == "answer":
+            log_ratio = jnp.broadcast_to(log_ratio.sum(axis=-1, keepdims=True), log_ratio.shape)
+        weight = jnp.where(advantages > 0, 1.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
+        values = jax.lax.stop_gradient(weight) * advantages * scores.log_probs
+        ratio = importance_ratio(scores, rollouts)
+        return values, ratio_metrics(ratio, rollouts.token_mask, weight != ratio)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -102,6 +102,49 @@ class ClippedSequenceRatio(Surrogate):
 
 
 @dataclasses.dataclass(frozen=True)
+class ClippedGeometricMean(Surrogate):
+    """s A, s = exp( mean_t of min(log rho_t, high) where A > 0, of max(log rho_t, -low) elsewhere ): GMPO.
+
+    (arXiv 2507.20673). One ratio for the whole answer, at each of its tokens, from log-ratios that are clipped token by
+    token, on the side to which A pushes; ClippedSequenceRatio clips their mean. `low` and `high` are limits of log rho.
+    A clipped token has no gradient, the others have that of s A / length.
+    """
+
+    low: float = fields.positive(0.4, called="the lower limit of log-ratios")
+    high: float = fields.positive(0.4, called="the upper limit of log-ratios")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_ratio = log_importance_ratio(scores, rollouts)
+        limited = jnp.where(advantages > 0, jnp.minimum(log_ratio, self.high), jnp.maximum(log_ratio, -self.low))
+        mean = masked_sum(limited, mask, axis=-1)[..., None] / jnp.maximum(mask.sum(axis=-1, keepdims=True), 1)
+        ratio = jnp.broadcast_to(jnp.exp(jnp.clip(mean, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)), mask.shape)
+        return ratio * advantages, ratio_metrics(ratio, mask, limited != log_ratio)
+
+
+@dataclasses.dataclass(frozen=True)
+class MirrorDescent(Surrogate):
+    """A log pi - tau/2 (log pi/mu)^2: a policy gradient with a squared log-ratio in the place of a clip.
+
+    `of` an `answer` squares the sum over its tokens, in equal parts at each of them (Kimi k1.5, arXiv 2501.12599); of a
+    `token`, each one's log-ratio. With A = r - V and log-probabilities summed over the answer, the maximum over all
+    policies is mu exp(A / tau), up to its normalisation.
+    """
+
+    tau: float = fields.non_negative(0.1)
+    of: Literal["answer", "token"] = "answer"
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_ratio = log_importance_ratio(scores, rollouts)
+        square = log_ratio**2
+        if self.of == "answer":
+            square = log_ratio.sum(axis=-1, keepdims=True) ** 2 / jnp.maximum(mask.sum(axis=-1, keepdims=True), 1)
+        values = advantages * scores.log_probs - self.tau / 2 * square
+        return values, ratio_metrics(importance_ratio(scores, rollouts), mask)
+
+
+@dataclasses.dataclass(frozen=True)
 class SoftGate(Surrogate):
     """f(rho) A, f(rho) = (4 / tau) sigmoid(tau (rho - 1)): SAPO (arXiv 2511.20347), a smooth clip.
 
