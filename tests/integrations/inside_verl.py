@@ -121,8 +121,10 @@ def of_ours(objective, outcome_of=None):
 # Losses
 
 
-def batch(seed=0, prompts=4):
-    """A micro-batch as verl's workers have it, and log-probabilities `[B, T]` of the policy being trained."""
+def batch(seed=0, prompts=4, scale=1024.0):
+    """Answers with rewards of this size, the names of their prompts, and log-probabilities `[B, T]` of the policy being
+    trained.
+    """
     random = torch.Generator().manual_seed(seed)
     rows = prompts * GROUP
     lengths = torch.randint(2, LONGEST + 1, (rows,), generator=random)
@@ -131,7 +133,7 @@ def batch(seed=0, prompts=4):
     def noise(scale):
         return scale * torch.randn(rows, LONGEST, generator=random) * mask
 
-    old, rewards = noise(1.0) - 2, torch.randint(0, 6, (rows,), generator=random) * 1024.0
+    old, rewards = noise(1.0) - 2, torch.randint(0, 6, (rows,), generator=random) * scale
     scores = torch.zeros(rows, LONGEST)
     scores[torch.arange(rows), lengths - 1] = rewards
     padded = {
@@ -177,10 +179,12 @@ def loss_and_gradient(loss, padded, log_probs, parts, ranks=1):
 def test_losses_and_gradients_are_those_of_verl(tmp_path, text, parts, ranks):
     estimator, changes = ALIKE[text]
     config = settings(tmp_path / "run", f"algorithm.adv_estimator={estimator}", *changes)
-    padded, uid, log_probs = batch()
+    # Large ones beside verl's epsilon, where it divides by a standard deviation; else they only take digits away.
+    padded, uid, log_probs = batch(scale=1024.0 if hasattr(made(text).advantages, "unbiased") else 1.0)
     if ranks > 1:
-        # verl's correction of the sampler's probabilities.
-        padded["rollout_is_weights"] = 0.5 + torch.rand(log_probs.shape, generator=torch.Generator().manual_seed(1))
+        # verl's correction of the sampler's probabilities: of tokens, or of answers where an answer has one ratio.
+        drawn = torch.rand(len(uid), 1 if text == "gspo" else LONGEST, generator=torch.Generator().manual_seed(1))
+        padded["rollout_is_weights"] = (0.5 + drawn).expand_as(log_probs)
     cut = np.arange(len(uid)).reshape(parts, -1)
     data = DataProto.from_dict({name: values.clone() for name, values in padded.items()}, {"uid": uid})
     theirs = compute_advantage(
@@ -291,6 +295,7 @@ SHAPES = {
     # verl fills the batch with rows that are none.
     "dapo(overlong=0)": [
         f"{ACTOR}.ppo_mini_batch_size=3", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2", "trainer.n_gpus_per_node=2",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2",
     ],
 }  # fmt: skip
 

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from ipsrl.distributed.start_up import cache_folder
 from scripts.benchmarks import peer_environments
 
+CACHE = cache_folder()
+"""Other tests have a folder of their own."""
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 
 @pytest.mark.slow
-def test_everything_inside_verl():
+def test_everything_inside_verl(monkeypatch):
     """The tests of inside_verl.py, which say what fails."""
+    monkeypatch.setenv("IPSRL_CACHE", str(CACHE))
     if not peer_environments.is_made("verl"):
         pytest.skip(
             "no environment: python -c \"from scripts.benchmarks import peer_environments as p; p.python('verl')\""
