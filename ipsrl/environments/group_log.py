@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.bandit import Bandit
-from ipsrl.rewards import ALLOWED
+from ipsrl.rewards import ALLOWED, LARGEST
 
 SUFFIX = ".jsonl"
 MOST_PROMPTS = 32
@@ -160,7 +160,8 @@ def _answer(line: str, where: str) -> tuple[str, Any, float, str | None]:
     if missing := [name for name in wanted if name not in row]:
         raise ValueError(f"{where} has no {missing[0]!r}: write objects such as {EXAMPLE}")
     reward = row["reward"]
-    if type(reward) not in (int, float, bool) or not ALLOWED.holds(np.float64(reward)):
+    # An integer of JSON may have any number of digits.
+    if type(reward) not in (int, float, bool) or abs(reward) > LARGEST or not ALLOWED.holds(np.float64(reward)):
         raise ValueError(f"{where} has the reward {reward!r:.60}: it must be a number, and {ALLOWED.phrase}")
     outcome = row.get("outcome", row.get("completion"))
     texts = [json.dumps(value, sort_keys=True) for value in (row["prompt"], row.get("step"), outcome)]

@@ -48,6 +48,7 @@ class GuestObjective:
       couples_answers: whether a part of a batch must hold whole groups.
       couples_groups: whether it must hold all of them.
       reads_entropy: whether the loss depends on the entropies of the policy being trained.
+      scales: whether the loss of an answer is proportional to its advantages, but for penalties.
       learns: whether the objective has parameters of its own.
 
     Raises:
@@ -68,7 +69,7 @@ class GuestObjective:
         self.group_size, self.seed = group_size, seed
         self.reads_behaviour = not BEHAVIOUR.isdisjoint(fields_read(self.objective, group_size, loss=False))
         self.couples_answers, self.couples_groups = couples_answers(self.objective), couples_groups(self.objective)
-        self.reads_entropy = reads_entropy(self.objective)
+        self.reads_entropy, self.scales = reads_entropy(self.objective), scales(self.objective)
         self.learns = bool(jax.tree.leaves(self.objective.init_parameters(Sizes(1))))
         self.batches = 0
         self._numbers: dict[str, int] = {}
@@ -197,17 +198,19 @@ class GuestObjective:
             header = json.loads(saved[8 : 8 + int.from_bytes(saved[:8], "little")])
             about = json.loads(header["__metadata__"]["about"])
             leaves = [leaves[str(number)] for number in range(len(leaves))]
+            trained, numbers, batches = about["objective"], about["prompts"], int(about["batches"])
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state of the objective cannot be read from {place}: {error}") from error
-        if about["objective"] != repr(self.objective):
+        if trained != repr(self.objective):
             raise ValueError(
-                f"{place} is the state of {about['objective']}, but this run has {self.objective!r}: resume with the "
+                f"{place} is the state of {trained}, but this run has {self.objective!r}: resume with the "
                 "same objective, or start afresh"
             )
-        self._numbers = {name: number for number, name in enumerate(about["prompts"])}
-        self.batches = about["batches"]
-        fresh = jax.tree.structure(self._fresh(_room(len(self._numbers))))
-        self._kept = fresh.unflatten(map(jnp.asarray, leaves))
+        fresh = self._fresh(_room(len(numbers)))
+        if [np.shape(leaf) for leaf in jax.tree.leaves(fresh)] != [leaf.shape for leaf in leaves]:
+            raise ValueError(f"the state of the objective cannot be read from {place}: its arrays have other shapes")
+        self._numbers, self.batches = {name: number for number, name in enumerate(numbers)}, batches
+        self._kept = jax.tree.structure(fresh).unflatten(map(jnp.asarray, leaves))
 
 
 def check_finite(rewards: np.ndarray) -> None:
@@ -254,6 +257,29 @@ def _depends(surrogate: Surrogate, penalties: tuple[Penalty, ...], aggregation: 
     whole, alone = gradients(groups, entropy), gradients(groups.reshape(6, 1), entropy)
     coupled = objective.statistics(scores, rollouts_of(rows, groups), of_groups) is not None or not _alike(whole, alone)
     return coupled, bool(whole[1].any()) or not _alike(whole, gradients(groups, 2 * entropy + 1))
+
+
+def scales(objective: Objective) -> bool:
+    """Whether the loss of an answer, without penalties, is proportional to its advantages: then it can be multiplied by
+    multiplying these, as a correction of the sampler's probabilities does. Found as `couples_answers` is.
+    """
+    return _proportional(objective.surrogate, objective.aggregation)
+
+
+@functools.cache
+def _proportional(surrogate: Surrogate, aggregation: Aggregation) -> bool:
+    objective = Objective(RolloutPart(), surrogate, aggregation)
+    rollouts, scores = synthetic_rollouts(0, prompts=2, group=3, length=3, binary=False)
+    rows, groups = Rows.of(rollouts), np.arange(6).reshape(2, 3)
+    log_probs, entropy = (values.reshape(6, 3) for values in (scores.log_probs, scores.entropy))
+    factor, parameters = np.linspace(0.5, 1.5, 6, dtype=np.float32)[:, None], objective.init_parameters(Sizes(2))
+
+    def gradient(advantages: Array) -> Array:
+        weights = Weights(advantages, ())
+        return _loss(objective, groups, rows, weights, log_probs, entropy, parameters, 1.0)[1][0]
+
+    advantages = rows.behaviour_entropy - 1.0
+    return _alike((gradient(factor * advantages),), (factor * gradient(advantages),))
 
 
 def _alike(one: tuple[Array, ...], other: tuple[Array, ...]) -> bool:

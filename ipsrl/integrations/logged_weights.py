@@ -17,8 +17,9 @@ from ipsrl.records.text_table import aligned
 class LoggedWeights:
     """Advantages of logged answers, divided by their root mean square over all of them.
 
-    An answer is right if it has the highest reward of its group and that is positive. Groups are contested if they have
-    right outcomes of different frequencies; their most and their least frequent ones are called common and rare.
+    An answer is right if it has a valid outcome and the highest reward of its group, which is positive; all others are
+    wrong. Groups are contested if they have right outcomes of different frequencies; their most and their least
+    frequent ones are called common and rare.
 
     Attributes:
       weighed: share of the groups in which any answer has an advantage.
@@ -58,7 +59,9 @@ def weights_of_log(objective: str, log: GroupLog) -> LoggedWeights:
     means = {name: advantages[mask].mean() if mask.any() else np.nan for name, mask in paid.items()}
     gains = [gain(advantages, mask, log.outcome_id) for mask in (rare, common)]
     drift = (gains[0] - gains[1])[contested].mean() if contested.any() else np.nan
-    return LoggedWeights(weighed=(advantages != 0).any(axis=1).mean(), drift=drift, **means)
+    # Less is rounding.
+    weighed = (np.abs(advantages) > 1e-6).any(axis=1).mean()
+    return LoggedWeights(weighed=weighed, drift=drift, **means)
 
 
 def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> str:
@@ -104,11 +107,10 @@ def occurrences(outcome_id: np.ndarray) -> np.ndarray:
 
 
 def gain(advantages: np.ndarray, mask: np.ndarray, outcome_id: np.ndarray) -> np.ndarray:
-    """`[N]`, the step of the logit of a masked outcome, mean over these outcomes; all have the same number of answers.
+    """`[N]`, the step of the logit of an answer's outcome, mean over the masked answers.
 
-    sum over its answers of A_i / G - p sum_i A_i / G, where p is the share of its answers.
+    sum over the outcome's answers of A_i / G - p sum_i A_i / G, where p is the share of its answers.
     """
-    group_size = advantages.shape[1]
-    count = np.where(mask, occurrences(outcome_id), 0).max(axis=1)
-    of_outcome = np.where(mask, advantages, 0.0).sum(axis=1) / np.maximum(mask.sum(axis=1), 1) * count
-    return (of_outcome - count / group_size * advantages.sum(axis=1)) / group_size
+    same = outcome_id[:, :, None] == outcome_id[:, None, :]
+    step = ((advantages[:, None, :] - advantages.mean(axis=1)[:, None, None]) * same).mean(axis=-1)
+    return np.where(mask, step, 0.0).sum(axis=1) / np.maximum(mask.sum(axis=1), 1)

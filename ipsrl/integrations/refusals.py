@@ -15,6 +15,17 @@ DRAWN = "keys"
 """The field of `Rollouts` that is drawn here, and needs no trainer."""
 
 
+NOT_PROPORTIONAL = (
+    "the loss of the objective is not proportional to its advantages, so that it cannot be corrected for the "
+    "probabilities of the sampler: set "
+)
+
+
+def provided_with(outcome_of: Callable | None, exact_text: Callable) -> frozenset[str]:
+    """The optional fields that trainers of language models give, by what an outcome is."""
+    return WITH_EXACT_TEXT if outcome_of in (None, exact_text) else REFERENCE
+
+
 def refusal(objective: Objective, group_size: int, trainer: str, provides: frozenset[str]) -> str | None:
     """Why a trainer whose rows have these optional fields of `Rollouts` cannot compute an objective; None if it can."""
     if objective.num_steps > 1:

@@ -16,21 +16,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from accelerate.utils import gather_object
-from torch import Tensor
-from transformers import TrainerCallback
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from trl import GRPOConfig, GRPOTrainer
 
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
-from ipsrl.integrations.outcomes import OutcomeOf, exact_text
-from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, require_defaults, require_outcomes
+from ipsrl.integrations.outcomes import EmbeddingClusters, OutcomeOf, exact_text
+from ipsrl.integrations.refusals import NOT_PROPORTIONAL, provided_with, require_defaults, require_outcomes
 from ipsrl.integrations.rows import numbered
-from ipsrl.integrations.torch_bridge import TorchBridge
 from ipsrl.integrations.versions import require_version
 from ipsrl.objectives.objective import Metrics, Objective
+
+try:
+    import torch
+    from accelerate.utils import gather_object
+    from torch import Tensor
+    from transformers import TrainerCallback
+    from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+    from trl import GRPOConfig, GRPOTrainer
+
+    from ipsrl.integrations.torch_bridge import TorchBridge
+except ImportError:
+    require_version("trl")
+    raise
 
 logger = logging.getLogger(__name__)
 
@@ -59,19 +65,20 @@ class IPSRLTrainer(GRPOTrainer):
       outcome_of: what an answer is, see `ipsrl.integrations.outcomes`. May be left out for objectives that read no
         outcomes; answers are then told apart by their text in the metrics.
 
-    In evaluation the loss is TRL's GRPO: only training has an objective.
+    In evaluation the loss is TRL's GRPO, with its divergence at weight 1 where the objective reads a reference policy:
+    only training has an objective.
 
     Raises:
       ValueError: TRL has another version than those tested; the objective cannot be computed from what TRL gives, or
         not in parts of a batch while the configuration asks for parts; `outcome_of` is missing; a setting that the
-        objective replaces was set. In training: a reward is NaN, or an outcome cannot be hashed.
+        objective replaces was set. In training: a reward is not finite, or an outcome cannot be hashed.
     """
 
     def __init__(self, *args: Any, objective: Objective | str, outcome_of: OutcomeOf | None = None, **named: Any):
         require_version("trl")
         bound = inspect.signature(GRPOTrainer).bind(*args, **named)
         config = bound.arguments.get("args") or GRPOConfig()
-        provided = WITH_EXACT_TEXT if outcome_of in (None, exact_text) else REFERENCE
+        provided = provided_with(outcome_of, exact_text)
         guest = GuestObjective(objective, config.num_generations, "TRL", provided, config.seed)
         _check(guest, config, outcome_of)
         # The weight of a divergence is the objective's. TRL keeps a reference policy if beta is not 0.
@@ -81,6 +88,8 @@ class IPSRLTrainer(GRPOTrainer):
         super().__init__(*bound.args, **bound.kwargs)
         if guest.learns and self.accelerator.num_processes > 1:
             raise ValueError("the objective learns parameters of its own, which works with a single process: run one")
+        if isinstance(outcome_of, EmbeddingClusters) and self.accelerator.num_processes > 1:
+            raise ValueError("each process would number clusters by itself: give EmbeddingClusters to a single process")
         self.outcome_of = outcome_of or exact_text
         self.bridge = TorchBridge(guest, config.max_completion_length)
         self.monitored = Monitored(self.args.max_steps)
@@ -145,7 +154,7 @@ class IPSRLTrainer(GRPOTrainer):
         first = rows * self.accelerator.process_index
         weighed = {name: values[first : first + rows] for name, values in weighed.items()}
         if "importance_sampling_ratio" in output:
-            # TRL's correction of the sampler's probabilities multiplies the loss of a token, as its advantage does.
+            # TRL multiplies the loss of a token by it, of which `_check` knows that its advantage does the same.
             weighed = self.bridge.scaled(weighed, output["importance_sampling_ratio"])
         return weighed, metrics
 
@@ -166,7 +175,8 @@ class IPSRLTrainer(GRPOTrainer):
         # Otherwise a step takes parts of several batches, which are not yet known.
         counts = [self.bridge.count(_loss_mask(part)) for part in parts]
         count = torch.tensor(sum(counts) * number / len(parts), device=self.accelerator.device)
-        return self.accelerator.reduce(count, "mean").item()
+        # In a step whose answers are all masked there is nothing to divide.
+        return self.accelerator.reduce(count, "mean").item() or 1.0
 
     def _compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any]) -> Tensor:
         if not self.model.training:
@@ -231,6 +241,8 @@ def _check(guest: GuestObjective, config: GRPOConfig, outcome_of: OutcomeOf | No
     if config.max_completion_length is None:
         raise ValueError("GRPOConfig has no max_completion_length: set the largest number of tokens of an answer")
     require_outcomes(guest.objective, guest.group_size, outcome_of)
+    if config.use_vllm and config.vllm_importance_sampling_correction and not guest.scales:
+        raise ValueError(f"{NOT_PROPORTIONAL}vllm_importance_sampling_correction=False")
     parts = max(config.steps_per_generation, config.gradient_accumulation_steps)
     if guest.couples_answers and parts > 1:
         raise ValueError(

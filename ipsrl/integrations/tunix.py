@@ -25,7 +25,7 @@ from jax import Array
 from ipsrl.integrations.guest import GuestObjective, check_finite, loss_of_rows
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.outcomes import OutcomeOf, exact_text
-from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, require_defaults, require_outcomes
+from ipsrl.integrations.refusals import provided_with, require_defaults, require_outcomes
 from ipsrl.integrations.rows import Rows, numbered
 from ipsrl.integrations.versions import require_version
 from ipsrl.objectives.objective import Objective
@@ -161,14 +161,14 @@ class IPSRLLearner(GRPOLearner):
       outcome_of: what an answer is, see `ipsrl.integrations.outcomes`. May be left out for objectives that read no
         outcomes; answers are then told apart by their text in the metrics.
 
-    Tunix samples, and would weigh, `rollout_micro_batch_size` prompts at a time: here it still samples as many, and a
-    mini-batch is weighed whole before the first part of it is trained on.
+    Tunix weighs `rollout_micro_batch_size` prompts at a time. Here this only limits how many are sampled at once: a
+    mini-batch is weighed whole before its first part is trained on.
 
     Raises:
       ValueError: Tunix has another version than those tested; the objective cannot be computed from what Tunix gives,
         or not in the parts into which the configuration cuts a batch; `outcome_of` is missing; a setting that the
         objective replaces was set; the checkpoint that the cluster has restored has no state of this objective. In
-        training: a reward is NaN, or an outcome cannot be hashed.
+        training: a reward is not finite, or an outcome cannot be hashed.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class IPSRLLearner(GRPOLearner):
         outcome_of: OutcomeOf | None = None,
     ):
         require_version("tunix")
-        provided = WITH_EXACT_TEXT if outcome_of in (None, exact_text) else REFERENCE
+        provided = provided_with(outcome_of, exact_text)
         guest = GuestObjective(objective, algo_config.num_generations, "Tunix", provided, data_shuffle_seed or 0)
         _check(guest, algo_config, rl_cluster, outcome_of)
         self.guest, self._iterations = guest, algo_config.num_iterations

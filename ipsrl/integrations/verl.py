@@ -13,6 +13,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import itertools
 import json
 import logging
 from collections.abc import Callable, Hashable, Iterator
@@ -37,11 +38,12 @@ from verl.workers.config import ActorConfig
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding, response_to_nested
 
+from ipsrl import objectives
 from ipsrl.integrations import outcomes
 from ipsrl.integrations.advantages_only import advantages
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
-from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT
+from ipsrl.integrations.refusals import NOT_PROPORTIONAL, provided_with
 from ipsrl.integrations.rows import groups_of, numbered
 from ipsrl.integrations.torch_bridge import ADVANTAGES, PREFIX, TorchBridge
 from ipsrl.integrations.versions import require_version
@@ -72,6 +74,8 @@ REPLACED = {
 }  # fmt: skip
 """Settings in whose place the objective stands; they must have their defaults."""
 
+_batches = itertools.count()
+"""Of rewards alone: objectives that draw at random need another seed for each."""
 _weigh: ContextVar[Callable[..., Tensor] | None] = ContextVar("weigh", default=None)
 _loss: ContextVar[Callable[..., tuple[Tensor, dict[str, float]]] | None] = ContextVar("loss", default=None)
 
@@ -96,9 +100,18 @@ def advantage_estimator(
         of_answers = torch.zeros(len(real))
         rewards = token_level_rewards.sum(dim=-1).cpu()[real].numpy()
         groups = np.asarray(index)[real.numpy()].tolist()
-        of_answers[real] = torch.tensor(advantages(_settings(config)["objective"], rewards, None, groups))
+        of_answers[real] = torch.tensor(_of_rewards(_settings(config)["objective"], rewards, groups))
         found = of_answers.to(response_mask.device)[:, None] * response_mask
     return found, found
+
+
+def _of_rewards(objective: str, rewards: np.ndarray, groups: list[Hashable]) -> np.ndarray:
+    """`[B]`, advantages of the rewards alone."""
+    if "outcome_id" in fields_read(objectives.make(objective), len(groups) // len(set(groups)), loss=False):
+        raise ValueError(
+            "the objective reads outcomes, which only verl's trainer ipsrl has: set trainer.v1.trainer_mode=ipsrl"
+        )
+    return advantages(objective, rewards, None, groups, seed=next(_batches))
 
 
 @register_policy_loss(NAME)
@@ -169,7 +182,7 @@ class IPSRLTrainer(PPOTrainerSync):
         require_version("verl")
         settings = _settings(config.algorithm)
         self.outcome_of = _outcome_of(settings.get("outcome_of"))
-        provided = WITH_EXACT_TEXT if self.outcome_of in (None, outcomes.exact_text) else REFERENCE
+        provided = provided_with(self.outcome_of, outcomes.exact_text)
         group_size, seed = config.actor_rollout_ref.rollout.n, config.data.get("seed") or 0
         guest = GuestObjective(settings["objective"], group_size, "verl", provided, seed)
         _check(guest, config, self.outcome_of)
@@ -238,11 +251,13 @@ class IPSRLTrainer(PPOTrainerSync):
                 for *texts, name, model, info in zip(prompts, answers, source, reward_model, extra, strict=True)
             ]
         )
-        names = [json.dumps(prompt, sort_keys=True, default=str) for prompt in prompts]
+        # The same question may stand in the data with another answer.
+        asked = zip(prompts, source, reward_model, extra, strict=True)
+        names = [json.dumps(row, sort_keys=True, default=str) for row in asked]
         given["token_mask"] = mask
-        weighed, metrics = self.bridge.weigh(
-            names, rewards, outcome_id, truncated=lengths >= self.bridge.max_length, **given
-        )
+        last = given["tokens"].gather(1, (lengths - 1).clamp(min=0)[:, None])[:, 0]
+        truncated = (lengths >= self.bridge.max_length) & (last != self.tokenizer.eos_token_id)
+        weighed, metrics = self.bridge.weigh(names, rewards, outcome_id, truncated=truncated, **given)
         groups = groups_of(names, self.bridge.guest.group_size)
         measures = means(metrics) | group_measures(rewards.numpy()[groups], outcome_id[groups])
         return {name: values for name, values in weighed.items() if name.removeprefix(PREFIX) not in given}, measures
@@ -259,7 +274,9 @@ class IPSRLTrainer(PPOTrainerSync):
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **named: Any) -> None:
         super()._compute_metrics(batch, metrics, *args, **named)
-        record = {name: [value] for name, value in metrics.items() if name.startswith(LOGGED)}
+        # verl puts its name for the actor before the metrics of the loss.
+        ours = {name.removeprefix("actor/"): value for name, value in metrics.items()}
+        record = {name: [value] for name, value in ours.items() if name.startswith(LOGGED)}
         found, warnings = self.monitored.observe(record | {"entropy": [metrics.get("actor/entropy", np.nan)]})
         metrics.update(found)
         for sentence in warnings:
@@ -320,6 +337,8 @@ def _check(guest: GuestObjective, config: DictConfig, outcome_of: Callable | Non
             "the objective reads the entropies of the policy that sampled, which verl does not compute: set "
             "algorithm.rollout_correction.bypass_mode=false"
         )
+    if OmegaConf.select(config, "algorithm.rollout_correction.rollout_is") and not guest.scales:
+        raise ValueError(f"{NOT_PROPORTIONAL}algorithm.rollout_correction.rollout_is=null")
     batch = config.data.train_batch_size
     if actor.shuffle and actor.ppo_mini_batch_size != batch:
         raise ValueError(

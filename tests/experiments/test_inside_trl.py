@@ -27,7 +27,7 @@ def records(ours, theirs):
     [
         (((0.20, 0.22), (0.48, 0.50)), True),
         (((0.20, 0.22), (0.30, 0.31)), False),
-        (((0.20, 0.22), (0.35, 0.55)), None),  # the interval is too wide to tell
+        (((0.10, 0.20), (0.47, 0.49)), False),  # one objective is not enough
     ],
 )
 def test_trainers_agree_where_both_recoveries_do(theirs, agree):
