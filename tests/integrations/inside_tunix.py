@@ -56,10 +56,12 @@ ALIKE = {
     "rloo(ratio=token)": (GRPOLearner, {"beta": 0.0, "advantage_estimator": "rloo"}),
 }
 PARTS = {"mini_batch_size": 4, "train_micro_batch_size": 2}
+TWICE = {"num_iterations": 2}
 SHAPES = {
     "one part": ({}, {}),
     "two parts": (PARTS, {}),
-    "two passes": ({}, {"num_iterations": 2}),
+    "two passes": ({}, TWICE),
+    "two passes, in two parts": (PARTS, TWICE),
     "two steps a batch, in two parts": ({"mini_batch_size": 2, "train_micro_batch_size": 1}, {}),
 }
 
@@ -94,12 +96,16 @@ def assert_same_steps(theirs, ours):
     np.testing.assert_allclose(after, wanted, rtol=0, atol=1e-5 * moved)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("text", ALIKE)
+def trainings():
+    """All shapes for GRPO, one for the others. Tunix takes the mean of the token means of parts, we that of all tokens."""
+    for text in ALIKE:
+        for shape in SHAPES if text == "grpo" else [f"two passes{'' if 'dapo' in text else ', in two parts'}"]:
+            yield text, shape
+
+
+@pytest.mark.parametrize(("text", "shape"), list(trainings()))
 def test_training_ends_with_the_parameters_of_tunix(text, shape):
     """Three batches, whole: rewards, loss, gradient, micro-batches and optimiser."""
-    if text == "dapo(overlong=0)" and "parts" in shape:
-        pytest.skip("Tunix takes the mean of the token means of the parts, we that of all tokens")
     assert_same_steps(*both(text, *SHAPES[shape]))
 
 
@@ -109,6 +115,22 @@ def test_training_with_tunixs_own_sampler_and_model_ends_with_its_parameters():
     theirs = GRPOLearner(cluster(small_tunix.qwen(), **alike), config(beta=0.0), even_and_large)
     ours = IPSRLLearner(cluster(small_tunix.qwen(), **alike), config(), even_and_large, objective=made("grpo"))
     assert_same_steps(theirs, ours)
+
+
+@pytest.mark.parametrize("objective", ["grpo(kl=0.04)", "aer"])
+def test_training_and_sampling_may_be_on_devices_of_their_own(objective):
+    """Two for each; Tunix then samples in another thread, and the sampler has weights of its own."""
+    learners = [
+        IPSRLLearner(
+            cluster(small_tunix.qwen(), engine="vanilla", devices=devices, max_steps=6, **PARTS),
+            config(num_iterations=2),
+            even,
+            objective=objective,
+        )
+        for devices in (small_tunix.ONE, ((0, 1), (2, 3)))
+    ]
+    assert learners[1].can_enable_async_rollout
+    assert_same_steps(*learners)
 
 
 def example_of(learner, prompts=BATCHES[0]):

@@ -1,4 +1,4 @@
-"""Small models in Tunix, on one device. Import it only where Tunix is installed."""
+"""Small models in Tunix. Import it only where Tunix is installed."""
 
 import zlib
 
@@ -14,6 +14,7 @@ from tunix.rl.rollout.base_rollout import BaseRollout, RolloutConfig, RolloutOut
 
 WORDS, LENGTH = 12, 6
 END, PAD = WORDS, WORDS + 1
+ONE = (0,), (0,)
 BATCHES = [["1 2", "3", "4 5 6", "7"], ["8", "9 1", "3", "2"], ["5", "5 5", "6 7", "1"]]
 
 
@@ -92,22 +93,28 @@ def qwen():
     return made
 
 
-def cluster(model=None, engine=Answers, reference=True, learning_rate=1.0, tokenizer=None, rollout=None, **training):
-    """A cluster; further arguments are those of RLTrainingConfig."""
-    mesh = jax.make_mesh((1, 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-    rollout = {"max_tokens_to_generate": LENGTH, "max_prompt_length": 4, "kv_cache_size": 16, "temperature": 1.0} | (
-        rollout or {}
-    )
+def mesh(*devices):
+    """Of these devices, by number."""
+    devices = np.array([jax.devices()[number] for number in devices])
+    return jax.sharding.Mesh(devices[:, None], ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+
+def cluster(
+    model=None, engine=Answers, reference=True, learning_rate=1.0, devices=((0,), (0,)), rollout=None, **training
+):
+    """A cluster that trains on some devices and samples on others; further arguments are those of RLTrainingConfig."""
+    trained_on, sampled_on = (mesh(*numbers) for numbers in devices)
+    sampling = {"max_tokens_to_generate": LENGTH, "max_prompt_length": 4, "kv_cache_size": 16, "temperature": 1.0}
     training = {"max_steps": len(BATCHES), "eval_every_n_steps": 100} | training
     return RLCluster(
         actor=model or Table(),
         reference=Table(1) if reference else None,
-        tokenizer=tokenizer or Words(),
+        tokenizer=Words(),
         cluster_config=ClusterConfig(
-            role_to_mesh=dict.fromkeys((Role.ACTOR, Role.REFERENCE, Role.ROLLOUT), mesh),
+            role_to_mesh={Role.ACTOR: trained_on, Role.REFERENCE: trained_on, Role.ROLLOUT: sampled_on},
             rollout_engine=engine,
             training_config=RLTrainingConfig(actor_optimizer=optax.sgd(learning_rate), **training),
-            rollout_config=RolloutConfig(**rollout),
+            rollout_config=RolloutConfig(**sampling | (rollout or {})),
         ),
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.integrations.guest import FIRST_PROMPTS, GuestObjective
-from ipsrl.integrations.rows import Rows, rollouts_of
+from ipsrl.integrations.rows import Rows, groups_of, rollouts_of
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import random_rollouts
 
@@ -58,7 +58,9 @@ def test_shuffled_and_cut_batches_have_the_same_gradient(name):
     shuffled = dataclasses.replace(shuffled, prompt_index=visitor.prompt_index(names[order].tolist()))
     weights, _ = visitor.weigh(shuffled)
     count = visitor.count(shuffled.token_mask)
-    parts = [np.arange(PROMPTS * GROUP)] if visitor.couples_answers else np.arange(PROMPTS * GROUP).reshape(4, -1)
+    everything = np.arange(PROMPTS * GROUP)
+    parts = groups_of(names[order].tolist(), GROUP) if visitor.couples_answers else everything.reshape(4, -1)
+    parts = [everything] if visitor.couples_groups else parts
     total, gradients = 0.0, [np.zeros(log_probs.shape, np.float32) for _ in range(2)]
     for part in parts:
         some = [jax.tree.map(lambda values, part=part: values[part], tree) for tree in (shuffled, weights)]
@@ -106,8 +108,21 @@ def test_the_state_of_another_objective_is_refused(tmp_path):
     guest("grpo").save(tmp_path / "state")
     with pytest.raises(ValueError, match=r"is the state of .* resume with the same objective"):
         guest("dr_grpo").load(tmp_path / "state")
-    with pytest.raises(ValueError, match="cannot be read from"):
-        guest("grpo").load(tmp_path / "none")
+    (tmp_path / "damaged").write_bytes((tmp_path / "state").read_bytes()[:-1])
+    for name in ("none", "damaged"):
+        with pytest.raises(ValueError, match=f"cannot be read from .*{name}"):
+            guest("grpo").load(tmp_path / name)
+
+
+def test_an_evaluation_changes_nothing():
+    visitor = guest("aer")
+    rows, _, _ = batch()
+    before = visitor.saved()
+    weights, _ = visitor.weigh(rows, carry=False)
+    assert visitor.saved() == before
+    again, _ = visitor.weigh(rows)
+    np.testing.assert_array_equal(weights.advantages, again.advantages)
+    assert visitor.saved() != before
 
 
 def test_there_is_room_for_more_prompts_than_at_first():

@@ -32,6 +32,7 @@ def inside(monkeypatch):
         pytest.skip("no environment: `python scripts/benchmark.py peers --peers=tunix` makes it")
     # Programs are small: making them fast takes longer than running them.
     flags = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    flags += " --xla_force_host_platform_device_count=4"
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
 
     def run(*arguments):
