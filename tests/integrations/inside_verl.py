@@ -130,8 +130,8 @@ def batch(seed=0, prompts=4, scale=1024.0):
     lengths = torch.randint(2, LONGEST + 1, (rows,), generator=random)
     mask = (torch.arange(LONGEST) < lengths[:, None]).long()
 
-    def noise(scale):
-        return scale * torch.randn(rows, LONGEST, generator=random) * mask
+    def noise(size):
+        return size * torch.randn(rows, LONGEST, generator=random) * mask
 
     old, rewards = noise(1.0) - 2, torch.randint(0, 6, (rows,), generator=random) * scale
     scores = torch.zeros(rows, LONGEST)
@@ -222,13 +222,13 @@ def test_losses_and_gradients_are_those_of_verl(tmp_path, text, parts, ranks):
 
 def test_advantages_alone_in_another_trainer(tmp_path):
     config = settings(tmp_path / "run", "algorithm.adv_estimator=ipsrl", "+algorithm.ipsrl.objective=dr_grpo")
-    padded, uid, _ = batch()
+    padded, uid, _ = batch(scale=1.0)
     data = DataProto.from_dict(padded, {"uid": uid})
     with pytest.warns(UserWarning, match="differs from GRPO in its aggregation"):
         found = compute_advantage(data, "ipsrl", config=config.algorithm).batch["advantages"]
     rewards = padded["token_level_rewards"].sum(dim=1)
     mean = torch.tensor([rewards[torch.tensor(uid == name)].mean() for name in uid])
-    torch.testing.assert_close(found, (rewards - mean)[:, None] * padded["response_mask"], rtol=1e-5, atol=1e-2)
+    torch.testing.assert_close(found, (rewards - mean)[:, None] * padded["response_mask"], rtol=0, atol=1e-6)
 
 
 def test_the_policy_loss_without_its_trainer_says_what_to_set():
@@ -282,10 +282,14 @@ def trained(kind, folder, *changes, reward=even, yaml=""):
                 # Ends the workers.
                 ray.util.remove_placement_group(placed)
         transfer_queue.close()
+    return parameters(folder, trainer.global_steps - 1), trainer
+
+
+def parameters(folder, step):
     # One file of each rank.
-    files = sorted((folder / f"global_step_{trainer.global_steps - 1}" / "actor").glob("model_*.pt"))
+    files = sorted((folder / f"global_step_{step}" / "actor").glob("model_*.pt"))
     values = [value for file in files for value in torch.load(file, weights_only=False).values()]
-    return torch.cat([getattr(value, "_local_tensor", value).flatten() for value in values]), trainer
+    return torch.cat([getattr(value, "_local_tensor", value).flatten() for value in values])
 
 
 SHAPES = {
@@ -310,6 +314,7 @@ def test_training_ends_with_the_parameters_of_verl(folder, cluster, monkeypatch,
     )
     monkeypatch.setattr(ours, "GuestObjective", lambda text, *rest: GuestObjective(made(text), *rest))
     found, _ = trained(Ours, folder / f"ours_{name}", *of_ours(text), *shape)
+    assert (wanted - parameters(folder / f"theirs_{name}", 1)).abs().max() > 1e-3
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
 
 
