@@ -46,13 +46,6 @@ prepare "$extras"
 if [ "$extras" = dev,peers ] && ! "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt reasoning-gym; then
     echo "reasoning-gym, which needs a C compiler, is not installed: its tests are skipped" >&2
 fi
-if [ "$extras" = dev,peers ]; then
-    # Trainers whose requirements contradict ours, in environments of their own.
-    for trainer in verl tunix; do
-        "$VENV/bin/python" -c "from scripts.benchmarks.peer_environments import python; python('$trainer')" ||
-            echo "$trainer is not installed: its tests are skipped" >&2
-    done
-fi
 # The tests start many processes: where this is set, each of them would compile the libraries' sources anew, for 4 seconds.
 unset PYTHONDONTWRITEBYTECODE
 # Before bash 4.4 an empty array counts as an unset variable.
