@@ -97,7 +97,9 @@ def assert_same_steps(theirs, ours):
 
 
 def trainings():
-    """All shapes for GRPO, one for the others. Tunix takes the mean of the token means of parts, we that of all tokens."""
+    """All shapes for GRPO, one for the others. Tunix takes the mean of the token means of parts, we that of all
+    tokens.
+    """
     for text in ALIKE:
         for shape in SHAPES if text == "grpo" else [f"two passes{'' if 'dapo' in text else ', in two parts'}"]:
             yield text, shape
