@@ -26,8 +26,8 @@ ENVIRONMENTS = [
     for python in ("3.11", "3.12", "3.13")
     for system in SYSTEMS
 ]
-# Accelerators take their own versions, and Tunix asks for other ones than ours.
-NOT_CONSTRAINED = {"cuda", "tpu", "tunix"}
+# Accelerators take their own versions; Tunix and verl ask for other ones than ours.
+NOT_CONSTRAINED = {"cuda", "tpu", "tunix", "verl"}
 
 
 @functools.cache
