@@ -41,9 +41,9 @@ TELLING = ("reinforce_plus_plus", "ips_grpo(probability=exact, kl=0.1)", "forkin
 EVERY = slow_after(2, [*TELLING, *(name for name in objectives.names() if name not in TELLING)])
 
 
-def able(objective):
+def able(objective, pairs):
     """The first environment and policy that give an objective what it needs."""
-    for environment, policy in PAIRS:
+    for environment, policy in pairs:
         with contextlib.suppress(ValueError):
             sampled = Sampled(environment, policy, 1, GROUP_SIZE, top_tokens=objective.top_tokens)
             check_objective(objective, environment, GROUP_SIZE, OffPolicyAnswers(2).provides(sampled.optional_fields))
@@ -70,7 +70,8 @@ def sample(objective, environment, policy, parameters):
 def test_one_device_trains_as_eight_do(text):
     """What moves, is learned and is measured in two updates of two optimiser steps of two micro-batches each."""
     objective = objectives.make(text)
-    environment, policy = able(objective)
+    # With rewards of 0 and 1 no group here has a single best answer, the only one that top_one learns from.
+    environment, policy = able(objective, PAIRS[1:] if text == "top_one" else PAIRS)
     start = moved(policy.init(jax.random.key(0)), 1, 0.1)
     behaviour, reference = moved(start, 2, 0.1), moved(start, 3, 0.1)
     groups = sample(objective, environment, policy, behaviour)
