@@ -67,14 +67,32 @@ class GuestObjective:
         if refused := refusal(self.objective, group_size, trainer, provides):
             raise ValueError(refused)
         self.group_size, self.seed = group_size, seed
-        self.reads_behaviour = not BEHAVIOUR.isdisjoint(fields_read(self.objective, group_size, loss=False))
-        self.couples_answers, self.couples_groups = couples_answers(self.objective), couples_groups(self.objective)
-        self.reads_entropy, self.scales = reads_entropy(self.objective), scales(self.objective)
         self.learns = bool(jax.tree.leaves(self.objective.init_parameters(Sizes(1))))
         self.batches = 0
         self._numbers: dict[str, int] = {}
         self._kept = self._fresh(FIRST_PROMPTS)
         self._gradients = None
+
+    # Each is found by running the loss, which takes a second to compile, and few trainers ask for all.
+    @functools.cached_property
+    def reads_behaviour(self) -> bool:
+        return not BEHAVIOUR.isdisjoint(fields_read(self.objective, self.group_size, loss=False))
+
+    @functools.cached_property
+    def couples_answers(self) -> bool:
+        return couples_answers(self.objective)
+
+    @functools.cached_property
+    def couples_groups(self) -> bool:
+        return couples_groups(self.objective)
+
+    @functools.cached_property
+    def reads_entropy(self) -> bool:
+        return reads_entropy(self.objective)
+
+    @functools.cached_property
+    def scales(self) -> bool:
+        return scales(self.objective)
 
     def _fresh(self, room: int) -> dict[str, Any]:
         sizes = Sizes(room)

@@ -95,15 +95,16 @@ def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> 
 def sides(rewards: np.ndarray, outcome_id: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which answers of groups `[N, G]` are right, have the most and the least frequent right outcome: `[N, G]` bool."""
     right = (rewards > 0) & (rewards == rewards.max(axis=1, keepdims=True)) & (outcome_id >= 0)
-    count = occurrences(outcome_id)
+    count = sums_of_outcomes(np.ones(outcome_id.shape, int), outcome_id)
     most = np.where(right, count, 0).max(axis=1, keepdims=True)
     least = np.where(right, count, count.shape[1] + 1).min(axis=1, keepdims=True)
     return right, right & (count == most), right & (count == least)
 
 
-def occurrences(outcome_id: np.ndarray) -> np.ndarray:
-    """`[N, G]`, how many answers of the group have the outcome of each."""
-    return np.stack([(outcome_id == column[:, None]).sum(axis=1) for column in outcome_id.T], axis=1)
+def sums_of_outcomes(values: np.ndarray, outcome_id: np.ndarray) -> np.ndarray:
+    """`[N, G]`, for each answer the sum of the values of all answers of its group that have its outcome."""
+    # Answer by answer: all pairs of a large log would take gigabytes.
+    return np.stack([(values * (outcome_id == column[:, None])).sum(axis=1) for column in outcome_id.T], axis=1)
 
 
 def gain(advantages: np.ndarray, mask: np.ndarray, outcome_id: np.ndarray) -> np.ndarray:
@@ -111,6 +112,6 @@ def gain(advantages: np.ndarray, mask: np.ndarray, outcome_id: np.ndarray) -> np
 
     sum over the outcome's answers of A_i / G - p sum_i A_i / G, where p is the share of its answers.
     """
-    same = outcome_id[:, :, None] == outcome_id[:, None, :]
-    step = ((advantages[:, None, :] - advantages.mean(axis=1)[:, None, None]) * same).mean(axis=-1)
+    centred = advantages - advantages.mean(axis=1, keepdims=True)
+    step = sums_of_outcomes(centred, outcome_id) / advantages.shape[1]
     return np.where(mask, step, 0.0).sum(axis=1) / np.maximum(mask.sum(axis=1), 1)
