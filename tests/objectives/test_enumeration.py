@@ -85,10 +85,11 @@ WITH_RULE = [text for text, row in ROWS.items() if not isinstance(row.advantages
     ],
 )
 def test_mean_update_is_the_enumerated_one(text, outcomes, group):
-    expected = {rewards: expectation(ROWS[text], outcomes, rewards, group) for rewards in REWARDS[outcomes]}
-    largest = max(np.abs(update).max() for update in expected.values())
-    assert largest > 1e-4  # Some rows rarely learn from large groups.
+    # A single best answer of eight is rare: top_one is held to a tenth of the size and of the tolerance.
+    scale = 0.1 if (text, group) == ("top_one", 8) else 1.0
     for rewards in REWARDS[outcomes]:
+        expected = expectation(ROWS[text], outcomes, rewards, group)
         update = mean_update(text, outcomes, rewards, group)
         differs = f"rewards {rewards}: the mean update is not that of the advantages declared in the Row"
-        np.testing.assert_allclose(update, expected[rewards], atol=min(1e-5, 1e-2 * largest), err_msg=differs)
+        np.testing.assert_allclose(update, expected, atol=1e-5 * scale, err_msg=differs)
+    assert np.abs(expected).max() > 1e-3 * scale
