@@ -162,7 +162,7 @@ def loss_of_worker(
 
 
 @register_trainer(NAME)
-class IPSRLTrainer(PPOTrainerSync):
+class IPSRLTrainerSync(PPOTrainerSync):
     """verl's synchronous trainer with an objective of ipsrl.
 
     Args:

@@ -262,7 +262,7 @@ def cluster():
     ray.shutdown()
 
 
-class Ours(verl_on_cpu.Observed, ours.IPSRLTrainer):
+class Ours(verl_on_cpu.Observed, ours.IPSRLTrainerSync):
     pass
 
 
@@ -375,7 +375,7 @@ def test_a_reward_that_is_no_number_ends_training_with_a_sentence(folder, cluste
 )
 def test_what_cannot_be_trained_is_refused_before_it_begins(tmp_path, lines, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        ours.IPSRLTrainer(settings(tmp_path / "run", *lines))
+        ours.IPSRLTrainerSync(settings(tmp_path / "run", *lines))
 
 
 def test_outcomes_are_found_in_files(tmp_path):
@@ -396,5 +396,5 @@ def test_verl_finds_it_by_its_entry_point(tmp_path):
     found = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
     )
-    for name in ("IPSRLTrainer", "advantage_estimator", "policy_loss"):
+    for name in ("IPSRLTrainerSync", "advantage_estimator", "policy_loss"):
         assert f"{name} " in found.stdout or f"{name}'" in found.stdout, found.stderr
