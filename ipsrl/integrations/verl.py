@@ -11,7 +11,6 @@ reads. Sampling, rewards, engines and logging are verl's, unchanged.
 
 import contextlib
 import copy
-import dataclasses
 import functools
 import itertools
 import json
@@ -22,37 +21,40 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import transfer_queue
-from omegaconf import DictConfig, OmegaConf, open_dict
-from tensordict import TensorDict
-from torch import Tensor
-from transfer_queue import KVBatchMeta
-from verl.trainer.config import AlgoConfig
-from verl.trainer.ppo.core_algos import register_adv_est, register_policy_loss
-from verl.trainer.ppo.v1.trainer_base import register_trainer
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-from verl.utils.config import omega_conf_to_dataclass
-from verl.utils.import_utils import load_extern_object
-from verl.workers.config import ActorConfig
-from verl.workers.utils.losses import ppo_loss
-from verl.workers.utils.padding import no_padding_2_padding, response_to_nested
 
 from ipsrl import objectives
 from ipsrl.integrations import outcomes
 from ipsrl.integrations.advantages_only import advantages
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
-from ipsrl.integrations.refusals import NOT_PROPORTIONAL, provided_with
+from ipsrl.integrations.refusals import provided_with
 from ipsrl.integrations.rows import groups_of, numbered
-from ipsrl.integrations.torch_bridge import ADVANTAGES, PREFIX, TorchBridge
 from ipsrl.integrations.versions import require_version
 from ipsrl.training.behaviour import fields_read
 
+try:
+    import torch
+    import transfer_queue
+    from omegaconf import DictConfig, open_dict
+    from tensordict import TensorDict
+    from torch import Tensor
+    from transfer_queue import KVBatchMeta
+    from verl.trainer.ppo.core_algos import register_adv_est, register_policy_loss
+    from verl.trainer.ppo.v1.trainer_base import register_trainer
+    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+    from verl.utils.config import omega_conf_to_dataclass
+    from verl.workers.config import ActorConfig
+    from verl.workers.utils.losses import ppo_loss
+    from verl.workers.utils.padding import no_padding_2_padding, response_to_nested
+
+    from ipsrl.integrations.torch_bridge import ADVANTAGES, PREFIX, TorchBridge
+    from ipsrl.integrations.verl_configuration import NAME, check, outcome_function, settings_of
+except ImportError:
+    require_version("verl")
+    raise
+
 logger = logging.getLogger(__name__)
 
-NAME = "ipsrl"
-"""Of the trainer, the advantage estimator and the policy loss in verl's configuration, and of our settings in it."""
 STATE_FILE = "ipsrl_objective.safetensors"
 COUNT = "count_of_step"
 OF_TOKENS = {
@@ -64,15 +66,6 @@ OF_TOKENS = {
 }
 """Fields that verl's batches have themselves, by our names."""
 OF_ANSWERS = ("raw_prompt", "data_source", "reward_model", "extra_info")
-REPLACED = {
-    "actor_rollout_ref.actor": (
-        ActorConfig,
-        ("clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "loss_agg_mode", "loss_scale_factor",
-         "entropy_coeff", "tau_pos", "tau_neg", "use_kl_loss"),
-    ),
-    "algorithm": (AlgoConfig, ("use_kl_in_reward", "norm_adv_by_std_in_grpo")),
-}  # fmt: skip
-"""Settings in whose place the objective stands; they must have their defaults."""
 
 _batches = itertools.count()
 """Of rewards alone: objectives that draw at random need another seed for each."""
@@ -100,7 +93,7 @@ def advantage_estimator(
         of_answers = torch.zeros(len(real))
         rewards = token_level_rewards.sum(dim=-1).cpu()[real].numpy()
         groups = np.asarray(index)[real.numpy()].tolist()
-        of_answers[real] = torch.tensor(_of_rewards(_settings(config)["objective"], rewards, groups))
+        of_answers[real] = torch.tensor(_of_rewards(settings_of(config)["objective"], rewards, groups))
         found = of_answers.to(response_mask.device)[:, None] * response_mask
     return found, found
 
@@ -180,12 +173,12 @@ class IPSRLTrainerSync(PPOTrainerSync):
 
     def __init__(self, config: DictConfig):
         require_version("verl")
-        settings = _settings(config.algorithm)
-        self.outcome_of = _outcome_of(settings.get("outcome_of"))
+        settings = settings_of(config.algorithm)
+        self.outcome_of = outcome_function(settings.get("outcome_of"))
         provided = provided_with(self.outcome_of, outcomes.exact_text)
         group_size, seed = config.actor_rollout_ref.rollout.n, config.data.get("seed") or 0
         guest = GuestObjective(settings["objective"], group_size, "verl", provided, seed)
-        _check(guest, config, self.outcome_of)
+        check(guest, config, self.outcome_of)
         self.outcome_of = self.outcome_of or outcomes.exact_text
         self.bridge = TorchBridge(guest, config.actor_rollout_ref.rollout.response_length)
         config = copy.deepcopy(config)
@@ -296,90 +289,6 @@ class IPSRLTrainerSync(PPOTrainerSync):
             newest = Path(config.default_local_dir) / f"global_step_{self.global_steps}"
             folder = Path(config.resume_from_path) if config.resume_mode == "resume_path" else newest
             self.bridge.guest.load(folder / STATE_FILE)
-
-
-def _check(guest: GuestObjective, config: DictConfig, outcome_of: Callable | None) -> None:
-    """Raises ValueError where configuration and objective contradict each other."""
-    if config.algorithm.adv_estimator != NAME:
-        raise ValueError(
-            f"algorithm.adv_estimator is {config.algorithm.adv_estimator}, and the trainer {NAME} has its own: set "
-            f"algorithm.adv_estimator={NAME}"
-        )
-    changed = [
-        f"{place}.{name}"
-        for place, (kind, names) in REPLACED.items()
-        for field in dataclasses.fields(kind)
-        if (name := field.name) in names and OmegaConf.select(config, f"{place}.{name}") != field.default
-    ]
-    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
-    if actor.policy_loss.loss_mode not in ("vanilla", NAME):
-        changed.append("actor_rollout_ref.actor.policy_loss.loss_mode")
-    if OmegaConf.select(config, "distillation.enabled"):
-        changed.append("distillation.enabled")
-    if changed:
-        raise ValueError(
-            f"the configuration sets {', '.join(changed)}, in whose place the objective stands: write it there, as in "
-            'objective: "grpo(clip=0.1, kl=0.04)"'
-        )
-    if guest.learns:
-        raise ValueError(
-            "the objective learns parameters of its own with its loss, for which verl's workers have no place: use "
-            "vargrad, which needs none, or TRL's trainer"
-        )
-    read = fields_read(guest.objective, guest.group_size)
-    if outcome_of is None and "outcome_id" in read:
-        raise ValueError(
-            "the objective reads outcomes: set algorithm.ipsrl.outcome_of, as last_number of "
-            "ipsrl.integrations.outcomes, or FILE.py:FUNCTION of a function (prompt, completion, **columns) of your own"
-        )
-    if "behaviour_entropy" in read and OmegaConf.select(config, "algorithm.rollout_correction.bypass_mode"):
-        raise ValueError(
-            "the objective reads the entropies of the policy that sampled, which verl does not compute: set "
-            "algorithm.rollout_correction.bypass_mode=false"
-        )
-    if OmegaConf.select(config, "algorithm.rollout_correction.rollout_is") and not guest.scales:
-        raise ValueError(f"{NOT_PROPORTIONAL}algorithm.rollout_correction.rollout_is=null")
-    batch = config.data.train_batch_size
-    if actor.shuffle and actor.ppo_mini_batch_size != batch:
-        raise ValueError(
-            "actor.shuffle puts rows in an unknown order into several mini-batches, whose divisor is then unknown: "
-            "set actor_rollout_ref.actor.shuffle=false"
-        )
-    ranks = config.trainer.n_gpus_per_node * config.trainer.nnodes
-    whole = ranks == 1 and actor.ppo_mini_batch_size == batch
-    if guest.couples_answers and (
-        actor.use_dynamic_bsz or not whole or actor.ppo_micro_batch_size_per_gpu != batch * rollout.n
-    ):
-        raise ValueError(
-            "the loss of the objective couples the answers of a group, and verl cuts a batch into parts without regard "
-            f"to groups: set ppo_mini_batch_size={batch}, ppo_micro_batch_size_per_gpu={batch * rollout.n} and "
-            "use_dynamic_bsz=false in actor_rollout_ref.actor, with one GPU"
-        )
-
-
-def _settings(algorithm: Any) -> Any:
-    """`algorithm.ipsrl` of verl's configuration."""
-    settings = algorithm.get(NAME) if algorithm is not None else None
-    if not settings or set(settings) - {"objective", "outcome_of"} or not settings.get("objective"):
-        raise ValueError(
-            "algorithm.ipsrl must have an objective, and may have outcome_of: as in "
-            '+algorithm.ipsrl.objective="ips_grpo(floor=0.2)" +algorithm.ipsrl.outcome_of=last_number'
-        )
-    return settings
-
-
-def _outcome_of(name: str | None) -> Callable[..., Hashable | None] | None:
-    """The function of this name, which is in `outcomes`, or comes after the file or module in which it is."""
-    if name is None:
-        return None
-    place, _, function = name.rpartition(":")
-    try:
-        return load_extern_object(place, function) if place else getattr(outcomes, function)
-    except (AttributeError, ImportError, FileNotFoundError) as error:
-        raise ValueError(
-            f"algorithm.ipsrl.outcome_of is {name}, which cannot be loaded ({error}): give the name of a function of "
-            "ipsrl.integrations.outcomes, FILE.py:FUNCTION or pkg://MODULE:FUNCTION"
-        ) from error
 
 
 def _items(data: TensorDict, name: str, rows: Tensor) -> list[Any]:

@@ -380,7 +380,7 @@ def test_what_cannot_be_trained_is_refused_before_it_begins(tmp_path, lines, mes
 
 def test_outcomes_are_found_in_files(tmp_path):
     (tmp_path / "words.py").write_text("def first(prompt, completion, **columns):\n    return completion[:1]\n")
-    assert ours._outcome_of(f"{tmp_path}/words.py:first")("", "5 7") == "5"
+    assert ours.outcome_function(f"{tmp_path}/words.py:first")("", "5 7") == "5"
 
 
 def test_verl_finds_it_by_its_entry_point(tmp_path):
