@@ -61,7 +61,7 @@ def two_batches():
     found = []
     for number, seed in enumerate((0, 24), start=1):
         rollouts, scores = random_rollouts(seed, PROMPTS, GROUP, LENGTH)
-        rewards = rollouts.rewards.at[0].set(0.0).at[1].set(number).at[3, 3].set(1.25)  # One group has a single best.
+        rewards = rollouts.rewards.at[0].set(0.0).at[1].set(number).at[2, 3].set(1.25)  # One group has a single best.
         scores = dataclasses.replace(scores, prompt_log_probs=0.9 * rollouts.prompt_log_probs)
         found.append((dataclasses.replace(rollouts, rewards=rewards), scores))
     return found

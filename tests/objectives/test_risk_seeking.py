@@ -10,6 +10,7 @@ import pytest
 
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import make
+from ipsrl.objectives.advantages.risk_seeking import BestOfSets
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 
 LOGITS = jnp.array([0.4, -0.3, 1.1, 0.0])
@@ -89,3 +90,8 @@ def test_the_best_answer_gets_its_distance_to_the_second():
     assert_close(advantages_of("top_one(standardise=False)", batch), distance)
     assert_close(advantages_of("top_one", batch), distance / np.array([[1.25**0.5], [1], [3**0.5 / 4], [1]]))
     assert_close(advantages_of("pkpo(k=4, graded=True)", batch), distance)
+
+
+def test_sets_beside_the_whole_group_are_refused():
+    with pytest.raises(ValueError, match="needs a k below the group's size"):
+        BestOfSets(k=None, baseline="other_sets")

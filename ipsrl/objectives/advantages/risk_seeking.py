@@ -61,9 +61,14 @@ class BestOfSets(RolloutPart):
     graded: bool = False
     standardise: bool = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k is None and self.baseline == "other_sets":
+            raise ValueError("baseline=other_sets needs a k below the group's size, but k is None, the whole group")
+
     @property
     def smallest_group(self) -> int:
-        return (self.k or 2) + (self.baseline == "other_sets" and self.k is not None)
+        return (self.k or 2) + (self.baseline == "other_sets")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         rewards = values if self.graded else (values > 0).astype(jnp.float32)
