@@ -52,6 +52,21 @@ def test_float32_is_not_rounded_unless_asked_for(variable, precision):
     assert done.stdout == f"{precision}\n"
 
 
+JOINS_NOBODY = """
+import os
+from ipsrl.distributed import start_up
+start_up._join = lambda cluster: None
+start_up.start_up(start_up.cores(), start_up.Cluster())
+print(int(os.environ["PJRT_NPROC"]) / start_up.cores())
+"""
+
+
+def test_each_device_of_a_cluster_has_a_thread_more_than_it_computes_with():
+    """Else a thread that starts programs ahead can take the one that a collective waits for."""
+    done = subprocess.run([sys.executable, "-c", JOINS_NOBODY], capture_output=True, text=True, check=True)
+    assert done.stdout == "2.0\n"
+
+
 def test_the_cache_folder(monkeypatch):
     monkeypatch.setenv("IPSRL_CACHE", "/somewhere")
     assert cache_folder() == Path("/somewhere")
