@@ -2,7 +2,7 @@
 # The tests: installs into .venv where needed, then runs pytest, on one process for each core.
 #
 #   scripts/test.sh                    the most informative tests, in minutes
-#   scripts/test.sh --slow             everything; also compares with other people's trainers (PyTorch: 1.5 GB on disk)
+#   scripts/test.sh --slow             everything; also compares with other people's trainers (PyTorch, verl, Tunix: 5 GB on disk)
 #   scripts/test.sh --hostile          half an hour of bad input: commands, calls, and files and texts made at random
 #   scripts/test.sh --objective=NAME   the generated tests of one row of the catalog, in one process
 #   scripts/test.sh --pythons          on Python 3.11, 3.12 and 3.13, in .venv-3.11 and so on; --pythons=3.12 on that alone
@@ -45,6 +45,13 @@ fi
 prepare "$extras"
 if [ "$extras" = dev,peers ] && ! "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt reasoning-gym; then
     echo "reasoning-gym, which needs a C compiler, is not installed: its tests are skipped" >&2
+fi
+if [ "$extras" = dev,peers ]; then
+    # Trainers whose requirements contradict ours have environments of their own.
+    for trainer in verl tunix; do
+        "$VENV/bin/python" -c "from scripts.benchmarks.peer_environments import python; python('$trainer')" 2>&1 | tail -n 1 >&2 ||
+            echo "$trainer is not installed: its tests are skipped" >&2
+    done
 fi
 # The tests start many processes: where this is set, each of them would compile the libraries' sources anew, for 4 seconds.
 unset PYTHONDONTWRITEBYTECODE

@@ -168,10 +168,14 @@ def test_loss_and_gradient_are_those_of_tunix_off_policy(text):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
-def supported():
+def kinds():
+    """One row of the catalog for each loss and what it reads: Tunix sees no other difference."""
+    found = {}
     for name in objectives.names():
-        if refusal(objectives.make(name), GROUP, "Tunix", WITH_EXACT_TEXT) is None:
-            yield name
+        objective = objectives.make(name)
+        if refusal(objective, GROUP, "Tunix", WITH_EXACT_TEXT) is None:
+            found.setdefault((objective.needs, type(objective.surrogate), type(objective.aggregation)), name)
+    return list(found.values())
 
 
 def our_gradient(objective):
@@ -216,8 +220,8 @@ def our_gradient(objective):
     return np.asarray(jax.jit(jax.grad(loss))(table)).ravel()
 
 
-@pytest.mark.parametrize("name", list(supported()))
-def test_a_step_of_every_objective_is_that_of_ipsrl(name):
+@pytest.mark.parametrize("name", kinds())
+def test_a_step_of_every_kind_of_objective_is_that_of_ipsrl(name):
     """On ragged answers, in two micro-batches where there may be any."""
     objective = objectives.make(name)
     expected = our_gradient(objective)
@@ -275,7 +279,7 @@ def test_the_reward_manager_measures_in_tunixs_own_learner():
     assert set(history(learner, "ipsrl")) == {"pass@1", "pass@2", "pass@4", "pcmd"}
 
 
-@pytest.mark.parametrize("objective", ["ips_grpo(probability=exact)", "aer", "vargrad", "trajectory_balance"])
+@pytest.mark.parametrize("objective", ["aer", "trajectory_balance"])
 def test_a_resumed_run_goes_on_with_the_state_of_the_objective(tmp_path, objective):
     def run(folder, steps):
         options = ocp.CheckpointManagerOptions(save_interval_steps=1)
@@ -293,7 +297,7 @@ def test_a_resumed_run_goes_on_with_the_state_of_the_objective(tmp_path, objecti
     after, start, resumed = run("again", 2)
     for one, other in zip((*start, *resumed), (*first, *carried), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert objective == "vargrad" or not all(map(np.array_equal, start, fresh))
+    assert not all(map(np.array_equal, start, fresh))
     np.testing.assert_array_equal(after, wanted)
     found = cluster(checkpoint_root_directory=str(tmp_path / "again"), **PARTS)
     with pytest.raises(ValueError, match=r"the checkpoint of step 2 in .* is the state of .* this run has"):
