@@ -9,7 +9,7 @@ import numpy as np
 
 from ipsrl import objectives
 from ipsrl.integrations.guest import GuestObjective
-from ipsrl.integrations.rows import Rows, numbered
+from ipsrl.integrations.rows import Rows
 from ipsrl.objectives.objective import Objective
 from ipsrl.structures import Sizes
 from ipsrl.training.behaviour import fields_read
@@ -70,18 +70,17 @@ def advantages(
             MoreThanAdvantages,
             stacklevel=2,
         )
-    outcome_id = np.zeros(len(rewards), np.int32) if outcomes is None else numbered(outcomes)
-    return advantages_of_rows(guest, groups, rewards, outcome_id)
+    return advantages_of_rows(guest, groups, rewards, [0] * len(rewards) if outcomes is None else outcomes)
 
 
 def advantages_of_rows(
-    guest: GuestObjective, prompts: Sequence[Hashable], rewards: np.ndarray, outcome_id: np.ndarray
+    guest: GuestObjective, prompts: Sequence[Hashable], rewards: np.ndarray, outcomes: Sequence[Hashable | None]
 ) -> np.ndarray:
     """`[B]` float32, the weights of answers of which only prompt, reward and outcome are known, `[B]` each."""
     rows = Rows(
         prompt_index=guest.prompt_index(prompts),
         rewards=rewards,
-        outcome_id=outcome_id,
+        outcome_id=guest.outcome_id(prompts, outcomes),
         tokens=np.zeros((len(rewards), 1), np.int32),
         token_mask=np.ones((len(rewards), 1), bool),
         truncated=np.zeros(len(rewards), bool),
@@ -94,7 +93,7 @@ def not_advantages(objective: Objective, group_size: int) -> str | None:
     """Why an objective's weights are no function of the rewards and outcomes of a batch; None if they are."""
     if refused := reads_more(objective, group_size):
         return refused
-    if jax.tree.leaves(objective.init(Sizes(1))):
+    if jax.tree.leaves(objective.init(Sizes(1, 1))):
         return "it carries state from batch to batch, for which `ipsrl.integrations.guest.GuestObjective` has a place"
     return None
 

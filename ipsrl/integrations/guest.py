@@ -17,7 +17,7 @@ from safetensors import numpy as safetensors
 
 from ipsrl import objectives
 from ipsrl.integrations.refusals import refusal
-from ipsrl.integrations.rows import Rows, groups_of, rollouts_of
+from ipsrl.integrations.rows import Rows, groups_of, numbered, rollouts_of
 from ipsrl.objectives.objective import Aggregation, Metrics, Objective, Penalty, RolloutPart, Surrogate
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.synthetic import synthetic_rollouts
@@ -26,15 +26,19 @@ from ipsrl.training.behaviour import BEHAVIOUR, fields_read
 from ipsrl.training.sparse_adam import sparse_adam
 from ipsrl.training.step import group_metrics
 
-FIRST_PROMPTS = 1024
-"""Prompts for which there is room at first; it is doubled when there are more, and programs are compiled again."""
+STATE_FILE = "ipsrl_objective.safetensors"
+"""In a trainer's checkpoint."""
+FIRST_PROMPTS, FIRST_OUTCOMES = 1024, 16
+"""Prompts, and outcomes of each, for which there is room at first; it is doubled when there are more, and programs are
+compiled again."""
 
 
 class GuestObjective:
     """An objective, what its parts carry from batch to batch, and what it learns itself (log Z).
 
     A batch is weighed once, by `weigh`; `loss` may then be asked for parts of it. Prompts have any hashable names, and
-    are numbered as they come.
+    are numbered as they come. So are the outcomes of a prompt, if the objective keeps a table of them: each of them
+    takes about 150 bytes, and each prompt four bytes for each outcome of the prompt that has the most.
 
     Args:
       objective: or its specification, such as "ips_grpo(floor=0.2)".
@@ -70,7 +74,9 @@ class GuestObjective:
         self.learns = bool(jax.tree.leaves(self.objective.init_parameters(Sizes(1))))
         self.batches = 0
         self._numbers: dict[str, int] = {}
-        self._kept = self._fresh(FIRST_PROMPTS)
+        self._outcomes: list[dict[str, int]] = []
+        self._keeps_outcomes = self._shapes(Sizes(1, 1)) != self._shapes(Sizes(1, 2))
+        self._kept = self._fresh()
         self._gradients = None
 
     # Each is found by running the loss, which takes a second to compile, and few trainers ask for all.
@@ -94,11 +100,19 @@ class GuestObjective:
     def scales(self) -> bool:
         return scales(self.objective)
 
-    def _fresh(self, room: int) -> dict[str, Any]:
-        sizes = Sizes(room)
-        parameters = self.objective.init_parameters(sizes)
+    def _shapes(self, sizes: Sizes) -> list[tuple[int, ...]]:
+        return [np.shape(leaf) for leaf in jax.tree.leaves(self.objective.init(sizes))]
+
+    def _fresh(self) -> dict[str, Any]:
+        """What is carried before the first batch, with room for the prompts and outcomes that have numbers."""
+        parameters = self.objective.init_parameters(self._sizes)
         optimizer_state = self._optimizer.init(parameters)
-        return {"state": self.objective.init(sizes), "parameters": parameters, "optimizer": optimizer_state}
+        return {"state": self.objective.init(self._sizes), "parameters": parameters, "optimizer": optimizer_state}
+
+    @property
+    def _sizes(self) -> Sizes:
+        most = max(map(len, self._outcomes), default=0)
+        return Sizes(_room(len(self._numbers), FIRST_PROMPTS), _room(most, FIRST_OUTCOMES))
 
     @property
     def _optimizer(self):
@@ -106,13 +120,36 @@ class GuestObjective:
 
     def prompt_index(self, prompts: Sequence[Hashable]) -> np.ndarray:
         """`[B]` int32, the number of each prompt; a new one gets the next."""
-        before = _room(len(self._numbers))
-        # Not Python's hash, which is another one in each process.
-        names = [hashlib.sha256(repr(prompt).encode()).hexdigest()[:16] for prompt in prompts]
-        index = np.array([self._numbers.setdefault(name, len(self._numbers)) for name in names], np.int32)
-        if (room := _room(len(self._numbers))) > before:
-            self._kept = jax.tree.map(_grown, self._kept, self._fresh(room))
+        before = self._sizes
+        index = np.array([_number_of(prompt, self._numbers) for prompt in prompts], np.int32)
+        self._grow(before)
         return index
+
+    def outcome_id(self, prompts: Sequence[Hashable], outcomes: Sequence[Hashable | None]) -> np.ndarray:
+        """`[B]` int32, the number of each outcome, equal within a prompt where outcomes are; -1 for None.
+
+        If the objective keeps a table of outcomes, which are then told apart by their `repr`, a number is for all
+        batches; otherwise for this one.
+
+        Raises:
+          ValueError: an outcome is not hashable.
+        """
+        in_batch = numbered(outcomes)
+        if not self._keeps_outcomes:
+            return in_batch
+        index = self.prompt_index(prompts)
+        before = self._sizes
+        self._outcomes += [{} for _ in range(len(self._numbers) - len(self._outcomes))]
+        found = [
+            -1 if outcome is None else _number_of(outcome, self._outcomes[prompt])
+            for prompt, outcome in zip(index, outcomes, strict=True)
+        ]
+        self._grow(before)
+        return np.array(found, np.int32)
+
+    def _grow(self, before: Sizes) -> None:
+        if self._sizes != before:
+            self._kept = jax.tree.map(_grown, self._kept, self._fresh())
 
     def weigh(self, rows: Rows, carry: bool = True) -> tuple[Weights, Metrics]:
         """The weights of the rows of a batch, `[B, T]`, and metrics as `(sum, count)` pairs.
@@ -187,7 +224,8 @@ class GuestObjective:
     def saved(self) -> bytes:
         """All that is carried from batch to batch, in the format of safetensors."""
         leaves = {str(number): np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(self._kept))}
-        about = {"objective": repr(self.objective), "prompts": list(self._numbers), "batches": self.batches}
+        names = {"prompts": list(self._numbers), "outcomes": list(map(list, self._outcomes))}
+        about = {"objective": repr(self.objective), "batches": self.batches, **names}
         return safetensors.save(leaves, {"about": json.dumps(about)})
 
     def save(self, file: Path) -> None:
@@ -216,7 +254,8 @@ class GuestObjective:
             header = json.loads(saved[8 : 8 + int.from_bytes(saved[:8], "little")])
             about = json.loads(header["__metadata__"]["about"])
             leaves = [leaves[str(number)] for number in range(len(leaves))]
-            trained, numbers, batches = about["objective"], about["prompts"], int(about["batches"])
+            trained, batches = about["objective"], int(about["batches"])
+            prompts, *outcomes = map(_numbering, (about["prompts"], *about["outcomes"]))
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state of the objective cannot be read from {place}: {error}") from error
         if trained != repr(self.objective):
@@ -224,10 +263,10 @@ class GuestObjective:
                 f"{place} is the state of {trained}, but this run has {self.objective!r}: resume with the "
                 "same objective, or start afresh"
             )
-        fresh = self._fresh(_room(len(numbers)))
+        self._numbers, self._outcomes, self.batches = prompts, outcomes, batches
+        fresh = self._fresh()
         if [np.shape(leaf) for leaf in jax.tree.leaves(fresh)] != [leaf.shape for leaf in leaves]:
             raise ValueError(f"the state of the objective cannot be read from {place}: its arrays have other shapes")
-        self._numbers, self.batches = {name: number for number, name in enumerate(numbers)}, batches
         self._kept = jax.tree.structure(fresh).unflatten(map(jnp.asarray, leaves))
 
 
@@ -304,14 +343,30 @@ def _alike(one: tuple[Array, ...], other: tuple[Array, ...]) -> bool:
     return all(np.allclose(*both, rtol=1e-3, atol=1e-6) for both in zip(one, other, strict=True))
 
 
-def _room(prompts: int) -> int:
-    """The number of prompts for which there is room."""
-    return max(FIRST_PROMPTS, 1 << max(0, prompts - 1).bit_length())
+def _number_of(name: Hashable, numbers: dict[str, int]) -> int:
+    """That of a name in a numbering, which it enters as the next."""
+    # Not Python's hash, which is another one in each process.
+    return numbers.setdefault(hashlib.sha256(repr(name).encode()).hexdigest()[:16], len(numbers))
+
+
+def _numbering(names: list[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(names)}
+
+
+def _room(number: int, first: int) -> int:
+    """For how many there is room."""
+    return max(first, 1 << max(0, number - 1).bit_length())
 
 
 def _grown(old: Array, fresh: Array) -> Array:
-    """A larger table whose first rows are those of the old one."""
-    return old if old.shape == fresh.shape else fresh.at[: len(old)].set(old)
+    """A larger table with the rows, of prompts, of the old one, and its columns, of outcomes."""
+    if old.shape == fresh.shape:
+        return old
+    if old.shape[1:] == fresh.shape[1:]:
+        return fresh.at[: len(old)].set(old)
+    # The last column is of answers without a valid outcome.
+    columns = np.r_[: old.shape[1] - 1, fresh.shape[1] - 1]
+    return fresh.at[: len(old), columns].set(old)
 
 
 @functools.partial(jax.jit, static_argnames="objective")

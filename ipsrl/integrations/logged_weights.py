@@ -49,7 +49,8 @@ def weights_of_log(objective: str, log: GroupLog) -> LoggedWeights:
     if refused := reads_more(guest.objective, group_size):
         raise ValueError(refused)
     prompts = np.repeat(log.prompt_index, group_size).tolist()
-    given = advantages_of_rows(guest, prompts, log.rewards.ravel(), log.outcome_id.ravel())
+    outcomes = [None if number < 0 else number for number in log.outcome_id.ravel().tolist()]
+    given = advantages_of_rows(guest, prompts, log.rewards.ravel(), outcomes)
     advantages = given.reshape(log.rewards.shape).astype(np.float64)
     advantages /= np.sqrt((advantages**2).mean()) or 1.0
 

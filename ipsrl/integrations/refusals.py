@@ -42,12 +42,14 @@ def refusal(objective: Objective, group_size: int, trainer: str, provides: froze
     return None
 
 
-def require_outcomes(objective: Objective, group_size: int, outcome_of: Callable | None) -> None:
+def require_outcomes(
+    objective: Objective, group_size: int, outcome_of: Callable | None, setting: str = "outcome_of"
+) -> None:
     """Raises ValueError where an objective reads outcomes, and nothing says what they are."""
     if outcome_of is None and "outcome_id" in fields_read(objective, group_size):
         raise ValueError(
-            "the objective reads outcomes: give outcome_of, as ipsrl.integrations.outcomes.last_number, or a function "
-            "(prompt, completion, **columns) of your own"
+            f"the objective reads outcomes: give {setting}, as last_number of ipsrl.integrations.outcomes, or a "
+            "function (prompt, completion, **columns) of your own"
         )
 
 
@@ -56,8 +58,14 @@ def require_defaults(config: Any, kind: type, names: Sequence[str]) -> None:
     `kind`.
     """
     defaults = {field.name: field.default for field in dataclasses.fields(kind)}
-    if changed := [name for name in names if getattr(config, name, None) != defaults.get(name)]:
+    changed = [name for name in names if getattr(config, name, None) != defaults.get(name)]
+    require_unchanged(kind.__name__, changed)
+
+
+def require_unchanged(configuration: str, changed: Sequence[str]) -> None:
+    """Raises ValueError if settings in whose place an objective stands were changed."""
+    if changed:
         raise ValueError(
-            f"{kind.__name__} sets {', '.join(changed)}, in whose place the objective stands: write it there, as in "
+            f"{configuration} sets {', '.join(changed)}, in whose place the objective stands: write it there, as in "
             'objective="grpo(clip=0.1, kl=0.04)"'
         )

@@ -1,7 +1,9 @@
 """Rows, in which other trainers hold answers: one answer in each, in any order; and the groups that they belong to."""
 
 import dataclasses
+import json
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +49,11 @@ class Rows:
 
 
 FLAT = [field.name for field in dataclasses.fields(Rows) if field.name != "prompt_index"]
+
+
+def prompt_name(prompt: Any) -> str:
+    """The name of a prompt: a text, messages, or whatever tells prompts apart."""
+    return json.dumps(prompt, sort_keys=True, default=str)
 
 
 def groups_of(prompts: Sequence[Hashable], group_size: int) -> np.ndarray:

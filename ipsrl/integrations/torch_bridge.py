@@ -28,6 +28,8 @@ from ipsrl.structures import Weights
 PREFIX = "ipsrl_"
 """Of the names of tensors that the bridge adds to a trainer's batch."""
 ADVANTAGES, COEFFICIENT = "advantages", "coefficient_"
+COUNT = "count_of_step"
+"""The name of the divisor of the loss in a trainer's batch."""
 
 
 class TorchBridge:

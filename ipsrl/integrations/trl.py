@@ -10,18 +10,17 @@ checkpoints.
 
 import copy
 import inspect
-import json
 import logging
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ipsrl.integrations.guest import GuestObjective
+from ipsrl.integrations.guest import STATE_FILE, GuestObjective
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.outcomes import EmbeddingClusters, OutcomeOf, exact_text
 from ipsrl.integrations.refusals import NOT_PROPORTIONAL, provided_with, require_defaults, require_outcomes
-from ipsrl.integrations.rows import numbered
+from ipsrl.integrations.rows import numbered, prompt_name
 from ipsrl.integrations.versions import require_version
 from ipsrl.objectives.objective import Metrics, Objective
 
@@ -33,7 +32,7 @@ try:
     from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
     from trl import GRPOConfig, GRPOTrainer
 
-    from ipsrl.integrations.torch_bridge import TorchBridge
+    from ipsrl.integrations.torch_bridge import COUNT, TorchBridge
 except ImportError:
     require_version("trl")
     raise
@@ -47,8 +46,6 @@ REPLACED = (
 )  # fmt: skip
 """Settings of GRPOConfig in whose place the objective stands; they must have their defaults."""
 LOGGED_OUTCOME = f"{LOGGED}outcome"
-STATE_FILE = "ipsrl_objective.safetensors"
-COUNT = "count_of_step"
 READ_BY_THE_MODEL = (
     "pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles",
     "image_sizes", "token_type_ids", "mm_token_type_ids", "image_position_ids",
@@ -101,7 +98,7 @@ class IPSRLTrainer(GRPOTrainer):
             self.outcome_of(prompt, completion, **_columns(row))
             for row, prompt, completion in zip(inputs, prompts, completions, strict=True)
         ]
-        names = [json.dumps(prompt, sort_keys=True, default=str) for prompt in prompts]
+        names = list(map(prompt_name, prompts))
         # A column of TRL's tables of completions.
         self._log_completion_extra(LOGGED_OUTCOME, [None if one is None else str(one) for one in outcomes])
         self._answers = by_function, gather_object(outcomes), gather_object(names)
@@ -112,8 +109,8 @@ class IPSRLTrainer(GRPOTrainer):
         by_function, outcomes, prompts = self._answers
         rewards = (by_function * self.reward_weights.to(by_function.device)).nansum(dim=1)
         rewards[torch.isnan(by_function).all(dim=1)] = torch.nan
-        outcome_id = numbered(outcomes)
         mode = "train" if self.model.training else "eval"
+        outcome_id = self.bridge.guest.outcome_id(prompts, outcomes) if self.model.training else numbered(outcomes)
         group_size = self.num_generations if self.model.training else self.num_generations_eval
         measured = group_measures(rewards.cpu().numpy().reshape(-1, group_size), outcome_id.reshape(-1, group_size))
         if self.model.training:

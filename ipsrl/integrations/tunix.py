@@ -127,7 +127,7 @@ class IPSRLRewardManager(SequenceRewardManager):
 
     Attributes:
       outcome_of: what an answer is; `IPSRLLearner` sets it.
-      outcome_id, rewards: `[B]`, of the last batch.
+      outcomes, rewards: `[B]`, of the last batch.
       measures: of the last batch.
     """
 
@@ -140,10 +140,9 @@ class IPSRLRewardManager(SequenceRewardManager):
         rows = range(len(prompts))
         given = {name: values for name, values in columns.items() if name not in ADDED}
         of_rows = [{name: values[row] for name, values in given.items()} for row in rows]
-        outcomes = [self.outcome_of(prompts[row], completions[row], **of_rows[row]) for row in rows]
-        self.outcome_id = numbered(outcomes)
+        self.outcomes = [self.outcome_of(prompts[row], completions[row], **of_rows[row]) for row in rows]
         groups = (-1, self.algo_config.num_generations)
-        self.measures = group_measures(self.rewards.reshape(groups), self.outcome_id.reshape(groups))
+        self.measures = group_measures(self.rewards.reshape(groups), numbered(self.outcomes).reshape(groups))
         return {"rewards": self.rewards, "log_metrics": found["log_metrics"] | _logged(self.measures)}
 
     def _prepare_log_metrics(self, prompts: list[str], completions: list[str], rewards: np.ndarray) -> dict[str, Any]:
@@ -228,10 +227,11 @@ class IPSRLLearner(GRPOLearner):
         config = self.rl_cluster.get_rollout_config(mode)
         ends = config.eos_tokens or [self.rl_cluster.rollout.eos_id()]
         reference = example.ref_per_token_logps
+        prompts = [str(prompt) for prompt in training_input["prompts"]]
         rows = Rows(
-            prompt_index=guest.prompt_index([str(prompt) for prompt in training_input["prompts"]]),
+            prompt_index=guest.prompt_index(prompts),
             rewards=manager.rewards.astype(np.float32),
-            outcome_id=manager.outcome_id,
+            outcome_id=guest.outcome_id(prompts, manager.outcomes),
             tokens=tokens,
             token_mask=mask,
             # Tunix's own sampler leaves out the token that ends an answer.

@@ -13,7 +13,6 @@ import contextlib
 import copy
 import functools
 import itertools
-import json
 import logging
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
@@ -25,10 +24,10 @@ import numpy as np
 from ipsrl import objectives
 from ipsrl.integrations import outcomes
 from ipsrl.integrations.advantages_only import advantages
-from ipsrl.integrations.guest import GuestObjective
+from ipsrl.integrations.guest import STATE_FILE, GuestObjective
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.refusals import provided_with
-from ipsrl.integrations.rows import groups_of, numbered
+from ipsrl.integrations.rows import groups_of, prompt_name
 from ipsrl.integrations.versions import require_version
 from ipsrl.training.behaviour import fields_read
 
@@ -47,7 +46,7 @@ try:
     from verl.workers.utils.losses import ppo_loss
     from verl.workers.utils.padding import no_padding_2_padding, response_to_nested
 
-    from ipsrl.integrations.torch_bridge import ADVANTAGES, PREFIX, TorchBridge
+    from ipsrl.integrations.torch_bridge import ADVANTAGES, COUNT, PREFIX, TorchBridge
     from ipsrl.integrations.verl_configuration import NAME, check, outcome_function, settings_of
 except ImportError:
     require_version("verl")
@@ -55,8 +54,6 @@ except ImportError:
 
 logger = logging.getLogger(__name__)
 
-STATE_FILE = "ipsrl_objective.safetensors"
-COUNT = "count_of_step"
 OF_TOKENS = {
     "tokens": "responses",
     "token_mask": "response_mask",
@@ -236,17 +233,13 @@ class IPSRLTrainerSync(PPOTrainerSync):
             self.tokenizer.decode(tokens[:length], skip_special_tokens=True)
             for tokens, length in zip(given["tokens"], lengths, strict=True)
         ]
-        outcome_id = numbered(
-            [
-                self.outcome_of(
-                    *texts, data_source=name, ground_truth=(model or {}).get("ground_truth"), extra_info=info
-                )
-                for *texts, name, model, info in zip(prompts, answers, source, reward_model, extra, strict=True)
-            ]
-        )
+        found = [
+            self.outcome_of(*texts, data_source=name, ground_truth=(model or {}).get("ground_truth"), extra_info=info)
+            for *texts, name, model, info in zip(prompts, answers, source, reward_model, extra, strict=True)
+        ]
         # The same question may stand in the data with another answer.
-        asked = zip(prompts, source, reward_model, extra, strict=True)
-        names = [json.dumps(row, sort_keys=True, default=str) for row in asked]
+        names = list(map(prompt_name, zip(prompts, source, reward_model, extra, strict=True)))
+        outcome_id = self.bridge.guest.outcome_id(names, found)
         given["token_mask"] = mask
         last = given["tokens"].gather(1, (lengths - 1).clamp(min=0)[:, None])[:, 0]
         truncated = (lengths >= self.bridge.max_length) & (last != self.tokenizer.eos_token_id)

@@ -11,7 +11,7 @@ from verl.workers.config import ActorConfig
 
 from ipsrl.integrations import outcomes
 from ipsrl.integrations.guest import GuestObjective
-from ipsrl.integrations.refusals import NOT_PROPORTIONAL
+from ipsrl.integrations.refusals import NOT_PROPORTIONAL, require_outcomes, require_unchanged
 from ipsrl.training.behaviour import fields_read
 
 NAME = "ipsrl"
@@ -45,23 +45,15 @@ def check(guest: GuestObjective, config: DictConfig, outcome_of: Callable | None
         changed.append("actor_rollout_ref.actor.policy_loss.loss_mode")
     if OmegaConf.select(config, "distillation.enabled"):
         changed.append("distillation.enabled")
-    if changed:
-        raise ValueError(
-            f"the configuration sets {', '.join(changed)}, in whose place the objective stands: write it there, as in "
-            'objective: "grpo(clip=0.1, kl=0.04)"'
-        )
+    require_unchanged("the configuration", changed)
     if guest.learns:
         raise ValueError(
             "the objective learns parameters of its own with its loss, for which verl's workers have no place: use "
             "vargrad, which needs none, or TRL's trainer"
         )
-    read = fields_read(guest.objective, guest.group_size)
-    if outcome_of is None and "outcome_id" in read:
-        raise ValueError(
-            "the objective reads outcomes: set algorithm.ipsrl.outcome_of, as last_number of "
-            "ipsrl.integrations.outcomes, or FILE.py:FUNCTION of a function (prompt, completion, **columns) of your own"
-        )
-    if "behaviour_entropy" in read and OmegaConf.select(config, "algorithm.rollout_correction.bypass_mode"):
+    require_outcomes(guest.objective, guest.group_size, outcome_of, "algorithm.ipsrl.outcome_of")
+    reads_entropy = "behaviour_entropy" in fields_read(guest.objective, guest.group_size)
+    if reads_entropy and OmegaConf.select(config, "algorithm.rollout_correction.bypass_mode"):
         raise ValueError(
             "the objective reads the entropies of the policy that sampled, which verl does not compute: set "
             "algorithm.rollout_correction.bypass_mode=false"

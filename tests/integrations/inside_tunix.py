@@ -279,7 +279,7 @@ def test_the_reward_manager_measures_in_tunixs_own_learner():
     assert set(history(learner, "ipsrl")) == {"pass@1", "pass@2", "pass@4", "pcmd"}
 
 
-@pytest.mark.parametrize("objective", ["aer", "trajectory_balance"])
+@pytest.mark.parametrize("objective", ["ips_grpo(probability=ema)", "trajectory_balance"])
 def test_a_resumed_run_goes_on_with_the_state_of_the_objective(tmp_path, objective):
     def run(folder, steps):
         options = ocp.CheckpointManagerOptions(save_interval_steps=1)

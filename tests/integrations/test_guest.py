@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
-from ipsrl.integrations.guest import FIRST_PROMPTS, GuestObjective
+from ipsrl.integrations.guest import FIRST_OUTCOMES, FIRST_PROMPTS, GuestObjective
 from ipsrl.integrations.rows import Rows, groups_of, rollouts_of
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import random_rollouts
@@ -134,6 +134,43 @@ def test_there_is_room_for_more_prompts_than_at_first():
     assert after[:FIRST_PROMPTS].tolist() == [1.0] * FIRST_PROMPTS
     assert after[FIRST_PROMPTS:].tolist() == [0.0] * FIRST_PROMPTS
     assert visitor.prompt_index([5]).tolist() == [5]
+
+
+COUNTING = ["ips_grpo(probability=ema)", "outcome_exploration(bonus=ucb)"]
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_outcomes_have_numbers_for_all_batches(tmp_path, name):
+    """Batches of prompts in any order, with more outcomes than there is room for at first, and a pause."""
+    visitor, random = guest(name), np.random.default_rng(0)
+    assert 2 * FIRST_OUTCOMES > (most := 20) > FIRST_OUTCOMES
+    objective, sizes = visitor.objective, Sizes(PROMPTS, most)
+    state = objective.init(sizes)
+    for step in range(12):
+        rows, _, _ = batch(step)
+        groups = np.arange(PROMPTS * GROUP).reshape(PROMPTS, GROUP)
+        # Early batches have few outcomes.
+        outcomes = random.integers(-1, min(most, 2 + 2 * step), PROMPTS * GROUP)
+        prompts = random.permutation(PROMPTS)[:, None].repeat(GROUP, axis=1).ravel()
+        rows = dataclasses.replace(rows, prompt_index=jnp.asarray(prompts), outcome_id=jnp.asarray(outcomes))
+        wanted, state, _ = objective.weigh(rollouts_of(rows, groups, jax.random.key(0)), state)
+        names = [f"prompt {prompt}" for prompt in prompts], [None if one < 0 else f"<{one}>" for one in outcomes]
+        rows = dataclasses.replace(
+            rows, prompt_index=visitor.prompt_index(names[0]), outcome_id=visitor.outcome_id(*names)
+        )
+        found, _ = visitor.weigh(rows)
+        np.testing.assert_allclose(found.advantages, wanted.advantages.reshape(found.advantages.shape), rtol=1e-6)
+        if step == 6:
+            visitor.save(tmp_path / "state")
+            visitor = guest(name)
+            visitor.load(tmp_path / "state")
+    assert max(map(len, visitor._outcomes)) > FIRST_OUTCOMES
+
+
+def test_outcomes_that_no_table_holds_take_no_room():
+    visitor = guest("ips_grpo")
+    assert visitor.outcome_id(["a", "b"], ["x", "y"]).tolist() == [0, 1]
+    assert visitor._outcomes == []
 
 
 def test_what_an_objective_learns_moves_as_in_a_train_step():

@@ -145,7 +145,7 @@ def test_outcomes_decide_what_weighs_and_the_log_says_what_is_left(model, tmp_pa
     assert "monitor/degenerate_groups" in logs
 
 
-@pytest.mark.parametrize("objective", ["ips_grpo(probability=exact)", "aer", "vargrad", "trajectory_balance"])
+@pytest.mark.parametrize("objective", ["ips_grpo(probability=ema)", "aer", "vargrad", "trajectory_balance"])
 def test_a_resumed_run_goes_on_with_the_state_of_the_objective(model, tmp_path, objective):
     options = {
         "objective": objective,
