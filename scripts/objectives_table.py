@@ -5,6 +5,9 @@ In the first, one row for each objective, from its signature, its parts and thre
     NAME (arXiv ID): formula.           first line; an objective without a paper writes (ours)
     Degenerate: one sentence.           may continue on the next lines
     Evidence: paper and code (verl).    begins with paper, code, second-hand, derived or our reading
+    Peers: verl, TRL.                   other libraries that have it; the line may be missing
+
+and from docs/verdicts.json.
 
 In the second, what other trainers can do with each objective of the catalog at its default arguments.
 
@@ -12,6 +15,7 @@ Text outside the two marks in a file is written by hand and not changed.
 """
 
 import argparse
+import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -22,6 +26,7 @@ from ipsrl import early
 if __name__ == "__main__":
     early.script("scripts.objectives_table")
 
+from ipsrl.dynamics import verdict_page
 from ipsrl.ending import Ending
 from ipsrl.integrations.advantages_only import beyond_advantages, not_advantages
 from ipsrl.integrations.guest import GuestObjective, couples_answers, couples_groups
@@ -39,7 +44,10 @@ MARKS = Marks(
 INTEGRATIONS = ROOT / "docs" / "integrations.md"
 TRAINERS = ("name", "inside TRL", "inside verl", "inside Tunix", "advantages alone, with GRPO's loss")
 GROUP_SIZE = 8
-COLUMNS = ("name", "formula", "paper", "code", "defaults", "needs", "degenerate cases", "evidence")
+VERDICTS = ROOT / "docs" / "verdicts.json"
+COLUMNS = (
+    "name", "formula", "paper", "code", "defaults", "needs", "degenerate cases", "evidence", "peers", "verdict",
+)  # fmt: skip
 
 FIRST_LINE = re.compile(r"(?P<title>.+?) \((?P<paper>ours|[^()]*arXiv \d{4}\.\d{4,5}[^()]*)\): (?P<formula>.+)\.")
 EVIDENCE = ("paper", "code", "second-hand", "derived", "our reading")
@@ -104,7 +112,7 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def cells(name: str) -> list[str]:
-    """One row of the table.
+    """One row of the table; the verdict is empty where the page has none.
 
     Raises:
       ValueError: the docstring of the objective lacks one of the three lines.
@@ -126,7 +134,15 @@ def cells(name: str) -> list[str]:
         ", ".join(code(field) for field in sorted(make(name).needs)),
         prose(degenerate),
         prose(evidence),
+        prose(entry(function, "Peers", "").rstrip(".")),
+        f"[{word}](verdicts.md#{word.replace(' ', '-')})" if (word := words().get(name)) else "",
     ]
+
+
+@functools.cache
+def words() -> dict[str, str]:
+    """The published verdicts, in a word each."""
+    return {published.objective: published.word for published in verdict_page.read(VERDICTS, GROUP_SIZE)}
 
 
 def first_line(function: Callable) -> tuple[str, str, str]:
@@ -141,12 +157,14 @@ def first_line(function: Callable) -> tuple[str, str, str]:
     return match["title"], match["paper"], match["formula"]
 
 
-def entry(function: Callable, key: str) -> str:
-    """The text after `key: ` in a docstring, up to the next blank line or entry."""
+def entry(function: Callable, key: str, default: str | None = None) -> str:
+    """The text after `key: ` in a docstring, up to the next blank line or entry; a default in its place if given."""
     match = re.search(rf"^{key}: (.+?)(?=\n\n|\n[A-Z]\w+: |\Z)", inspect.getdoc(function), re.DOTALL | re.MULTILINE)
-    if match is None:
+    if match is not None:
+        return " ".join(match[1].split())
+    if default is None:
         raise ValueError(f"{function.__name__}: its docstring lacks the line '{key}: ...'")
-    return " ".join(match[1].split())
+    return default
 
 
 def code(text: str) -> str:

@@ -29,6 +29,7 @@ def trajectory_balance(
 
     Degenerate: none; groups with equal rewards still show how far the policy is from their odds.
     Evidence: paper (the formula); the learning rate is that of torchgfn's benchmarks, the floor our reading.
+    Peers: torchgfn, gfnx.
     """
     return Objective(
         advantages=LogReward(log_reward_floor, reward_exponent),
@@ -45,6 +46,7 @@ def vargrad(log_reward_floor: float = -10.0, reward_exponent: float = 1.0) -> Ob
 
     Degenerate: groups of equal answers have zero loss and no gradient; equal rewards alone are not enough.
     Evidence: derived; torchgfn calls it the log-partition variance loss.
+    Peers: torchgfn.
     """
     return Objective(
         advantages=LogReward(log_reward_floor, reward_exponent),
@@ -67,6 +69,7 @@ def detailed_balance(
 
     Degenerate: none; groups with equal rewards still show how far flows and policy are from balance.
     Evidence: paper (the formula); aggregation, learning rate and floor are our reading.
+    Peers: torchgfn, gfnx.
     """
     return Objective(
         advantages=LogReward(log_reward_floor, reward_exponent),
@@ -89,6 +92,7 @@ def subtrajectory_balance(
 
     Degenerate: none; groups with equal rewards still show how far flows and policy are from balance.
     Evidence: paper (the formula); decay 0.9 is a library's default (torchgfn), learning rate and floor are our reading.
+    Peers: torchgfn, gfnx.
     """
     return Objective(
         advantages=LogReward(log_reward_floor, reward_exponent),
@@ -141,5 +145,6 @@ def reinvent(sigma: float = 128.0) -> Objective:
 
     Degenerate: none; groups with equal rewards still train, those without reward towards the prior.
     Evidence: code (MolecularAI/REINVENT4, schwallergroup/saturn); sigma is saturn's, REINVENT4 has 120.
+    Peers: REINVENT4, saturn.
     """
     return Objective(advantages=NoBaseline(), surrogate=AugmentedLikelihood(sigma), aggregation=SequenceMean())

@@ -74,6 +74,7 @@ def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: AggregationName = "
 
     Degenerate: groups with equal rewards get zero.
     Evidence: code (TRL, verl).
+    Peers: TRL, verl, EasyDeL, Open-Instruct.
     """
     return Objective(
         advantages=GroupMeanStd(),
@@ -151,6 +152,7 @@ def dppo(
 
     Degenerate: groups with equal rewards get zero.
     Evidence: paper and code (Stable-RL, verl).
+    Peers: verl, prime-rl.
     """
     if threshold is None:
         threshold = 0.15 if divergence.endswith("tv") else 0.05
@@ -177,6 +179,7 @@ def clip_cov(
 
     Degenerate: groups with equal rewards get zero; if no token lies between the limits, no token is dropped.
     Evidence: paper and code (the authors' repository, verl).
+    Peers: verl.
     """
     return Objective(
         advantages=GroupMeanStd(),
@@ -199,6 +202,7 @@ def kl_cov(
 
     Degenerate: groups with equal rewards get no advantage; a batch of only such groups has no penalty.
     Evidence: paper and code (the authors' repository, verl).
+    Peers: verl.
     """
     return Objective(
         advantages=GroupMeanStd(),

@@ -225,6 +225,7 @@ def maxrl(
 
     Degenerate: groups whose mean is not positive, or (centred) whose rewards are all equal, get exactly zero.
     Evidence: second-hand; the weights w are derived.
+    Peers: SkyRL, prime-rl.
     """
     return Objective(
         advantages=MaximumLikelihood(centred),

@@ -30,6 +30,7 @@ def forking_tokens(
 
     Degenerate: groups with equal rewards get zero, but count in the choice; with equal entropies every token is kept.
     Evidence: paper and code (TRL).
+    Peers: TRL.
     """
     return Objective(
         advantages=GroupMeanStd(),
@@ -84,6 +85,7 @@ def skywork_entropy(
 
     Degenerate: groups with equal rewards get no advantage, but the bonus while it is on.
     Evidence: code (TRL).
+    Peers: TRL.
     """
     return Objective(
         advantages=GroupMeanStd(),

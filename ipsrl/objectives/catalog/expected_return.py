@@ -28,6 +28,7 @@ def reinforce(aggregation: AggregationName = "sequence_sum", entropy: float = 0.
 
     Degenerate: only groups without any reward get zero, because there is no baseline.
     Evidence: paper, and derived (closed form of the expected update).
+    Peers: OpenRLHF.
     """
     return Objective(
         advantages=NoBaseline(),
@@ -59,6 +60,7 @@ def grpo(
 
     Degenerate: groups with equal rewards get exactly zero, but count in the denominator of the aggregation.
     Evidence: paper and code (verl, TRL); the clip range is second-hand.
+    Peers: TRL, verl, Tunix, OpenRLHF, EasyDeL.
     """
     subtracted = divergence(kl, other_place=True, can_adapt=True)
     return Objective(
@@ -82,6 +84,7 @@ def dr_grpo(
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: paper and code (TRL).
+    Peers: TRL, verl, Tunix, OpenRLHF, EasyDeL.
     """
     return Objective(
         advantages=GroupMean(),
@@ -108,6 +111,7 @@ def rloo(
 
     Degenerate: groups with equal rewards, after subtracting the divergence, get exactly zero.
     Evidence: paper and code (TRL, verl).
+    Peers: TRL, verl, Tunix, OpenRLHF.
     """
     if ratio == "sequence" and aggregation != "sequence_mean":
         raise ValueError(
@@ -142,6 +146,7 @@ def reinforce_plus_plus(
 
     Degenerate: a batch whose tokens all have the same return gets exactly zero; single groups are not checked.
     Evidence: paper and code (verl).
+    Peers: verl.
     """
     subtracted = divergence(kl, None, "reward", other_place=True)
     return Objective(
@@ -170,6 +175,7 @@ def reinforce_plus_plus_baseline(
 
     Degenerate: a batch in which every group has equal rewards gets exactly zero; one such group among others does not.
     Evidence: code (verl); KL is our reading.
+    Peers: verl, OpenRLHF.
     """
     return Objective(
         advantages=GroupMean(),
@@ -200,6 +206,7 @@ def dapo(
 
     Degenerate: groups with equal rewards and equal punishments get exactly zero.
     Evidence: paper and code (verl, TRL); the signs of its rewards are second-hand.
+    Peers: TRL, verl, Tunix, EasyDeL, Open-Instruct.
     """
     overlong = overlong if isinstance(overlong, Overlong) else Overlong(overlong)
     punishment = OverlongPunishment(overlong.weight, limit=overlong.limit, cache=overlong.cache, form=overlong.form)
@@ -225,6 +232,7 @@ def lite_ppo(
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: paper and code (TRL).
+    Peers: TRL.
     """
     return Objective(
         advantages=GroupMeanBatchStd(unbiased=unbiased_std),
@@ -244,6 +252,7 @@ def opo(
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code (verl).
+    Peers: verl.
     """
     return Objective(
         advantages=LengthWeightedMean(),
@@ -261,6 +270,7 @@ def gpg(aggregation: AggregationName = "token_mean") -> Objective:
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code (verl).
+    Peers: verl.
     """
     return Objective(
         advantages=GroupMeanByNonzero(),

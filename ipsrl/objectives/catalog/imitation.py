@@ -15,6 +15,7 @@ def supervised(prompts: bool = False, aggregation: AggregationName = "token_mean
 
     Degenerate: answers without reward have no gradient, but their tokens count in the mean.
     Evidence: derived (closed form of the expected update).
+    Peers: TRL, Tunix.
     """
     if prompts and aggregation != "token_mean":
         raise ValueError(f"aggregation={aggregation} is no mean over tokens: prompts=True needs token_mean")

@@ -17,6 +17,7 @@ def dpo(beta: float = 0.1) -> Objective:
 
     Degenerate: groups without a pair have no gradient and are left out of the mean over groups.
     Evidence: paper (the loss); all pairs of a group are our reading.
+    Peers: TRL, Tunix.
     """
     return Objective(advantages=PairWeights(), surrogate=PairwiseLikelihood(beta), aggregation=SequenceMean())
 
@@ -30,6 +31,7 @@ def f_dpo(divergence: Divergence = "jensen_shannon", alpha: float = 0.5, beta: f
 
     Degenerate: groups without a pair have no gradient and are left out of the mean over groups.
     Evidence: paper and code (the links); all pairs of a group are our reading.
+    Peers: TRL.
     """
     if divergence != "alpha" and alpha != 0.5:
         raise ValueError(f"alpha={alpha} belongs to divergence=alpha: leave it out")

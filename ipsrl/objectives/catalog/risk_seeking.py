@@ -43,6 +43,7 @@ def top_one(
 
     Degenerate: groups in which two answers share the largest reward get exactly zero.
     Evidence: code (verl).
+    Peers: verl.
     """
     return Objective(
         advantages=BestOfSets(graded=True, standardise=standardise),

@@ -73,6 +73,7 @@ def topr(
 
     Degenerate: no group gets zero, even if all rewards are equal.
     Evidence: code (ROLL).
+    Peers: ROLL.
     """
     return Objective(
         reward_shaping=(SignedReward(positive, negative),),

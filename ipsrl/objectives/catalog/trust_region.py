@@ -21,6 +21,7 @@ def gspo(
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: paper and code (verl, TRL).
+    Peers: TRL, verl, Tunix, OpenRLHF.
     """
     return Objective(
         advantages=GroupMeanStd(),
@@ -41,6 +42,7 @@ def gspo_token(
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: paper and code (verl, TRL).
+    Peers: TRL, Tunix.
     """
     return Objective(
         advantages=GroupMeanStd(),
@@ -62,6 +64,7 @@ def sapo(
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code (TRL).
+    Peers: TRL, verl.
     """
     return Objective(
         advantages=GroupMeanStd(),
@@ -81,6 +84,7 @@ def gmpo(
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code (TRL, verl).
+    Peers: TRL, verl.
     """
     return Objective(
         advantages=GroupMeanStd(),
@@ -102,6 +106,7 @@ def kimi_mirror_descent(
 
     Degenerate: groups with equal rewards are still pulled back to the policy that sampled.
     Evidence: code (ROLL); the square of whole answers is second-hand.
+    Peers: ROLL.
     """
     return Objective(
         advantages=GroupMean(),
