@@ -15,6 +15,7 @@ from ipsrl import specifications
 from ipsrl.arguments import checked
 from ipsrl.objectives.catalog import (
     balance,
+    baselines,
     clipping,
     diversity,
     entropy,
@@ -45,6 +46,8 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "lite_ppo": expected_return.lite_ppo,
     "opo": expected_return.opo,
     "gpg": expected_return.gpg,
+    "spo": baselines.spo,
+    "gfpo": baselines.gfpo,
     "gspo": trust_region.gspo,
     "gspo_token": trust_region.gspo_token,
     "sapo": trust_region.sapo,

@@ -1,0 +1,31 @@
+"""Declarations of the rows in `catalog/baselines.py`; n are counts, p the distribution, r the rewards."""
+
+import numpy as np
+
+from tests.objectives.rows import Row, like_grpo, standardised
+from tests.objectives.token_values import clipped, token_mean
+
+
+def among_best(counts, rewards, kept=0.5):
+    """From the definition: the group, sorted; all that are as good as the last that is kept."""
+    group = np.sort(np.repeat(rewards, counts))[::-1]
+    chosen = rewards >= group[int(np.ceil(kept * len(group))) - 1]
+    return np.where(chosen, standardised(counts * chosen, rewards), 0)
+
+
+def among_shortest(rewards, mask):
+    length = mask.sum(axis=-1)
+    found = np.zeros(rewards.shape)
+    for group, (values, lengths) in enumerate(zip(rewards, length, strict=True)):
+        chosen = lengths <= np.sort(lengths)[int(np.ceil(len(lengths) / 2)) - 1]
+        found[group, chosen] = standardised(np.ones(chosen.sum()), values[chosen])
+    return found
+
+
+ROWS = {
+    # Of its first batch, see test_baselines.py for what comes later.
+    "spo": like_grpo(tokens=token_mean(clipped(0.2, 0.28))),
+    "gfpo": like_grpo(tokens=token_mean(clipped(0.2, 0.2)), lengths=among_shortest),
+    "gfpo(by=reward_per_token)": Row(False, 0, "equal rewards", lambda n, p, r: among_best(n, r)),
+    "gfpo(kept=0.3, by=reward_per_token)": Row(False, 0, "equal rewards", lambda n, p, r: among_best(n, r, 0.3)),
+}

@@ -1,0 +1,72 @@
+"""Baselines from earlier batches and from a part of the group, by numbers derived by hand."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.objectives import make
+from ipsrl.structures import Sizes
+from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+
+
+def groups(rewards, prompts, lengths=None):
+    rewards = np.float32(rewards)
+    lengths = np.ones(rewards.shape, int) if lengths is None else np.array(lengths)
+    mask = np.arange(lengths.max()) < lengths[..., None]
+    rollouts = rollouts_of(np.zeros(mask.shape), mask, rewards=rewards)
+    return dataclasses.replace(rollouts, prompt_index=jnp.array(prompts))
+
+
+def whitened(values):
+    values = np.array(values, float)
+    return (values - values.mean()) / values.std()
+
+
+def test_answers_are_compared_with_earlier_ones():
+    objective = make("spo(decay=0.5)")
+    state = objective.init(Sizes(3))
+
+    def weighed(rewards, prompts):
+        nonlocal state
+        weights, state, _ = objective.weigh(groups(rewards, prompts), state)
+        return weights.advantages[..., 0]
+
+    # Both prompts are new.
+    assert_close(weighed([[1, 0], [0, 0]], [0, 2]), whitened([[0.5, -0.5], [0, 0]]))
+    # v is 1/2 of prompt 0; prompt 1 is new.
+    assert_close(weighed([[1, 1], [1, 0]], [0, 1]), whitened([[0.5, 0.5], [0.5, -0.5]]))
+    # N = 2 / 2 + 2, S = 1 / 2 + 2; and prompt 2, which was not in the last batch, has v = 0.
+    assert_close(weighed([[0, 1], [1, 0]], [0, 2]), whitened([[-5 / 6, 1 / 6], [1, 0]]))
+
+
+def test_groups_of_a_prompt_have_one_value():
+    objective = make("spo")
+    weights, state, _ = objective.weigh(groups([[1, 0], [1, 1], [0, 0]], [0, 0, 1]), objective.init(Sizes(2)))
+    assert_close(weights.advantages[..., 0], whitened([[0.25, -0.75], [0.25, 0.25], [0, 0]]))
+    assert_close(state[0], [[4, 3], [2, 0]])
+
+
+def test_single_answers_teach_from_the_second_batch_on():
+    objective = make("spo")
+    weights, state, _ = objective.weigh(groups([[1], [0]], [0, 1]), objective.init(Sizes(2)))
+    assert not weights.advantages.any()
+    weights, _, _ = objective.weigh(groups([[0], [0]], [0, 1]), state)
+    assert_close(weights.advantages[..., 0], [[-1], [1]])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Lengths 1, 2, 2, 4: the two shortest, and the one that is as short as the second.
+        ("gfpo", [2**0.5, -(0.5**0.5), -(0.5**0.5), 0]),
+        ("gfpo(kept=0.25)", [0, 0, 0, 0]),
+        ("gfpo(kept=1.0)", [1, -1, -1, 1]),
+        # Rewards for each token: 1, 0, 0, 1/4.
+        ("gfpo(by=reward_per_token)", [0, 0, 0, 0]),
+        ("gfpo(kept=0.7, by=reward_per_token)", [1, -1, -1, 1]),
+    ],
+)
+def test_only_kept_answers_are_compared(text, expected):
+    assert_close(advantages_of(text, groups([[1, 0, 0, 1]], [0], [[1, 2, 2, 4]])), [expected])
