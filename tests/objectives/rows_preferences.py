@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import like_grpo
-from tests.objectives.token_values import pairs, sequence_mean
+from tests.objectives.token_values import pairs, sequence_mean, squared_pairs
 
 
 def pairwise(counts, probs, rewards, beta, slope=lambda u: 1 / u, link=np.log, imitation=0.0):
@@ -19,6 +19,15 @@ def pairwise(counts, probs, rewards, beta, slope=lambda u: 1 / u, link=np.log, i
                 advantages[winner] += counts[loser] * (push * slope(ratio[winner]) * ratio[winner] + imitation)
                 advantages[loser] -= counts[winner] * push * slope(ratio[loser]) * ratio[loser]
     return advantages * counts.sum() / max(pairs, 1)
+
+
+def squared(counts, probs, rewards, beta):
+    """As `pairwise`, for the loss (difference of log-ratios - 1 / (2 beta))^2."""
+    log_ratio = np.log(probs * len(probs))
+    order = rewards[:, None] > rewards
+    push = np.where(order, 2 * (1 / (2 * beta) - log_ratio[:, None] + log_ratio), 0.0)
+    pairs = (order * np.outer(counts, counts)).sum()
+    return (push @ counts - counts @ push) * counts.sum() / max(pairs, 1)
 
 
 def row(tokens=None, **arguments):
@@ -37,6 +46,8 @@ ROWS = {
     "f_dpo(divergence=alpha, alpha=0.3)": row(beta=0.1, slope=lambda u: u**-1.3, link=lambda u: (1 - u**-0.3) / 0.3),
     "f_dpo(divergence=reverse_kl)": row(beta=0.1),
     "rpo": row(beta=0.5, imitation=0.2, tokens=sequence_mean(pairs(0.5, imitation=0.2))),
+    "ipo": like_grpo(lambda n, p, r: squared(n, p, r, 0.1), tokens=sequence_mean(squared_pairs(0.1))),
+    "ipo(beta=0.5, per_token=False)": like_grpo(lambda n, p, r: squared(n, p, r, 0.5)),
     "rpo(form=cumulative)": row(beta=0.01, imitation=5e-5),
     "rpo(form=cumulative, beta=0.4, eta=0.3)": row(beta=0.4, imitation=0.12),
 }

@@ -85,3 +85,14 @@ def test_the_clip_of_f_dpo():
     margin = 1e-4 * (1 - np.exp(10.0))
     assert_close(value, -np.log(sigmoid(margin)))
     assert_close(gradient[..., 0], [[0.0, 1e-4 * sigmoid(-margin)]])
+
+
+@pytest.mark.parametrize(("text", "of_token"), [("ipo(beta=0.5)", 1.0), ("ipo(beta=0.5, per_token=False)", 0.5)])
+def test_ipo_ends_at_a_margin(text, of_token):
+    """1 / (2 beta) = 1, between means over two tokens or between sums."""
+    value, gradient, _ = loss_and_gradient(text, [[1.0, 0.0]], [[[of_token, of_token], [0.0, 0.0]]])
+    assert_close(value, 0.0)
+    assert_close(gradient, 0.0)
+    value, gradient, _ = loss_and_gradient(text, [[1.0, 0.0]], np.zeros((1, 2, 2)))
+    assert_close(value, 1.0)
+    assert_close(gradient[0, :, 0], [-1 / of_token, 1 / of_token])

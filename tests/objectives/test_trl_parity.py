@@ -184,6 +184,7 @@ PREFERENCES = [
     ("f_dpo(divergence=jensen_shannon, beta=0.3)", {"beta": 0.3, "f_divergence_type": "js_divergence"}),
     ("f_dpo(divergence=alpha, alpha=0.3, beta=0.3)",
      {"beta": 0.3, "f_divergence_type": "alpha_divergence", "f_alpha_divergence_coef": 0.7}),
+    ("ipo(beta=0.3)", {"beta": 0.3, "loss_type": ["ipo"]}),
 ]  # fmt: skip
 
 

@@ -292,6 +292,20 @@ def pairs(beta, link=lambda u: u, imitation=0.0, of_mean=True):
     return values
 
 
+def squared_pairs(beta):
+    """The later answers of a group beat all before them, by means over tokens."""
+
+    def values(log_ratio, advantages, mask):
+        mean = np.where(mask, log_ratio, 0.0).sum(axis=-1) / mask.sum(axis=-1)
+        found = np.zeros(mean.shape)
+        for winner in range(mean.shape[1]):
+            for loser in range(winner):
+                found[:, winner] -= (mean[:, winner] - mean[:, loser] - 1 / (2 * beta)) ** 2
+        return advantages * found[..., None]
+
+    return values
+
+
 # Advantages that look at lengths: (rewards `[P, G]`, mask `[P, G, T]`) -> advantages `[P, G]` or `[P, G, T]`.
 
 

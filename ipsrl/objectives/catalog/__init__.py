@@ -89,6 +89,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "dpo": preferences.dpo,
     "f_dpo": preferences.f_dpo,
     "rpo": preferences.rpo,
+    "ipo": preferences.ipo,
     "darling": diversity.darling,
     "f_grpo": diversity.f_grpo,
     "gapo": diversity.gapo,

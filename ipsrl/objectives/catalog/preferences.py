@@ -6,7 +6,7 @@ from ipsrl.objectives.advantages.pair_weights import PairWeights
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.divergences import Divergence
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates.pairwise_likelihood import PairwiseLikelihood
+from ipsrl.objectives.surrogates.pairwise_likelihood import PairwiseLikelihood, PairwiseSquare
 
 
 def dpo(beta: float = 0.1) -> Objective:
@@ -57,6 +57,7 @@ def rpo(
 
     Degenerate: groups without a pair have no gradient and are left out of the mean over groups.
     Evidence: paper and code; all pairs of a group are our reading.
+    Peers: TRL.
     """
     beta = RPO[form]["beta"] if beta is None else beta
     eta = RPO[form]["eta"] if eta is None else eta
@@ -68,3 +69,17 @@ def rpo(
         surrogate=PairwiseLikelihood(beta, imitation=imitation, per_token=form == "average"),
         aggregation=SequenceMean(),
     )
+
+
+def ipo(beta: float = 0.1, per_token: bool = True) -> Objective:
+    """IPO (arXiv 2310.12036): loss (log pi/pi_ref (winner) - log pi/pi_ref (loser) - 1 / (2 beta))^2 of each pair.
+
+    Where DPO pushes the winner of a pair without end, IPO stops at a margin of 1 / (2 beta). With `per_token` an
+    answer's log-ratio is the mean over its tokens, which TRL's authors had confirmed by those of the paper. The loss of
+    the same name in prime-rl is another one, a policy gradient with a mask.
+
+    Degenerate: groups without a pair have no gradient and are left out of the mean over groups.
+    Evidence: paper and code (TRL); all pairs of a group are our reading.
+    Peers: TRL.
+    """
+    return Objective(advantages=PairWeights(), surrogate=PairwiseSquare(beta, per_token), aggregation=SequenceMean())

@@ -50,8 +50,35 @@ class PairwiseLikelihood(Surrogate):
         if self.per_token:
             log_prob = log_prob / jnp.maximum(mask.sum(axis=-1), 1)
         value += self.imitation * pairs.sum(axis=-1) * log_prob
-        count = pairs.sum(dtype=jnp.float32)
-        return advantages * value[..., None], {
-            "pair_accuracy": (masked_sum((margin > 0).astype(jnp.float32), pairs), count),
-            "pair_margin": (margin.sum(), count),
-        }
+        return advantages * value[..., None], _metrics(margin, pairs)
+
+
+@dataclasses.dataclass(frozen=True)
+class PairwiseSquare(Surrogate):
+    """-A_w sum_l (log u_w - log u_l - 1 / (2 beta))^2,   u = pi / pi_ref of a whole answer: IPO (arXiv 2310.12036).
+
+    With `per_token`, log u is the mean over an answer's tokens. A and the metrics are those of `PairwiseLikelihood`,
+    with implicit rewards log u.
+    """
+
+    beta: float = positive()
+    per_token: bool = True
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_ratio = masked_sum(scores.log_probs - rollouts.reference_log_probs, mask, axis=-1)
+        if self.per_token:
+            log_ratio = log_ratio / jnp.maximum(mask.sum(axis=-1), 1)
+        pairs = beats(rollouts)
+        margin = jnp.where(pairs, log_ratio[:, :, None] - log_ratio[:, None, :], 0.0)
+        value = -masked_sum((margin - 1 / (2 * self.beta)) ** 2, pairs, axis=-1)
+        return advantages * value[..., None], _metrics(margin, pairs)
+
+
+def _metrics(margin: Array, pairs: Array) -> Metrics:
+    count = pairs.sum(dtype=jnp.float32)
+    return {
+        "pair_accuracy": (masked_sum((margin > 0).astype(jnp.float32), pairs), count),
+        "pair_margin": (margin.sum(), count),
+    }
