@@ -18,6 +18,16 @@ def alike(counts):
     return (counts - 1) / counts.sum()
 
 
+def influence(counts):
+    """From the definition: the diversity of the group, and of the group without one answer."""
+
+    def diversity(counts):
+        return 1 - (counts**2).sum() / counts.sum() ** 2
+
+    without = np.maximum(counts - np.eye(len(counts)), 0)
+    return np.array([diversity(counts) - diversity(rest) for rest in without])
+
+
 ROWS = {
     "uniqueness_aware": Row(False, 0, "equal rewards", lambda n, p, r: standardised(n, r) * by_size(n, r), tokens=PPO),
     "uniqueness_aware(alpha=0.5, standardise=False)": Row(
@@ -35,4 +45,8 @@ ROWS = {
     "outcome_exploration(bonus=ucb)": never_silent(lambda n, p, r: standardised(n, r) + 0.1),
     "outcome_exploration(bonus=ucb_con)": never_silent(lambda n, p, r: standardised(n, r) + 0.05),
     "outcome_exploration(bonus=ucb_mean)": like_grpo(),
+    "setpo": Row(True, None, "only one outcome", lambda n, p, r: standardised(n, r) + influence(n), tokens=PPO),
+    "setpo(weight=3.0, standardise=False)": Row(
+        True, None, "only one outcome", lambda n, p, r: centred(n, r) + 3 * influence(n)
+    ),
 }

@@ -98,3 +98,13 @@ def test_penalties_on_repetition_are_tsallis_entropies(group):
     same("tsallis(beta=0.15)", 0.15)
     same("outcome_exploration(weight=0.3, standardise=False)", 0.15)
     same("answer_entropy(beta=0.3, form=gini)", 0.15 * (group - 2) / group)
+
+
+def test_the_influence_on_a_large_group_climbs_simpsons_diversity():
+    """2/G (sum_c q_c^2 - q), up to an error of 1/G^2."""
+    counts = np.array([200, 120, 80])
+    outcomes = np.repeat(np.arange(3), counts)
+    rollouts = rollouts_of(np.zeros((1, 400, 1)), rewards=np.zeros((1, 400)), outcome_id=outcomes[None])
+    shares = counts / 400
+    expected = 2 / 400 * (shares @ shares - shares[outcomes])
+    np.testing.assert_allclose(advantages_of("setpo", rollouts), [expected], atol=2 / 400**2)

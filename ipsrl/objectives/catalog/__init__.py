@@ -105,6 +105,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "uniqueness_aware": rarity.uniqueness_aware,
     "answer_entropy": rarity.answer_entropy,
     "outcome_exploration": rarity.outcome_exploration,
+    "setpo": rarity.setpo,
     "placebo": diversity.placebo,
     "mara": regularised.mara,
     "dph_rl": regularised.dph_rl,

@@ -7,7 +7,7 @@ from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.reweighting.diversity_weights import InverseClusterSize
-from ipsrl.objectives.reweighting.outcome_bonus import OutcomeBonus
+from ipsrl.objectives.reweighting.outcome_bonus import OutcomeBonus, SetInfluence
 from ipsrl.objectives.shaping.diversity_rewards import OutcomeEntropy
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
@@ -83,6 +83,29 @@ def outcome_exploration(
     return Objective(
         advantages=group_centred(standardise),
         reweighting=(OutcomeBonus(weight, bonus),),
+        surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def setpo(
+    weight: float = 1.0,
+    standardise: bool = True,
+    clip: Clip = 0.2,
+    aggregation: AggregationName = "sequence_mean",
+) -> Objective:
+    """SetPO (arXiv 2602.01062): A = norm(r) + weight (D(S) - D(S without o)), S the group, D = 1 - pairs alike / G^2.
+
+    The paper has any kernel of similarity; here two answers are alike if they have the same outcome. What an answer
+    adds to the diversity of its group is, for large G, 2/G (sum_c q_c^2 - q), q the share of its outcome: a step uphill
+    on Simpson's diversity, 1 - sum_c q_c^2. Wrong answers get it as well. The default weight is our choice.
+
+    Degenerate: groups of one outcome with equal rewards get exactly zero; those of several outcomes do not.
+    Evidence: second-hand; the kernel is our reading.
+    """
+    return Objective(
+        advantages=group_centred(standardise),
+        reweighting=(SetInfluence(weight),),
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )

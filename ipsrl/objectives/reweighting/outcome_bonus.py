@@ -1,7 +1,7 @@
 """Advantages plus a bonus for outcomes that are rare, in a group or in all training: `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
 from jax import Array
@@ -51,3 +51,24 @@ class OutcomeBonus(RolloutPart):
             elif self.bonus == "ucb_con":
                 bonus -= 0.5
         return values + self.weight * bonus[..., None], state
+
+
+@dataclasses.dataclass(frozen=True)
+class SetInfluence(RolloutPart):
+    """A_g + weight (D(S) - D(S without o_g)), D = 1 - the share of pairs that are alike: SetPO (arXiv 2602.01062).
+
+    S is the group; its pairs are all G^2, an answer with itself included, and alike are answers with the same outcome.
+    With n answers of the outcome and M alike pairs, the second term is weight ((M - 2 n + 1) / (G - 1)^2 - M / G^2),
+    for large G weight 2/G (sum_c q_c^2 - q), q an outcome's share.
+    """
+
+    weight: float = non_negative(1.0)
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        group = rollouts.outcome_id.shape[-1]
+        alike = same_outcome(rollouts.outcome_id).sum(axis=-1, dtype=jnp.int32)
+        pairs = alike.sum(axis=-1, keepdims=True)
+        # Of integers, so that a group of one outcome gets exactly zero.
+        influence = ((2 * group - 1) * pairs - group**2 * (2 * alike - 1)) / (group * (group - 1.0)) ** 2
+        return values + self.weight * influence[..., None]
