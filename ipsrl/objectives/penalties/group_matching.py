@@ -1,0 +1,33 @@
+"""Costs of likelihoods that are not in proportion within a group: `[P, G, T]`, to minimise."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import non_negative, positive
+from ipsrl.objectives.objective import Metrics, Penalty
+from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMatching(Penalty):
+    """G (q_g - w_g)^2 at every token of an answer, so that its mean over answers is a sum over the group: DMPO
+    (arXiv 2605.19461).
+
+        q = softmax over the group of each answer's mean log pi,    w = softmax over the group of r / temperature
+    """
+
+    name: ClassVar[str] = "group_matching"
+    coefficient: float = non_negative(1.0, called="the coefficient of DMPO")
+    temperature: float = positive(0.1)
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        mean = masked_sum(scores.log_probs, mask, axis=-1) / jnp.maximum(mask.sum(axis=-1), 1)
+        wanted = jax.nn.softmax(rollouts.rewards / self.temperature, axis=-1)
+        cost = mean.shape[-1] * (jax.nn.softmax(mean, axis=-1) - wanted) ** 2
+        metrics = {"group_matching": (cost.mean(axis=-1).sum(), jnp.float32(len(cost)))}
+        return jnp.broadcast_to(cost[..., None], mask.shape), metrics

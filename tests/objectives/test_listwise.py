@@ -1,0 +1,68 @@
+"""Likelihoods within a group against what rewards say: numbers by hand, and where expected training goes."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.dynamics.expected_update import expected_update
+from ipsrl.objectives import make
+from ipsrl.structures import PolicyScores, Sizes
+from tests.objectives.groups import assert_close, rollouts_of
+
+MASK = np.array([[[True, True], [True, False], [True, True]]])
+LOG_PROBS = np.array([[[-1.0, -2.0], [-0.5, 0.0], [-3.0, -0.4]]])
+REWARDS = np.array([[1.0, 0.0, 1.0]])
+
+
+def softmax(values):
+    return np.exp(values) / np.exp(values).sum()
+
+
+def loss_of(text, behaviour, **changed):
+    rollouts = rollouts_of(behaviour, MASK, rewards=REWARDS)
+    objective = make(text)
+    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(1)))
+    weights = dataclasses.replace(weights, **changed)
+    output = objective.loss(PolicyScores(jnp.float32(LOG_PROBS), jnp.zeros(LOG_PROBS.shape)), rollouts, weights)
+    return output.loss_sum / output.count
+
+
+def test_squared_differences_of_mean_likelihoods_and_rewards():
+    """DMPO off-policy, of answers of unequal lengths: without advantages, its loss is the penalty."""
+    found = loss_of("dmpo(coefficient=0.7, temperature=0.5)", LOG_PROBS - 1, advantages=jnp.zeros(MASK.shape))
+    means, wanted = np.array([-1.5, -0.5, -1.7]), softmax(REWARDS[0] / 0.5)
+    assert_close(found, 0.7 * ((softmax(means) - wanted) ** 2).sum())
+
+
+@pytest.mark.parametrize("divergence", ["forward_kl", "reverse_kl"])
+def test_a_divergence_from_the_tilted_policy_that_sampled(divergence):
+    behaviour = LOG_PROBS - np.array([[[0.3, 0.1], [0.2, 0.0], [-0.5, 0.4]]])
+    advantages = (REWARDS[0] - 2 / 3) / np.std(REWARDS)
+    wanted = softmax(np.where(MASK, behaviour, 0.0).sum(axis=-1)[0] + advantages / 0.5)
+    found = softmax(np.where(MASK, LOG_PROBS, 0.0).sum(axis=-1)[0])
+    one, other = (wanted, found) if divergence == "forward_kl" else (found, wanted)
+    assert_close(
+        loss_of(f"lpo(temperature=0.5, divergence={divergence})", behaviour), (one * np.log(one / other)).sum()
+    )
+
+
+@pytest.mark.parametrize("text", ["lpo", "lpo(divergence=reverse_kl)"])
+def test_lpo_takes_from_the_rarer_of_two_equally_good_outcomes(text):
+    """Its target keeps their ratio, its step does not: the likelier one gains on the other."""
+    logits = jnp.log(jnp.array([0.5, 0.3, 0.2]))
+    update = expected_update(make(text), logits, jnp.array([1.0, 1.0, 0.0]), 6)
+    assert update[0] - update[1] > 0.01
+
+
+def test_dmpo_makes_correct_answers_equally_likely_once_they_are_alone():
+    """Without wrong answers the advantage is silent, and the penalty gives to the rarer answer of a pair."""
+    logits = jnp.log(jnp.array([0.7, 0.3]))
+    update = expected_update(make("dmpo"), logits, jnp.array([1.0, 1.0]), 2)
+    probs = jax.nn.softmax(logits)
+    # Groups of one answer of each, with probability 2 * 0.7 * 0.3: q = p, w = 1/2.
+    excess = probs - 0.5
+    expected = -0.42 * 2 * probs * (excess - probs @ excess)
+    assert_close(update, expected - expected.mean())
