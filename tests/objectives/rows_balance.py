@@ -5,11 +5,13 @@ The advantage of a squared residual is -2 * residual: learned tables are at thei
 
 import numpy as np
 
-from tests.objectives.rows import Row, centred, like_grpo, standardised
+from tests.objectives.rows import Row, centred, like_dr_grpo, like_grpo, standardised
 from tests.objectives.token_values import (
+    REFERENCE,
     answer_residual,
     augmented_residual,
     group_residual,
+    implicit_residual,
     minus_squared_steps,
     sequence_mean,
     squares,
@@ -25,6 +27,11 @@ def excess(probs, rewards, floor=-10.0, exponent=1.0):
 
 def flow(counts, probs, rewards, beta=15.0, unbiased=False):
     return np.log(probs * len(probs)) - beta * standardised(counts, rewards, unbiased)
+
+
+def implicit(counts, excess, beta):
+    """Beta times rewards minus the mean of the others in the group."""
+    return beta * counts.sum() / (counts.sum() - 1) * centred(counts, excess)
 
 
 def balance(rule, tokens=None):
@@ -56,6 +63,11 @@ ROWS = {
         lambda n, p, r: -2 * centred(n, flow(n, p, r, 0.5, unbiased=True))
     ),
     "flowrl(released_weight=True)": flowrl(lambda n, p, r: -2 * flow(n, p, r)),
+    "gvpo": like_dr_grpo(lambda n, p, r: implicit(n, r, 0.1), tokens=sequence_mean(squares(implicit_residual(0.1)))),
+    "gvpo(beta=0.4, anchor=reference)": like_dr_grpo(
+        lambda n, p, r: implicit(n, r - 0.4 * np.log(p * len(p)), 0.4),
+        tokens=sequence_mean(squares(implicit_residual(0.4, REFERENCE))),
+    ),
     "reinvent": augmented(128.0),
     "reinvent(sigma=0.5)": augmented(0.5),
 }

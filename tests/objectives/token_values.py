@@ -231,6 +231,17 @@ def augmented_residual(sigma):
     return lambda log_prob, reward, length: length * np.log(REFERENCE) + sigma * reward - log_prob
 
 
+def implicit_residual(beta, of=BEHAVIOUR):
+    """GVPO's, so that minus its square is minus half the unbiased variance; each token had the probability `of`."""
+
+    def residual(log_prob, reward, length):
+        found = beta * (log_prob - length * np.log(of)) - reward
+        group = found.shape[-1]
+        return np.sqrt(group / (2 * (group - 1))) * (found - found.mean(axis=-1, keepdims=True))
+
+    return residual
+
+
 def of_steps(log_ratio, advantages, mask):
     """Residuals of detailed balance, with flows that are all 1: the last step goes to the reward."""
     last = np.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True) - 1

@@ -86,6 +86,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "subtrajectory_balance": balance.subtrajectory_balance,
     "flowrl": balance.flowrl,
     "reinvent": balance.reinvent,
+    "gvpo": balance.gvpo,
     "supervised": imitation.supervised,
     "dpo": preferences.dpo,
     "f_dpo": preferences.f_dpo,

@@ -1,8 +1,8 @@
-"""Squared residuals as objectives: GFlowNet losses, FlowRL, and REINVENT."""
+"""Squared residuals as objectives: GFlowNet losses, FlowRL, REINVENT, and regressions of an implicit reward."""
 
 from typing import Literal
 
-from ipsrl.objectives.advantages.baselines import GroupMeanStd, NoBaseline
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline
 from ipsrl.objectives.advantages.log_reward import LogReward
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
@@ -16,6 +16,7 @@ from ipsrl.objectives.surrogates.flow_balance import (
     SubTrajectoryBalance,
     TrajectoryBalance,
 )
+from ipsrl.objectives.surrogates.implicit_rewards import GroupVariance
 
 
 def trajectory_balance(
@@ -148,3 +149,18 @@ def reinvent(sigma: float = 128.0) -> Objective:
     Peers: REINVENT4, saturn.
     """
     return Objective(advantages=NoBaseline(), surrogate=AugmentedLikelihood(sigma), aggregation=SequenceMean())
+
+
+def gvpo(beta: float = 0.1, anchor: Literal["behaviour", "reference"] = "behaviour") -> Objective:
+    """GVPO (arXiv 2504.19599): loss 1/2 variance in the group of beta log(pi / pi') - r, log pi of the whole answer.
+
+    The variance divides by G - 1. Over any answers its minimum is pi' exp(r / beta) / Z, as the group's mean cancels
+    log Z. `anchor` is pi': the policy that sampled (the released code), or the reference. With the policy that sampled
+    the first step on a batch is beta times that of RLOO, and equally good answers are lost; further steps are held
+    back. With the reference the mean update on-policy is beta times the gradient of E[r] - beta KL(pi || pi_ref), so
+    that they keep the reference's ratio.
+
+    Degenerate: groups with equal rewards are still pulled back to pi'.
+    Evidence: code (verl-recipe); the mean updates are derived.
+    """
+    return Objective(advantages=GroupMean(), surrogate=GroupVariance(beta, anchor), aggregation=SequenceMean())

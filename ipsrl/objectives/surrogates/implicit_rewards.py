@@ -1,0 +1,44 @@
+"""Regression of the implicit reward beta log(pi / anchor) of whole answers on rewards: `[P, G, T]` values to maximise.
+
+The policy that maximises E[r] - beta KL(pi || anchor) is anchor exp(r / beta) / Z: its implicit reward is r - beta log
+Z. As in `flow_balance`, each token of an answer has minus the loss of the answer, so the mean over answers
+(`SequenceMean`) is minus the published loss, and no importance ratio is needed: stale samples only change the weights
+of the answers.
+"""
+
+import dataclasses
+from typing import ClassVar, Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import positive
+from ipsrl.objectives.objective import Metrics, Surrogate
+from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupVariance(Surrogate):
+    """Minus half the variance in the group of beta log(pi / pi') - A (GVPO, arXiv 2504.19599), which needs no Z.
+
+        - G / (2 (G - 1)) (f_g - mean of f)^2,    f = beta log(pi / pi') - A
+
+    pi' is the policy that sampled (`behaviour`) or the `reference`. The gradient also flows through the mean, which
+    makes no difference, as in `GroupBalance`.
+    """
+
+    beta: float = positive(0.1)
+    anchor: Literal["behaviour", "reference"] = "behaviour"
+    smallest_group: ClassVar[int] = 2
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"reference_log_probs"} if self.anchor == "reference" else ())
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        anchor = rollouts.reference_log_probs if self.anchor == "reference" else rollouts.behaviour_log_probs
+        log_tilt = masked_sum(scores.log_probs - anchor, rollouts.token_mask, axis=-1)
+        excess = self.beta * log_tilt - advantages[..., 0]
+        group = excess.shape[-1]
+        losses = group / (2 * (group - 1)) * (excess - excess.mean(axis=-1, keepdims=True)) ** 2
+        return jnp.broadcast_to(-losses[..., None], rollouts.tokens.shape), {}

@@ -1,0 +1,67 @@
+"""Regressions of an implicit reward, by numbers and identities derived by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.dynamics.expected_update import expected_update
+from ipsrl.objectives import make
+from ipsrl.structures import PolicyScores
+from tests.objectives.groups import all_groups, assert_close, bandit_rollouts, rollouts_of
+
+LOGITS = jnp.array([0.4, -0.3, 1.1, 0.0])
+REWARDS = jnp.array([1.0, 1.0, 0.0, 0.3])
+
+
+def loss(text, rollouts, log_probs):
+    output = make(text)(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts)
+    return output.loss_sum / output.count
+
+
+def one_group(rewards, **fields):
+    return rollouts_of(np.zeros((1, len(rewards), 2)), rewards=np.float32([rewards]), **fields)
+
+
+# GVPO
+
+
+def test_half_the_variance_of_what_the_implicit_reward_misses():
+    """Rewards 1, 0, 0.5 and log-ratios 2, -1, 0 of answers of two tokens, beta = 1/2: excesses 0, -0.5, -0.5."""
+    log_probs = jnp.array([[[1.5, 0.5], [-0.5, -0.5], [0.25, -0.25]]])
+    assert_close(loss("gvpo(beta=0.5)", one_group([1, 0, 0.5]), log_probs), (1 / 9 + 2 / 36) / (2 * 2))
+
+
+def test_towards_the_policy_that_sampled_the_first_step_is_rloo():
+    """Not Dr. GRPO: the unbiased variance has its factor G / (G - 1)."""
+    for group in (2, 4):
+        expected = 0.3 * expected_update(make("rloo"), LOGITS, REWARDS, group)
+        np.testing.assert_allclose(expected_update(make("gvpo(beta=0.3)"), LOGITS, REWARDS, group), expected, atol=1e-6)
+
+
+def test_towards_a_reference_it_is_the_regularised_return():
+    reference = jnp.array([0.4, 0.1, 0.3, 0.2])
+
+    def regularised(logits):
+        probs = jax.nn.softmax(logits)
+        return probs @ (REWARDS - 0.3 * jnp.log(probs / reference))
+
+    for group in (2, 4):
+        found = expected_update(
+            make("gvpo(beta=0.3, anchor=reference)"), LOGITS, REWARDS, group, reference=jnp.log(reference)
+        )
+        np.testing.assert_allclose(found, 0.3 * jax.grad(regularised)(LOGITS), atol=1e-6)
+
+
+@pytest.mark.parametrize("anchor", ["behaviour", "reference"])
+def test_every_group_is_at_rest_at_the_tilted_anchor(anchor):
+    """The policy that sampled may be any: the reference is uniform here, and the sampler is not."""
+    sampler = jax.nn.log_softmax(LOGITS)
+    rollouts = bandit_rollouts(all_groups(4, 3), REWARDS, sampler)
+    tilted = (sampler if anchor == "behaviour" else 0.0) + REWARDS / 0.3
+    scores = jax.nn.log_softmax(tilted)[rollouts.tokens]
+    value, gradient = jax.value_and_grad(
+        lambda log_probs: loss(f"gvpo(beta=0.3, anchor={anchor})", rollouts, log_probs)
+    )(scores)
+    assert value < 1e-12
+    assert np.abs(gradient).max() < 1e-7
