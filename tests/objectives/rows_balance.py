@@ -13,6 +13,7 @@ from tests.objectives.token_values import (
     group_residual,
     implicit_residual,
     minus_squared_steps,
+    regression_residual,
     sequence_mean,
     squares,
     sub_trajectories,
@@ -32,6 +33,21 @@ def flow(counts, probs, rewards, beta=15.0, unbiased=False):
 def implicit(counts, excess, beta):
     """Beta times rewards minus the mean of the others in the group."""
     return beta * counts.sum() / (counts.sum() - 1) * centred(counts, excess)
+
+
+def optimal_value(counts, probs, rewards, beta):
+    """Of each outcome's other answers in the group, weighted to the uniform reference."""
+    others = (counts - np.eye(len(probs))) / probs
+    return beta * np.log(np.where(counts > 0, others @ np.exp(rewards / beta) / others.sum(axis=1), 1.0))
+
+
+def regression(beta1, beta2, tokens):
+    """In a bandit's first batch: the residual towards the uniform reference."""
+    return Row(
+        True, None, "equal rewards",
+        lambda n, p, r: 2 * beta2 * (r - optimal_value(n, p, r, beta1) - beta2 * np.log(p * len(p))),
+        tokens=tokens, lengths="weighs whole answers: see test_implicit_rewards.py",
+    )  # fmt: skip
 
 
 def balance(rule, tokens=None):
@@ -67,6 +83,10 @@ ROWS = {
     "gvpo(beta=0.4, anchor=reference)": like_dr_grpo(
         lambda n, p, r: implicit(n, r - 0.4 * np.log(p * len(p)), 0.4),
         tokens=sequence_mean(squares(implicit_residual(0.4, REFERENCE))),
+    ),
+    "a2po": regression(0.5, 1e-3, tokens=sequence_mean(squares(regression_residual(1e-3)))),
+    "a2po(beta1=2.0, beta2=0.4, value=others)": regression(
+        2.0, 0.4, tokens=sequence_mean(squares(regression_residual(0.4)))
     ),
     "reinvent": augmented(128.0),
     "reinvent(sigma=0.5)": augmented(0.5),

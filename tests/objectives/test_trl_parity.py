@@ -216,6 +216,24 @@ def test_rpo_is_that_of_trl_where_winners_are_equally_long(folder):
         assert_same(trl_trainers.preference_step(folder, rollouts, scores, micro_batches, **RPO), expected)
 
 
+# Regression on optimal advantages.
+
+
+@pytest.mark.parametrize(("beta1", "beta2"), [(0.5, 1e-3), (0.2, 0.7)])
+def test_regression_is_that_of_trl(folder, beta1, beta2):
+    """The first groups come from the reference, as TRL's do before training; the others from anywhere."""
+    for seed in range(2):
+        rollouts, scores = rollouts_with_ties(seed, scale=1.0)
+        first, _ = rollouts_with_ties(seed + 2, scale=1.0)
+        first = dataclasses.replace(first, reference_log_probs=first.behaviour_log_probs)
+        objective = made(f"a2po(beta1={beta1}, beta2={beta2})")
+        _, state, _ = objective.weigh(first, objective.init(Sizes(4)))
+        weights, _, _ = objective.weigh(rollouts, state)
+        expected = ours(objective, rollouts, scores, weights)[:2]
+        actual = trl_trainers.regression_step(folder, first, rollouts, scores, beta1=beta1, beta2=beta2)
+        assert_same(actual, expected)
+
+
 # Differences on purpose, and their size. Their reasons are in docs/objectives.md.
 
 

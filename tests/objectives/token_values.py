@@ -242,6 +242,11 @@ def implicit_residual(beta, of=BEHAVIOUR):
     return residual
 
 
+def regression_residual(beta):
+    """A*-PO's."""
+    return lambda log_prob, advantage, length: beta * (log_prob - length * np.log(REFERENCE)) - advantage
+
+
 def of_steps(log_ratio, advantages, mask):
     """Residuals of detailed balance, with flows that are all 1: the last step goes to the reward."""
     last = np.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True) - 1

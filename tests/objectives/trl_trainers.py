@@ -15,6 +15,7 @@ from datasets import Dataset
 from tokenizers import Tokenizer, models
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl.experimental.a2po import A2POConfig, A2POTrainer
 from trl.experimental.gmpo import GMPOConfig, GMPOTrainer
 
 ROWS = 64
@@ -81,6 +82,16 @@ class ScriptedRLOO(Scripted, RLOOTrainer):
 
     def _generate_single_turn(self, prompt_ids, *_):
         return self.script.answers(prompt_ids)
+
+
+class ScriptedA2PO(A2POTrainer):
+    """Its answers have no tokens but the end: rewards and log-probabilities are by place in the batch."""
+
+    script: Script
+
+    def _get_sequence_logps(self, model, *_):
+        table = self.script.reference if model is self.ref_model else self.script.log_probs
+        return (table * self.script.mask).sum(-1)
 
 
 class ScriptedModel(torch.nn.Module):
@@ -186,3 +197,27 @@ def preference_step(folder, rollouts, scores, micro_batches=1, **options):
         policy.table = script.log_probs * script.mask
         loss += made.training_step(policy, batch, None).item()
     return loss, gradient(script, "log_probs")
+
+
+def regression_step(folder, first, rollouts, scores, **options):
+    """One step of the A2PO trainer: loss, gradient by log-probabilities. `first` are groups that the reference gave."""
+    script = Script(rollouts, scores)
+    prompts, group, _ = script.shape
+    config = A2POConfig(
+        output_dir=folder, report_to=[], use_cpu=True, bf16=False, num_value_samples=group, filter_all_incorrect=False,
+        per_device_train_batch_size=prompts, **options,
+    )  # fmt: skip
+    dataset = Dataset.from_dict({"prompt": [str(prompt) for prompt in range(prompts)]})
+    pending = [Script(first, scores).rewards, script.rewards]
+    made = ScriptedA2PO(
+        folder, lambda prompts, **_: pending.pop(0), args=config, train_dataset=dataset, processing_class=tokenizer()
+    )
+
+    def generate(input_ids, generation_config, **_):
+        repeated = input_ids.repeat_interleave(generation_config.num_return_sequences, 0)
+        return torch.nn.functional.pad(repeated, (0, 1), value=END)
+
+    made = started(made, script)
+    made.model.generate = made.ref_model.generate = generate
+    batch = [{"prompt": str(prompt)} for prompt in range(prompts) for _ in range(group)]
+    return made.training_step(made.model, batch, None).item(), gradient(script, "log_probs")

@@ -87,6 +87,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "flowrl": balance.flowrl,
     "reinvent": balance.reinvent,
     "gvpo": balance.gvpo,
+    "a2po": balance.a2po,
     "supervised": imitation.supervised,
     "dpo": preferences.dpo,
     "f_dpo": preferences.f_dpo,

@@ -4,6 +4,7 @@ from typing import Literal
 
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline
 from ipsrl.objectives.advantages.log_reward import LogReward
+from ipsrl.objectives.advantages.optimal_value import OptimalAdvantage
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
@@ -16,7 +17,7 @@ from ipsrl.objectives.surrogates.flow_balance import (
     SubTrajectoryBalance,
     TrajectoryBalance,
 )
-from ipsrl.objectives.surrogates.implicit_rewards import GroupVariance
+from ipsrl.objectives.surrogates.implicit_rewards import AdvantageRegression, GroupVariance
 
 
 def trajectory_balance(
@@ -164,3 +165,25 @@ def gvpo(beta: float = 0.1, anchor: Literal["behaviour", "reference"] = "behavio
     Evidence: code (verl-recipe); the mean updates are derived.
     """
     return Objective(advantages=GroupMean(), surrogate=GroupVariance(beta, anchor), aggregation=SequenceMean())
+
+
+def a2po(beta1: float = 0.5, beta2: float = 1e-3, value: Literal["first", "others"] = "first") -> Objective:
+    """A*-PO (arXiv 2505.20686): loss (beta2 log(pi / pi_ref) - (r - V*))^2, V* = beta1 log of mean_ref exp(r / beta1).
+
+    V* is the optimal value of a prompt, from answers of the reference that the paper samples before training. Our
+    reading: it is that of the prompt's `first` group, weighted to the reference, which it is at the start; or of the
+    `others` in each group, see `OptimalAdvantage`. Over any answers the minimum is pi_ref exp(r / beta2) / Z if V* =
+    beta2 log Z, so if beta1 = beta2; on-policy V* is only a baseline, and the mean update is 2 beta2 times the gradient
+    of E[r] - beta2 KL(pi || pi_ref), whatever beta1. With the default of beta2 equally good answers return to the
+    reference's ratio, but a thousand times more slowly than wrong ones are lost. TRL drops prompts that the reference
+    never solves; here they pull the policy to the reference.
+
+    Degenerate: a prompt's first group, if its rewards are equal, pulls to the reference; so does every such group whose
+    reward is V*.
+    Evidence: code (TRL); estimating V* from groups is our reading, the mean update is derived.
+    """
+    return Objective(
+        advantages=OptimalAdvantage(beta1, value),
+        surrogate=AdvantageRegression(beta2),
+        aggregation=SequenceMean(),
+    )

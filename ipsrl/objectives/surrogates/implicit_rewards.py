@@ -42,3 +42,16 @@ class GroupVariance(Surrogate):
         group = excess.shape[-1]
         losses = group / (2 * (group - 1)) * (excess - excess.mean(axis=-1, keepdims=True)) ** 2
         return jnp.broadcast_to(-losses[..., None], rollouts.tokens.shape), {}
+
+
+@dataclasses.dataclass(frozen=True)
+class AdvantageRegression(Surrogate):
+    """-(beta log(pi / pi_ref) - A)^2 of whole answers (A*-PO, arXiv 2505.20686): A = r - V*, V* = beta log Z."""
+
+    beta: float = positive(1e-3, called="beta2, the temperature of the policy,")
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        log_tilt = masked_sum(scores.log_probs - rollouts.reference_log_probs, rollouts.token_mask, axis=-1)
+        losses = (self.beta * log_tilt - advantages[..., 0]) ** 2
+        return jnp.broadcast_to(-losses[..., None], rollouts.tokens.shape), {}
