@@ -6,7 +6,7 @@ The reference is uniform on the bandit, so that a policy's ratio to it is K p.
 import numpy as np
 
 from tests.objectives.rows import Row, centred, like_dr_grpo, like_grpo, never_silent, standardised
-from tests.objectives.token_values import clipped, constant_length, sequence_mean, sequence_sum
+from tests.objectives.token_values import clipped, constant_length, policy_gradient, sequence_mean, sequence_sum
 
 
 def to_target(counts, probs, rewards, beta=0.1, threshold=None):
@@ -51,6 +51,16 @@ def linked(divergence, beta=0.1):
     return lambda n, p, r: centred(n, r - beta * LINKS[divergence](p * len(p)))
 
 
+def filtered(alpha):
+    def advantages(counts, probs, rewards):
+        weights = rewards / probs
+        mean = (counts * weights).sum() / counts.sum()
+        ratios = (weights / mean) ** (1 - alpha) if mean > 0 else 0 * weights
+        return counts.sum() / (counts.sum() - 1) * centred(counts, ratios)
+
+    return advantages
+
+
 ROWS = {
     # A shift gives groups without reward one, and MARA's default threshold with it.
     "mara": Row(
@@ -92,6 +102,15 @@ ROWS = {
     "f_divergence(divergence=forward_kl)": never_silent(linked("forward_kl")),
     "f_divergence(divergence=jensen_shannon, beta=0.7)": never_silent(linked("jensen_shannon", 0.7)),
     "f_divergence(divergence=alpha, alpha=0.3)": never_silent(linked("alpha")),
+    "alpha_dpg": Row(
+        False,
+        0,
+        "no reward",
+        filtered(0.25),
+        tokens=sequence_sum(policy_gradient),
+        lengths="takes the probabilities of whole answers: see test_regularised.py",
+    ),
+    "alpha_dpg(alpha=0.9)": Row(False, 0, "no reward", filtered(0.9)),
     "backward_correction": like_dr_grpo(lambda n, p, r: centred(n, r) / 0.5, tokens=constant_length(clipped(0.2, 0.2))),
     "backward_correction(false_positive_rate=0.45, standardise=True)": like_grpo(),
     "forward_correction": Row(False, None, "never", lambda n, p, r: r - 0.7, tokens=constant_length(clipped(0.2, 0.2))),

@@ -1,17 +1,20 @@
 """Entropies and divergences of whole answers as rewards; MARA; DPH-RL."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import make
 from ipsrl.objectives.estimators.mastered import mastered_groups
 from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
 from ipsrl.objectives.shaping.mode_anchor import ModeAnchor
-from ipsrl.objectives.shaping.regularised_rewards import ReferenceDivergence, TsallisEntropy
+from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
 from ipsrl.structures import PolicyScores
-from tests.objectives.groups import assert_close, rollouts_of
+from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 
 # Tsallis entropies
 
@@ -33,6 +36,45 @@ def test_a_divergence_looks_at_whole_answers():
     rollouts = rollouts_of(behaviour, [[[1, 1, 0]]], reference_log_probs=np.float32(reference))
     assert_close(ReferenceDivergence("reverse_kl", 2.0)(rollouts.rewards, rollouts), [[1 - 2 * 0.75]])
     assert_close(ReferenceDivergence("forward_kl", 2.0)(rollouts.rewards, rollouts), [[1 + 2 * np.exp(-0.75)]])
+
+
+# alpha-DPG
+
+
+def filtered_group(rewards, behaviour):
+    behaviour = np.log(behaviour)[None, :, None]
+    reference = np.full(behaviour.shape, -np.log(3), np.float32)
+    return rollouts_of(behaviour, rewards=np.float32([rewards]), reference_log_probs=reference)
+
+
+def test_correct_answers_get_a_power_of_how_much_the_filtered_reference_likes_them():
+    """pi_ref r / mu is 2/3, 4/3 and 0, 2/3 on average: p* / mu = 1, 2, 0."""
+    group = filtered_group([1, 1, -1], [1 / 2, 1 / 4, 1 / 4])
+    assert_close(FilteredTarget(0.5)(group.rewards, group), [[1, 2**0.5, 0]])
+    assert_close(advantages_of("alpha_dpg(alpha=0.0)", group), [[0, 1.5, -1.5]])
+    nothing = filtered_group([0, 0, -1], [1 / 2, 1 / 4, 1 / 4])
+    assert not np.asarray(FilteredTarget(0.5)(nothing.rewards, nothing)).any()
+
+
+def test_with_a_uniform_reference_and_alpha_zero_it_is_normalised_inverse_probability_scaling():
+    group = filtered_group([0.5, 1, 0, 1], [1 / 2, 1 / 4, 1 / 8, 1 / 8])
+    group = dataclasses.replace(group, log_backward=jnp.zeros((1, 4)))
+    scaled = advantages_of("ips_reinforce(probability=exact)", group)
+    expected = advantages_of("rloo", dataclasses.replace(group, rewards=jnp.float32(scaled / scaled.mean())))
+    assert_close(advantages_of("alpha_dpg(alpha=0.0)", group), expected)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.75])
+def test_it_rests_at_the_reference_times_the_rewards_and_returns_at_a_rate_of_one_minus_alpha(alpha):
+    reference, rewards = jnp.log(jnp.array([0.3, 0.6, 0.1])), jnp.array([1.0, 0.6, 0.3])
+
+    def update(alpha, moved):
+        logits = reference + jnp.log(rewards) + moved * jnp.array([1.0, -1.0, 0.5])
+        return expected_update(make(f"alpha_dpg(alpha={alpha})"), logits, rewards, 4, reference=reference)
+
+    assert np.abs(update(alpha, 0.0)).max() < 1e-6
+    slowest = update(0.9, 0.01) / 0.1
+    np.testing.assert_allclose(update(alpha, 0.01) / (1 - alpha), slowest, rtol=0.02, atol=1e-6)
 
 
 # MARA

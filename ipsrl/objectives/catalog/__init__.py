@@ -116,6 +116,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "dph_rl": regularised.dph_rl,
     "tsallis": regularised.tsallis,
     "f_divergence": regularised.f_divergence,
+    "alpha_dpg": regularised.alpha_dpg,
     "backward_correction": regularised.backward_correction,
     "forward_correction": regularised.forward_correction,
 }

@@ -6,7 +6,7 @@ an answer that the reference rarely gives; an entropy without reference, and MAR
 
 from typing import Literal
 
-from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline, group_centred
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, LeaveOneOut, NoBaseline, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.estimators.divergences import Divergence
@@ -14,9 +14,9 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
 from ipsrl.objectives.reweighting.unmastered import UnmasteredOnly
 from ipsrl.objectives.shaping.mode_anchor import ModeAnchor
-from ipsrl.objectives.shaping.regularised_rewards import ReferenceDivergence, TsallisEntropy
+from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
 from ipsrl.objectives.shaping.verifier_noise import BackwardCorrection, ForwardCorrection
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.objectives.surrogates.ratio import ClippedRatio, PolicyGradient
 
 ALPHA = 0.5
 
@@ -122,6 +122,27 @@ def f_divergence(
         reward_shaping=(ReferenceDivergence(divergence, beta, alpha),),
         advantages=GroupMean(),
         surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def alpha_dpg(alpha: float = 0.25, aggregation: AggregationName = "sequence_sum") -> Objective:
+    """alpha-DPG (arXiv 2512.05962): A = (p* / mu)^(1-alpha) - mean of the others, p* = pi_ref r / Z; A log pi.
+
+    The target is the reference without its wrong answers. A divergence from it descends: the forward KL, which covers,
+    at alpha = 0, towards the reverse KL as alpha -> 1, where A becomes RLOO's of being correct. For every alpha < 1
+    correct answers return to the reference's ratio, at a rate that is proportional to 1 - alpha. Z is the group's mean
+    of pi_ref r / mu, as in the released script, which bounds it by 1, cuts (p* / mu)^(1-alpha) - 1 at 10 (which at its
+    alpha only groups of 25 or more could reach), and divides by 1024; we do none of these. At alpha = 0 with a uniform
+    reference this is IPS by exact probabilities, normalised in each group.
+
+    Degenerate: groups without reward get exactly zero; those with equal rewards do not.
+    Evidence: code (the authors'); that Z comes from the group alone is the script's choice.
+    """
+    return Objective(
+        reward_shaping=(FilteredTarget(alpha),),
+        advantages=LeaveOneOut(),
+        surrogate=PolicyGradient(),
         aggregation=aggregated_by(aggregation),
     )
 

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 from jax import Array
+from jax.scipy.special import logsumexp
 
-from ipsrl.fields import non_negative, positive
+from ipsrl.fields import below_one, non_negative, positive
 from ipsrl.objectives.estimators.divergences import Divergence, check_alpha, link
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, masked_sum
@@ -58,3 +59,26 @@ class ReferenceDivergence(RolloutPart):
         log_ratio = rollouts.behaviour_log_probs - rollouts.reference_log_probs
         log_ratio = masked_sum(log_ratio, rollouts.token_mask, axis=-1)
         return values - self.beta * link(self.divergence, log_ratio, self.alpha)
+
+
+@dataclasses.dataclass(frozen=True)
+class FilteredTarget(RolloutPart):
+    """(p* / mu)^(1-alpha) of the whole answer, p* = pi_ref max(r, 0) / Z: alpha-DPG (arXiv 2512.05962).
+
+    mu is the behaviour policy, and Z the group's mean of pi_ref max(r, 0) / mu, so that no answer gets more than
+    G^(1-alpha). Its mean policy gradient is, but for the noise of Z, minus (1 - alpha) times that of an
+    alpha-divergence D_f(pi || p*), which is the forward KL at alpha = 0 and tends to the reverse KL as alpha -> 1; in
+    `divergences`, its alpha is 1 - alpha. Groups without reward get zero.
+    """
+
+    alpha: float = below_one(0.25)
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        log_ratio = rollouts.reference_log_probs - rollouts.behaviour_log_probs
+        correct = values > 0
+        log_weight = masked_sum(log_ratio, rollouts.token_mask, axis=-1) + jnp.log(jnp.where(correct, values, 1.0))
+        log_total = logsumexp(log_weight, axis=-1, keepdims=True, where=correct)
+        exponent = (1.0 - self.alpha) * (log_weight - log_total + jnp.log(values.shape[-1]))
+        return jnp.where(correct, jnp.exp(jnp.where(correct, exponent, 0.0)), 0.0)
