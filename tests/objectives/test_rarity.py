@@ -108,3 +108,40 @@ def test_the_influence_on_a_large_group_climbs_simpsons_diversity():
     shares = counts / 400
     expected = 2 / 400 * (shares @ shares - shares[outcomes])
     np.testing.assert_allclose(advantages_of("setpo", rollouts), [expected], atol=2 / 400**2)
+
+
+# Differential smoothing
+
+
+def test_unlikely_answers_gain_if_they_are_correct_and_lose_if_they_are_wrong():
+    """Of two tokens each: log mu is log 1/4 and log 1/16."""
+    behaviour = np.log(np.array([[[0.5, 0.5], [0.25, 0.25], [0.5, 0.5], [0.25, 0.25]]]))
+    group = rollouts_of(behaviour, rewards=np.float32([[1, 1, 0, 0]]))
+    found = advantages_of("differential_smoothing(positive=0.5, negative=0.25)", group)
+    assert_close(found, [[1 + np.log(2), 1 + np.log(4), -1 - np.log(2) / 2, -1 - np.log(2)]])
+
+
+def smoothed(logits, positive=0.3, negative=0.2):
+    """S(correct) and S(wrong), S = sum p (1 - log p), of the correct outcomes 0, 1, 3 and the wrong outcome 2."""
+    log_probs = jax.nn.log_softmax(logits)
+    terms = jnp.exp(log_probs) * (1 - log_probs)
+    return (jnp.where(REWARDS > 0, positive, -negative) * terms).sum()
+
+
+def test_the_mean_update_adds_an_entropy_of_the_correct_answers():
+    text = "differential_smoothing(positive=0.3, negative=0.2, standardise=False)"
+    plain = expected_update(make("dr_grpo"), LOGITS, REWARDS, 4)
+    expected = plain + jax.grad(smoothed)(LOGITS)
+    np.testing.assert_allclose(expected_update(make(text), LOGITS, REWARDS, 4), expected, atol=1e-6)
+
+
+def test_ties_are_lost_before_they_return():
+    """With many wrong answers the likelier of two correct ones still gains on the other, with few it loses."""
+
+    def gain(wrong):
+        logits = jnp.log(jnp.array([0.6 * (1 - wrong), 0.4 * (1 - wrong), wrong]))
+        update = expected_update(make("differential_smoothing"), logits, jnp.array([1.0, 1.0, 0.0]), 4)
+        return update[0] - update[1]
+
+    assert gain(0.3) > 0.03
+    assert gain(0.001) < -0.003

@@ -108,6 +108,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "uniqueness_aware": rarity.uniqueness_aware,
     "answer_entropy": rarity.answer_entropy,
     "outcome_exploration": rarity.outcome_exploration,
+    "differential_smoothing": rarity.differential_smoothing,
     "setpo": rarity.setpo,
     "dmpo": listwise.dmpo,
     "lpo": listwise.lpo,

@@ -7,7 +7,7 @@ from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.reweighting.diversity_weights import InverseClusterSize
-from ipsrl.objectives.reweighting.outcome_bonus import OutcomeBonus, SetInfluence
+from ipsrl.objectives.reweighting.outcome_bonus import DifferentialSmoothing, OutcomeBonus, SetInfluence
 from ipsrl.objectives.shaping.diversity_rewards import OutcomeEntropy
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
@@ -106,6 +106,32 @@ def setpo(
     return Objective(
         advantages=group_centred(standardise),
         reweighting=(SetInfluence(weight),),
+        surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def differential_smoothing(
+    positive: float = 0.1,
+    negative: float = 0.1,
+    standardise: bool = True,
+    clip: Clip = 0.2,
+    aggregation: AggregationName = "sequence_mean",
+) -> Objective:
+    """DS-GRPO (arXiv 2511.19942): A = GRPO's - positive log mu(answer) if correct, + negative log mu if wrong.
+
+    An entropy of the correct answers alone: once wrong ones are rare GRPO's part is zero, and correct answers become
+    equally likely, as strings: an outcome is then as likely as it has ways to be written. Until then GRPO's part, if it
+    is the larger one, goes on to favour the likelier of them. log mu is the sum over the tokens, so that long answers
+    need smaller weights. `standardise=False` subtracts the group's mean only. Clip, aggregation and the default weights
+    are our choice.
+
+    Degenerate: no group gets zero, even if all rewards are equal.
+    Evidence: second-hand (Equation 6, in a re-implementation); the entropy is derived.
+    """
+    return Objective(
+        advantages=group_centred(standardise),
+        reweighting=(DifferentialSmoothing(positive, negative),),
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )

@@ -1,4 +1,4 @@
-"""Advantages plus a bonus for outcomes that are rare, in a group or in all training: `[P, G, T]` -> `[P, G, T]`."""
+"""Advantages plus a bonus for outcomes or answers that are rare: `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
 from typing import Any, ClassVar, Literal
@@ -10,7 +10,7 @@ from ipsrl.fields import non_negative
 from ipsrl.objectives.advantages.baselines import GroupMean
 from ipsrl.objectives.estimators.frequency import same_outcome
 from ipsrl.objectives.objective import RolloutPart
-from ipsrl.structures import Rollouts, Sizes
+from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,3 +72,21 @@ class SetInfluence(RolloutPart):
         # Of integers, so that a group of one outcome gets exactly zero.
         influence = ((2 * group - 1) * pairs - group**2 * (2 * alike - 1)) / (group * (group - 1.0)) ** 2
         return values + self.weight * influence[..., None]
+
+
+@dataclasses.dataclass(frozen=True)
+class DifferentialSmoothing(RolloutPart):
+    """A - positive log mu for correct answers (r > 0), A + negative log mu for the others (arXiv 2511.19942).
+
+    mu is the behaviour policy's probability of the whole answer. Both terms are added after the baseline: unlikely
+    correct answers gain most, unlikely wrong ones lose most. The mean update adds the gradient of positive S(correct) -
+    negative S(wrong), S(set) = sum p (1 - log p) over the answers of the set.
+    """
+
+    positive: float = non_negative(0.1)
+    negative: float = non_negative(0.1)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        log_probability = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
+        weight = jnp.where(rollouts.rewards > 0, -self.positive, self.negative)
+        return values + (weight * log_probability)[..., None]
