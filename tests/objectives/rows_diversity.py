@@ -61,15 +61,6 @@ def uniform_correct(counts, probs, rewards, tau=0.2):
     return np.where(rewards > 0, 1 - tau + tau * correct.sum() * inverse, 1.0)
 
 
-def focal(counts, rewards, gamma=1.0):
-    return (counts[rewards <= 0].sum() / counts.sum()) ** gamma
-
-
-def relative(counts, rewards, baseline=1.0):
-    mean = counts @ rewards / counts.sum()
-    return rewards / mean - baseline if mean > 0 else 0 * rewards
-
-
 DRAWS = "it deals weights at random: test_diversity_peers.py counts where they fall"
 
 
@@ -81,10 +72,6 @@ ROWS = {
     # The clip is wide since one answer is at the mean of its group but for rounding, which decides on which side.
     "darling(verifiable=False, clip=(0.9, 9.0))": Row(
         False, 1, "one outcome", lambda n, p, r: centred(n, distinct_share(n, r, verifiable=False))
-    ),
-    "f_grpo": Row(False, 0, "equal rewards", lambda n, p, r: focal(n, r) * standardised(n, r), tokens=PPO),
-    "f_grpo(gamma=0.5, standardise=False)": Row(
-        False, 1, "equal rewards", lambda n, p, r: focal(n, r, 0.5) * centred(n, r)
     ),
     "gapo": Row(False, 0, "one outcome", lambda n, p, r: standardised(n, uniform_frequency(n, r)), tokens=PPO),
     "gapo(valid=3, standardise=False)": Row(
@@ -123,7 +110,5 @@ ROWS = {
     "ucpo(tau=1.0, standardise=False)": Row(
         False, 1, "equal rewards", lambda n, p, r: centred(n, r) * uniform_correct(n, p, r, 1.0)
     ),
-    "maxrl": Row(False, 0, "equal rewards", lambda n, p, r: relative(n, r), tokens=PPO),
-    "maxrl(centred=False)": Row(False, 0, "no reward", lambda n, p, r: relative(n, r, 0.0)),
     "placebo": Row(False, 0, "one outcome", DRAWS, random=True, tokens=PPO),
 }

@@ -7,11 +7,11 @@ that every peer can be compared with and without it.
 from typing import Literal
 
 from ipsrl.objectives.advantages.baselines import group_centred
-from ipsrl.objectives.advantages.set_advantages import MaximumLikelihood, PassAtK
+from ipsrl.objectives.advantages.set_advantages import PassAtK
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides, divergence
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.reweighting.diversity_weights import FocalWeight, UniformCorrect
+from ipsrl.objectives.reweighting.diversity_weights import UniformCorrect
 from ipsrl.objectives.shaping.diversity_rewards import (
     DistinctShare,
     PermutedInverseFrequency,
@@ -47,28 +47,6 @@ def darling(
     return Objective(
         reward_shaping=(DistinctShare(verifiable, floor),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
-
-
-def f_grpo(
-    gamma: float = 1.0,
-    standardise: bool = True,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "sequence_mean",
-) -> Objective:
-    """F-GRPO (arXiv 2602.06717): A = (1 - share of correct answers)^gamma norm(r).
-
-    Prompts that mostly succeed weigh less, so an update that misses a rare correct answer also weighs less. All correct
-    answers get the same weight. The paper's gamma is unverified: 1 is our reading.
-
-    Degenerate: groups whose rewards are all equal, and for gamma > 0 those without a wrong answer, get exactly zero.
-    Evidence: second-hand; the default of gamma is our reading.
-    """
-    return Objective(
-        advantages=group_centred(standardise),
-        reweighting=(FocalWeight(gamma),),
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
@@ -207,28 +185,6 @@ def ucpo(
     return Objective(
         advantages=group_centred(standardise),
         reweighting=(UniformCorrect(tau),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
-
-
-def maxrl(
-    centred: bool = True,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "sequence_mean",
-) -> Objective:
-    """MaxRL (arXiv 2602.02710): A = (r - group mean) / group mean.
-
-    With rewards 0 and 1 and success probability p, the mean update is w grad p, which tends to the gradient of log p: w
-    = (1 - (1-p)^(G-1)) / p. `centred=False` omits the -1, so that only correct answers are learned from: w = (1 -
-    (1-p)^G) / p, the weight of a single correct outcome under IPS with counts.
-
-    Degenerate: groups whose mean is not positive, or (centred) whose rewards are all equal, get exactly zero.
-    Evidence: second-hand; the weights w are derived.
-    Peers: SkyRL, prime-rl.
-    """
-    return Objective(
-        advantages=MaximumLikelihood(centred),
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )

@@ -1,0 +1,23 @@
+"""Declarations of the rows in `catalog/prompt_weights.py`; n are counts, p the distribution, r the rewards."""
+
+from tests.objectives.rows import Row, centred, standardised
+from tests.objectives.token_values import PPO
+
+
+def focal(counts, rewards, gamma=1.0):
+    return (counts[rewards <= 0].sum() / counts.sum()) ** gamma
+
+
+def relative(counts, rewards, baseline=1.0):
+    mean = counts @ rewards / counts.sum()
+    return rewards / mean - baseline if mean > 0 else 0 * rewards
+
+
+ROWS = {
+    "f_grpo": Row(False, 0, "equal rewards", lambda n, p, r: focal(n, r) * standardised(n, r), tokens=PPO),
+    "f_grpo(gamma=0.5, standardise=False)": Row(
+        False, 1, "equal rewards", lambda n, p, r: focal(n, r, 0.5) * centred(n, r)
+    ),
+    "maxrl": Row(False, 0, "equal rewards", lambda n, p, r: relative(n, r), tokens=PPO),
+    "maxrl(centred=False)": Row(False, 0, "no reward", lambda n, p, r: relative(n, r, 0.0)),
+}
