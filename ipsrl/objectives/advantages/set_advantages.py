@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.fields import at_least
+from ipsrl.fields import at_least, probability
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts
 
@@ -54,19 +54,21 @@ class PassAtK(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class MaximumLikelihood(RolloutPart):
-    """A_g = (r_g - mean) / mean of the group: maximises the likelihood of success (MaxRL, arXiv 2602.02710).
+    """A_g = (r_g - mean) / mean^q of the group: MaxRL (q = 1, arXiv 2602.02710), GARL (arXiv 2604.25907).
 
-    Zero if the mean is not positive or all rewards are equal. With rewards 0 and 1 and success probability p, the mean
-    update is w grad p with w = (1 - (1 - p)^(G-1)) / p, which tends to grad log p as G grows. `centred=False` is A_g =
-    r_g / mean, a mean over the correct answers alone; then w = (1 - (1 - p)^G) / p.
+    Between the return (q = 0) and the likelihood of success (q = 1). Zero if the mean is not positive or all rewards
+    are equal. With rewards 0 and 1 and success probability p, the mean update is w grad p, where w tends to p^-q as G
+    grows; at q = 1, w = (1 - (1 - p)^(G-1)) / p. `centred=False` is A_g = r_g / mean^q; at q = 1 this is a mean over
+    the correct answers alone, and w = (1 - (1 - p)^G) / p.
     """
 
     centred: bool = True
+    q: float = probability(1.0)
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         mean = values.mean(axis=-1, keepdims=True)
-        relative = values / jnp.where(mean > 0, mean, 1.0)
+        scale = jnp.where(mean > 0, mean, 1.0) ** self.q
         if not self.centred:
-            return jnp.where(mean > 0, relative, 0.0)
-        return jnp.where((mean > 0) & ~all_equal(values)[:, None], relative - 1.0, 0.0)
+            return jnp.where(mean > 0, values / scale, 0.0)
+        return jnp.where((mean > 0) & ~all_equal(values)[:, None], (values - mean) / scale, 0.0)

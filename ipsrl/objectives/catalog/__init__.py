@@ -103,6 +103,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "polychromic": diversity.polychromic,
     "ucpo": diversity.ucpo,
     "maxrl": prompt_weights.maxrl,
+    "garl": prompt_weights.garl,
     "rs_grpo": risk_seeking.rs_grpo,
     "top_one": risk_seeking.top_one,
     "pkpo": risk_seeking.pkpo,

@@ -51,3 +51,26 @@ def maxrl(
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
+
+
+def garl(
+    q: float = 0.75,
+    clip: Clip = 0.2,
+    aggregation: AggregationName = "sequence_mean",
+) -> Objective:
+    """GARL (arXiv 2604.25907): A = (r - group mean) / (group mean)^q.
+
+    One knob between Dr. GRPO (q = 0) and MaxRL (q = 1): the loss family J_Q amplifies the gradient of a prompt by P^-q,
+    P its success probability, so that prompts which are hardly ever solved are learned sooner; 0.75 is the paper's q
+    from a cold start. Our reading: P is the group's mean, and so is the baseline. With rewards 0 and 1 the mean update
+    is grad p times E[(1 - (c+1)/G) ((c+1)/G)^-q + (c/G)^(1-q)], c of the G - 1 other answers correct: about p^-q,
+    but (G-1)/G G^q where p is far below 1/G. All correct answers of a prompt get the same: ties are lost as before.
+
+    Degenerate: groups whose mean is not positive, or whose rewards are all equal, get exactly zero.
+    Evidence: second-hand (the abstract); the baseline is our reading, the factor is derived.
+    """
+    return Objective(
+        advantages=MaximumLikelihood(q=q),
+        surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
