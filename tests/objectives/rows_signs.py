@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.objectives.rows import Row
+from tests.objectives.rows import Row, like_grpo
 from tests.objectives.token_values import clipped, sequence_sum, tapered, tapered_answer, token_mean
 
 
@@ -16,6 +16,13 @@ def beside_best(counts, rewards, best=1.0, unbiased=False):
     return (rewards - group.mean()) / std if std > 1e-9 else 0 * rewards
 
 
+def above_quantile(counts, rewards, quantile=0.4, unbiased=False):
+    group = np.sort(np.repeat(rewards, counts))
+    std = group.std(ddof=unbiased)
+    reached = np.arange(1, len(group) + 1) / len(group) >= quantile - 1e-9
+    return (rewards - group[reached][0]) / std if std > 1e-9 else 0 * rewards
+
+
 ROWS = {
     "w_reinforce": Row(False, None, "never", lambda n, p, r: signed(r, 0.1, 1.0), tokens=token_mean(clipped(0.2, 0.2))),
     "w_reinforce(positive=0.0, negative=0.7)": Row(False, None, "never", lambda n, p, r: signed(r, 0.0, 0.7)),
@@ -26,4 +33,6 @@ ROWS = {
     "topr(positive=0.4, negative=0.7, of=answer)": Row(
         False, None, "never", lambda n, p, r: signed(r, 0.4, 0.7), tokens=sequence_sum(tapered_answer)
     ),
+    "qae": like_grpo(lambda n, p, r: above_quantile(n, r), tokens=token_mean(clipped(0.2, 0.28))),
+    "qae(quantile=0.8, unbiased_std=True)": like_grpo(lambda n, p, r: above_quantile(n, r, 0.8, True)),
 }

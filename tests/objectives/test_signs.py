@@ -60,3 +60,33 @@ def test_a_virtual_best_answer_counts_in_mean_and_standard_deviation():
 def test_on_policy_topr_is_reinforce():
     plain = expected_update(make("reinforce"), LOGITS, REWARDS, 4)
     np.testing.assert_allclose(expected_update(make("topr"), LOGITS, REWARDS, 4), 2 * plain, rtol=1e-5, atol=1e-6)
+
+
+# QAE
+
+
+def test_below_a_share_of_correct_answers_only_they_count_and_above_it_only_wrong_ones():
+    """K = 0.4: up to six of ten correct answers get r / std, more (r - 1) / std."""
+    for correct in range(1, 10):
+        rewards = np.array([1] * correct + [0] * (10 - correct))
+        std = (correct * (10 - correct)) ** 0.5 / 10
+        expected = (rewards if correct <= 6 else rewards - 1) / std
+        assert_close(advantages_of("qae", one_group(rewards)), [expected])
+    assert not advantages_of("qae", one_group([1] * 10)).any()
+
+
+def test_the_quantile_is_one_of_the_rewards():
+    group = one_group([0.1, 0.2, 0.4, 0.8])
+    std = np.std([0.1, 0.2, 0.4, 0.8])
+    for quantile, baseline in ((0.25, 0.1), (0.26, 0.2), (0.75, 0.4), (1.0, 0.8)):
+        expected = (np.array([[0.1, 0.2, 0.4, 0.8]]) - baseline) / std
+        assert_close(advantages_of(f"qae(quantile={quantile})", group), expected)
+
+
+def test_the_mean_update_of_qae_has_the_direction_of_reinforce():
+    binary = jnp.array([1.0, 1.0, 0.0, 0.0])
+    plain = expected_update(make("reinforce"), LOGITS, binary, 5)
+    found = expected_update(make("qae"), LOGITS, binary, 5)
+    factor = float(found @ plain / (plain @ plain))
+    assert factor > 1
+    np.testing.assert_allclose(found, factor * plain, atol=1e-6)

@@ -4,12 +4,13 @@ A group whose rewards are all equal holds no preference: every part with a basel
 """
 
 import dataclasses
+import math
 from typing import ClassVar
 
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import finite, positive
+from ipsrl.fields import finite, positive, share
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts
 
@@ -65,6 +66,28 @@ class GroupMeanStd(CappedPart):
         # The computed standard deviation may be 0 for rewards that differ by less than the float32 spacing at their
         # mean.
         return self.capped(jnp.where(degenerate | (std == 0), 0.0, centred / jnp.where(std == 0, 1.0, std)))
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupQuantileStd(RolloutPart):
+    """A_g = (r_g - K-quantile of the group) / std of the group: QAE (arXiv 2509.22611).
+
+    The quantile is the lowest reward of the group which at least a share K of its rewards do not exceed, so it is one
+    of them. With rewards 0 and 1 it is 0 if the share of correct answers is at most 1 - K, and 1 above. The standard
+    deviation is as in `GroupMeanStd`.
+    """
+
+    quantile: float = share(0.4)
+    unbiased: bool = False
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        # The offset undoes rounding in products such as 0.55 * 20, whose ceiling must be 11.
+        rank = max(math.ceil(self.quantile * values.shape[-1] - 1e-6), 1)
+        above = values - jnp.sort(values, axis=-1)[:, rank - 1, None]
+        std = values.std(axis=-1, keepdims=True, ddof=1 if self.unbiased else 0)
+        silent = all_equal(values)[:, None] | (std == 0)
+        return jnp.where(silent, 0.0, above / jnp.where(std == 0, 1.0, std))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -71,6 +71,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "w_reinforce": signs.w_reinforce,
     "ngrpo": signs.ngrpo,
     "topr": signs.topr,
+    "qae": signs.qae,
     "ips_reinforce": inverse_probability.ips_reinforce,
     "ips_grpo": inverse_probability.ips_grpo,
     "ips_dr_grpo": inverse_probability.ips_dr_grpo,

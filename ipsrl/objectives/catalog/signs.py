@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ipsrl.objectives.advantages.baselines import GroupMeanStd, NoBaseline
+from ipsrl.objectives.advantages.baselines import GroupMeanStd, GroupQuantileStd, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
@@ -79,5 +79,28 @@ def topr(
         reward_shaping=(SignedReward(positive, negative),),
         advantages=NoBaseline(),
         surrogate=TaperedRatio(of),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def qae(
+    quantile: float = 0.4,
+    unbiased_std: bool = False,
+    clip: Clip = (0.2, 0.28),
+    aggregation: AggregationName = "token_mean",
+) -> Objective:
+    """QAE (arXiv 2509.22611): A = (r - K-quantile of the group) / group std, K the `quantile`.
+
+    With rewards 0 and 1 most answers get zero: while the share of correct answers is at most 1 - K only they count,
+    with r / std (PSR, see `w_reinforce`), above it only wrong ones, with (r - 1) / std (NSR). Both have the direction
+    of REINFORCE on average, so that equally good answers are lost as by GRPO. The default of K is our choice; clip,
+    mean over tokens and the standard deviation are DAPO's, on which the paper builds (our reading).
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: second-hand (the abstract, whose two regimes say which quantile it is).
+    """
+    return Objective(
+        advantages=GroupQuantileStd(quantile, unbiased_std),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
