@@ -163,6 +163,7 @@ def gvpo(beta: float = 0.1, anchor: Literal["behaviour", "reference"] = "behavio
 
     Degenerate: groups with equal rewards are still pulled back to pi'.
     Evidence: code (verl-recipe); the mean updates are derived.
+    Peers: verl-recipe.
     """
     return Objective(advantages=GroupMean(), surrogate=GroupVariance(beta, anchor), aggregation=SequenceMean())
 
@@ -181,6 +182,7 @@ def a2po(beta1: float = 0.5, beta2: float = 1e-3, value: Literal["first", "other
     Degenerate: a prompt's first group, if its rewards are equal, pulls to the reference; so does every such group whose
     reward is V*.
     Evidence: code (TRL); estimating V* from groups is our reading, the mean update is derived.
+    Peers: TRL.
     """
     return Objective(
         advantages=OptimalAdvantage(beta1, value),

@@ -15,8 +15,8 @@ def dmpo(coefficient: float = 1.0, temperature: float = 0.1, standardise: bool =
     """DMPO (arXiv 2605.19461): GRPO + coefficient * sum (q - w)^2, q softmax of mean log pi, w of r / temperature.
 
     Both softmaxes are over the answers of the group, so that correct answers are made equally likely as strings; mass
-    outside of the group is not asked about. The target is no constant of the group: of two correct answers, the one
-    that is sampled twice is wanted twice. The gradient flows through q alone. Default values are our choice.
+    outside of the group is not asked about. The target counts answers, not outcomes: what is sampled twice
+    is wanted twice. The gradient flows through q alone. Default values are our choice.
 
     Degenerate: groups with equal rewards get no advantage; their answers are still made equally likely.
     Evidence: second-hand (an audit of its equations).
@@ -38,7 +38,7 @@ def lpo(
 
     Both softmaxes are over the answers of the group, log mu and log pi of whole answers, D a Kullback-Leibler
     divergence. The target keeps the ratio of answers with equal rewards, but the step towards it, G (w - q), is
-    larger for the likelier of them, so that ties are lost as by GRPO.
+    larger for the likelier of them, so that ties are lost, slower than by GRPO.
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: our reading (abstract).
