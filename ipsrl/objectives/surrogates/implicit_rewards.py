@@ -40,7 +40,8 @@ class GroupVariance(Surrogate):
         log_tilt = masked_sum(scores.log_probs - anchor, rollouts.token_mask, axis=-1)
         excess = self.beta * log_tilt - advantages[..., 0]
         group = excess.shape[-1]
-        losses = group / (2 * (group - 1)) * (excess - excess.mean(axis=-1, keepdims=True)) ** 2
+        # A group of one has no variance.
+        losses = group / (2 * max(group - 1, 1)) * (excess - excess.mean(axis=-1, keepdims=True)) ** 2
         return jnp.broadcast_to(-losses[..., None], rollouts.tokens.shape), {}
 
 
