@@ -17,6 +17,8 @@ ROWS = {
     "gspo": like_grpo(tokens=sequence_mean(clipped_sequence(3e-4, 4e-4, mean=True))),
     "gspo(kl=k2(0.04))": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))),
     "gspo_token": like_grpo(tokens=sequence_mean(clipped_sequence(3e-4, 4e-4, mean=True, per_token=True))),
+    "luspo": like_grpo(tokens=sequence_sum(clipped_sequence(2e-3, 2.5e-3, mean=True))),
+    "luspo(clip=(0.1, 0.3))": like_grpo(tokens=sequence_sum(clipped_sequence(0.1, 0.3, mean=True))),
     "gmpo": like_grpo(tokens=sequence_mean(geometric_mean(0.4, 0.4))),
     "gmpo(kl=0.04)": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * k3_gradient(p)),
     "kimi_mirror_descent": like_dr_grpo(tokens=sequence_sum(mirror_descent(0.1))),

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -130,3 +131,17 @@ def test_groups_without_reward_make_the_others_weigh_more():
     """GPG: 2 of 8 rewards are not 0."""
     rollouts = rollouts_of(np.zeros((2, 4, 1)), rewards=np.float32([[1, 0, 0.5, 0], [0, 0, 0, 0]]))
     assert_close(advantages_of("gpg", rollouts), [np.array([5, -3, 1, -3]) / 8 * 4, [0, 0, 0, 0]])
+
+
+def test_the_first_step_of_luspo_is_that_of_grpo_with_token_sums():
+    """Lengths cancel: the geometric mean of an answer's ratios has 1 / length of their gradients."""
+    rollouts, scores = random_rollouts(length=6)
+
+    def gradient(text):
+        def loss(log_probs):
+            return make(text)(dataclasses.replace(scores, log_probs=log_probs), rollouts).loss_sum
+
+        return jax.grad(loss)(rollouts.behaviour_log_probs)
+
+    assert_close(gradient("luspo"), gradient("grpo(aggregation=sequence_sum)"))
+    assert not np.allclose(gradient("gspo"), gradient("luspo"))

@@ -52,6 +52,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "gfpo": baselines.gfpo,
     "gspo": trust_region.gspo,
     "gspo_token": trust_region.gspo_token,
+    "luspo": trust_region.luspo,
     "sapo": trust_region.sapo,
     "gmpo": trust_region.gmpo,
     "kimi_mirror_descent": trust_region.kimi_mirror_descent,

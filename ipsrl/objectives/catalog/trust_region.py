@@ -52,6 +52,22 @@ def gspo_token(
     )
 
 
+def luspo(clip: Clip = (2e-3, 2.5e-3)) -> Objective:
+    """LUSPO (arXiv 2602.05261): GSPO's value of each answer times its number of tokens; A = GRPO's.
+
+    min(s A, clip(s) A) of GSPO has at every token 1 / length of the gradient, so that long answers move their tokens
+    less; here the lengths cancel, and the first step on a batch is GRPO's with token sums in the place of means.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: code (TRL, which has the clip from the paper's Section 5.1).
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=ClippedSequenceRatio(*both_sides(clip)),
+        aggregation=aggregated_by("sequence_sum"),
+    )
+
+
 def sapo(
     temperature_positive: float = 1.0,
     temperature_negative: float = 1.05,
