@@ -6,11 +6,13 @@ from tests.objectives.rows import like_dr_grpo, like_grpo, standardised
 from tests.objectives.rows_expected_return import k3_gradient
 from tests.objectives.token_values import (
     clipped_sequence,
+    gamma_weight,
     geometric_mean,
     mirror_descent,
     sequence_mean,
     sequence_sum,
     soft_gate,
+    token_mean,
 )
 
 ROWS = {
@@ -19,6 +21,10 @@ ROWS = {
     "gspo_token": like_grpo(tokens=sequence_mean(clipped_sequence(3e-4, 4e-4, mean=True, per_token=True))),
     "luspo": like_grpo(tokens=sequence_sum(clipped_sequence(2e-3, 2.5e-3, mean=True))),
     "luspo(clip=(0.1, 0.3))": like_grpo(tokens=sequence_sum(clipped_sequence(0.1, 0.3, mean=True))),
+    "vespo": like_grpo(tokens=token_mean(gamma_weight((2.0, 3.0), (3.0, 2.0)))),
+    "vespo(positive=(1.5, 0.5), negative=(0.5, 1.0))": like_grpo(
+        tokens=token_mean(gamma_weight((1.5, 0.5), (0.5, 1.0)))
+    ),
     "gmpo": like_grpo(tokens=sequence_mean(geometric_mean(0.4, 0.4))),
     "gmpo(kl=0.04)": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * k3_gradient(p)),
     "kimi_mirror_descent": like_dr_grpo(tokens=sequence_sum(mirror_descent(0.1))),

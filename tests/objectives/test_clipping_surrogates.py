@@ -21,6 +21,7 @@ from ipsrl.objectives.surrogates.ratio import (
     ClippedGeometricMean,
     ClippedRatio,
     ClippedSequenceRatio,
+    GammaWeight,
     MirrorDescent,
     SoftGate,
 )
@@ -253,3 +254,14 @@ def test_only_bad_tokens_have_a_tapered_ratio():
     assert_close(metrics["clip_fraction"], (2, 3))
     assert_close(judged(TaperedRatio(of="answer"), *given)[1], [1, -1, -1])
     assert_close(judged(TaperedRatio(of="answer"), [0.8], [0.2], [-1])[1], [-0.25])
+
+
+def test_answers_weigh_by_a_gamma_density_of_their_ratio():
+    """Ratios 3 and 1/2 of one answer: W = 3/2, where the weight of bad answers is largest."""
+    _, gradient, metrics = judged(GammaWeight(), [0.2, 0.4], [0.6, 0.2], [1, -1])
+    good, bad = 1.5**2 * np.exp(-1.5), 1.5**3 * np.exp(-1)
+    assert_close(gradient, [good, -bad])
+    assert_close(metrics["answer_weight"], (good + bad, 2))
+    assert bad > np.abs(judged(GammaWeight(), [0.2, 0.4], [0.59, 0.2], [1, -1])[1][1])
+    assert bad > np.abs(judged(GammaWeight(), [0.2, 0.4], [0.61, 0.2], [1, -1])[1][1])
+    assert_close(judged(GammaWeight(), [0.2], [0.2], [0.7])[1], [0.7])

@@ -129,6 +129,17 @@ def gradient_preserving(low, high, beta_low=1.0, beta_high=1.0, dual_clip=np.inf
     return values
 
 
+def gamma_weight(positive, negative):
+    """VESPO: a weight of the product of an answer's ratios, by the sign of the advantage."""
+
+    def values(log_ratio, advantages, mask):
+        ratio = np.exp(np.where(mask, log_ratio, 0.0).sum(axis=-1, keepdims=True))
+        of_good, of_bad = (np.exp(decay) * ratio**k * np.exp(-decay * ratio) for k, decay in (positive, negative))
+        return None, np.where(advantages >= 0, of_good, of_bad) * advantages
+
+    return values
+
+
 def truncated(cap, floor=0.0):
     return lambda log_ratio, advantages, mask: (None, np.clip(np.exp(log_ratio), floor, cap) * advantages)
 

@@ -54,6 +54,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "gspo_token": trust_region.gspo_token,
     "luspo": trust_region.luspo,
     "sapo": trust_region.sapo,
+    "vespo": trust_region.vespo,
     "gmpo": trust_region.gmpo,
     "kimi_mirror_descent": trust_region.kimi_mirror_descent,
     "ar_lopti": token_probability.ar_lopti,

@@ -6,7 +6,13 @@ from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates.ratio import ClippedGeometricMean, ClippedSequenceRatio, MirrorDescent, SoftGate
+from ipsrl.objectives.surrogates.ratio import (
+    ClippedGeometricMean,
+    ClippedSequenceRatio,
+    GammaWeight,
+    MirrorDescent,
+    SoftGate,
+)
 
 
 def gspo(
@@ -85,6 +91,29 @@ def sapo(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=SoftGate(positive=temperature_positive, negative=temperature_negative),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def vespo(
+    positive: tuple[float, float] = (2.0, 3.0),
+    negative: tuple[float, float] = (3.0, 2.0),
+    aggregation: AggregationName = "token_mean",
+) -> Objective:
+    """VESPO (arXiv 2602.10693): A = GRPO's; sg(phi(W)) A log pi, phi(W) = W^k e^(lambda (1-W)), W = product of rho.
+
+    (k, lambda) are `positive` where A >= 0, `negative` elsewhere. No clip and no normalisation by length: phi has its
+    maximum at W = k / lambda and falls to 0 on both sides. Good answers therefore weigh most at W = 2/3, before they
+    have become likelier, and bad ones at W = 3/2, while they are still likelier than when they were sampled. W of a
+    long answer soon leaves 1: a thousand tokens that become 0.1 % likelier make a factor of e. The loss does not
+    estimate the return.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: code (TRL).
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=GammaWeight(positive, negative),
         aggregation=aggregated_by(aggregation),
     )
 

@@ -163,6 +163,31 @@ class SoftGate(Surrogate):
 
 
 @dataclasses.dataclass(frozen=True)
+class GammaWeight(Surrogate):
+    """phi(W) A log pi, phi(W) = W^k exp(lambda (1 - W)), a constant: VESPO (arXiv 2602.10693).
+
+    W is the product of the ratios of an answer's tokens, one weight for all of them. (k, lambda) are `positive` where
+    A >= 0 and `negative` elsewhere. phi is 1 at W = 1, largest at W = k / lambda, and falls to 0 on both sides, so that
+    answers far from the behaviour policy fade.
+    """
+
+    positive: tuple[float, float] = fields.non_negative((2.0, 3.0), called="(k, lambda) of positive advantages")
+    negative: tuple[float, float] = fields.non_negative((3.0, 2.0), called="(k, lambda) of negative advantages")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        log_ratio = jax.lax.stop_gradient(log_importance_ratio(scores, rollouts)).sum(axis=-1, keepdims=True)
+        log_ratio = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+
+        def weight(k: float, decay: float) -> Array:
+            return jnp.exp(k * log_ratio - decay * jnp.expm1(log_ratio))
+
+        phi = jnp.where(advantages >= 0, weight(*self.positive), weight(*self.negative))
+        metrics = ratio_metrics(importance_ratio(scores, rollouts), rollouts.token_mask)
+        metrics["answer_weight"] = (masked_sum(phi, rollouts.token_mask), metrics["importance_ratio"][1])
+        return phi * advantages * scores.log_probs, metrics
+
+
+@dataclasses.dataclass(frozen=True)
 class BoundedRatio(Surrogate):
     """clip(rho, 0, bound) A, without PPO's minimum (Lp-Reg, arXiv 2510.03222): the gradient is zero above the bound."""
 
