@@ -9,6 +9,7 @@ from tests.objectives.token_values import (
     gamma_weight,
     geometric_mean,
     mirror_descent,
+    probability_clip,
     sequence_mean,
     sequence_sum,
     soft_gate,
@@ -29,5 +30,10 @@ ROWS = {
     "gmpo(kl=0.04)": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * k3_gradient(p)),
     "kimi_mirror_descent": like_dr_grpo(tokens=sequence_sum(mirror_descent(0.1))),
     "kimi_mirror_descent(of=token)": like_dr_grpo(tokens=sequence_sum(mirror_descent(0.1, whole=False))),
+    # Each batch of these tests is the first.
+    "dcpo": like_grpo(tokens=sequence_mean(probability_clip(0.16, 0.2, 10.0))),
+    "dcpo(clip=(0.05, 0.1), limit=1.2, unbiased_std=True)": like_grpo(
+        lambda n, p, r: standardised(n, r, unbiased=True), tokens=sequence_mean(probability_clip(0.05, 0.1, 1.2))
+    ),
     "sapo": like_grpo(tokens=sequence_mean(soft_gate(1.0, 1.05))),
 }

@@ -23,6 +23,7 @@ from ipsrl.objectives.surrogates.ratio import (
     ClippedSequenceRatio,
     GammaWeight,
     MirrorDescent,
+    ProbabilityClip,
     SoftGate,
 )
 from ipsrl.structures import PolicyScores, Sizes
@@ -265,3 +266,15 @@ def test_answers_weigh_by_a_gamma_density_of_their_ratio():
     assert bad > np.abs(judged(GammaWeight(), [0.2, 0.4], [0.59, 0.2], [1, -1])[1][1])
     assert bad > np.abs(judged(GammaWeight(), [0.2, 0.4], [0.61, 0.2], [1, -1])[1][1])
     assert_close(judged(GammaWeight(), [0.2], [0.2], [0.7])[1], [0.7])
+
+
+def test_unlikely_tokens_may_change_more():
+    """The limits of the paper's own table: probabilities 0.9 to 0.69 or 1 (1.18), 0.01 to 0.005 or 0.05."""
+    for q, lowest, highest in ((0.9, 0.69 / 0.9, 1.06 / 0.9), (0.01, 0.5, 5.0)):
+        for advantage, ratio, limit in ((-1, lowest - 0.1, lowest), (1, highest + 0.1, highest)):
+            values, gradient, _ = judged(ProbabilityClip(), [q], [q * ratio], [advantage])
+            np.testing.assert_allclose(values, [advantage * limit], rtol=0.01)
+            assert_close(gradient, [0])
+    assert_close(judged(ProbabilityClip(), [1e-30], [1e-28], [1])[0], [10])
+    assert_close(judged(ProbabilityClip(), [1e-30], [1e-28], [-1])[0], [-10])
+    assert_close(judged(ProbabilityClip(), [1e-30], [4e-31], [-1])[0], [-0.5])

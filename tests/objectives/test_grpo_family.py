@@ -145,3 +145,35 @@ def test_the_first_step_of_luspo_is_that_of_grpo_with_token_sums():
 
     assert_close(gradient("luspo"), gradient("grpo(aggregation=sequence_sum)"))
     assert not np.allclose(gradient("gspo"), gradient("luspo"))
+
+
+def smoothed(groups, text="dcpo", prompt=1):
+    """`[G]`, the advantages of the last of a prompt's groups."""
+    objective = make(text)
+    state = objective.init(Sizes(num_prompts=2))
+    for rewards in groups:
+        batch = rollouts_of(np.zeros((1, len(rewards), 1)), rewards=np.float32([rewards]))
+        weights, state, _ = objective.weigh(dataclasses.replace(batch, prompt_index=jnp.array([prompt])), state)
+    return np.asarray(weights.advantages[0, :, 0])
+
+
+def test_smoothed_advantages_remember_earlier_groups():
+    """Of all eight rewards after 1, 0, 0, 0: with 1, 1, 1, 0 mean 1/2 and std 1/2, with 1, 1, 1, 1 mean 5/8."""
+    assert_close(
+        smoothed([[1, 0, 0, 0]]),
+        advantages_of("grpo", rollouts_of(np.zeros((1, 4, 1)), rewards=np.float32([[1, 0, 0, 0]])))[0],
+    )
+    of_group = np.array([1, 1, 1, -3]) / 3**0.5
+    assert_close(smoothed([[1, 0, 0, 0], [1, 1, 1, 0]]), (of_group + np.array([1, 1, 1, -1])) / 2)
+    alone = (3 / 8) / (15**0.5 / 8)
+    assert_close(smoothed([[1, 0, 0, 0], [1, 1, 1, 1]]), np.full(4, alone / 2))
+    # Of two mixtures the smaller: with weights 1/3 and 2/3.
+    groups = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]])
+    of_all = (groups[2] - groups.mean()) / groups.std()
+    smaller = [min((2 * a + b) / 3, (a + 2 * b) / 3, key=abs) for a, b in zip(of_group, of_all, strict=True)]
+    assert_close(smoothed(groups), smaller)
+
+
+def test_smoothed_advantages_of_rewards_that_never_change_are_exactly_zero():
+    for groups in range(1, 8):
+        assert not smoothed([[0.1] * 7] * groups).any()

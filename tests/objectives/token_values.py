@@ -140,6 +140,13 @@ def gamma_weight(positive, negative):
     return values
 
 
+def probability_clip(low, high, limit):
+    """DCPO's clip, whose limits depend on the behaviour policy's probability."""
+    lowest = (1 + np.sqrt(max(1 - 4 * low / BEHAVIOUR, 0))) / 2
+    highest = min((1 + np.sqrt(1 + 4 * high / BEHAVIOUR)) / 2, limit)
+    return clipped(1 - lowest, highest - 1, dual_clip=limit)
+
+
 def truncated(cap, floor=0.0):
     return lambda log_ratio, advantages, mask: (None, np.clip(np.exp(log_ratio), floor, cap) * advantages)
 

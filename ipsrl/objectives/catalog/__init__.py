@@ -57,6 +57,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "vespo": trust_region.vespo,
     "gmpo": trust_region.gmpo,
     "kimi_mirror_descent": trust_region.kimi_mirror_descent,
+    "dcpo": trust_region.dcpo,
     "ar_lopti": token_probability.ar_lopti,
     "lp_reg": token_probability.lp_reg,
     "gppo": clipping.gppo,

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
+from ipsrl.objectives.advantages.smoothed import SmoothedStandardisation
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.objective import Objective
@@ -11,6 +12,7 @@ from ipsrl.objectives.surrogates.ratio import (
     ClippedSequenceRatio,
     GammaWeight,
     MirrorDescent,
+    ProbabilityClip,
     SoftGate,
 )
 
@@ -157,4 +159,28 @@ def kimi_mirror_descent(
         advantages=GroupMean(),
         surrogate=MirrorDescent(tau, of),
         aggregation=aggregated_by("sequence_sum"),
+    )
+
+
+def dcpo(
+    clip: Clip = (0.16, 0.2),
+    limit: float = 10.0,
+    unbiased_std: bool = False,
+    aggregation: AggregationName = "sequence_mean",
+) -> Objective:
+    """DCPO (arXiv 2509.02333): A = GRPO's, mixed with all earlier groups; rho clipped by |rho (rho - 1)| q <= `clip`.
+
+    q is the behaviour probability of the token: the less likely it is, the more it may change, up to a ratio of
+    `limit` (down to 1/2), which also bounds the loss where A < 0. The advantages are those of
+    `SmoothedStandardisation`: a prompt whose rewards are equal in one batch still learns from earlier ones. The first
+    step on a prompt's first group is GRPO's. The released code sums answers, which we average, and its standard
+    deviation is `unbiased_std`.
+
+    Degenerate: as long as all rewards of a prompt have been equal its groups get exactly zero.
+    Evidence: code (the authors').
+    """
+    return Objective(
+        advantages=SmoothedStandardisation(unbiased_std),
+        surrogate=ProbabilityClip(*both_sides(clip), limit=limit),
+        aggregation=aggregated_by(aggregation),
     )

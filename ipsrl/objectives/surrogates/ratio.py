@@ -188,6 +188,29 @@ class GammaWeight(Surrogate):
 
 
 @dataclasses.dataclass(frozen=True)
+class ProbabilityClip(Surrogate):
+    """PPO's clip with limits that widen as the behaviour probability q falls: DCPO (arXiv 2509.02333).
+
+        (1 + sqrt(max(1 - 4 low / q, 0))) / 2  <=  rho  <=  min((1 + sqrt(1 + 4 high / q)) / 2, limit)
+
+    that is |rho (rho - 1)| q <= low or high. No lower limit is below 1/2. `limit` is also the dual clip of
+    `ClippedRatio`.
+    """
+
+    low: float = fields.positive(0.16, called="the lower limit of |rho (rho - 1)| q")
+    high: float = fields.positive(0.2, called="the upper limit of |rho (rho - 1)| q")
+    limit: float = fields.above(1, 10.0, called="the limit of the importance ratio")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        inverse = jnp.exp(-jnp.where(mask, rollouts.behaviour_log_probs, 0.0))
+        lowest = (1.0 + jnp.sqrt(jnp.maximum(1.0 - 4.0 * self.low * inverse, 0.0))) / 2.0
+        highest = jnp.minimum((1.0 + jnp.sqrt(1.0 + 4.0 * self.high * inverse)) / 2.0, self.limit)
+        ratio = importance_ratio(scores, rollouts)
+        return clipped(ratio, mask, advantages, 1.0 - lowest, highest - 1.0, self.limit)
+
+
+@dataclasses.dataclass(frozen=True)
 class BoundedRatio(Surrogate):
     """clip(rho, 0, bound) A, without PPO's minimum (Lp-Reg, arXiv 2510.03222): the gradient is zero above the bound."""
 
