@@ -7,12 +7,14 @@ by their covariance.
 import numpy as np
 
 from tests.objectives.rows import centred, like_dr_grpo, like_grpo, standardised
+from tests.objectives.rows_expected_return import k3_gradient
 from tests.objectives.token_values import (
     balanced,
     bounded,
     clipped,
     constant_length,
     divergence_mask,
+    flipped,
     gradient_preserving,
     token_mean,
     truncated,
@@ -30,6 +32,10 @@ ROWS = {
     "gppo": like_grpo(tokens=token_mean(gradient_preserving(0.2, 0.28, dual_clip=10.0))),
     "ce_gppo": like_grpo(tokens=token_mean(gradient_preserving(0.2, 0.2, beta_low=0.75))),
     "cispo": like_grpo(tokens=token_mean(truncated(5.0))),
+    "aspo": like_grpo(tokens=token_mean(flipped(0.2, 0.2, 3.0))),
+    "aspo(clip=(0.1, 0.4), cap=1.3, kl=0.04)": like_grpo(
+        lambda n, p, r: standardised(n, r) - 0.04 * k3_gradient(p), tokens=token_mean(flipped(0.1, 0.4, 1.3))
+    ),
     "bapo": like_grpo(tokens=token_mean(balanced(0.4, 0.6, 0.9, 0.02, 1.2, 3.0, 0.05))),
     # With targets that are out of reach the limits walk to their ends.
     "bapo(target=0.9, low=(0.5, 0.9, 0.02), high=(1.2, 1.5, 0.05))": like_grpo(),

@@ -11,6 +11,7 @@ from ipsrl.objectives import make
 from ipsrl.objectives.surrogates.clip_variants import (
     BalancedClip,
     DivergenceMask,
+    FlippedRatio,
     GradientPreservingClip,
     ImportanceRatio,
     TaperedRatio,
@@ -278,3 +279,13 @@ def test_unlikely_tokens_may_change_more():
     assert_close(judged(ProbabilityClip(), [1e-30], [1e-28], [1])[0], [10])
     assert_close(judged(ProbabilityClip(), [1e-30], [1e-28], [-1])[0], [-10])
     assert_close(judged(ProbabilityClip(), [1e-30], [4e-31], [-1])[0], [-0.5])
+
+
+def test_good_tokens_weigh_by_the_inverse_of_their_ratio():
+    """Ratios 1/2, 1/8, 2, 1.1 of good tokens, and 1.1, 5, 1/2 of bad ones; the third and the last are clipped."""
+    behaviour, good, bad = np.array([0.4, 0.4, 0.2, 0.4, 0.4, 0.1, 0.4]), [0.5, 0.125, 2.0, 1.1], [1.1, 5.0, 0.5]
+    given = behaviour, behaviour * np.array(good + bad), [1, 1, 1, 1, -1, -1, -1]
+    values, gradient, metrics = judged(FlippedRatio(), *given)
+    assert_close(values, [2, 3, 1 / 1.2, 1 / 1.1, -1.1, -3, -0.8])
+    assert_close(gradient, [2, 3, 0, 1 / 1.1, -1.1, -3, 0])
+    assert_close(metrics["clip_fraction"], (2, 7))

@@ -151,6 +151,18 @@ def truncated(cap, floor=0.0):
     return lambda log_ratio, advantages, mask: (None, np.clip(np.exp(log_ratio), floor, cap) * advantages)
 
 
+def flipped(low, high, cap):
+    """ASPO: the inverse ratio where the advantage is positive; what PPO clips has no gradient."""
+
+    def values(log_ratio, advantages, mask):
+        ratio, good = np.exp(log_ratio), advantages > 0
+        kept = np.where(good, np.minimum(ratio, 1 + high), np.maximum(ratio, 1 - low))
+        value = advantages * np.minimum(np.where(good, 1 / kept, kept), cap)
+        return value, np.where(kept == ratio, value, 0.0)
+
+    return values
+
+
 def tapered(log_ratio, advantages, mask):
     """TOPR: good tokens have no ratio, that of bad ones is at most 1."""
     return None, np.where(advantages > 0, 1.0, np.exp(np.minimum(log_ratio, 0.0))) * advantages

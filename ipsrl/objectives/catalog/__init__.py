@@ -63,6 +63,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "gppo": clipping.gppo,
     "ce_gppo": clipping.ce_gppo,
     "cispo": clipping.cispo,
+    "aspo": clipping.aspo,
     "bapo": clipping.bapo,
     "dppo": clipping.dppo,
     "clip_cov": clipping.clip_cov,

@@ -4,13 +4,14 @@ from typing import Any, Literal
 
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.covariance import HighCovarianceDistance
 from ipsrl.objectives.reweighting.token_selection import DropHighCovariance
 from ipsrl.objectives.surrogates.clip_variants import (
     BalancedClip,
     DivergenceMask,
+    FlippedRatio,
     GradientPreservingClip,
     ImportanceRatio,
     TruncatedRatio,
@@ -80,6 +81,30 @@ def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: AggregationName = "
         advantages=GroupMeanStd(),
         surrogate=TruncatedRatio(cap=cap, floor=floor),
         aggregation=aggregated_by(aggregation),
+    )
+
+
+def aspo(
+    clip: Clip = 0.2,
+    cap: float = 3.0,
+    kl: float | KL = 0.0,
+    aggregation: AggregationName = "token_mean",
+) -> Objective:
+    """ASPO (arXiv 2510.06062): A = GRPO's; min(1 / rho, cap) A if A > 0, min(rho, cap) A if not; weights are constants.
+
+    Good tokens weigh more the less likely they have become, in the place of the more likely; tokens beyond the clip
+    have no gradient, those beyond `cap` keep theirs. The first step on a batch is GRPO's. The released code clips
+    tokens of low and of high entropy by limits of their own (0.2 and 0.4), which is not included, and adds 0.001 of k3
+    from a reference: `kl=0.001`. The loss does not estimate the return.
+
+    Degenerate: groups with equal rewards get zero.
+    Evidence: code (the authors').
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=FlippedRatio(*both_sides(clip), cap=cap),
+        aggregation=aggregated_by(aggregation),
+        penalties=divergence(kl).penalty,
     )
 
 

@@ -120,6 +120,32 @@ class TaperedRatio(Surrogate):
 
 
 @dataclasses.dataclass(frozen=True)
+class FlippedRatio(Surrogate):
+    """min(1 / rho, cap) A where A > 0, min(rho, cap) A elsewhere: ASPO (arXiv 2510.06062).
+
+    The gradient is this weight, a constant, times A grad log pi: good tokens that have become unlikely weigh most, as
+    bad ones that have become likely do. Tokens beyond PPO's clip, rho > 1 + high where A > 0 and rho < 1 - low
+    elsewhere, have none; those that `cap` changes keep theirs. rho is clipped before it is flipped.
+    """
+
+    low: float = 0.2
+    high: float = 0.2
+    cap: float = at_least(1, 3.0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_clip(self.low, self.high)
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio, good = importance_ratio(scores, rollouts), advantages > 0
+        kept = jnp.where(good, jnp.minimum(ratio, 1.0 + self.high), jnp.maximum(ratio, 1.0 - self.low))
+        weight = jax.lax.stop_gradient(jnp.minimum(jnp.where(good, 1.0 / kept, kept), self.cap))
+        moving = with_constant_weight(weight, log_importance_ratio(scores, rollouts), scores, rollouts)
+        values = jnp.where(kept != ratio, weight, moving) * advantages
+        return values, ratio_metrics(ratio, rollouts.token_mask, kept != ratio)
+
+
+@dataclasses.dataclass(frozen=True)
 class BalancedClip(Surrogate):
     """PPO's clip with limits that give positive advantages their share of the objective (BAPO, arXiv 2510.18927).
 
