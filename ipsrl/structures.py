@@ -195,6 +195,11 @@ class Rollouts:
         }
         return cls(**(prompts | fields | optional))
 
+    @property
+    def same_prompt(self) -> Array:
+        """`[P, P]` bool, True where two groups answer the same prompt: a table over prompts takes all its groups."""
+        return self.prompt_index[:, None] == self.prompt_index
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)

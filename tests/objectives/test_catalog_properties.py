@@ -28,6 +28,9 @@ BETWEEN = np.array(
     [5, 0, 6, 1, 7, 2, 3, 4]
 )  # the columns of wide arrays, with the padding before and between the tokens
 SIZES = sizes(PROMPTS)
+KEEPING = [
+    text for text in EVERY if any(leaf.shape[:1] == (PROMPTS,) for leaf in jax.tree.leaves(make(text).init(SIZES)))
+]
 GROUP_FIELDS = [name for axes in ("PG", "PGT", "PGTK") for name in FIELDS_BY_SHAPE[axes]] + ["tokens"]
 TOKEN_FIELDS = [*FIELDS_BY_SHAPE["PGT"], "tokens", *FIELDS_BY_SHAPE["PGTK"]]
 ORDERS = [np.random.default_rng(1).permutation(size) for size in (PROMPTS, GROUP)]
@@ -209,6 +212,25 @@ def test_order_does_not_matter(text, axis):
         return np.take(leaf, ORDERS[number], number) if leaf.shape[number] > 1 else leaf
 
     assert_close(facts(text)[axis], (jax.tree.map(reorder, weights), output, jax.tree.map(reorder, gradient)))
+
+
+@pytest.mark.parametrize("text", KEEPING)
+def test_a_table_of_prompts_takes_all_groups_of_a_prompt(text):
+    objective, (rollouts, scores) = make(text), batches(0)[0]
+    rollouts = dataclasses.replace(rollouts, prompt_index=jnp.array([2, 0, 2, 2]))
+    weigh = jax.jit(objective.weigh)
+
+    def kept(order):
+        state = objective.init(SIZES)
+        for batch in (rollouts, reordered(1, rollouts, scores)[0]):
+            _, state, _ = weigh(jax.tree.map(lambda leaf: leaf[order], batch), state)
+        return state
+
+    found = kept(jnp.arange(PROMPTS))
+    assert_close(found, kept(jnp.arange(PROMPTS)[::-1]))
+    # And it has taken something.
+    with pytest.raises(AssertionError):
+        assert_close(found, objective.init(SIZES))
 
 
 @every_objective

@@ -21,7 +21,7 @@ def test_every_objective_has_defaults_a_description_and_a_hash(name):
     ("text", "message"),
     [
         ("gprpo", "unknown objective 'gprpo'; did you mean grpo or "),
-        ("maximum", "unknown objective 'maximum'; known: aer, "),
+        ("maximum", "unknown objective 'maximum'; known: a2po, aer, "),
         ("grpo(clip_lo=0.1)", "no argument 'clip_lo'; known: clip, dual_clip"),
         ("grpo(epsilon=0.1)", "no argument 'epsilon'; known: clip, dual_clip"),
         ("ips_grpo(probability=counted)", "is not one of counts(...), offset(...), ema(...), exact(...)"),

@@ -69,7 +69,8 @@ def sample(objective, environment, policy, parameters):
 @pytest.mark.parametrize("text", EVERY)
 def test_one_device_trains_as_eight_do(text):
     """What moves, is learned and is measured in two updates of two optimiser steps of two micro-batches each."""
-    objective = objectives.make(text)
+    # With the weight that it has by default, A*-PO moves less than rounding does.
+    objective = objectives.make("a2po(beta2=0.1)" if text == "a2po" else text)
     # With rewards of 0 and 1 no group here has a single best answer, the only one that top_one learns from.
     environment, policy = able(objective, PAIRS[1:] if text == "top_one" else PAIRS)
     start = moved(policy.init(jax.random.key(0)), 1, 0.1)

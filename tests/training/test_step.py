@@ -22,6 +22,8 @@ from tests.training.one_update import GROUP_SIZE, TABLE, assert_close, sample, s
 
 pytestmark = pytest.mark.eight_devices
 
+PROMPTS = 16
+
 
 def test_the_expected_return_update_is_the_one_derived_by_hand():
     """logits += learning rate * mean over samples of r (one-hot(a) - p) / temperature."""
@@ -102,12 +104,12 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured():
     assert metrics["sampler_scorer_difference"] == pytest.approx(0.25, abs=1e-5)
 
 
-def communication(*texts, prompts=16):
+def communication(*texts):
     """Of one program that weighs the same batch by all these objectives: what is common to them is computed once."""
     mesh = make_mesh("data:8")
-    rollouts, _ = synthetic_rollouts(0, prompts, GROUP_SIZE, length=7)
+    rollouts, _ = synthetic_rollouts(0, PROMPTS, GROUP_SIZE, length=7)
     weighed = [objectives.make(text) for text in texts]
-    states = replicate([objective.init(synthetic_sizes(prompts)) for objective in weighed], mesh)
+    states = replicate([objective.init(synthetic_sizes(PROMPTS)) for objective in weighed], mesh)
 
     def weigh(rollouts, states):
         return [objective.weigh(rollouts, state) for objective, state in zip(weighed, states, strict=True)]
@@ -119,16 +121,23 @@ def communication(*texts, prompts=16):
     return moved - {("all-reduce", ()), ("all-reduce", (1,))}
 
 
+def keeps_prompts(name):
+    state = jax.eval_shape(lambda: objectives.make(name).init(synthetic_sizes(PROMPTS)))
+    return any(leaf.shape[:1] == (PROMPTS,) for leaf in jax.tree.leaves(state))
+
+
 def test_the_statistics_of_groups_need_no_communication():
-    names = objectives.names()
+    names = [name for name in objectives.names() if not keeps_prompts(name)]
     if communication(*names):
         assert {name: moved for name in names if (moved := communication(name))} == {}
 
 
-def test_a_running_mean_of_prompts_costs_some_numbers_for_each_group():
+@pytest.mark.parametrize(
+    "text", ["ips_grpo(probability=exact)", *(name for name in objectives.names() if keeps_prompts(name))]
+)
+def test_a_table_of_prompts_costs_some_numbers_for_each_group(text):
     """It is shared by all devices."""
-    moved = communication("ips_grpo(probability=exact)")
-    assert all(GROUP_SIZE not in shape and math.prod(shape) <= 16 for _, shape in moved)
+    assert all(GROUP_SIZE not in shape and math.prod(shape) <= 2 * PROMPTS for _, shape in communication(text))
 
 
 def test_the_divergence_is_taken_to_the_reference():

@@ -20,7 +20,8 @@ class OptimalAdvantage(RolloutPart):
     the paper's are; for the policy's own, this is self-normalised importance sampling, between the lowest and the
     highest reward. `value`:
 
-        first     V* of the prompt's first group, kept for the rest of the training; within that group, as `others`
+        first     V* of the prompt's first group, kept for the rest of the training; within that group, as `others`;
+                  of several first groups in one batch, the mean of their V* is kept
         others    V* of the other answers of the group, anew each time
 
     so that V* never depends on the answer that it is subtracted from. The state is a table over prompts.
@@ -53,6 +54,8 @@ class OptimalAdvantage(RolloutPart):
         prompts = rollouts.prompt_index
         known, kept = state["known"][prompts], state["value"][prompts]
         whole = self.beta * (logsumexp(tilted, axis=-1) - logsumexp(log_weight, axis=-1))
+        same_prompt = rollouts.same_prompt
+        whole = masked_sum(whole, same_prompt, axis=-1) / same_prompt.sum(axis=-1)
         new_state = {
             "value": state["value"].at[prompts].set(jnp.where(known, kept, whole)),
             "known": state["known"].at[prompts].set(True),

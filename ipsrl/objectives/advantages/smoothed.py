@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.objective import RolloutPart, all_equal
-from ipsrl.structures import Rollouts, Sizes
+from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,9 +17,10 @@ class SmoothedStandardisation(RolloutPart):
         A_new = (r - mean) / std of the group              A_total = (r - mean) / std of all the prompt's groups so far
         (1 - 1/i) A_new + A_total / i                      A_new / i + (1 - 1/i) A_total
 
-    i counts the prompt's groups, this one included. A group with equal rewards has A_new = 0 and gets A_total / i, so
-    it still learns if earlier ones had other rewards; in a prompt's first group both are GRPO's. Groups have equal
-    weights in the total, whose variance is the mean of theirs plus that of their means. `unbiased` divides by G - 1.
+    i counts the prompt's groups, those of this batch included. A group with equal rewards has A_new = 0 and gets
+    A_total / i, so it still learns if others had other rewards; if the prompt has a single group so far, both are
+    GRPO's. Groups have equal weights in the total, whose variance is the mean of theirs plus that of their means.
+    `unbiased` divides by G - 1.
     """
 
     unbiased: bool = False
@@ -32,21 +33,30 @@ class SmoothedStandardisation(RolloutPart):
     def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
         prompts = rollouts.prompt_index
         before = {name: table[prompts] for name, table in state.items()}
-        groups = before["groups"] + 1.0
-        # So that rewards which never change have a variance of exactly zero.
+        same_prompt = rollouts.same_prompt
+        here = same_prompt.sum(axis=-1)
+        groups = before["groups"] + here
+
+        def over_groups(statistic: Array) -> Array:
+            return masked_sum(statistic, same_prompt, axis=-1) / here
+
         equal = all_equal(values)
         mean = jnp.where(equal, values[:, 0], values.mean(axis=-1))
         variance = jnp.where(equal, 0.0, values.var(axis=-1, ddof=1 if self.unbiased else 0))
-        moved = mean - before["mean"]
+        # Deviations from a mean of the same rewards, so that rewards which never change have no variance.
+        origin = jnp.where(before["groups"] > 0, before["mean"], over_groups(mean))
+        moved = over_groups(mean - origin) * here / groups
+        squares = here * over_groups(variance + (mean - origin) ** 2)
         total = {
             "groups": groups,
-            "mean": before["mean"] + moved / groups,
-            "variance": (before["groups"] * (before["variance"] + moved**2 / groups) + variance) / groups,
+            "mean": origin + moved,
+            "variance": (before["groups"] * before["variance"] + squares) / groups - moved**2,
         }
 
         def standardised(mean: Array, variance: Array) -> Array:
-            scale = jnp.where(variance > 0, jnp.sqrt(variance), 1.0)
-            return jnp.where(variance[:, None] > 0, (values - mean[:, None]) / scale[:, None], 0.0)
+            varies = variance > (jnp.finfo(values.dtype).eps * mean) ** 2
+            scale = jnp.sqrt(jnp.where(varies, variance, 1.0))
+            return jnp.where(varies[:, None], (values - mean[:, None]) / scale[:, None], 0.0)
 
         of_group, of_all = standardised(mean, variance), standardised(total["mean"], total["variance"])
         share = 1.0 / groups[:, None]

@@ -7,7 +7,7 @@ from jax import Array
 
 from ipsrl.fields import below_one
 from ipsrl.objectives.objective import RolloutPart
-from ipsrl.structures import Rollouts, Sizes
+from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +29,9 @@ class TrackedValue(RolloutPart):
 
     def update_state(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
         # All groups of a prompt share its value and compute the same new state.
-        same_prompt = rollouts.prompt_index[:, None] == rollouts.prompt_index
-        here = jnp.stack([jnp.full(len(values), values.shape[-1], values.dtype), values.sum(axis=-1)], axis=-1)
-        here = same_prompt.astype(values.dtype) @ here
+        same_prompt = rollouts.same_prompt
+        answers = same_prompt.sum(axis=-1) * values.shape[-1]
+        here = jnp.stack([answers, masked_sum(values.sum(axis=-1), same_prompt, axis=-1)], axis=-1)
         before = state[rollouts.prompt_index]
         number, total = jnp.where(before[:, :1] > 0, before, here).T
         advantages = values - (total / number)[:, None]

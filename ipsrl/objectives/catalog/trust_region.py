@@ -68,6 +68,7 @@ def luspo(clip: Clip = (2e-3, 2.5e-3)) -> Objective:
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code (TRL, which has the clip from the paper's Section 5.1).
+    Peers: TRL.
     """
     return Objective(
         advantages=GroupMeanStd(),
@@ -112,6 +113,7 @@ def vespo(
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code (TRL).
+    Peers: TRL.
     """
     return Objective(
         advantages=GroupMeanStd(),

@@ -152,7 +152,7 @@ class InverseProbability(InverseScaling):
         log_weight = jnp.log(jnp.maximum(values, 0.0)) - self.exponent(log_probability) * log_probability
 
         # All groups of a prompt share its mean and compute the same new state.
-        same_prompt = rollouts.prompt_index[:, None] == rollouts.prompt_index
+        same_prompt = rollouts.same_prompt
         group_mean = jax.nn.logsumexp(log_weight, axis=-1) - jnp.log(values.shape[-1])
         batch_mean = jax.nn.logsumexp(jnp.where(same_prompt, group_mean, -jnp.inf), axis=-1)
         batch_mean -= jnp.log(same_prompt.sum(axis=-1))
