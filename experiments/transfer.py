@@ -41,8 +41,8 @@ import numpy as np
 
 from experiments import compare, hypospace, one_of_many
 from ipsrl import objectives, study
+from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.paths import path
-from ipsrl.dynamics.rest_points import Field
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit

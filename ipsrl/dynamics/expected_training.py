@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 from ipsrl.arguments import checked
 from ipsrl.dynamics.expected_update import Steps, expected_update
-from ipsrl.dynamics.rest_points import Field, logits_of
+from ipsrl.dynamics.field import Field, logits_of
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import Case
 from ipsrl.environments.bandit import Bandit

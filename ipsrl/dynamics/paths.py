@@ -9,7 +9,7 @@ import numpy as np
 from jax.nn import softmax
 
 from ipsrl.arguments import checked
-from ipsrl.dynamics.rest_points import Field, logits_of
+from ipsrl.dynamics.field import Field, logits_of
 
 
 @checked

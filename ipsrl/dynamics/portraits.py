@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats.qmc import Halton
 
-from ipsrl.dynamics.rest_points import AT_REST, NOTHING, Field, RestPoint, follow, growth, rest_points
+from ipsrl.dynamics.field import AT_REST, Field, follow, growth
+from ipsrl.dynamics.rest_points import NOTHING, RestPoint, rest_points
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy as np
 
 from ipsrl.arguments import checked
 from ipsrl.dynamics.expected_update import Steps
-from ipsrl.dynamics.rest_points import AT_REST, NOTHING, Field, RestPoint, follow, rest_point, rest_points, train
+from ipsrl.dynamics.field import AT_REST, Field, follow, train
+from ipsrl.dynamics.rest_points import NOTHING, RestPoint, rest_point, rest_points
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective, Surrogate

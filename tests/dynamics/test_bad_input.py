@@ -7,8 +7,8 @@ import pytest
 from ipsrl.dynamics import flows, potentials, reference_penalty, step_sizes, survival, time_scales
 from ipsrl.dynamics import moving_frequency as moving
 from ipsrl.dynamics.expected_update import expected_update
+from ipsrl.dynamics.field import Field, follow
 from ipsrl.dynamics.finite_groups import count_weights, expected_weight, mean_field
-from ipsrl.dynamics.rest_points import Field, follow
 from ipsrl.objectives import make
 
 GRPO = make("grpo")

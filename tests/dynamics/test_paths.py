@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
+from ipsrl.dynamics.field import Field, follow
 from ipsrl.dynamics.paths import path
-from ipsrl.dynamics.rest_points import Field, follow
 
 REWARDS, START = (1.0, 1.0, 0.0), (0.4, 0.2, 0.4)
 

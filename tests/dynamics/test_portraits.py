@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
+from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.portraits import Portrait, lattice, portrait, spread_starts
-from ipsrl.dynamics.rest_points import Field
 
 NOTHING = Portrait("none", (1.0, 0.6, 0.3), 6, np.zeros((28, 3)), np.zeros(28, bool), [], [], [])
 

@@ -4,7 +4,8 @@ from scipy.special import log_softmax, softmax
 
 from ipsrl import objectives
 from ipsrl.dynamics import finite_groups, flows, step_sizes, survival
-from ipsrl.dynamics.rest_points import Field, RestPoint, follow, rest_points, train
+from ipsrl.dynamics.field import Field, follow, train
+from ipsrl.dynamics.rest_points import RestPoint, rest_points
 from tests.tiers import slow_after
 
 UNEQUAL = (1.0, 0.6, 0.3)

@@ -35,8 +35,9 @@ from ipsrl.dynamics import (
     two_outcome_training,
 )
 from ipsrl.dynamics.expected_update import differentiable, estimated_update, expected_update
-from ipsrl.dynamics.rest_points import Field, follow, rest_point, rest_points
-from ipsrl.dynamics.rest_points import train as train_expected
+from ipsrl.dynamics.field import Field, follow
+from ipsrl.dynamics.field import train as train_expected
+from ipsrl.dynamics.rest_points import rest_point, rest_points
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments import catalog as environments

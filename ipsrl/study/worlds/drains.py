@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from ipsrl.dynamics.expected_training import case_of, expected_training
 from ipsrl.dynamics.expected_update import Steps
-from ipsrl.dynamics.rest_points import Field
+from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.verdict import CASES, STARTS, word_for
 from ipsrl.measures.diversity import effective_outcomes_of_distribution
 from ipsrl.objectives.objective import Objective
