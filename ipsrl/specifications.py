@@ -96,12 +96,22 @@ def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> An
     return function(**arguments)
 
 
-def read(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """The function that `build` would call, and its arguments; raises as `build`, but for what the function raises."""
+def read(
+    text: str,
+    catalog: Mapping[str, Callable[..., Any]],
+    kind: str,
+    shared: Mapping[str, Any] = types.MappingProxyType({}),
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The function that `build` would call, and its arguments; raises as `build`, but for what the function raises.
+
+    Args:
+      text, catalog, kind: as in `build`.
+      shared: name -> type of optional arguments that every text may have, besides those of its function.
+    """
     name, arguments = _only(text, kind)
     if name not in catalog:
         raise ValueError(f"unknown {kind} {shortened(name)}; {did_you_mean(name, sorted(catalog))}")
-    return catalog[name], _fitting(catalog[name], f"{kind} {name!r}", arguments)
+    return catalog[name], _fitting(catalog[name], f"{kind} {name!r}", arguments, shared)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -120,14 +130,16 @@ def _lengths(names: Iterable[str]) -> Iterable[int]:
     return itertools.accumulate(len(name) + 2 for name in names)
 
 
-def _fitting(function: Callable[..., Any], what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _fitting(
+    function: Callable[..., Any], what: str, arguments: Mapping[str, Any], shared: Mapping[str, Any]
+) -> dict[str, Any]:
     """The arguments of a call, after a look at their names and types; `what` begins the messages."""
     parameters = inspect.signature(function).parameters
-    hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function)
-    given = {}
+    hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function) | shared
+    known, given = [*parameters, *shared], {}
     for key, value in arguments.items():
-        if key not in parameters:
-            raise ValueError(f"{what} has no argument {shortened(key)}; {did_you_mean(key, parameters)}")
+        if key not in known:
+            raise ValueError(f"{what} has no argument {shortened(key)}; {did_you_mean(key, known)}")
         given[key] = _nested(value, hints[key], what, key)
         if not allowed_by(hints[key]).holds(given[key]):
             # In Python's grammar (12) is a number.
@@ -154,7 +166,7 @@ def _nested(value: Any, hint: Any, what: str, key: str) -> Any:
     if len(value.positional) > len(places):
         raise ValueError(f"{what}: {key}={value} has too many arguments")
     given = dict(zip(places, value.positional, strict=False)) | arguments
-    return function(**_fitting(function, f"{what}: {key} {value.name!r}", given))
+    return function(**_fitting(function, f"{what}: {key} {value.name!r}", given, {}))
 
 
 def _named(hint: Any) -> dict[str, Callable[..., Any]]:

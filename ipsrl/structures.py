@@ -148,6 +148,8 @@ class Rollouts:
       step_log_backward, next_states, planning_mask, step_rewards: `[P, G, T]`, as in `Outcomes`.
       off_policy: `[P, G]` bool, as in `Trajectories`.
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the reference policy.
+      proximal_log_probs: `[P, G, T]` float32, log-probabilities of the tokens in the trainer before the first optimiser
+        step on the batch; those of the program that sampled are `behaviour_log_probs`.
       prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
         behaviour policy.
       prompt_mask: `[P, L]` bool, True where `prompt_log_probs` is valid: not on padding or the first token.
@@ -173,6 +175,7 @@ class Rollouts:
     step_rewards: IfNeeded = None
     off_policy: IfNeeded = None
     reference_log_probs: IfNeeded = None
+    proximal_log_probs: IfNeeded = None
     prompt_log_probs: IfNeeded = None
     prompt_mask: IfNeeded = None
     question_mask: IfNeeded = None

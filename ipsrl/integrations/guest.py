@@ -18,7 +18,7 @@ from safetensors import numpy as safetensors
 from ipsrl import objectives
 from ipsrl.integrations.refusals import refusal
 from ipsrl.integrations.rows import Rows, groups_of, numbered, rollouts_of
-from ipsrl.objectives.objective import Aggregation, Metrics, Objective, Penalty, RolloutPart, Surrogate
+from ipsrl.objectives.objective import Aggregation, Metrics, Objective, Penalty, RolloutPart, Surrogate, is_proportional
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.synthetic import synthetic_rollouts
 from ipsrl.structures import PolicyScores, Sizes, Weights
@@ -98,7 +98,7 @@ class GuestObjective:
 
     @functools.cached_property
     def scales(self) -> bool:
-        return scales(self.objective)
+        return is_proportional(self.objective.surrogate)
 
     def _shapes(self, sizes: Sizes) -> list[tuple[int, ...]]:
         return [np.shape(leaf) for leaf in jax.tree.leaves(self.objective.init(sizes))]
@@ -314,29 +314,6 @@ def _depends(surrogate: Surrogate, penalties: tuple[Penalty, ...], aggregation: 
     whole, alone = gradients(groups, entropy), gradients(groups.reshape(6, 1), entropy)
     coupled = objective.statistics(scores, rollouts_of(rows, groups), of_groups) is not None or not _alike(whole, alone)
     return coupled, bool(whole[1].any()) or not _alike(whole, gradients(groups, 2 * entropy + 1))
-
-
-def scales(objective: Objective) -> bool:
-    """Whether the loss of an answer, without penalties, is proportional to its advantages: then it can be multiplied by
-    multiplying these, as a correction of the sampler's probabilities does. Found as `couples_answers` is.
-    """
-    return _proportional(objective.surrogate, objective.aggregation)
-
-
-@functools.cache
-def _proportional(surrogate: Surrogate, aggregation: Aggregation) -> bool:
-    objective = Objective(RolloutPart(), surrogate, aggregation)
-    rollouts, scores = synthetic_rollouts(0, prompts=2, group=3, length=3, binary=False)
-    rows, groups = Rows.of(rollouts), np.arange(6).reshape(2, 3)
-    log_probs, entropy = (values.reshape(6, 3) for values in (scores.log_probs, scores.entropy))
-    factor, parameters = np.linspace(0.5, 1.5, 6, dtype=np.float32)[:, None], objective.init_parameters(Sizes(2))
-
-    def gradient(advantages: Array) -> Array:
-        weights = Weights(advantages, ())
-        return _loss(objective, groups, rows, weights, log_probs, entropy, parameters, 1.0)[1][0]
-
-    advantages = rows.behaviour_entropy - 1.0
-    return _alike((gradient(factor * advantages),), (factor * gradient(advantages),))
 
 
 def _alike(one: tuple[Array, ...], other: tuple[Array, ...]) -> bool:

@@ -7,6 +7,9 @@ The left half sees only rollouts and runs once for each batch of rollouts (`Obje
 policy being trained and runs once for each optimiser step (`Objective.loss`). A part is a frozen dataclass with one
 pure method; its hyper-parameters are its fields, so an objective is hashable and can be a static argument of `jax.jit`.
 
+An objective may also have a `Correction`: weights of the surrogate for answers that were not sampled by the trainer's
+own probabilities, see `corrections`.
+
 Features that few parts need are separate methods with defaults: state carried between batches
 (`RolloutPart.update_state`, `Penalty.update_state`), parameters learned along with the policy's, and sums over a whole
 mini-batch (`Surrogate.evaluate`).
@@ -14,18 +17,20 @@ mini-batch (`Surrogate.evaluate`).
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from ipsrl.arguments import accepted, checked, shown
 from ipsrl.fields import Checked
+from ipsrl.objectives.corrections import Correction, Metrics
+from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import ObjectiveOutput, PolicyScores, Rollouts, Sizes, Weights, masked_sum
-
-Metrics = dict[str, tuple[Array, Array]]
 
 
 class Part(Checked):
@@ -138,6 +143,10 @@ class Objective(Checked):
       surrogate, penalties, aggregation: the parts that `loss` composes.
       first: (rollouts) -> `[P, G, T]` bool, the tokens whose advantages take an optimiser step of their own, before all
         others; None for one step with all tokens.
+      correction: weights of the surrogate's values where sampler and trainer differ, see `corrections`; None for none.
+
+    Raises:
+      ValueError: a correction tells the sampler from the trainer, but a part reads the sampler's most likely tokens.
     """
 
     advantages: RolloutPart
@@ -147,6 +156,20 @@ class Objective(Checked):
     reweighting: tuple[RolloutPart, ...] = ()
     penalties: tuple[Penalty, ...] = ()
     first: Callable[[Rollouts], Array] | None = None
+    correction: Correction | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self._separates and self.top_tokens:
+            raise ValueError(
+                "the objective reads the most likely tokens of the sampler, whose probabilities in the trainer are not "
+                "known: take correction=sequence_mask(...), or none"
+            )
+
+    @property
+    def _separates(self) -> bool:
+        """Whether the probabilities of the sampler and those of the trainer are two things."""
+        return self.correction is not None and "proximal_log_probs" in self.correction.needs
 
     @property
     def rollout_parts(self) -> tuple[RolloutPart, ...]:
@@ -161,7 +184,8 @@ class Objective(Checked):
     @property
     def needs(self) -> frozenset[str]:
         """The optional fields of `Rollouts` that this objective requires."""
-        return frozenset().union(*(part.needs for part in self.parts))
+        of_correction = frozenset() if self.correction is None else self.correction.needs
+        return of_correction.union(*(part.needs for part in self.parts))
 
     @property
     def top_tokens(self) -> int:
@@ -173,8 +197,8 @@ class Objective(Checked):
         """Raises for an impossible run before it starts.
 
         Raises:
-          ValueError: a required field is not in `available`, the group is too small, or state is indexed by states or
-            outcomes that the environment does not number.
+          ValueError: a required field is not in `available`, the group is too small, state is indexed by states or
+            outcomes that the environment does not number, or a correction has nothing to weigh.
         """
         missing = sorted(self.needs - available)
         if missing:
@@ -189,6 +213,11 @@ class Objective(Checked):
                 f"it must be at least {smallest}"
             )
         jax.eval_shape(lambda: (self.init(sizes), self.init_parameters(sizes)))
+        if self.correction is not None and not is_proportional(self.surrogate):
+            raise ValueError(
+                "the loss of the objective is not proportional to its advantages, so that a weight of tokens would not "
+                "correct for the sampler: leave the correction out"
+            )
 
     def init(self, sizes: Sizes) -> tuple:
         """The initial state of the parts, carried between batches; a tuple of empty tuples for most objectives."""
@@ -243,7 +272,14 @@ class Objective(Checked):
 
     def statistics(self, scores: PolicyScores, rollouts: Rollouts, weights: Weights) -> Any:
         """The surrogate's sums over a part of a mini-batch, to be added over parts. None for most objectives."""
+        rollouts = self._with_denominator(rollouts)
         return jax.lax.stop_gradient(self.surrogate.statistics(scores, rollouts, weights.advantages))
+
+    def _with_denominator(self, rollouts: Rollouts) -> Rollouts:
+        """The rollouts as the loss reads them: the denominator of its ratios is `behaviour_log_probs`."""
+        if not self._separates:
+            return rollouts
+        return dataclasses.replace(rollouts, behaviour_log_probs=rollouts.proximal_log_probs)
 
     def loss(
         self,
@@ -265,7 +301,11 @@ class Objective(Checked):
         accepted("scores", scores, PolicyScores)
         tokenwise = {"log_probs": scores.log_probs, "entropy": scores.entropy, "advantages": weights.advantages}
         _check_shapes(rollouts, **tokenwise)
+        sampled, rollouts = rollouts, self._with_denominator(rollouts)
         values, metrics = self.surrogate.evaluate(scores, rollouts, weights.advantages, parameters, statistics)
+        if self.correction is not None:
+            factor, of_correction = self.correction(scores, sampled, weights.advantages)
+            values, metrics = factor * values, metrics | of_correction
         for penalty, coefficient in zip(self.penalties, weights.coefficients, strict=True):
             cost, penalty_metrics = penalty(scores, rollouts)
             values = values - coefficient * cost
@@ -302,6 +342,29 @@ def all_equal(rewards: Array) -> Array:
     return rewards.max(axis=-1) - rewards.min(axis=-1) <= rounding
 
 
+@functools.cache
+def is_proportional(surrogate: Surrogate) -> bool:
+    """Whether the gradient of the values by an answer's log-probabilities is proportional to its advantages.
+
+    Then weights of answers can be put on either. Found by differentiating for random answers, advantages and factors
+    from 1/2 to 3/2, so that parts need not declare it.
+    """
+    kept = max(surrogate.top_tokens, 1)
+    rollouts, scores = synthetic_rollouts(0, 2, 3, length=3, binary=False, vocabulary=kept + 6, top_tokens=kept)
+    scores = dataclasses.replace(scores, prompt_log_probs=rollouts.prompt_log_probs)
+    parameters = surrogate.init_parameters(synthetic_sizes(2))
+    advantages, factor = rollouts.behaviour_entropy - 1.0, np.linspace(0.5, 1.5, 6).reshape(2, 3, 1)
+
+    def total(log_probs: Array, advantages: Array) -> Array:
+        now = dataclasses.replace(scores, log_probs=log_probs)
+        return masked_sum(surrogate.evaluate(now, rollouts, advantages, parameters, None)[0], rollouts.token_mask)
+
+    gradient = jax.jit(jax.grad(total))
+    expected = factor * gradient(scores.log_probs, advantages)
+    difference = jnp.abs(gradient(scores.log_probs, factor * advantages) - expected).max()
+    return bool(difference <= 1e-5 * jnp.abs(expected).max())
+
+
 def _check_shapes(rollouts: Rollouts, **tokenwise: Array) -> None:
     accepted("rollouts", rollouts, Rollouts)
     for field in dataclasses.fields(rollouts):
@@ -333,7 +396,7 @@ FIELDS_BY_SHAPE = {
     "PG": ("rewards", "outcome_id", "truncated", "log_backward", "off_policy"),
     "PGT": (
         "observations", "token_mask", "behaviour_log_probs", "behaviour_entropy", "step_log_backward", "next_states",
-        "planning_mask", "step_rewards", "reference_log_probs",
+        "planning_mask", "step_rewards", "reference_log_probs", "proximal_log_probs",
     ),
     "PGTK": ("top_tokens", "top_log_probs"),
 }  # fmt: skip

@@ -34,7 +34,8 @@ def synthetic_rollouts(
       vocabulary: V.
       top_tokens: K, number of most likely tokens that are kept.
     """
-    rng = np.random.default_rng(seed)
+    # What came later is drawn apart, so that the other numbers of a seed stay as they are.
+    rng, apart = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     shape = (prompts, group, length)
     lengths = rng.integers(1, length + 1, size=(prompts, group))
     mask = np.arange(length) < lengths[..., None]
@@ -68,6 +69,7 @@ def synthetic_rollouts(
         step_rewards=array(np.where(np.arange(length) == 0, rewards[..., None], 0.0)),
         off_policy=array(rng.random((prompts, group)) < 0.2, bool),
         reference_log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),
+        proximal_log_probs=array(np.where(mask, behaviour + apart.normal(0, 0.3, shape), 0.0)),
         prompt_log_probs=array(np.log(rng.uniform(0.1, 0.9, (prompts, PROMPT_TOKENS)))),
         prompt_mask=array(prompt_mask, bool),
         question_mask=array(prompt_mask & (np.arange(PROMPT_TOKENS) < PROMPT_TOKENS - 1), bool),

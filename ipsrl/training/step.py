@@ -130,7 +130,7 @@ def check_objective(objective: Objective, environment: Environment, group_size: 
             "the objective needs a backward policy, which has no probability for the tokens that this environment "
             "dictates: take an objective without one"
         )
-    objective.check(of_groups | {"reference_log_probs", "keys"}, group_size, environment.sizes)
+    objective.check(of_groups | {"reference_log_probs", "proximal_log_probs", "keys"}, group_size, environment.sizes)
 
 
 def state_placements(
@@ -231,7 +231,7 @@ def rollouts_of(
     """Groups with all that the objective needs; what takes a forward pass is computed for one micro-batch at a time.
 
     Args:
-      parameters: of the policy that sampled the trajectories.
+      parameters: of the policy before the first optimiser step on the batch.
       reference: of the reference policy; None if the objective needs none.
       frozen: as in `update`.
     """
@@ -247,6 +247,10 @@ def rollouts_of(
             if "reference_log_probs" in objective.needs:
                 scores = policy.score(union(reference, frozen), micro_batch, temperature)
                 found["reference_log_probs"] = scores.log_probs
+            if "proximal_log_probs" in objective.needs:
+                found["proximal_log_probs"] = policy.score(
+                    union(parameters, frozen), micro_batch, temperature
+                ).log_probs
             return found
 
         return jax.lax.map(of_micro_batch, micro_batches)

@@ -101,10 +101,12 @@ class Trainer(Checked):
             )
         check_group_size(self.environment, settings.group_size)
         check_objective(self.objective, self.environment, settings.group_size, self.groups_from.optional_fields)
-        if self.groups_from.stale and self.objective.surrogate.on_policy:
+        corrected = "proximal_log_probs" in self.objective.needs
+        if self.groups_from.stale and self.objective.surrogate.on_policy and not corrected:
             raise ValueError(
                 f"{type(self.groups_from).__name__} gives groups of other policies than the one that learns, and this "
-                "objective has no importance ratio to correct that: choose one that has, such as grpo or ips_grpo"
+                "objective has no importance ratio to correct that: choose one that has, such as grpo or ips_grpo, or "
+                "give it a correction, such as correction=truncated"
             )
         self._check_decoding()
         if settings.refresh_reference_every and not self.needs_reference:

@@ -8,6 +8,7 @@ without it, and the docstring states the paper's weight. If it defines the objec
 `flowrl`, `reinvent`, `degrpo`, `hgpo`, the preference losses), it is on.
 """
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
 
@@ -35,6 +36,7 @@ from ipsrl.objectives.catalog import (
     token_probability,
     trust_region,
 )
+from ipsrl.objectives.corrections import Correction
 from ipsrl.objectives.objective import Objective
 
 CATALOG: dict[str, Callable[..., Objective]] = {
@@ -134,10 +136,15 @@ CATALOG: dict[str, Callable[..., Objective]] = {
 def make(text: str) -> Objective:
     """Builds the objective from a text such as `"ips_grpo(alpha=0.5, floor=0.2)"`.
 
+    Besides the arguments of its function every row takes `correction`, for answers that another program sampled, as in
+    `"grpo(correction=truncated(2.0))"`; see `ipsrl.objectives.corrections`.
+
     Raises:
       ValueError: unknown name or argument (the message suggests known names), or a value of the wrong type.
     """
-    return specifications.build(text, CATALOG, "objective")
+    function, arguments = specifications.read(text, CATALOG, "objective", {"correction": Correction | None})
+    correction = arguments.pop("correction", None)
+    return dataclasses.replace(function(**arguments), correction=correction)
 
 
 @checked
