@@ -47,8 +47,9 @@ class Truncated(Correction):
     secretly brings you off-policy RL training", 2025; arXiv 2510.18855 compares it with IcePop).
 
     pi_old / mu is the ratio of each `token`, or of the `sequence`, the product over its tokens, at each of them.
-    Without the cap the second has no bias; the first leaves out the ratios of the other tokens (none in answers of one
-    token), and varies less. verl's `rollout_is`; TRL's `token_truncate` and `sequence_truncate`.
+    Without the cap the gradient of the second has no bias. The first leaves out the ratios of the answer's other
+    tokens: it has none only in answers of one token, and may be further off than no correction, but varies less. verl's
+    `rollout_is`; TRL's `token_truncate` and `sequence_truncate`.
     """
 
     cap: float = at_least(1, 2.0)

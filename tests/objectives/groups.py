@@ -51,6 +51,7 @@ def bandit_rollouts(groups, rewards, log_distribution):
         step_rewards=jnp.asarray(rewards, jnp.float32)[ids][..., None],
         off_policy=jnp.zeros(shape, bool),
         reference_log_probs=jnp.full((*shape, 1), -jnp.log(outcomes)),
+        proximal_log_probs=log_distribution[ids][..., None],
         prompt_log_probs=jnp.log(jnp.full((shape[0], 2), 0.35)),
         prompt_mask=jnp.ones((shape[0], 2), bool),
         question_mask=jnp.ones((shape[0], 2), bool),

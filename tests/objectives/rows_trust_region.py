@@ -19,6 +19,7 @@ from tests.objectives.token_values import (
 ROWS = {
     "gspo": like_grpo(tokens=sequence_mean(clipped_sequence(3e-4, 4e-4, mean=True))),
     "gspo(kl=k2(0.04))": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))),
+    "gspo(correction=masked(0.7, 1.3, level=geometric))": like_grpo(),
     "gspo_token": like_grpo(tokens=sequence_mean(clipped_sequence(3e-4, 4e-4, mean=True, per_token=True))),
     "luspo": like_grpo(tokens=sequence_sum(clipped_sequence(2e-3, 2.5e-3, mean=True))),
     "luspo(clip=(0.1, 0.3))": like_grpo(tokens=sequence_sum(clipped_sequence(0.1, 0.3, mean=True))),

@@ -126,6 +126,44 @@ def test_loss_and_gradient_are_those_of_trl(folder, text, kind, options):
             assert_same(trl_trainers.step(trainer), expected)
 
 
+# Our text, TRL's trainer, and its options; with vLLM unless a sequence mask is compared.
+CORRECTED = [
+    ("grpo(correction=truncated(1.2))", GRPO,
+     {"loss_type": "grpo", "vllm_importance_sampling_mode": "token_truncate",
+      "vllm_importance_sampling_clip_max": 1.2}),
+    ("grpo(kl=corrected_k3(0.04), correction=truncated(1.5, level=sequence))", GRPO,
+     {"loss_type": "grpo", "beta": 0.04, "vllm_importance_sampling_mode": "sequence_truncate",
+      "vllm_importance_sampling_clip_max": 1.5}),
+    ("dapo(overlong=0, correction=masked(0.8, 1.3))", GRPO,
+     {"loss_type": "dapo", "epsilon_high": 0.28, "vllm_importance_sampling_mode": "token_mask",
+      "vllm_importance_sampling_clip_min": 0.8, "vllm_importance_sampling_clip_max": 1.3}),
+    # A mask of sequences is TRL's default.
+    ("cispo(cap=1.2, correction=masked(0.0, 1.5, level=sequence))", GRPO,
+     {"loss_type": "cispo", "epsilon_high": 1.2, "vllm_importance_sampling_clip_max": 1.5}),
+    ("gspo(clip=0.1, correction=truncated(1.2))", GRPO,
+     {**BY_ANSWER, "epsilon": 0.1, "vllm_importance_sampling_mode": "token_truncate",
+      "vllm_importance_sampling_clip_max": 1.2}),
+    ("gspo(clip=0.1, correction=masked(0.6, 1.6, level=sequence))", GRPO,
+     {**BY_ANSWER, "epsilon": 0.1, "vllm_importance_sampling_clip_min": 0.6,
+      "vllm_importance_sampling_clip_max": 1.6}),
+    ("grpo(correction=sequence_mask(0.05))", GRPO, {"loss_type": "grpo", "off_policy_mask_threshold": 0.05}),
+    ("sapo(correction=sequence_mask(0.1))", GRPO, {"loss_type": "sapo", "off_policy_mask_threshold": 0.1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "kind", "options"), CORRECTED, ids=[row[0] for row in CORRECTED])
+def test_corrections_are_those_of_trl(folder, text, kind, options):
+    vllm, objective = "sequence_mask(" not in text, made(text)
+    for seed in range(2):
+        rollouts, scores = rollouts_with_ties(seed)
+        expected = ours(objective, rollouts, scores)
+        for micro_batches in (1, 4):
+            trainer = trl_trainers.trainer(kind, folder, rollouts, scores, micro_batches, vllm=vllm, **options)
+            assert_same(trl_trainers.step(trainer), expected)
+        changed = objective.correction(scores, rollouts, weighed(objective, rollouts).advantages)[1]
+        assert 0 < changed["correction_fraction"][0] < changed["correction_fraction"][1]
+
+
 def test_overlong_punishment_is_that_of_trl(folder):
     rollouts, scores = rollouts_with_ties()
     punishment = get_soft_overlong_punishment(max_completion_len=6, soft_punish_cache=4)

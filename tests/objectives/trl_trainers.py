@@ -27,10 +27,13 @@ torch.set_num_threads(1)  # The arrays are tiny, and JAX's tests share the machi
 class Script:
     """What is given: the rows of rollouts and scores, prompt by prompt."""
 
-    def __init__(self, rollouts, scores):
+    def __init__(self, rollouts, scores, vllm=False):
+        """With `vllm` the answers come with log-probabilities of their sampler, and TRL corrects for it."""
+        self.vllm = vllm
+        self.sampled = self.rows(rollouts.behaviour_log_probs)
         self.shape = rollouts.tokens.shape
         self.mask = self.rows(rollouts.token_mask)
-        self.behaviour = self.rows(rollouts.behaviour_log_probs)
+        self.behaviour = self.rows(rollouts.proximal_log_probs if vllm else rollouts.behaviour_log_probs)
         self.reference = self.rows(rollouts.reference_log_probs)
         self.log_probs = self.rows(scores.log_probs).requires_grad_()
         self.entropy = self.rows(scores.entropy).requires_grad_()
@@ -45,6 +48,11 @@ class Script:
         """Tokens without meaning, the last of which says whether the answer has ended."""
         lengths = self.mask.sum(-1).tolist()
         return [[0] * (lengths[row] - 1) + [0 if self.truncated[row] else END] for (row,) in prompt_ids]
+
+    def log_probs_of(self, prompt_ids):
+        """Of the tokens of each answer, in the program that sampled them."""
+        lengths = self.mask.sum(-1).tolist()
+        return [self.sampled[row, : lengths[row]].tolist() for (row,) in prompt_ids] if self.vllm else None
 
     def reward(self, prompts, **_):
         return [self.rewards[int(prompt)] for prompt in prompts]
@@ -70,7 +78,7 @@ class ScriptedGRPO(Scripted, GRPOTrainer):
     config = GRPOConfig
 
     def _generate_single_turn(self, prompt_ids, *_):
-        return self.script.answers(prompt_ids), None
+        return self.script.answers(prompt_ids), self.script.log_probs_of(prompt_ids)
 
 
 class ScriptedGMPO(ScriptedGRPO, GMPOTrainer):
@@ -125,12 +133,13 @@ def save_model(folder):
     return str(folder)
 
 
-def trainer(kind, folder, rollouts, scores, micro_batches=1, more_rewards=(), **options):
+def trainer(kind, folder, rollouts, scores, micro_batches=1, more_rewards=(), vllm=False, **options):
     """A GRPO or RLOO trainer that will see the rollouts as one batch, for one optimiser step.
 
     `num_iterations` is 2, so that TRL keeps the behaviour policy's log-probabilities: with 1 it takes ratios to be 1.
+    `vllm` is as in `Script`; the constructor would start the engine.
     """
-    script = Script(rollouts, scores)
+    script = Script(rollouts, scores, vllm)
     prompts, group, length = script.shape
     config = kind.config(
         output_dir=folder, report_to=[], use_cpu=True, bf16=False, num_generations=group, num_iterations=2,
@@ -139,7 +148,9 @@ def trainer(kind, folder, rollouts, scores, micro_batches=1, more_rewards=(), **
     )  # fmt: skip
     dataset = Dataset.from_dict({"prompt": ["0"]})
     rewards = [script.reward, *more_rewards]
-    return started(kind(folder, rewards, args=config, train_dataset=dataset, processing_class=tokenizer()), script)
+    made = kind(folder, rewards, args=config, train_dataset=dataset, processing_class=tokenizer())
+    made.use_vllm = vllm
+    return started(made, script)
 
 
 def started(made, script):

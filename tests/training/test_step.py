@@ -18,7 +18,7 @@ from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Rollouts
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, group_metrics
-from tests.training.one_update import GROUP_SIZE, TABLE, assert_close, sample, start, step
+from tests.training.one_update import GROUP_SIZE, TABLE, TREE, assert_close, sample, start, step
 
 pytestmark = pytest.mark.eight_devices
 
@@ -102,6 +102,39 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured():
     wrong = dataclasses.replace(trajectories, behaviour_log_probs=behaviour)
     _, metrics = step(objective, (wrong, outcomes), batching=batching)
     assert metrics["sampler_scorer_difference"] == pytest.approx(0.25, abs=1e-5)
+
+
+@pytest.mark.parametrize("correction", ["truncated(1.1)", "masked(0.8, 1.2, level=geometric)", "sequence_mask(0.02)"])
+def test_a_correction_compares_the_sampler_with_the_policy_before_the_first_step(correction):
+    """Of all optimiser steps, beside the same by hand; the sampler has other parameters."""
+    objective, batching = objectives.make(f"grpo(aggregation=token_mean, correction={correction})"), Batching(2, 2, 2)
+    elsewhere = jax.tree.map(lambda leaf: leaf + 0.2 * jax.random.normal(jax.random.key(9), leaf.shape), start())
+    sampled = sample(parameters=elsewhere)
+    proximal = TABLE.score(start(), sampled[0], 1.0).log_probs
+    rollouts = Rollouts.of(*sampled, proximal_log_probs=proximal)
+    weights, _, _ = objective.weigh(rollouts, objective.init(TREE.sizes))
+
+    def loss(parameters, share):
+        trajectories, rollouts, weights = share
+        output = objective.loss(TABLE.score(parameters, trajectories, 1.0), rollouts, weights)
+        return output.loss_sum / output.count, output.metrics["correction_fraction"]
+
+    parameters, changed = start(), []
+    for _ in range(batching.epochs):
+        for first in range(batching.mini_batches):
+            batch = (sampled[0], rollouts, weights)
+            share = jax.tree.map(lambda leaf, first=first: leaf[first :: batching.mini_batches], batch)
+            slope, fraction = jax.grad(loss, has_aux=True)(parameters, share)
+            parameters = jax.tree.map(lambda leaf, by: leaf - 0.5 * by, parameters, slope)
+            changed.append(fraction)
+    moved, metrics = step(objective, sampled, batching=batching)
+    assert_close(moved.parameters, parameters)
+    tokens, of_all = np.sum(changed, axis=0)
+    assert metrics["correction_fraction"] == pytest.approx(tokens / of_all)
+    assert 0.01 < metrics["correction_fraction"] < 0.99
+    assert metrics["sampler_scorer_difference"] > 0.1
+    without, _ = step(objectives.make("grpo(aggregation=token_mean)"), sampled, batching=batching)
+    assert np.abs(moved.parameters["logits"] - without.parameters["logits"]).max() > 1e-3
 
 
 def communication(*texts):
