@@ -109,5 +109,5 @@ def reads_more(objective: Objective, group_size: int) -> str | None:
 def beyond_advantages(objective: Objective) -> list[str]:
     """The parts after the weights in which an objective is not GRPO."""
     grpo = objectives.make("grpo")
-    parts = ("surrogate", "penalties", "aggregation", "first")
+    parts = ("surrogate", "penalties", "aggregation", "first", "correction")
     return [name for name in parts if getattr(objective, name) != getattr(grpo, name)]

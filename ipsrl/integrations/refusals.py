@@ -20,6 +20,10 @@ NOT_PROPORTIONAL = (
     "probabilities of the sampler: set "
 )
 
+UNSEEN_SAMPLER = (
+    "the correction of the objective would read the trainer's probabilities in the place of the sampler's: leave it out"
+)
+
 
 def provided_with(outcome_of: Callable | None, exact_text: Callable) -> frozenset[str]:
     """The optional fields that trainers of language models give, by what an outcome is."""
@@ -30,6 +34,11 @@ def refusal(objective: Objective, group_size: int, trainer: str, provides: froze
     """Why a trainer whose rows have these optional fields of `Rollouts` cannot compute an objective; None if it can."""
     if objective.num_steps > 1:
         return f"the objective takes {objective.num_steps} optimiser steps for each mini-batch, and {trainer} takes one"
+    if "proximal_log_probs" in objective.needs - provides:
+        return (
+            f"the objective corrects for the sampler, whose probabilities {trainer} does not give: leave correction "
+            f"out, and set that of {trainer}, if it has one"
+        )
     if missing := objective.needs - provides - {DRAWN}:
         given = ", ".join(sorted(provides)) or "no optional field"
         return f"the objective needs {', '.join(sorted(missing))}, which {trainer} does not give; it gives {given}"

@@ -19,7 +19,13 @@ import numpy as np
 from ipsrl.integrations.guest import STATE_FILE, GuestObjective
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.outcomes import EmbeddingClusters, OutcomeOf, exact_text
-from ipsrl.integrations.refusals import NOT_PROPORTIONAL, provided_with, require_defaults, require_outcomes
+from ipsrl.integrations.refusals import (
+    NOT_PROPORTIONAL,
+    UNSEEN_SAMPLER,
+    provided_with,
+    require_defaults,
+    require_outcomes,
+)
 from ipsrl.integrations.rows import numbered, prompt_name
 from ipsrl.integrations.versions import require_version
 from ipsrl.objectives.objective import Metrics, Objective
@@ -238,6 +244,8 @@ def _check(guest: GuestObjective, config: GRPOConfig, outcome_of: OutcomeOf | No
     if config.max_completion_length is None:
         raise ValueError("GRPOConfig has no max_completion_length: set the largest number of tokens of an answer")
     require_outcomes(guest.objective, guest.group_size, outcome_of)
+    if config.use_vllm and guest.objective.correction is not None:
+        raise ValueError(UNSEEN_SAMPLER)
     if config.use_vllm and config.vllm_importance_sampling_correction and not guest.scales:
         raise ValueError(f"{NOT_PROPORTIONAL}vllm_importance_sampling_correction=False")
     parts = max(config.steps_per_generation, config.gradient_accumulation_steps)

@@ -11,7 +11,7 @@ from verl.workers.config import ActorConfig
 
 from ipsrl.integrations import outcomes
 from ipsrl.integrations.guest import GuestObjective
-from ipsrl.integrations.refusals import NOT_PROPORTIONAL, require_outcomes, require_unchanged
+from ipsrl.integrations.refusals import NOT_PROPORTIONAL, UNSEEN_SAMPLER, require_outcomes, require_unchanged
 from ipsrl.training.behaviour import fields_read
 
 NAME = "ipsrl"
@@ -58,6 +58,8 @@ def check(guest: GuestObjective, config: DictConfig, outcome_of: Callable | None
             "the objective reads the entropies of the policy that sampled, which verl does not compute: set "
             "algorithm.rollout_correction.bypass_mode=false"
         )
+    if guest.objective.correction is not None:
+        raise ValueError(UNSEEN_SAMPLER)
     if OmegaConf.select(config, "algorithm.rollout_correction.rollout_is") and not guest.scales:
         raise ValueError(f"{NOT_PROPORTIONAL}algorithm.rollout_correction.rollout_is=null")
     batch = config.data.train_batch_size

@@ -25,6 +25,7 @@ from omegaconf import OmegaConf
 from safetensors.numpy import load_file
 from tensordict import TensorDict
 from verl import DataProto
+from verl.trainer.ppo import rollout_corr_helper
 from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.utils import tensordict_utils as tu
@@ -36,6 +37,7 @@ from ipsrl import objectives
 from ipsrl.integrations import verl as ours
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.torch_bridge import ADVANTAGES, PREFIX, TorchBridge
+from ipsrl.rollouts.synthetic import synthetic_rollouts
 
 ACTOR = "actor_rollout_ref.actor"
 GROUP, LONGEST = 4, 8
@@ -220,6 +222,33 @@ def test_losses_and_gradients_are_those_of_verl(tmp_path, text, parts, ranks):
     torch.testing.assert_close(found[1], wanted[1], rtol=0, atol=1e-5 * float(wanted[1].abs().max()))
 
 
+@pytest.mark.parametrize(
+    ("text", "level", "bounds", "rejects"),
+    [
+        ("truncated(1.2)", "token", 1.2, False),
+        ("truncated(1.2, level=sequence)", "sequence", 1.2, False),
+        ("masked(0.8, 1.3)", "token", "0.8_1.3", False),
+        ("masked(0.5, 2.0, level=sequence)", "sequence", "0.5_2.0", False),
+        # verl's rejection looks at the inverse ratio.
+        ("masked(0.8, 1.25, level=geometric)", "token", 1e9, True),
+    ],
+)
+def test_weights_of_corrections_are_those_of_verl(text, level, bounds, rejects):
+    rollouts, _ = synthetic_rollouts(0, prompts=6, group=4, length=6)
+    found, metrics = objectives.make(f"grpo(correction={text})").correction(None, rollouts, None)
+    log_ratio, mask = (
+        torch.tensor(np.asarray(values)).flatten(0, 1)
+        for values in (rollouts.proximal_log_probs - rollouts.behaviour_log_probs, rollouts.token_mask)
+    )
+    wanted, _ = rollout_corr_helper.compute_rollout_correction_weights(log_ratio, mask.long(), level, bounds)
+    if rejects:
+        rejection = rollout_corr_helper.compute_rollout_rejection_mask
+        wanted = wanted * rejection(log_ratio, mask.long(), "seq_mean_k1", "0.8_1.25")[0]
+    np.testing.assert_allclose(np.asarray(found).reshape(mask.shape)[mask], wanted[mask], rtol=1e-6)
+    changed, tokens = metrics["correction_fraction"]
+    assert 0.05 < changed / tokens < 0.95
+
+
 def test_advantages_alone_in_another_trainer(tmp_path):
     config = settings(tmp_path / "run", "algorithm.adv_estimator=ipsrl", "+algorithm.ipsrl.objective=dr_grpo")
     padded, uid, _ = batch(scale=1.0)
@@ -359,6 +388,8 @@ def test_a_reward_that_is_no_number_ends_training_with_a_sentence(folder, cluste
         (of_ours("ips_grpo"), "the objective reads outcomes: give algorithm.ipsrl.outcome_of"),
         (of_ours("ips_grpo", "last_nomber"), "outcome_of is last_nomber, which cannot be loaded"),
         (of_ours("ips_grpo", "none.py:outcome_of"), r"outcome_of is none.py:outcome_of, which cannot be loaded"),
+        (of_ours("grpo(correction=truncated)"), "corrects for the sampler, whose probabilities verl does not give"),
+        (of_ours("grpo(correction=sequence_mask(0.1))"), "in the place of the sampler's: leave it out"),
         (of_ours("lp_reg"), "needs top_log_probs, which verl does not give"),
         (of_ours("trajectory_balance", "exact_text"), "learns parameters of its own"),
         (of_ours("gropo"), "gropo"),

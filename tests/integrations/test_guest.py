@@ -193,6 +193,11 @@ def test_what_an_objective_learns_moves_as_in_a_train_step():
     [
         ("ar_lopti", 4, "takes 2 optimiser steps for each mini-batch, and a trainer takes one"),
         ("lp_reg", 4, "needs top_log_probs, which a trainer does not give; it gives log_backward, reference_log_probs"),
+        (
+            "grpo(correction=truncated)",
+            4,
+            "probabilities a trainer does not give: leave correction out, and set that of a",
+        ),
         ("grpo", 1, "a group needs 2 or more, not 1"),
         ("gropo", 4, "gropo"),
     ],

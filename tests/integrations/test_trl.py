@@ -166,6 +166,10 @@ def test_a_resumed_run_goes_on_with_the_state_of_the_objective(model, tmp_path, 
     [
         ({"objective": "ips_grpo"}, "the objective reads outcomes: give outcome_of"),
         ({"objective": "grpo", "beta": 0.1}, r"GRPOConfig sets beta, in whose place the objective stands"),
+        (
+            {"objective": "grpo(correction=sequence_mask(0.1))", "use_vllm": True},
+            "in the place of the sampler's: leave it out",
+        ),
         ({"objective": "lp_reg"}, "needs top_log_probs, which TRL does not give"),
         (
             {"objective": "ips_grpo(probability=exact)", "outcome_of": str},

@@ -259,7 +259,7 @@ def test_rows_whose_loss_is_not_proportional_to_advantages_refuse(name):
         ("grpo(corection=masked)", r"has no argument 'corection'; .*, correction$"),
         ("grpo(correction=truncated(0.5))", "^cap is 0.5, it must be at least 1$"),
         ("grpo(correction=masked(1.5))", r"^ratios from 1.5 to 5.0 are kept, which must include 1: "),
-        ("grpo(correction=truncated(level=geometric))", "level=geometric is not one of token, sequence$"),
+        ("grpo(correction=truncated(level=geometric))", "level=geometric is not one of token, sequence"),
         ("lp_reg(correction=masked)", "^the objective reads the most likely tokens of the sampler"),
     ],
 )
@@ -270,7 +270,7 @@ def test_what_is_wrong_with_a_correction(text, message):
 
 def test_the_field_is_missing():
     rollouts, scores = random_rollouts()
-    with pytest.raises(ValueError, match="^the objective reads proximal_log_probs, which these rollouts do not have$"):
+    with pytest.raises(ValueError, match=r"^the objective reads proximal_log_probs, which these rollouts do not have$"):
         make("grpo(correction=truncated)")(scores, dataclasses.replace(rollouts, proximal_log_probs=None))
 
 

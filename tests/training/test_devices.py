@@ -36,7 +36,8 @@ SGD = make_optimizer("sgd", learning_rate=0.05, max_gradient_norm=None)
 STATIC = {"optimizer": SGD, "batching": Batching(mini_batches=2, micro_batches=2), "temperature": 1.0}
 
 # What looks at a whole batch or mini-batch, or carries something, has the most to say to other devices; these are
-# scales of a batch, quantiles of a mini-batch, a running mean, a reference and the trainer's own probabilities. All take minutes together.
+# scales of a batch, quantiles of a mini-batch, a running mean, a reference and the trainer's own probabilities of the
+# batch. All take minutes together.
 TELLING = (
     "reinforce_plus_plus",
     "ips_grpo(probability=exact, kl=0.1)",
