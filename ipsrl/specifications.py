@@ -135,7 +135,7 @@ def _fitting(
 ) -> dict[str, Any]:
     """The arguments of a call, after a look at their names and types; `what` begins the messages."""
     parameters = inspect.signature(function).parameters
-    hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function) | shared
+    hints = {**typing.get_type_hints(function.__init__ if inspect.isclass(function) else function), **shared}
     known, given = [*parameters, *shared], {}
     for key, value in arguments.items():
         if key not in known:

@@ -40,7 +40,8 @@ def test_what_is_wrong_with_a_command_line_is_the_same_before_and_after_the_impo
 
 
 @pytest.mark.parametrize(
-    "text", [*objectives.names(), "ips_grpo(probability=exact(backward=none))", "grpo(kl=k3(0.1))"]
+    "text",
+    [*objectives.names(), "ips_grpo(probability=exact(backward=none))", "grpo(kl=k3(0.1), correction=masked(0.4))"],
 )
 def test_every_objective_can_be_made(text):
     assert str(Module("ipsrl.objectives.catalog").make(text)) == str(objectives.make(text))

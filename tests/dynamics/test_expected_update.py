@@ -54,6 +54,16 @@ def test_closed_mean_fields(name, rule, group_size, alpha, floor):
     np.testing.assert_allclose(update, mean_field(softmax(LOGITS), REWARDS, weights, rule), atol=1e-7)
 
 
+@pytest.mark.parametrize("correction", ["truncated(1.2)", "masked(0.8, 1.2, level=geometric)", "sequence_mask(0.1)"])
+def test_a_correction_changes_nothing_where_the_policy_samples_itself(correction):
+    np.testing.assert_allclose(exact(f"ips_grpo(correction={correction})"), exact("ips_grpo"), atol=1e-12)
+
+
+def test_a_sequence_mask_acts_in_later_steps():
+    steps = Steps(3, 1.0)
+    assert np.abs(exact("grpo(correction=sequence_mask(0.1))", steps=steps) - exact("grpo", steps=steps)).max() > 1e-3
+
+
 def test_small_steps_are_as_many_updates():
     steps = Steps(3, 1e-6)
     for text in ("dapo", "ips_grpo(kl=0.1)", "reinforce"):

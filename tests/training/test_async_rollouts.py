@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 SEED, STEPS = 4, 4
 SETTINGS = TrainSettings(STEPS, prompts_per_step=8, group_size=4, learning_rate=0.03, async_rollouts=True)
+CORRECTED = "reinforce(correction=truncated(level=sequence))"
 
 
 def test_each_step_learns_from_groups_of_the_policy_before_the_last_update(monkeypatch):
@@ -57,3 +58,16 @@ def test_each_step_learns_from_groups_of_the_policy_before_the_last_update(monke
     # The first update comes from the very policy that sampled; from then on there is an update between them.
     assert drifts[0] < 1e-8
     assert min(drifts[1:]) > 1e-7
+
+
+def test_a_correction_is_an_importance_ratio_to_the_policy_of_the_step_before():
+    """REINFORCE, which has none of its own."""
+    trainer, weights = Trainer(FIRST_TOKEN, TRANSFORMER, objectives.make(CORRECTED), SETTINGS), []
+    with jax.set_mesh(make_mesh("data:8")):
+        trainer.check()
+        state = trainer.init(SEED)
+        for _ in range(STEPS):
+            state, metrics = trainer.step(state)
+            weights.append(float(metrics["correction_weight"]))
+    assert weights[0] == pytest.approx(1.0, abs=1e-5)
+    assert np.abs(np.subtract(weights[1:], 1.0)).min() > 1e-4

@@ -104,10 +104,17 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured():
     assert metrics["sampler_scorer_difference"] == pytest.approx(0.25, abs=1e-5)
 
 
-@pytest.mark.parametrize("correction", ["truncated(1.1)", "masked(0.8, 1.2, level=geometric)", "sequence_mask(0.02)"])
-def test_a_correction_compares_the_sampler_with_the_policy_before_the_first_step(correction):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "grpo(correction=truncated(1.1))",
+        "bapo(correction=masked(0.8, 1.2, geometric))",
+        "grpo(correction=sequence_mask(0.02))",
+    ],
+)
+def test_a_correction_compares_the_sampler_with_the_policy_before_the_first_step(text):
     """Of all optimiser steps, beside the same by hand; the sampler has other parameters."""
-    objective, batching = objectives.make(f"grpo(aggregation=token_mean, correction={correction})"), Batching(2, 2, 2)
+    objective, batching = objectives.make(text), Batching(2, 2, 2)
     elsewhere = jax.tree.map(lambda leaf: leaf + 0.2 * jax.random.normal(jax.random.key(9), leaf.shape), start())
     sampled = sample(parameters=elsewhere)
     proximal = TABLE.score(start(), sampled[0], 1.0).log_probs
@@ -133,7 +140,7 @@ def test_a_correction_compares_the_sampler_with_the_policy_before_the_first_step
     assert metrics["correction_fraction"] == pytest.approx(tokens / of_all)
     assert 0.01 < metrics["correction_fraction"] < 0.99
     assert metrics["sampler_scorer_difference"] > 0.1
-    without, _ = step(objectives.make("grpo(aggregation=token_mean)"), sampled, batching=batching)
+    without, _ = step(dataclasses.replace(objective, correction=None), sampled, batching=batching)
     assert np.abs(moved.parameters["logits"] - without.parameters["logits"]).max() > 1e-3
 
 
