@@ -34,7 +34,7 @@ class Correction(Checked, abc.ABC):
 
     NAMED: ClassVar[dict[str, Callable[..., "Correction"]]] = {}
     needs: ClassVar[frozenset[str]] = frozenset({"proximal_log_probs"})
-    """Optional fields of `Rollouts` that it reads. With `proximal_log_probs` these are the loss's denominator."""
+    """Optional fields of `Rollouts` that it reads. With `proximal_log_probs`, these divide the ratios of the loss."""
 
     @abc.abstractmethod
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
@@ -44,7 +44,7 @@ class Correction(Checked, abc.ABC):
 @dataclasses.dataclass(frozen=True)
 class Truncated(Correction):
     """w = min(pi_old / mu, cap): truncated importance sampling, TIS (Yao and others, "Your efficient RL framework
-    secretly brings you off-policy RL training", 2025; arXiv 2510.18855 compares it with IcePop).
+    secretly brings you off-policy RL training", 2025, a blog).
 
     pi_old / mu is the ratio of each `token`, or of the `sequence`, the product over its tokens, at each of them.
     Without the cap the gradient of the second has no bias. The first leaves out the ratios of the answer's other
@@ -63,12 +63,13 @@ class Truncated(Correction):
 @dataclasses.dataclass(frozen=True)
 class Masked(Correction):
     """w = pi_old / mu where this lies in [low, high], and 0 elsewhere: masked importance sampling, MIS (Liu, Li and
-    others, "When speed kills stability", 2025); of tokens, with the defaults here, IcePop (arXiv 2510.18855).
+    others, "When speed kills stability", 2025, a blog); of tokens IcePop (arXiv 2510.18855), with OpenRLHF's limits.
 
     pi_old / mu is that of each `token`, or of the `sequence` as in `Truncated`. With `geometric` the geometric mean
     over an answer's tokens, which does not drift with their number, decides which answers stay, and their tokens weigh
-    by their own ratios. An answer that is masked pulls nothing, but its reward is in its group's mean. TRL's
-    `token_mask` and `sequence_mask`; OpenRLHF's and NeMo-RL's `icepop` and `seq-mask-tis`.
+    by their own ratios; its limits are near 1 (NeMo-RL recommends 0.999 and 1.002). An answer that is masked pulls
+    nothing, but its reward is in its group's mean. TRL's `token_mask` and `sequence_mask`; OpenRLHF's and NeMo-RL's
+    `icepop` and `seq-mask-tis`.
     """
 
     low: float = non_negative(0.5)
@@ -112,7 +113,7 @@ Correction.NAMED.update({"truncated": Truncated, "masked": Masked, "sequence_mas
 
 
 def _ratio(rollouts: Rollouts, level: str) -> Array:
-    """pi_old / mu of tokens, or of answers at each of their tokens, `[P, G, T]`; 1 where nothing is known."""
+    """pi_old / mu of tokens, or of answers at each of their tokens, `[P, G, T]`."""
     log_ratio = jnp.where(rollouts.token_mask, rollouts.proximal_log_probs - rollouts.behaviour_log_probs, 0.0)
     if level != "token":
         log_ratio = _of_answers(log_ratio, rollouts, mean=level == "geometric")

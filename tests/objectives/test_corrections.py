@@ -129,6 +129,19 @@ def test_ratios_and_clips_are_those_to_the_trainer(name):
     assert np.abs(slope(plain, off) - expected).max() > 1e-3
 
 
+def test_sums_over_a_mini_batch_are_of_ratios_to_the_trainer():
+    rollouts, scores = random_rollouts()
+    plain, corrected = make("bapo"), with_correction("bapo", "truncated")
+    weights, _, _ = plain.weigh(rollouts, plain.init(sizes(3)))
+    of_trainer = dataclasses.replace(rollouts, behaviour_log_probs=rollouts.proximal_log_probs)
+    found, expected, otherwise = (
+        jax.tree.leaves(objective.statistics(scores, batch, weights))
+        for objective, batch in ((corrected, rollouts), (plain, of_trainer), (plain, rollouts))
+    )
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    assert not np.allclose(found[0], otherwise[0])
+
+
 class Nothing(type(make("reinforce").surrogate)):
     def __call__(self, scores, rollouts, advantages):
         return 0.0 * advantages, {}
