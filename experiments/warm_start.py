@@ -63,8 +63,8 @@ def curves(settings: Settings) -> list[study.TrainingRun]:
     task = environments.make(settings.task)
     if not isinstance(task, TextTask):
         raise ValueError(
-            f"{settings.task} has no list of answers to teach: take addition, addition_modes, countdown, "
-            "graph_coloring, graph_search, n_queens, one_of_many, plan_and_execute or a hypospace task"
+            f"{settings.task} has no list of answers to teach: take addition, addition_modes, countdown, factors, "
+            "graph_coloring, graph_search, mode_bench, n_queens, one_of_many, plan_and_execute or a hypospace task"
         )
     if not settings.model_dir:
         raise ValueError("--model_dir is missing: the folder of the checkpoint to start from")

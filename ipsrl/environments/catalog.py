@@ -9,6 +9,7 @@ from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.environment import Environment
+from ipsrl.environments.factors import Factors
 from ipsrl.environments.forks import Forks
 from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.graph_search import GraphSearch
@@ -19,6 +20,7 @@ from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.interview import Interview
 from ipsrl.environments.long_work import LongWork
 from ipsrl.environments.math_answers import MathAnswers
+from ipsrl.environments.mode_bench import mode_bench
 from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.plan_and_execute import PlanAndExecute
@@ -48,6 +50,8 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "one_of_many": OneOfMany,
     "graph_coloring": GraphColoring,
     "n_queens": NQueens,
+    "factors": Factors,
+    "mode_bench": mode_bench,
     "math_answers": MathAnswers,
     "reasoning_gym": ReasoningGym,
 }

@@ -16,6 +16,7 @@ import numpy as np
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
 
+UNCOLORED = "?"
 DRAWS_FOR_A_PROBLEM = 200
 # For one seed: where graphs are too dense for their colors, reasoning-gym would look for one forever.
 ATTEMPTS = 10_000
@@ -24,6 +25,8 @@ _WHOLE = re.compile(rf"\{{ *{_PAIR}(?: *, *{_PAIR})* *,? *\}}")
 
 Edges = tuple[tuple[int, int], ...]
 Coloring = tuple[int, ...]
+# The colors of all vertices, with 0 for those that are to be colored.
+Shown = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,10 +37,14 @@ class GraphColoring(TextTask):
     each pair of vertices is an edge with probability `edge_probability`, and colors chosen greedily, vertex by vertex,
     suffice. Seeds of graphs with less than `least_solutions` solutions, or that a smaller seed has, are left out.
 
+    With `hidden`, as in ModeBench (arXiv 2610.11064), a prompt is a graph of which all vertices but that many have
+    colors already, those of one of its solutions; both are drawn uniformly, and a solution keeps the colors.
+
     With `renaming`, assignments that differ only in the names of their colors are the same outcome; the canonical one
     uses the colors in the order 1, 2, ....
 
-    Compact prompts hold one token for each edge, compact answers the colors of the vertices 0, 1, .... In text:
+    Compact prompts hold one token for each edge, and with `hidden` behind them the color of each vertex, or "?";
+    compact answers hold the colors of the vertices 0, 1, .... In text:
     '<answer> {"0": 1, "1": 2} </answer>', with any blanks, with or without quotation marks. A map that leaves out a
     vertex, names one twice, or has other vertices or colors, has no outcome, so every outcome is in the hypothesis
     space. (reasoning-gym's own verifier lets further vertices, 1.0 and true pass.)
@@ -49,6 +56,8 @@ class GraphColoring(TextTask):
       problems: number of prompts.
       least_solutions: of every prompt, as outcomes, 1 or more.
       renaming: whether the names of colors do not matter.
+      hidden: number of vertices without a color, at most `vertices`; 0 for all of them, without a word on colors.
+      skip: how many problems are passed over first: with those of a training set, the others are held out.
       seed: of the first graph.
 
     Raises:
@@ -62,6 +71,8 @@ class GraphColoring(TextTask):
     problems: int = 64
     least_solutions: int = 2
     renaming: bool = False
+    hidden: int = 0
+    skip: int = 0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -70,7 +81,11 @@ class GraphColoring(TextTask):
         check_choice("problems", self.problems, range(1, LARGEST_SPACE + 1))
         check_choice("least_solutions", self.least_solutions, range(1, LARGEST_SPACE + 1))
         check_choice("renaming", self.renaming, (False, True))
+        check_choice("hidden", self.hidden, range(self.vertices + 1))
+        check_choice("skip", self.skip, range(LARGEST_SPACE + 1))
         check_choice("seed", self.seed, range(2**32))
+        if self.hidden and self.renaming:
+            raise ValueError("renaming needs hidden=0: where some colors are shown, the names of colors matter")
         if not (isinstance(self.edge_probability, float) and 0 < self.edge_probability < 1):
             raise ValueError(f"edge_probability must lie between 0 and 1, got {self.edge_probability!r}")
         if self.colors**self.vertices > LARGEST_SPACE:
@@ -89,34 +104,49 @@ class GraphColoring(TextTask):
         return every[(every <= earlier + 1).all(axis=1)]
 
     @functools.cached_property
-    def graphs(self) -> dict[Edges, np.ndarray]:
-        """The edges of each prompt's graph -> `[K]` bool, which assignments color it properly."""
-        graphs: dict[Edges, np.ndarray] = {}
-        tried = DRAWS_FOR_A_PROBLEM * self.problems
+    def problem_table(self) -> dict[tuple[Edges, Shown], np.ndarray]:
+        """The edges of each prompt's graph and the colors shown -> `[K]` bool, which assignments solve it."""
+        found: dict[tuple[Edges, Shown], np.ndarray] = {}
+        wanted = self.skip + self.problems
+        tried = DRAWS_FOR_A_PROBLEM * wanted
         for seed in range(self.seed, self.seed + tried):
             edges = graph_of_seed(seed, self.vertices, self.colors, self.edge_probability)
-            if edges in graphs:
-                continue
             tails, heads = np.array(edges, int).reshape(-1, 2).T
-            proper = (self.colorings[:, tails] != self.colorings[:, heads]).all(axis=1)
-            if proper.sum() >= self.least_solutions:
-                graphs[edges] = proper
-            if len(graphs) == self.problems:
-                return graphs
+            solves = (self.colorings[:, tails] != self.colorings[:, heads]).all(axis=1)
+            shown = self._shown_of_seed(seed, solves)
+            solves &= ((self.colorings == shown) | (np.array(shown) == 0)).all(axis=1)
+            if solves.sum() >= self.least_solutions:
+                found.setdefault((edges, shown), solves)
+            if len(found) == wanted:
+                return dict(list(found.items())[self.skip :])
         raise ValueError(
-            f"only {len(graphs)} of {self.problems} graphs with {self.vertices} vertices and {self.least_solutions} "
+            f"only {len(found)} of {wanted} graphs with {self.vertices} vertices and {self.least_solutions} "
             f"solutions or more were found in {tried} draws: choose fewer problems, a smaller least_solutions or more "
             "vertices"
         )
 
+    def _shown_of_seed(self, seed: int, solves: np.ndarray) -> Shown:
+        if not self.hidden:
+            return (0,) * self.vertices
+        # The seed itself has drawn the graph.
+        rng = random.Random(f"shown {seed}")
+        colors = self.colorings[rng.choice(np.flatnonzero(solves).tolist())].tolist()
+        hidden = rng.sample(range(self.vertices), self.hidden)
+        return tuple(0 if vertex in hidden else color for vertex, color in enumerate(colors))
+
     @functools.cached_property
     def edges(self) -> tuple[Edges, ...]:
         """The edges of each prompt's graph."""
-        return tuple(self.graphs)
+        return tuple(edges for edges, _ in self.problem_table)
+
+    @functools.cached_property
+    def shown_colors(self) -> tuple[Shown, ...]:
+        """The colors that each prompt shows."""
+        return tuple(shown for _, shown in self.problem_table)
 
     @functools.cached_property
     def admissible(self) -> np.ndarray:
-        return np.stack([*self.graphs.values()])
+        return np.stack([*self.problem_table.values()])
 
     @functools.cached_property
     def hypotheses(self) -> tuple[str, ...]:
@@ -133,7 +163,8 @@ class GraphColoring(TextTask):
     @property
     def symbols(self) -> tuple[str, ...]:
         edges = itertools.combinations(range(self.vertices), 2)
-        return (*self.planning_symbols, *(f"{tail}-{head}" for tail, head in edges))
+        uncolored = (UNCOLORED,) if self.hidden else ()
+        return (*self.planning_symbols, *(f"{tail}-{head}" for tail, head in edges), *uncolored)
 
     @property
     def planning_symbols(self) -> tuple[str, ...]:
@@ -141,7 +172,8 @@ class GraphColoring(TextTask):
         return tuple(map(str, range(1, self.colors + 1)))
 
     def observation_symbols(self, prompt: int) -> list[str]:
-        return [f"{tail}-{head}" for tail, head in self.edges[prompt]]
+        colors = [str(color or UNCOLORED) for color in self.shown_colors[prompt]] if self.hidden else []
+        return [*(f"{tail}-{head}" for tail, head in self.edges[prompt]), *colors]
 
     def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
         return [str(color) for color in self._colors(hypothesis, rng)]
@@ -177,6 +209,8 @@ class GraphColoring(TextTask):
 
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
         check_number("prompt", prompt, self.num_prompts)
+        shown = {str(vertex): color for vertex, color in enumerate(self.shown_colors[prompt]) if color}
+        keep = f"\nThese vertices have their colors already, which must stay: {json.dumps(shown)}" if shown else ""
         return f"""\
 Please provide a coloring for this graph such that every vertex is not connected to a vertex of the same color. \
 The graph has these properties:
@@ -185,7 +219,7 @@ Vertices: {list(range(self.vertices))}
 Edges: {list(self.edges[prompt])}
 Possible colors: {list(range(1, self.colors + 1))}
 
-Return your solution as a JSON map of vertices to colors. (For example: {{"0": 1, "1": 2, "2": 3}}.)
+Return your solution as a JSON map of vertices to colors. (For example: {{"0": 1, "1": 2, "2": 3}}.){keep}
 {listed_history(history)}
 You may think first. Then write the map between these tags, for instance:
 <answer> {{"0": 1, "1": 2, "2": 3}} </answer>"""

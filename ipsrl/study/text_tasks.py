@@ -152,8 +152,8 @@ def text_task(name: str) -> TextTask:
     task = environments.make(name)
     if not isinstance(task, TextTask):
         raise ValueError(
-            f"{name} is not a text task: use addition, addition_modes, countdown, graph_coloring, graph_search, "
-            "n_queens, one_of_many, plan_and_execute or one of the three hypospace tasks"
+            f"{name} is not a text task: use addition, addition_modes, countdown, factors, graph_coloring, "
+            "graph_search, mode_bench, n_queens, one_of_many, plan_and_execute or one of the three hypospace tasks"
         )
     return task
 

@@ -6,6 +6,7 @@ from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.factors import Factors
 from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.environments.hypergrid import Hypergrid
@@ -74,6 +75,17 @@ FIELDS = [
     (GraphColoring, {"renaming": 1.5}, "renaming must be one of False, True, got 1.5"),
     (GraphColoring, {"seed": -1}, "seed must be an integer from 0"),
     (GraphColoring, {"vertices": 12}, "12 vertices in 3 colors have 531441 assignments, more than the 100000"),
+    (GraphColoring, {"hidden": 7}, "hidden must be an integer from 0 to 6, got 7"),
+    (GraphColoring, {"skip": -1}, "skip must be an integer from 0 to 100000, got -1"),
+    (Factors, {"numbers": 9}, "numbers is 9, it must lie between 1 and 8"),
+    (Factors, {"smallest": 5}, "smallest is 5, it must lie between 6 and 1000"),
+    (Factors, {"largest": 1001}, "largest is 1001, it must lie between 6 and 1000"),
+    (Factors, {"largest": 96.0}, "largest is 96.0, it must be a whole number"),
+    (Factors, {"problems": 0}, "problems is 0, it must lie between 1 and 100000"),
+    (Factors, {"least_solutions": 0}, "least_solutions is 0, it must lie between 1"),
+    (Factors, {"most_solutions": 0}, "most_solutions is 0, it must lie between 1"),
+    (Factors, {"skip": -1}, "skip is -1, it must lie between 0"),
+    (Factors, {"seed": -1}, "seed is -1, it must lie between 0"),
     (NQueens, {"n": 10}, "n must be an integer from 4 to 9, got 10"),
     (NQueens, {"max_remove": 9}, "max_remove must be an integer from 1 to 8, got 9"),
     (NQueens, {"min_remove": 8}, "min_remove must be an integer from 1 to 7, got 8"),

@@ -77,6 +77,38 @@ def test_other_maps_have_no_outcome(answer):
     assert TASK.parse_text(MAP) == -1
 
 
+HIDDEN = GraphColoring(vertices=5, problems=12, hidden=3)
+
+
+@pytest.mark.parametrize("prompt", range(12))
+def test_solutions_keep_the_colors_that_are_shown(prompt):
+    edges, shown = HIDDEN.edges[prompt], HIDDEN.shown_colors[prompt]
+    right = {
+        colors
+        for colors in itertools.product((1, 2, 3), repeat=5)
+        if all(colors[tail] != colors[head] for tail, head in edges)
+        and all(seen in (0, color) for seen, color in zip(shown, colors, strict=True))
+    }
+    assert {tuple(HIDDEN.colorings[i].tolist()) for i in np.flatnonzero(HIDDEN.admissible[prompt])} == right
+    assert (shown.count(0), len(right) >= 2) == (3, True)
+    assert HIDDEN.observation_symbols(prompt)[-5:] == [str(color or "?") for color in shown]
+    words = HIDDEN.prompt_text(prompt)
+    assert [
+        f'"{vertex}": {color}' in words.split("must stay: ")[1].split("\n")[0] for vertex, color in enumerate(shown)
+    ] == [color > 0 for color in shown]
+
+
+def test_skipped_problems_are_held_out():
+    whole, others = (GraphColoring(vertices=5, hidden=3, problems=n, skip=skip) for n, skip in ((20, 0), (8, 12)))
+    assert [*HIDDEN.problem_table, *others.problem_table] == [*whole.problem_table]
+    assert GraphColoring(vertices=5, problems=4, skip=8).edges == TASK.edges[8:]
+
+
+def test_colors_of_shown_vertices_have_names():
+    with pytest.raises(ValueError, match="renaming needs hidden=0: where some colors are shown"):
+        GraphColoring(hidden=3, renaming=True)
+
+
 def test_too_few_graphs_are_said():
     with pytest.raises(ValueError, match=r"^only \d of 64 graphs with 3 vertices and 2 solutions or more were found"):
         GraphColoring(vertices=3).edges  # noqa: B018

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.factors import Factors
 from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
@@ -41,6 +42,8 @@ TASKS = [
     GraphSearch(problems=16),
     # Where thinking costs nothing, rewards are 0 and 1.
     AdditionModes(problems=16, gamma=0.0),
+    GraphColoring(vertices=5, problems=16, hidden=3),
+    Factors(numbers=3, largest=40, problems=16, least_solutions=8),
 ]
 every_task = pytest.mark.parametrize("task", TASKS, ids=str)
 PIECES = "Graph:|Expression:|Structure:|Layer 1:|Layer 2:|\n| |A->B|,|No edges|(|)|x|y|AND|NOT |NOR(|1 0 0\n|0|[|**"

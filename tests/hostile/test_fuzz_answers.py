@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.factors import Factors
 from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
@@ -32,6 +33,8 @@ TASKS = {
     "one_of_many": OneOfMany(),
     "mention": OneOfMany(reading="mention"),
     "graph_coloring": GraphColoring(vertices=4, problems=4),
+    "shown colors": GraphColoring(vertices=5, hidden=3, problems=4),
+    "factors": Factors(problems=4),
     "n_queens": NQueens(n=5, min_remove=4, max_remove=4, problems=4),
     "addition": Addition(problems=4),
     "long_work": LongWork(problems=4),

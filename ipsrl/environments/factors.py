@@ -1,0 +1,150 @@
+"""Factors: a proper divisor of each of several numbers, any of them.
+
+The domain "Python factors" of ModeBench (arXiv 2610.11064) without Python: it asks for a lambda that returns a proper
+divisor of each number, and takes the vector of what that returns as the solution. Here the vector itself is the answer.
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+import random
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ipsrl.environments.questions import check_number
+from ipsrl.environments.text import LARGEST_SPACE, TextTask, listed_history
+from ipsrl.fields import Checked, between
+
+DRAWS_FOR_A_PROBLEM = 200
+# The smallest number with two proper divisors, and the largest that ModeBench takes.
+SMALLEST, LARGEST = 6, 1000
+_NUMBER = "[1-9][0-9]{0,3}"
+_WHOLE = re.compile(rf"\[? ?{_NUMBER}(?:(?: ?, ?| ){_NUMBER})* ?\]?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Factors(Checked, TextTask):
+    """Hypotheses are vectors of divisors; one is valid if its d_i divides the prompt's n_i and 1 < d_i < n_i.
+
+    Divisors of different numbers are chosen freely, so a prompt has prod_i (tau(n_i) - 2) solutions, tau the number of
+    divisors; the hypothesis space holds those of all prompts. A prompt is sampled from the seed as in ModeBench:
+    different numbers, uniformly from those with two proper divisors or more, in ascending order. No two prompts have
+    the same numbers; those with too few or too many solutions are left out.
+
+    A compact answer holds the divisors; in text it is "<answer> 2 3 10 7 </answer>", with blanks or commas, in square
+    brackets or without. Other vectors of as many numbers are outside the space; another length has no outcome.
+
+    Attributes:
+      numbers, smallest, largest: how many numbers are given, and their limits.
+      problems: number of prompts.
+      least_solutions, most_solutions: of every prompt. ModeBench has no upper limit; here all are enumerated.
+      skip: how many problems are passed over first: with those of a training set, the others are held out.
+      seed: of the sampled problems.
+
+    Raises:
+      ValueError: a field is out of range, or no prompt fits. At first use: too few do, or over 100,000 solutions.
+    """
+
+    numbers: int = between(1, 8, 4)
+    smallest: int = between(SMALLEST, LARGEST, SMALLEST)
+    largest: int = between(SMALLEST, LARGEST, 96)
+    problems: int = between(1, LARGEST_SPACE, 64)
+    least_solutions: int = between(1, LARGEST_SPACE, 16)
+    most_solutions: int = between(1, LARGEST_SPACE, 128)
+    skip: int = between(0, LARGEST_SPACE, 0)
+    seed: int = between(0, 2**32 - 1, 0)
+
+    planning_symbols: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sizes = sorted(map(len, self._divisors.values()))
+        fewest, most = math.prod(sizes[: self.numbers]), math.prod(sizes[-self.numbers :])
+        if len(sizes) < self.numbers or max(fewest, self.least_solutions) > min(most, self.most_solutions):
+            raise ValueError(
+                f"no {self.numbers} numbers from {self.smallest} to {self.largest} have two proper divisors each and "
+                f"{self.least_solutions} to {self.most_solutions} solutions together: choose wider limits"
+            )
+
+    @functools.cached_property
+    def _divisors(self) -> dict[int, list[str]]:
+        """The proper divisors of each number that may be given."""
+        every = {n: [str(d) for d in range(2, n) if n % d == 0] for n in range(self.smallest, self.largest + 1)}
+        return {n: divisors for n, divisors in every.items() if len(divisors) >= 2}
+
+    @functools.cached_property
+    def problem_table(self) -> dict[tuple[int, ...], list[str]]:
+        """The numbers of each prompt -> its solutions."""
+        rng, candidates, wanted = random.Random(self.seed), tuple(self._divisors), self.skip + self.problems
+        drawn, found = {}, set()
+        for _ in range(DRAWS_FOR_A_PROBLEM * wanted):
+            numbers = tuple(sorted(rng.sample(candidates, self.numbers)))
+            divisors = [self._divisors[number] for number in numbers]
+            if numbers in drawn or not self.least_solutions <= math.prod(map(len, divisors)) <= self.most_solutions:
+                continue
+            drawn[numbers] = [*map(" ".join, itertools.product(*divisors))] if len(drawn) >= self.skip else []
+            found.update(drawn[numbers])
+            if len(found) > LARGEST_SPACE:
+                raise ValueError(f"over {LARGEST_SPACE} solutions: choose fewer problems or a smaller most_solutions")
+            if len(drawn) == wanted:
+                return dict(list(drawn.items())[self.skip :])
+        raise ValueError(f"only {len(drawn)} of {wanted} problems were found: choose fewer, or wider limits")
+
+    @functools.cached_property
+    def _id_of(self) -> dict[str, int]:
+        every = set(itertools.chain.from_iterable(self.problem_table.values()))
+        return {vector: i for i, vector in enumerate(sorted(every))}
+
+    @functools.cached_property
+    def hypotheses(self) -> tuple[str, ...]:
+        return tuple(self._id_of)
+
+    @functools.cached_property
+    def admissible(self) -> np.ndarray:
+        table = np.zeros((self.problems, len(self.hypotheses)), bool)
+        for row, solutions in zip(table, self.problem_table.values(), strict=True):
+            row[[self._id_of[vector] for vector in solutions]] = True
+        return table
+
+    @property
+    def longest_answer(self) -> int:
+        return self.numbers
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(map(str, range(2, self.largest + 1)))
+
+    def observation_symbols(self, prompt: int) -> list[str]:
+        return [*map(str, list(self.problem_table)[prompt])]
+
+    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+        del rng
+        return self.hypotheses[hypothesis].split()
+
+    def read_symbols(self, symbols: Sequence[str]) -> str | None:
+        return " ".join(symbols) if len(symbols) == self.numbers else None
+
+    def read_text(self, text: str) -> str | None:
+        whole = " ".join(text.split())
+        is_vector = _WHOLE.fullmatch(whole) and whole.startswith("[") == whole.endswith("]")
+        return self.read_symbols(re.findall(_NUMBER, whole)) if is_vector else None
+
+    def outcome(self, answer: str) -> int:
+        return self._id_of[answer] if answer in self._id_of else self.outside(answer)
+
+    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+        del rng
+        check_number("hypothesis", hypothesis, self.num_hypotheses)
+        return f"<answer> {self.hypotheses[hypothesis]} </answer>"
+
+    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
+        check_number("prompt", prompt, self.num_prompts)
+        return f"""\
+Give one divisor d, with 1 < d < n, of each of the numbers n = {", ".join(self.observation_symbols(prompt))}.
+{listed_history(history)}
+You may think first. Then write the divisors between these tags, for instance, for n = 6, 35:
+<answer> 2 7 </answer>"""
