@@ -46,13 +46,27 @@ def collision_diversity(outcome_id: Array) -> Array:
     """1 - sum_c f_c^2 of the observed frequencies of the samples `[..., G]`, float32 `[...]`.
 
     The probability that two draws from the observed frequencies are different outcomes, in [0, 1 - 1 / outcomes]. Of
-    correct answers alone it is PCMD (ModeBench, arXiv 2610.11064, second-hand); of G samples of a policy it is lower
-    than the policy's own, in the mean by the factor 1 - 1 / G.
+    correct answers alone it is PCMD (ModeBench, arXiv 2610.11064); of G samples of a policy it is lower than the
+    policy's own, in the mean by the factor 1 - 1 / G. `different_pairs` is not.
     """
     counts, total = _counts(outcome_id)
     # sum over outcomes of f^2, written as a mean over samples of f.
     collisions = jnp.sum(counts, axis=-1) / total[..., 0] ** 2
     return jnp.where(jnp.any(counts > 0, axis=-1), 1.0 - collisions, 0.0)
+
+
+@checked
+def different_pairs(outcome_id: Array) -> Array:
+    """1 - sum_c n_c (n_c - 1) / (n (n - 1)), n_c the counts of the n samples with an outcome among `[..., G]`.
+
+    The share of pairs of these samples that are different outcomes, float32 `[...]`, in [0, 1]: for independent samples
+    an unbiased estimate of the policy's own 1 - sum_c p_c^2. NaN where n < 2. Of correct answers alone it is PCMD as
+    ModeBench estimates it (arXiv 2610.11064, code: github.com/liv-daliberti/modeBench).
+    """
+    counts, _ = _counts(outcome_id)
+    total = jnp.sum(counts > 0, axis=-1)
+    alike = jnp.sum(jnp.maximum(counts - 1, 0), axis=-1) / jnp.maximum(total * (total - 1), 1)
+    return jnp.where(total > 1, 1.0 - alike, jnp.nan)
 
 
 @checked

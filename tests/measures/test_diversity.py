@@ -20,6 +20,9 @@ def test_sampled_measures_agree_with_a_table_of_counts(sampled):
     expected = np.exp(-np.sum(share * np.log(share))) if known else 0.0
     assert float(diversity.effective_outcomes(sampled)) == pytest.approx(expected, rel=1e-5)
     assert float(diversity.largest_outcome_share(sampled)) == pytest.approx(max(share, default=0.0), rel=1e-6)
+    pairs = [one != other for place, one in enumerate(known) for other in known[:place]]
+    expected = np.mean(pairs) if pairs else np.nan
+    np.testing.assert_allclose(diversity.different_pairs(sampled), expected, rtol=1e-5, atol=1e-6)
     ranked = np.zeros(len(sampled))
     ranked[: len(share)] = sorted(share, reverse=True)
     np.testing.assert_allclose(diversity.ranked_shares(sampled), ranked, rtol=1e-6)
@@ -31,6 +34,8 @@ def test_groups_are_measured_one_by_one_inside_jit():
     mixed = np.exp(2 / 3 * np.log(3 / 2) + 1 / 3 * np.log(3))
     np.testing.assert_allclose(jax.jit(diversity.effective_outcomes)(sampled), [1, 4, 0, mixed], rtol=1e-6)
     np.testing.assert_allclose(jax.jit(diversity.largest_outcome_share)(sampled), [1, 0.25, 0, 2 / 3], rtol=1e-6)
+    pairs = jax.jit(diversity.different_pairs)(sampled)
+    np.testing.assert_allclose(pairs, [0, 1, np.nan, 2 / 3], rtol=1e-6)
     ranked = [[1, 0, 0, 0], [0.25] * 4, [0, 0, 0, 0], [2 / 3, 1 / 3, 0, 0]]
     np.testing.assert_allclose(jax.jit(diversity.ranked_shares)(sampled), ranked, rtol=1e-6)
 
