@@ -1,0 +1,177 @@
+"""ModeBench's problems for small transformers: a prior that likes small numbers, and the right answers that are left.
+
+A hypothesis of both domains is a row of whole numbers: colors, or divisors. The prior is taught on other problems of
+the same kind: most of its right answers have small numbers, as a model prefers what it has read most often.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import own_device_mesh
+from ipsrl.environments.mode_bench import HELD_OUT, TRAINING, mode_bench
+from ipsrl.environments.text import TextTask
+from ipsrl.measures.diversity import different_pairs, effective_outcomes
+from ipsrl.measures.pass_at_k import mean_pass_at_k
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sampled_answers import independent_answers
+from ipsrl.rollouts.sources.stored_groups import StoredGroups
+from ipsrl.study.curves import Curve, Points
+from ipsrl.training.ensemble import itself, train_ensemble
+from ipsrl.training.loop import check_run
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+from ipsrl.training.warm_start import learned_once
+
+PARTS = {"": slice(HELD_OUT), "held_out_": slice(HELD_OUT, None)}
+"""Prefix of a value -> its prompts among `SeveralAnswers.asked`."""
+TRIES = (1, 8, 32)
+PROMPTS, GROUP, TABLES = 8, 16, 8
+"""Of a step of the prior's training; and how many such groups there are to each prompt."""
+RIGHT = 0.6
+"""Share of right answers among those that the prior is taught."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SeveralAnswers:
+    """One domain at one level, its prior, and reinforcement learning from it.
+
+    Attributes:
+      domain, level: of `mode_bench`.
+      hidden_size, num_layers: of the policy.
+      taught, prior_steps: number of problems that the prior is taught, behind those of both splits, and for how long.
+      training: of reinforcement learning, with the steps between evaluations.
+      answers: to each problem at an evaluation.
+    """
+
+    domain: str
+    level: int
+    hidden_size: int
+    num_layers: int
+    taught: int
+    prior_steps: int
+    training: TrainSettings
+    answers: int
+
+    @functools.cached_property
+    def task(self) -> TextTask:
+        """The problems that are trained on."""
+        return mode_bench(self.domain, self.level)
+
+    @functools.cached_property
+    def asked(self) -> TextTask:
+        """The last 128 problems that are trained on, and the 128 that are held out, in one environment."""
+        return dataclasses.replace(self.task, skip=TRAINING - HELD_OUT, problems=2 * HELD_OUT)
+
+    @functools.cached_property
+    def policy(self) -> Transformer:
+        size = self.task.vocabulary_size
+        return Transformer(size, hidden_size=self.hidden_size, num_layers=self.num_layers)
+
+    @functools.cached_property
+    def prior(self) -> Parameters:
+        """From the disk cache, if it was ever taught; one for all seeds."""
+        others = dataclasses.replace(self.task, skip=TRAINING + HELD_OUT, problems=self.taught)
+        taught = {"world": "several answers", "steps": self.prior_steps, "right": RIGHT}
+        return learned_once(others, self.policy, taught, functools.partial(self._taught, others))
+
+    def _taught(self, others: TextTask) -> Parameters:
+        how = TrainSettings(self.prior_steps, PROMPTS, GROUP, learning_rate=3e-3, cosine_decay=True)
+        source = StoredGroups.of(others, self.policy, PROMPTS, demonstrated(others))
+        teacher = Trainer(others, self.policy, objectives.make("supervised"), how, source)
+        recorded = train_ensemble(teacher, jnp.array([0]), itself, self.prior_steps)
+        return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
+
+    def measured(self, parameters: Parameters, seed: int) -> dict[str, float]:
+        """Means over problems, of those that are held out with the prefix `held_out_`.
+
+        pass_k      probability that one of k answers is right, k = 1, 8, 32 as far as there are so many answers
+        pcmd        share of pairs of right answers that differ, over problems with two or more; 0 if there are none
+        defined     share of these problems
+        effective   exp(entropy) of the right answers; 0 where none is right
+        """
+        found = independent_answers(self.asked, self.policy, parameters, stream(seed, 0, "evaluation"), self.answers)
+        right = np.asarray(found.outcomes.rewards) > 0
+        outcomes = np.where(right, found.outcomes.outcome_id, -1)
+        return {
+            f"{prefix}{name}": value
+            for prefix, part in PARTS.items()
+            for name, value in measures(outcomes[part], right[part]).items()
+        }
+
+    def curve(self, objective: str, seeds: Sequence[int]) -> Curve:
+        """What is `measured` in training.
+
+        Raises:
+          ValueError: the objective is unknown or cannot be trained here.
+        """
+        made = objectives.make(objective)
+        check_run(self.task, self.policy, made, self.training, own_device_mesh())
+        trainer, steps, every = Trainer(self.task, self.policy, made, self.training), *self._times
+
+        def of_seed(seed: int) -> list[dict[str, float]]:
+            found = []
+            with jax.set_mesh(own_device_mesh()):
+                state = trainer.init(seed, self.prior)
+                for step in range(steps + 1):
+                    if step % every == 0:
+                        found.append(self.measured(jax.device_get(state.parameters), seed))
+                    if step < steps:
+                        state, _ = trainer.step(state)
+            return found
+
+        def compute() -> Points:
+            rows = [of_seed(seed) for seed in seeds]
+            values = {name: [[at[name] for at in row] for row in rows] for name in rows[0][0]}
+            return Points(range(0, steps + 1, every), values, seeds)
+
+        return Curve({"domain": self.domain, "objective": objective}, compute)
+
+    @property
+    def _times(self) -> tuple[int, int]:
+        return self.training.steps, self.training.evaluate_every
+
+
+def demonstrated(task: TextTask) -> list[dict[str, Any]]:
+    """Rows for `StoredGroups`: to each prompt `TABLES` groups of answers, drawn as they are `liked`."""
+    rng, rows = np.random.default_rng(0), []
+    for prompt, weights in enumerate(liked(task)):
+        for group in rng.choice(len(weights), (TABLES, GROUP), p=weights).tolist():
+            answers = [task.render(hypothesis) for hypothesis in group]
+            # What is only imitated has no importance ratio.
+            likelihoods = [[0.0] * len(answer) for answer in answers]
+            rewards = [1.0] * GROUP
+            rows.append(
+                {"prompt": prompt, "answers": answers, "rewards": rewards, "outcomes": group, "log_probs": likelihoods}
+            )
+    return rows
+
+
+def liked(task: TextTask) -> np.ndarray:
+    """`[num_prompts, K]`, the probability of each hypothesis as a taught answer to each prompt.
+
+    A right one is taught in proportion to 1 / the product of its numbers, with `RIGHT` in all; the rest is uniform.
+    """
+    products = np.array([np.prod([float(number) for number in name.split()]) for name in task.hypotheses])
+    weights = task.admissible / products
+    return RIGHT * weights / weights.sum(axis=1, keepdims=True) + (1 - RIGHT) / len(products)
+
+
+def measures(outcomes: np.ndarray, right: np.ndarray) -> Mapping[str, float]:
+    """See `SeveralAnswers.measured`; both are `[P, answers]`, an outcome is -1 where the answer is not right."""
+    count = right.shape[1]
+    passed = mean_pass_at_k(right.sum(axis=1), count, [k for k in TRIES if k <= count])
+    pairs = np.asarray(different_pairs(outcomes))
+    return {f"pass_{k}": value for k, value in passed.items()} | {
+        "pcmd": float(np.nanmean(pairs)) if np.isfinite(pairs).any() else 0.0,
+        "defined": float(np.isfinite(pairs).mean()),
+        "effective": float(effective_outcomes(outcomes).mean()),
+    }
