@@ -115,14 +115,16 @@ class SeveralAnswers:
         """
         made = objectives.make(objective)
         check_run(self.task, self.policy, made, self.training, own_device_mesh())
-        trainer, steps, every = Trainer(self.task, self.policy, made, self.training), *self._times
+        trainer = Trainer(self.task, self.policy, made, self.training)
+        steps = self.training.steps
+        places = sorted({*range(0, steps, self.training.evaluate_every), steps})
 
         def of_seed(seed: int) -> list[dict[str, float]]:
             found = []
             with jax.set_mesh(own_device_mesh()):
                 state = trainer.init(seed, self.prior)
                 for step in range(steps + 1):
-                    if step % every == 0:
+                    if step in places:
                         found.append(self.measured(jax.device_get(state.parameters), seed))
                     if step < steps:
                         state, _ = trainer.step(state)
@@ -131,13 +133,9 @@ class SeveralAnswers:
         def compute() -> Points:
             rows = [of_seed(seed) for seed in seeds]
             values = {name: [[at[name] for at in row] for row in rows] for name in rows[0][0]}
-            return Points(range(0, steps + 1, every), values, seeds)
+            return Points(places, values, seeds)
 
         return Curve({"domain": self.domain, "objective": objective}, compute)
-
-    @property
-    def _times(self) -> tuple[int, int]:
-        return self.training.steps, self.training.evaluate_every
 
 
 def demonstrated(task: TextTask) -> list[dict[str, Any]]:
