@@ -115,12 +115,13 @@ class Line(Layer):
                 axes.fill_between(places, values.low, values.high, color=look["color"], alpha=0.25, linewidth=0)
 
     def ends(self, records: Records, styles: Styles) -> dict[str, tuple[float, float, str]]:
-        """Name -> end point and colour of its line."""
-        return {
-            name: (float(places[-1]), float(values.mean[-1]), styles[name]["color"])
-            for name, places, values in self.series(records)
-            if self.named
-        }
+        """Name -> end point and colour of its line, of those that have a finite point."""
+        found = {}
+        for name, places, values in self.series(records):
+            finite = np.flatnonzero(np.isfinite(values.mean))
+            if self.named and len(finite):
+                found[name] = (float(places[finite[-1]]), float(values.mean[finite[-1]]), styles[name]["color"])
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
