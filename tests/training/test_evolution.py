@@ -1,0 +1,128 @@
+"""Evolution strategies: what a step is on average, and exactly, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl import objectives
+from ipsrl.dynamics.smoothed_return import smoothed_velocity
+from ipsrl.environments.bandit import Bandit
+from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.training.ensemble import itself, train_ensemble
+from ipsrl.training.evolution import EvolutionTrainer, paired_noise
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.step import Batching
+
+LOGITS, REWARDS = (0.5, 0.0, -0.5), (1.0, 0.5, 0.0)
+
+
+def trainer(objective="reinforce", noise=1.0, rewards=REWARDS, frozen=None, **changed):
+    bandit = Bandit(rewards)
+    settings = {"steps": 1, "prompts_per_step": 1, "group_size": 16, "optimizer": "sgd", "learning_rate": 1.0}
+    return EvolutionTrainer(
+        bandit,
+        Tabular(bandit.num_observations, 3, LOGITS),
+        objectives.make(objective),
+        TrainSettings(max_gradient_norm=None, **settings | changed),
+        frozen=frozen,
+        noise=noise,
+    )
+
+
+def steps(trainer, seeds):
+    """`[S, P, 3]`, how far the first step of each seed moves the logits."""
+    logits = train_ensemble(trainer, jnp.arange(seeds), itself)["logits"]
+    return np.asarray(logits[:, 1] - logits[:, 0], np.float64)
+
+
+@pytest.mark.parametrize("noise", [0.5, 2.0])
+def test_the_mean_step_is_the_gradient_of_the_smoothed_return(noise):
+    found = steps(trainer(noise=noise), 20_000)[:, 0]
+    error = found.std(axis=0) / np.sqrt(len(found))
+    expected = smoothed_velocity(np.array(LOGITS), np.array(REWARDS), noise)
+    assert np.all(np.abs(found.mean(axis=0) - expected) < 4 * error)
+    # Precise enough to tell the gradient of another noise.
+    other = smoothed_velocity(np.array(LOGITS), np.array(REWARDS), 2 * noise)
+    assert np.any(np.abs(found.mean(axis=0) - other) > 8 * error)
+
+
+def test_several_prompts_are_averaged():
+    rewards = ((1.0, 0.5, 0.0), (0.0, 0.0, 4.0))
+    found = steps(trainer(rewards=rewards, prompts_per_step=2), 20_000)
+    for prompt, of_prompt in enumerate(rewards):
+        error = found[:, prompt].std(axis=0) / np.sqrt(len(found))
+        expected = smoothed_velocity(np.array(LOGITS), np.array(of_prompt), 1.0) / 2
+        assert np.all(np.abs(found[:, prompt].mean(axis=0) - expected) < 4 * error)
+
+
+def test_a_baseline_changes_nothing_because_noise_comes_in_pairs():
+    with_baseline, without = (steps(trainer(name), 5) for name in ("dr_grpo", "reinforce"))
+    np.testing.assert_allclose(with_baseline, without, atol=1e-5)
+    assert np.abs(without).min() > 1e-3
+
+
+def test_standardised_rewards_have_no_scale():
+    large, small = (steps(trainer("grpo", rewards=rewards), 5) for rewards in ((10.0, 5.0, 0.0), REWARDS))
+    np.testing.assert_allclose(large, small, rtol=1e-4)
+
+
+@pytest.mark.parametrize("objective", ["grpo", "dr_grpo"])
+def test_equal_rewards_move_nothing(objective):
+    assert not steps(trainer(objective, rewards=(0.7, 0.7, 0.7)), 5).any()
+
+
+def test_nearly_greedy_members_are_rewarded_for_their_likeliest_answer():
+    """With little noise all members give the first answer."""
+    assert not steps(trainer("grpo", noise=0.01, temperature=1e-3), 5).any()
+    assert steps(trainer("grpo", noise=0.01), 5).any()
+
+
+def test_a_run_is_the_same_alone():
+    together = train_ensemble(trainer(steps=3), jnp.arange(3), itself)["logits"]
+    alone = train_ensemble(trainer(steps=3), jnp.arange(2, 3), itself)["logits"]
+    np.testing.assert_allclose(together[2:], alone, atol=1e-6)
+
+
+def test_noise_comes_in_pairs_of_opposite_sign():
+    noise = paired_noise(
+        jax.random.key(0), {"a": jnp.zeros((20, 30)), "b": jnp.zeros((20, 30)), "c": jnp.zeros(())}, 64
+    )
+    assert noise["c"].shape == (64,)
+    for leaf in noise.values():
+        np.testing.assert_array_equal(leaf[:32], -leaf[32:])
+    assert noise["a"].std() == pytest.approx(1.0, abs=0.02)
+    assert abs(np.corrcoef(noise["a"].ravel(), noise["b"].ravel())[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"group_size": 15}, "group_size is 15, .* choose an even number"),
+        ({"objective": "grpo(entropy=0.1)"}, "one advantage for each answer"),
+        ({"objective": "grpo(kl=0.1)"}, "one advantage for each answer"),
+        ({"dynamic_sampling": DynamicSampling(2)}, "leave out batch filters"),
+        ({"frozen": {"other": jnp.zeros(1)}}, "leave out batch filters"),
+        ({"batching": Batching(2)}, "a population gives one step"),
+        ({"noise": 0.0}, "noise is 0.0, it must be positive and finite"),
+        ({"noise": -1.0}, "noise is -1.0, it must be positive and finite"),
+    ],
+    ids=str,
+)
+def test_refusals(changed, message):
+    with pytest.raises(ValueError, match=message):
+        trainer(**changed).check()
+
+
+def test_progrpo_weighs_tokens():
+    with pytest.raises(ValueError, match="one advantage for each answer"):
+        trainer("progrpo").check()
+
+
+def test_a_population_needs_memory():
+    bandit = Bandit((1.0,) * 1000)
+    settings = TrainSettings(steps=1, prompts_per_step=1, group_size=10**9)
+    too_large = EvolutionTrainer(bandit, Tabular(1, 1000), objectives.make("grpo"), settings, noise=1.0)
+    with pytest.raises(ValueError, match="a population's parameters and noise"):
+        too_large.check()
