@@ -31,12 +31,15 @@ def trained(
     reward: Reward | None = None,
     epochs: int = 1,
     whole_runs: bool = False,
+    prompts_per_step: int = 1,
+    temperature: float = 1.0,
+    trainer_of: Callable[..., Trainer] = Trainer,
     **changed: Any,
 ) -> Curve:
     """The curve of one objective with all seeds of the settings, without gradient clipping.
 
     Args:
-      environment: has one prompt, and computes rewards under jit.
+      environment: computes rewards under jit.
       policy: see its protocol; the initial policy is the reference of a KL penalty.
       objective: its specification.
       settings: have `EnsembleSettings`' seeds, steps, record_every, group_size and learning_rate.
@@ -48,6 +51,9 @@ def trained(
       reward: of the answers, such as a noisy verifier; the environment's own by default.
       epochs: optimiser steps on each batch.
       whole_runs: whether `measure` makes one number of each run; the curve is then a single point, at the last step.
+      prompts_per_step: prompts of a batch, each with a group.
+      temperature: of sampling and scoring.
+      trainer_of: (environment, policy, objective, settings) -> the trainer, such as an `EvolutionTrainer` with a noise.
       changed: overrides for these settings.
 
     Raises:
@@ -57,9 +63,10 @@ def trained(
     chosen = {name: changed[name] if name in changed else getattr(settings, name) for name in names}
     seeds, record_every, labels = chosen.pop("seeds"), chosen.pop("record_every"), labels or {"objective": objective}
     training = TrainSettings(
-        prompts_per_step=1, optimizer=optimizer, max_gradient_norm=None, batching=Batching(epochs), **chosen
-    )
-    trainer = Trainer(environment, policy, objectives.make(objective), training)
+        prompts_per_step=prompts_per_step, temperature=temperature, optimizer=optimizer, max_gradient_norm=None,
+        batching=Batching(epochs), **chosen,
+    )  # fmt: skip
+    trainer = trainer_of(environment, policy, objectives.make(objective), training)
     try:
         trainer.check()
     except ValueError as error:

@@ -1,0 +1,149 @@
+"""What evolution strategies and policy gradients leave of equally right answers: on a table, and where states share."""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ipsrl import study
+from ipsrl.dynamics import flows
+from ipsrl.dynamics.smoothed_return import smoothed_velocity
+from ipsrl.environments.bandit import Bandit
+from ipsrl.measures import rewarded
+from ipsrl.policies.state_table import outcome_probs
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records.equal_reward import at_reward
+from ipsrl.study.claims import Claim, Number, all_of, close, difference
+from ipsrl.study.curves import Curve, Points
+from ipsrl.study.placebos import RandomRewards
+from ipsrl.study.worlds.shared_words import SharedTable, Words
+from ipsrl.training.evolution import EvolutionTrainer
+from ipsrl.training.trainer import Trainer
+
+TABLED, SHARED = "table", "shared"
+REWARDS, START = (1.0, 1.0, 0.0), (0.3, 0.2, 0.5)
+BARS, SHARED_BAR, TRIES = (0.65, 0.9, 0.99), 0.6, 4
+"""Accuracies at which arms of different speed are compared, and the k of pass@k."""
+GREEDY = 1e-3
+"""A temperature at which the likeliest answer is nearly always given."""
+LAST = 1000.0
+"""Time of the exact flows; without noise accuracy is then above 0.999."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """An objective under policy gradients, or where there is noise, under an evolution strategy.
+
+    Attributes:
+      kind: its name, which arms of several noises share.
+      objective: its specification.
+      rate: the learning rate.
+      noise: of an evolution strategy; 0 for a policy gradient.
+      greedy: whether answers are the likeliest ones in training; measures are of temperature 1 in any case.
+      random: whether its rewards are those of answers chosen at random.
+    """
+
+    kind: str
+    objective: str
+    rate: float
+    noise: float = 0.0
+    greedy: bool = False
+    random: bool = False
+
+    def curve(self, world: str, **of_world: Any) -> Curve:
+        """Its curve in a world: measures of whole runs."""
+        strategy = functools.partial(EvolutionTrainer, noise=self.noise) if self.noise else Trainer
+        return study.trained(
+            objective=self.objective, settings=None, labels={"world": world, "kind": self.kind, "noise": self.noise},
+            reward=RandomRewards() if self.random else None, whole_runs=True, trainer_of=strategy,
+            learning_rate=self.rate, temperature=GREEDY if self.greedy else 1.0, **of_world,
+        )  # fmt: skip
+
+
+def sampled(arms: Sequence[Arm], world: str, seeds: Sequence[int], group_size: int, steps: int) -> Iterator[Curve]:
+    """The curves of these arms in a world, of the same seeds and with as many answers in each step."""
+    every = {"seeds": seeds, "group_size": group_size, "steps": steps, "record_every": math.gcd(steps, 5)}
+    if world == TABLED:
+        bandit, policy = Bandit(REWARDS), Tabular(1, len(START), tuple(np.log(START).tolist()))
+        here = {"environment": bandit, "policy": policy, "record": functools.partial(outcome_probs, bandit, policy)}
+        here |= {"measure": of_table}
+    else:
+        words = Words(asked=8, length=3, right=16)
+        policy = SharedTable(words.num_observations, words.vocabulary_size)
+        here = {"environment": words, "policy": policy, "record": functools.partial(words.distribution, policy)}
+        here |= {"prompts_per_step": words.asked, "optimizer": "adam"}
+        here |= {"measure": functools.partial(of_words, rewards=words.reward_table())}
+    for arm in arms:
+        yield arm.curve(world, **here, **every)
+
+
+def of_table(probs: np.ndarray) -> dict[str, np.ndarray]:
+    """From distributions `[S, U, 3]`, each `[S, 1]`.
+
+    accuracy: probability of the right outcomes at the end.
+    rarer at the end, rarer at B: share of the rarer one among these at the end, and where accuracy first reaches B, NaN
+    in runs that never do.
+    """
+    accuracy = probs[..., :2].sum(axis=-1)
+    rarer = probs[..., :2].min(axis=-1) / accuracy
+    found = {"accuracy": accuracy[:, -1:], "rarer at the end": rarer[:, -1:]}
+    return found | {f"rarer at {bar}": at_each_run(accuracy, rarer, bar) for bar in BARS}
+
+
+def of_words(probs: np.ndarray, rewards: np.ndarray) -> dict[str, np.ndarray]:
+    """From distributions `[S, U, P, K]` and rewards `[P, K]`, means over prompts, each `[S, 1]`.
+
+    accuracy, effective: probability of right words, and exp(H) of their shares, at the end.
+    effective at B, pass@k at B: exp(H), and exact pass@k with k = `TRIES`, where accuracy first reaches `SHARED_BAR`.
+    """
+    of_prompts = (probs * rewards).sum(axis=-1)
+    accuracy, passed = of_prompts.mean(axis=-1), (1 - (1 - of_prompts) ** TRIES).mean(axis=-1)
+    effective = np.asarray(rewarded.measures(jnp.asarray(probs), rewards)["effective_outcomes"], np.float64)
+    at_bar = {f"effective at {SHARED_BAR}": effective, f"pass@{TRIES} at {SHARED_BAR}": passed}
+    found = {"accuracy": accuracy[:, -1:], "effective": effective[:, -1:]}
+    return found | {name: at_each_run(accuracy, of, SHARED_BAR) for name, of in at_bar.items()}
+
+
+def at_each_run(accuracy: np.ndarray, values: np.ndarray, bar: float) -> np.ndarray:
+    """`[S, 1]`, values `[S, U]` where accuracy first reaches the bar."""
+    return np.array([at_reward(*run, bar) for run in zip(accuracy, values, strict=True)])[:, None]
+
+
+def exact(noise: float) -> Points:
+    """The flow of `smoothed_velocity` from START, as `of_table`."""
+    rewards, times = np.array(REWARDS), np.append(0.0, np.geomspace(0.1, LAST, 400))
+    logits = flows.integrate(functools.partial(smoothed_velocity, rewards=rewards, noise=noise), np.log(START), times)
+    probs = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return Points([0], of_table((probs / probs.sum(axis=-1, keepdims=True))[None]))
+
+
+def at(value: str, kind: str, noise: float = 0.0, world: str = TABLED) -> Number:
+    """A value of an arm, a kind and a noise, in a world."""
+    return study.final(value, world=world, kind=kind, noise=noise)
+
+
+def more(value: str, one: tuple[str, float], other: tuple[str, float], world: str = TABLED) -> Number:
+    """A value of the first arm, a kind and a noise, less that of the second, paired by seed."""
+    return difference(value, *({"world": world, "kind": kind, "noise": noise} for kind, noise in (one, other)))
+
+
+def near(number: Number, other: Number | float, by: float) -> Claim:
+    """Whether a number differs from another one by less than `by`."""
+    return lambda records: close(number(records), other(records) if callable(other) else other, by)
+
+
+def each_lower(by: float, *numbers: Number) -> Claim:
+    """Whether each number is more than `by` below the one before."""
+    pairs = list(itertools.pairwise(numbers))
+    return lambda records: all_of(earlier(records).exceeds(later(records), by) for earlier, later in pairs)
+
+
+def every(claims: Iterable[Claim]) -> Claim:
+    """Whether all of these claims hold."""
+    parts = list(claims)
+    return lambda records: all_of(claim(records) for claim in parts)
