@@ -21,8 +21,8 @@ Expected  The rarer's share of the right outcomes, 0.4 at first, at accuracy 0.9
           accuracy 0.6: GRPO leaves 4.65 effective right words of 16 at a pass@4 of 0.960, ES 4.05 at 0.948, 4.61 at
           0.942, 3.68 at 0.921 with noise 0.1, 0.3, 1, IPS-GRPO 8.26 at 0.972. Random rewards alone take 16 to 6.5.
 Doubt     With 256 members (--shared_population=256) noise 0.1 leaves as many words as GRPO, 4.86, noise 1 fewer, 3.85,
-          and pass@4 is 0.01 to 0.03 lower: why shared states undo the table's gain we do not know. An answer has three
-          tokens: a higher pass@k at equal accuracy in a larger network would change our mind.
+          and pass@4 is 0.01 to 0.03 lower. Whether shared states or many more weights undo the table's gain we do not
+          know. A higher pass@k at equal accuracy in a larger network would change our mind; an answer has three tokens.
 Smoke     python -m experiments.evolution --preset=smoke
 """
 
