@@ -19,7 +19,7 @@ from ipsrl.objectives.objective import Objective, Surrogate
 from ipsrl.objectives.surrogates.ratio import PolicyGradient
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
+from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 
 CASES = {
     "full tie": (1.0, 1.0, 1.0),

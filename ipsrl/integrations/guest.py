@@ -20,8 +20,8 @@ from ipsrl.integrations.refusals import refusal
 from ipsrl.integrations.rows import Rows, groups_of, numbered, rollouts_of
 from ipsrl.objectives.objective import Aggregation, Metrics, Objective, Penalty, RolloutPart, Surrogate, is_proportional
 from ipsrl.rollouts.randomness import stream
-from ipsrl.rollouts.synthetic import synthetic_rollouts
 from ipsrl.structures import PolicyScores, Sizes, Weights
+from ipsrl.synthetic_rollouts import synthetic_rollouts
 from ipsrl.training.behaviour import BEHAVIOUR, fields_read
 from ipsrl.training.sparse_adam import sparse_adam
 from ipsrl.training.step import group_metrics

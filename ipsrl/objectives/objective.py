@@ -29,8 +29,8 @@ from jax import Array
 from ipsrl.arguments import accepted, checked, shown
 from ipsrl.fields import Checked
 from ipsrl.objectives.corrections import Correction, Metrics
-from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import ObjectiveOutput, PolicyScores, Rollouts, Sizes, Weights, masked_sum
+from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 
 
 class Part(Checked):

@@ -8,8 +8,8 @@ import jax
 from jax import Array
 
 from ipsrl.objectives.objective import Objective
-from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 
 BEHAVIOUR = frozenset({"behaviour_log_probs", "behaviour_entropy", "top_log_probs"})
 """The fields of `Rollouts` that are properties of the sampling distribution, not of the answers."""

@@ -14,8 +14,8 @@ import jax
 from benchmarks import measuring
 from ipsrl import specifications
 from ipsrl.objectives import Objective, make, names
-from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 
 YARDSTICK = "grpo"
 LARGEST_RATIO = 3.0

@@ -97,9 +97,9 @@ from ipsrl.rollouts.sources.critics import Shuffled
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.rollouts.synthetic import synthetic_rollouts
 from ipsrl.structures import Rollouts
 from ipsrl.sweeps import sweep_runs
+from ipsrl.synthetic_rollouts import synthetic_rollouts
 from ipsrl.training import loop, settings, warm_start
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.optimizer import make_optimizer

@@ -37,7 +37,7 @@ from ipsrl import objectives
 from ipsrl.integrations import verl as ours
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.torch_bridge import ADVANTAGES, PREFIX, TorchBridge
-from ipsrl.rollouts.synthetic import synthetic_rollouts
+from ipsrl.synthetic_rollouts import synthetic_rollouts
 
 ACTOR = "actor_rollout_ref.actor"
 GROUP, LONGEST = 4, 8

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.objectives import make
-from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Rollouts, Sizes
+from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 
 
 def sizes(prompts):

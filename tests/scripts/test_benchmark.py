@@ -10,7 +10,7 @@ import benchmark
 from benchmarks import objectives, peer_environments, sequence_models, shared_prompt, sweeps
 from ipsrl.definitions import Module
 from ipsrl.objectives import make
-from ipsrl.rollouts.synthetic import synthetic_rollouts
+from ipsrl.synthetic_rollouts import synthetic_rollouts
 
 SHAPE = (4, 4, 6)
 

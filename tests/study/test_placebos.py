@@ -4,9 +4,9 @@ import jax
 import numpy as np
 
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs
-from ipsrl.rollouts.synthetic import synthetic_rollouts
 from ipsrl.structures import Outcomes
 from ipsrl.study.placebos import RandomPairs, RandomRewards
+from ipsrl.synthetic_rollouts import synthetic_rollouts
 
 
 def test_a_random_mask_keeps_as_many_answers_of_each_reward_but_others():

@@ -14,8 +14,8 @@ from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
-from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Rollouts
+from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, group_metrics
 from tests.training.one_update import GROUP_SIZE, TABLE, TREE, assert_close, sample, start, step

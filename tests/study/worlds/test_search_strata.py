@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
-from ipsrl.rollouts.synthetic import synthetic_rollouts
 from ipsrl.structures import Sizes
 from ipsrl.study.worlds.search_strata import (
     BLENDS,
@@ -26,6 +25,7 @@ from ipsrl.study.worlds.search_strata import (
     objective_of,
     two_strata,
 )  # fmt: skip
+from ipsrl.synthetic_rollouts import synthetic_rollouts
 
 WORLD = StrataSearchers()
 MEASURES = jax.jit(WORLD.measures)
