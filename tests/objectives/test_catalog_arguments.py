@@ -63,7 +63,9 @@ def three_batches():
         rollouts, scores = random_rollouts(seed, PROMPTS, GROUP, LENGTH)
         rewards = rollouts.rewards.at[0].set(0.0).at[1].set(number).at[2, 3].set(1.25)  # One group has a single best.
         scores = dataclasses.replace(scores, prompt_log_probs=0.9 * rollouts.prompt_log_probs)
-        found.append((dataclasses.replace(rollouts, rewards=rewards), scores))
+        # In one group every token is the likeliest.
+        tokens = rollouts.tokens.at[2].set(rollouts.top_tokens[2, ..., 0])
+        found.append((dataclasses.replace(rollouts, rewards=rewards, tokens=tokens), scores))
     return found
 
 
@@ -85,7 +87,8 @@ def consequences(objective):
         (gradient, slope), output = jax.grad(loss, argnums=(0, 1), has_aux=True)(scores, parameters)
         parameters = jax.tree.map(lambda value, d: value - objective.surrogate.learning_rate * d, parameters, slope)
     advantages = np.where(rollouts.token_mask, weights.advantages, 0.0)
-    return np.append(np.stack([advantages, gradient.log_probs]), [output.loss_sum, output.count])
+    parts = (advantages, gradient.log_probs, gradient.top_log_probs, output.loss_sum, output.count)
+    return np.concatenate([np.ravel(part) for part in parts])
 
 
 def differ(objective, other):

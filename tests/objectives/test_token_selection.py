@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ipsrl.objectives import make
 from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, token_covariance
 from ipsrl.objectives.penalties.covariance import ROUNDING, HighCovarianceDistance
 from ipsrl.objectives.reweighting.token_selection import DropHighCovariance, HighEntropyTokens
@@ -175,3 +176,58 @@ def test_controls_keep_the_others_random_tokens_or_the_plan():
     ]
     assert {int(kept.sum()) for kept in drawn} == {2}
     assert np.abs(np.mean(drawn, axis=0)[VALID] - 2 / 9).max() < 0.1
+
+
+def at_forks(advantage, **changes):
+    """Values and gradients by log pi and by the likeliest tokens' of an answer whose last token alone is a fork."""
+    rollouts, scores = random_rollouts(0, prompts=1, group=1, length=4)
+    rollouts = dataclasses.replace(
+        rollouts,
+        token_mask=jnp.ones((1, 1, 4), bool),
+        behaviour_entropy=jnp.array([[[0.1, 0.3, 0.2, 1.0]]]),
+        tokens=rollouts.top_tokens[..., 0],
+        behaviour_log_probs=jnp.full((1, 1, 4), -1.0),
+    )
+    scores = dataclasses.replace(scores, log_probs=jnp.full((1, 1, 4), -0.9))
+    surrogate = dataclasses.replace(make("simko").surrogate, **changes)
+
+    def total(scores):
+        values = surrogate(scores, rollouts, jnp.full((1, 1, 4), advantage))[0]
+        return values.sum(), values[0, 0]
+
+    gradient, values = jax.grad(total, has_aux=True)(scores)
+    return values, gradient.log_probs[0, 0], gradient.top_log_probs[0, 0]
+
+
+def test_right_answers_spread_the_credit_of_forks_over_the_likeliest_tokens():
+    """The ratio is e^0.1 = 1.105."""
+    ratio = np.exp(0.1)
+    values, own, likeliest = at_forks(2.0, spread=0.3)
+    assert_close(values, np.full(4, 2 * ratio))
+    assert_close(own, 2 * ratio * np.array([1, 1, 1, 0.7]))
+    assert_close(likeliest, 2 * ratio * np.outer([0, 0, 0, 1], np.full(3, 0.1)))
+    assert not at_forks(2.0, spread=0.3, high=0.1)[1].any(), "a clip that is active removes the whole gradient"
+
+
+def test_wrong_answers_weigh_more_at_forks_where_the_token_is_the_likeliest():
+    values, own, likeliest = at_forks(-2.0, heavier=1.5)
+    assert_close(values, -2 * np.exp(0.1) * np.array([1, 1, 1, 1.5]))
+    assert_close(own, values)
+    assert not likeliest.any()
+
+
+def test_impossible_tokens_take_no_credit():
+    rollouts, scores = random_rollouts(0, prompts=1, group=1, length=3)
+    rollouts = dataclasses.replace(
+        rollouts,
+        token_mask=jnp.ones((1, 1, 3), bool),
+        behaviour_entropy=jnp.array([[[0.1, 0.2, 1.0]]]),
+        top_log_probs=rollouts.top_log_probs.at[..., 2].set(-jnp.inf),
+    )
+    scores = dataclasses.replace(
+        scores, log_probs=rollouts.behaviour_log_probs, top_log_probs=scores.top_log_probs.at[..., 2].set(-jnp.inf)
+    )
+    surrogate = make("simko(spread=0.5)").surrogate
+    gradient = jax.grad(lambda scores: surrogate(scores, rollouts, jnp.ones((1, 1, 3)))[0].sum())(scores)
+    assert_close(gradient.log_probs[0, 0], [1, 1, 0.5])
+    assert_close(gradient.top_log_probs[0, 0], np.outer([0, 0, 1], [0.25, 0.25, 0]))

@@ -71,6 +71,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "clip_cov": clipping.clip_cov,
     "kl_cov": clipping.kl_cov,
     "forking_tokens": entropy.forking_tokens,
+    "simko": entropy.simko,
     "aer": entropy.aer,
     "skywork_entropy": entropy.skywork_entropy,
     "entrocraft": entropy.entrocraft,

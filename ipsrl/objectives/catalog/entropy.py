@@ -10,6 +10,7 @@ from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus,
 from ipsrl.objectives.reweighting.entropy_band import EntropyBand
 from ipsrl.objectives.reweighting.token_selection import HighEntropyTokens, Kept
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.objectives.surrogates.top_credit import TopCredit
 
 
 def forking_tokens(
@@ -36,6 +37,29 @@ def forking_tokens(
         advantages=GroupMeanStd(),
         reweighting=(HighEntropyTokens(fraction, threshold, denominator, tokens),),
         surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=TokenMean(),
+    )
+
+
+def simko(
+    top: int = 3,
+    spread: float = 0.01,
+    heavier: float = 1.1,
+    quantile: float = 0.8,
+    clip: Clip = 0.2,
+) -> Objective:
+    """SimKO (arXiv 2510.14807): GRPO; at forks right answers teach `top` tokens, wrong ones the likeliest 1.1 times.
+
+    A fork is a token whose entropy is above the 0.8 quantile of its answer's. A right answer's token gives there 0.01
+    of its credit to the three likeliest tokens, see `TopCredit`. Answers of one token have no fork: on a bandit it is
+    GRPO.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: code (the authors').
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=TopCredit(*both_sides(clip), likeliest=top, spread=spread, heavier=heavier, quantile=quantile),
         aggregation=TokenMean(),
     )
 
