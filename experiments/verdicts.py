@@ -131,7 +131,8 @@ def computed_flows(name: str, group_size: int) -> list[Record]:
     made = objectives.make(name)
     groups = spend_samples(made, group_size)
     found = verdict(made, *groups)
-    return verdict_page.records_of(found, verdict(made, *groups, SEVERAL) if found.unseen else None)
+    several = verdict(made, *groups, SEVERAL) if found.unseen else None
+    return verdict_page.records_of(found, verdict(made, *groups, walks=True), several)
 
 
 def computed(records: Records) -> list[PublishedVerdict]:

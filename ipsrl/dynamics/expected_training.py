@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 from ipsrl.arguments import checked
 from ipsrl.dynamics.expected_update import Steps, expected_update
-from ipsrl.dynamics.field import Field, logits_of
+from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import Case
 from ipsrl.environments.bandit import Bandit
@@ -32,7 +32,7 @@ def expected_training(
 ) -> np.ndarray:
     """Logits `[U + 1, N, K]` in float64 of training without noise, z <- z + size * expected_update(z), from N starts.
 
-    `ipsrl.dynamics.rest_points.train` with the path instead of its end, and with the objective's state: a coefficient
+    `ipsrl.dynamics.field.train` with the path instead of its end, and with the objective's state: a coefficient
     that follows the entropy of earlier batches is the same for all groups of a bandit, where every answer is one token
     of one policy, so that the mean over groups with the state carried is exact. Parts that sample at random are
     averaged over `num_keys` fixed keys and all rotations of each group; see `expected_update`.
@@ -49,7 +49,7 @@ def expected_training(
       ValueError: a start is not a distribution of positive probabilities, there are no updates, training diverges, or
         the state depends on what was sampled.
     """
-    starts = logits_of(distributions, "distributions", len(rewards))
+    starts = Field(objective, tuple(map(float, rewards)), group_size).logits_of(distributions, "distributions")
     if updates < 1:
         raise ValueError(f"updates is {updates}, it must be at least 1")
     with jax.enable_x64(True):
@@ -69,7 +69,7 @@ def expected_training(
 def case_of(field: Field, path: np.ndarray) -> Case:
     """The ends of training on the field's rewards from `STARTS`, `[U + 1, 12, K]`, and how fast outcomes are lost.
 
-    As in `ipsrl.dynamics.rest_points.train`: means over the last quarter, compared with those at half that time.
+    As in `ipsrl.dynamics.field.train`: means over the last quarter, compared with those at half that time.
     """
     eighths = [part.mean(axis=0) for part in np.array_split(path[1:], 8)]
     half, end = log_softmax([eighths[3], (eighths[6] + eighths[7]) / 2], axis=-1)

@@ -1,18 +1,21 @@
-"""The flow of an objective's expected update on a bandit, and expected training along it."""
+"""The flow of an objective's expected update on a bandit or on short walks, and expected training along it."""
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.integrate import LSODA
-from scipy.special import log_softmax, softmax
+from scipy.integrate import BDF
+from scipy.special import log_softmax, logsumexp
 
 from ipsrl.arguments import accepted, checked, shown
 from ipsrl.dynamics.expected_update import Steps, differentiable, expected_update
+from ipsrl.dynamics.trajectories import every_trajectory, every_walk
+from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import Checked, at_least, in_range
 from ipsrl.objectives.objective import Objective
 from ipsrl.rewards import ALLOWED
@@ -28,15 +31,18 @@ AT_REST = 3e-8
 
 @dataclasses.dataclass(frozen=True)
 class Field(Checked):
-    """The expected update of an objective on a bandit, dz/dt = field(z), in float64.
+    """The expected update of an objective, dz/dt = field(z), in float64.
+
+    z are the D logits of a bandit's K outcomes, D = K, or of a table on an environment, D = S V, state by state.
 
     Attributes:
       objective: any objective that needs no text.
       rewards: of the K outcomes.
       group_size: G.
-      reference: distribution of the reference policy; uniform by default.
+      reference: distribution of the reference policy, of outcomes or of walks, see `logits_of`; uniform by default.
       off_policy: puts off-policy answers into groups.
       steps: on each batch; a single small one by default.
+      environment: has one prompt and few walks; a bandit by default.
 
     Raises:
       ValueError: there are fewer than two rewards, one is not finite, or the reference is not a distribution of
@@ -49,32 +55,76 @@ class Field(Checked):
     reference: tuple[float, ...] | None = None
     off_policy: OffPolicyAnswers | None = None
     steps: Steps | None = None
+    environment: StateGraph | None = None
 
     def __post_init__(self):
         super().__post_init__()
         if len(self.rewards) < 2:
             raise ValueError(f"rewards is {self.rewards}, but a field needs those of two outcomes or more")
         if self.reference is not None:
-            logits_of([self.reference], "reference", len(self.rewards))
+            self.logits_of([self.reference], "reference")
+
+    @property
+    def table_shape(self) -> tuple[int, int]:
+        """(states, actions) of the policy; the D logits are its rows one after another."""
+        graph = self.environment
+        return (1, len(self.rewards)) if graph is None else (graph.num_observations, graph.vocabulary_size)
 
     @checked
     def __call__(self, logits: np.ndarray) -> np.ndarray:
-        """`[N, K]` at the logits `[N, K]`."""
+        """`[N, D]` at the logits `[N, D]`."""
         return self.evaluate(_velocity, logits)
 
     @checked
     def jacobian(self, logits: np.ndarray) -> np.ndarray:
-        """`[K, K]`, the derivative of the field by the logits `[K]`; see `expected_update.differentiable`."""
+        """`[D, D]`, the derivative of the field by the logits `[D]`; see `expected_update.differentiable`."""
         return self.evaluate(_jacobian, logits)
+
+    def require_bandit(self, what: str) -> None:
+        """Raises ValueError, that `what` are known of bandits only, on another environment."""
+        if self.environment is not None:
+            raise ValueError(f"{what} are found for bandits, but this field is on {self.environment}: leave it out")
+
+    def logits_of(self, distributions: Sequence[Sequence[float]] | np.ndarray, name: str) -> np.ndarray:
+        """Logits `[N, D]` of distributions `[N, K]` of outcomes, on an environment `[N, M]` of walks.
+
+        The walks are in the order of `trajectories.every_walk`. Where they meet again, the policy goes on by the mean
+        of their distributions, so that it keeps those of moves, and not always those of walks.
+
+        Raises:
+          ValueError: with the name, unless they are distributions of positive probabilities.
+        """
+        probs = np.asarray(accepted(name, distributions, np.ndarray), np.float64)
+        walks = None if self.environment is None else _Walks.of(self.environment)
+        expected = len(self.rewards) if walks is None else len(walks.outcomes)
+        if probs.ndim != 2 or probs.shape[1] != expected or len(probs) == 0:
+            raise ValueError(f"{name} has the shape {list(probs.shape)}, but each must have {expected} probabilities")
+        if not (probs > 0).all() or not np.allclose(probs.sum(axis=1), 1.0, rtol=0, atol=1e-6):
+            raise ValueError(f"{name} is {shown(probs.tolist())}, but probabilities must be positive and add up to 1")
+        if walks is None:
+            return np.log(probs)
+        moves = np.zeros((len(probs), *self.table_shape))
+        for walk, step in zip(*np.nonzero(walks.mask), strict=True):
+            moves[:, walks.states[walk, step], walks.actions[walk, step]] += probs[:, walk]
+        return np.log(np.where(moves > 0, moves, 1.0)).reshape(len(probs), -1)
+
+    def log_probs(self, logits: np.ndarray) -> np.ndarray:
+        """Log-probabilities of the outcomes `[..., K]` at the logits `[..., D]`."""
+        if self.environment is None:
+            return log_softmax(logits, axis=-1)
+        walks = _Walks.of(self.environment)
+        tables = logits.reshape(*logits.shape[:-1], *self.table_shape)
+        moves = log_softmax(np.where(walks.legal, tables, -np.inf), axis=-1)[..., walks.states, walks.actions]
+        of_walks = np.where(walks.mask, moves, 0.0).sum(axis=-1)
+        ends_in = walks.outcomes == np.arange(len(self.rewards))[:, None]
+        return logsumexp(np.where(ends_in, of_walks[..., None, :], -np.inf), axis=-1)
 
     @functools.cached_property
     def scale(self) -> float:
         """Its largest speed over distributions spread over the simplex; 1 if nothing moves."""
-        outcomes = len(self.rewards)
-        distributions = np.concatenate(
-            [np.full((1, outcomes), 1 / outcomes), (0.7 * np.eye(outcomes) + 0.3 / outcomes)]
-        )
-        speed = float(np.abs(self(np.log(distributions))).max())
+        number = len(self.rewards) if self.environment is None else len(_Walks.of(self.environment).outcomes)
+        distributions = np.concatenate([np.full((1, number), 1 / number), (0.7 * np.eye(number) + 0.3 / number)])
+        speed = float(np.abs(self(self.logits_of(distributions, "distributions"))).max())
         return speed if speed > 1e-12 * np.abs(self.rewards).max() else 1.0
 
     def evaluate(self, function: Callable, logits: np.ndarray) -> np.ndarray:
@@ -83,11 +133,13 @@ class Field(Checked):
         Raises:
           ValueError: the result is not finite.
         """
-        reference = np.log(self.reference) if self.reference else np.zeros(len(self.rewards))
+        reference = np.zeros(math.prod(self.table_shape))
+        if self.reference is not None:
+            (reference,) = self.logits_of([self.reference], "reference")
         # Root finding evaluates fields thousands of times: a compiled function takes NumPy arrays fastest.
         arrays = (np.asarray(array, np.float64) for array in (logits, self.rewards, reference))
         with jax.enable_x64(True):
-            batch = Batch(self.objective, self.group_size, self.off_policy, self.steps)
+            batch = Batch(self.objective, self.group_size, self.off_policy, self.steps, self.environment)
             values = np.asarray(function(batch, *arrays))
         if not np.isfinite(values).all():
             raise ValueError(
@@ -103,13 +155,39 @@ class Batch(NamedTuple):
     group_size: int
     off_policy: OffPolicyAnswers | None
     steps: Steps | None
+    environment: StateGraph | None
 
     def update(self, logits: jax.Array, rewards: jax.Array, reference: jax.Array) -> jax.Array:
-        """The expected update `[K]`."""
+        """The expected update `[D]`."""
+        if (graph := self.environment) is not None:
+            logits, reference = (
+                table.reshape(graph.num_observations, graph.vocabulary_size) for table in (logits, reference)
+            )
         return expected_update(
-            self.objective, logits, rewards, self.group_size, reference=reference, off_policy=self.off_policy,
-            steps=self.steps, num_keys=1,
-        )  # fmt: skip
+            self.objective, logits, rewards, self.group_size, environment=graph, reference=reference,
+            off_policy=self.off_policy, steps=self.steps, num_keys=1,
+        ).ravel()  # fmt: skip
+
+
+class _Walks(NamedTuple):
+    """All M walks of an environment of S states and V actions."""
+
+    states: np.ndarray
+    """`[M, T]`, as `actions` and `mask`."""
+    actions: np.ndarray
+    mask: np.ndarray
+    outcomes: np.ndarray
+    """`[M]`, the outcome of each."""
+    legal: np.ndarray
+    """`[S, V]`, the legal actions in each state."""
+
+    @classmethod
+    @functools.cache
+    def of(cls, environment: StateGraph) -> "_Walks":
+        logits = jnp.zeros((environment.num_observations, environment.vocabulary_size))
+        outcomes = environment.verify(every_trajectory(environment, logits)).outcome_id[0]
+        legal = environment.legal(jnp.arange(environment.num_observations))
+        return cls(*every_walk(environment), np.asarray(outcomes), np.asarray(legal))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -144,18 +222,18 @@ class Flow:
 
     Attributes:
       times: `[T]`, updates x step size; the first is 0.
-      logits: `[T, N, K]`.
+      log_probs: `[T, N, K]`, of the outcomes.
       finished: False if the integration stopped before its end, where the field is discontinuous.
     """
 
     times: np.ndarray
-    logits: np.ndarray
+    log_probs: np.ndarray
     finished: bool
 
     @property
     def distributions(self) -> np.ndarray:
         """`[T, N, K]`."""
-        return softmax(self.logits, axis=-1)
+        return np.exp(self.log_probs)
 
     @property
     def exponents(self) -> np.ndarray:
@@ -166,9 +244,8 @@ class Flow:
         """
         before = np.flatnonzero(self.times <= self.times[-1] / 1.1)[-1]
         if self.times[before] == 0:
-            return np.zeros(self.logits.shape[1:])
-        late = log_softmax(self.logits[[before, -1]], axis=-1)
-        return (late[1] - late[0]) / np.log(self.times[-1] / self.times[before])
+            return np.zeros(self.log_probs.shape[1:])
+        return (self.log_probs[-1] - self.log_probs[before]) / np.log(self.times[-1] / self.times[before])
 
 
 @checked
@@ -178,27 +255,28 @@ def growth(distributions: np.ndarray, velocity: np.ndarray) -> np.ndarray:
 
 
 @checked
-def follow(field: Field, distributions: Sequence[Sequence[float]], time: float = 1e6) -> Flow:
-    """Integrates the field from distributions `[N, K]` (all positive) to a time, or until nothing moves.
+def follow(field: Field, distributions: Sequence[Sequence[float]] | np.ndarray, time: float = 1e6) -> Flow:
+    """Integrates the field from distributions, as in `Field.logits_of`, to a time, or until nothing moves.
 
-    In log-time and by LSODA, whose implicit method takes large steps where little changes. Relative tolerance 1e-7,
-    absolute 1e-9.
+    In log-time and by backward differentiation, an implicit method that takes large steps where little changes.
+    Relative tolerance 1e-6, absolute 1e-8.
 
     Raises:
       ValueError: a start is not a distribution of positive probabilities, or there is no time.
     """
-    starts = logits_of(distributions, "distributions", len(field.rewards))
-    starts -= starts.mean(axis=1, keepdims=True)
+    starts = field.logits_of(distributions, "distributions")
+    tables = starts.reshape(-1, *field.table_shape)
+    starts = (tables - tables.mean(axis=-1, keepdims=True)).reshape(starts.shape)
     if not time > FIRST_TIME:
         raise ValueError(f"time is {time}, it must be above {FIRST_TIME}, where the integration begins")
 
     def in_log_time(log_time, flat):
         return np.exp(log_time) * field(flat.reshape(starts.shape)).ravel()
 
-    # The starts are independent: the derivative is K x K blocks along the diagonal.
-    band = starts.shape[1] - 1
-    solver = LSODA(
-        in_log_time, np.log(FIRST_TIME), starts.ravel(), np.log(time), rtol=1e-7, atol=1e-9, lband=band, uband=band
+    # The starts are independent: the derivative is D x D blocks along the diagonal.
+    blocks = np.kron(np.eye(len(starts)), np.ones((starts.shape[1], starts.shape[1])))
+    solver = BDF(
+        in_log_time, np.log(FIRST_TIME), starts.ravel(), np.log(time), rtol=1e-6, atol=1e-8, jac_sparsity=blocks
     )
     times, logits, velocity = [0.0, FIRST_TIME], [starts, starts], field(starts)
     at_rest = AT_REST * field.scale
@@ -210,24 +288,14 @@ def follow(field: Field, distributions: Sequence[Sequence[float]], time: float =
         logits.append(solver.y.reshape(starts.shape).copy())
         velocity = field(logits[-1])
     finished = solver.status == "finished" or bool(np.abs(velocity).max() <= at_rest)
-    return Flow(np.array(times), np.array(logits), finished)
-
-
-def logits_of(distributions: Sequence[Sequence[float]], name: str, outcomes: int) -> np.ndarray:
-    """The logarithms of distributions `[N, K]`; raises ValueError, with their name, unless they are."""
-    probs = np.asarray(accepted(name, distributions, np.ndarray), np.float64)
-    if probs.ndim != 2 or probs.shape[1] != outcomes or len(probs) == 0:
-        raise ValueError(f"{name} has the shape {list(probs.shape)}, but each must have {outcomes} probabilities")
-    if not (probs > 0).all() or not np.allclose(probs.sum(axis=1), 1.0, rtol=0, atol=1e-6):
-        raise ValueError(f"{name} is {shown(probs.tolist())}, but probabilities must be positive and add up to 1")
-    return np.log(probs)
+    return Flow(np.array(times), field.log_probs(np.array(logits)), finished)
 
 
 @checked
 def train(
-    field: Field, distributions: Sequence[Sequence[float]], step_size: float, steps: int
+    field: Field, distributions: Sequence[Sequence[float]] | np.ndarray, step_size: float, steps: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distributions `[N, K]` after expected training by z <- z + step_size * field(z), and exponents.
+    """Distributions `[N, K]` of outcomes after expected training by z <- z + step_size * field(z), and exponents.
 
     This is training without noise. It can cross discontinuities of a field, at which `follow` stops. A policy that
     slides along a discontinuity keeps crossing it, so the logits are means over the last quarter of the steps, and the
@@ -241,7 +309,6 @@ def train(
         raise ValueError(f"steps is {steps}, it must be a positive multiple of 8")
     if not 0 < step_size < np.inf:
         raise ValueError(f"step_size is {step_size}, it must be positive")
-    logits = logits_of(distributions, "distributions", len(field.rewards))
-    half, end = field.evaluate(functools.partial(_train, step_size, steps), logits)
-    log_probs = log_softmax(np.stack([half, end]), axis=-1)
-    return np.exp(log_probs[1]), (log_probs[1] - log_probs[0]) / np.log(2)
+    logits = field.logits_of(distributions, "distributions")
+    half, end = field.log_probs(field.evaluate(functools.partial(_train, step_size, steps), logits))
+    return np.exp(end), (end - half) / np.log(2)

@@ -9,7 +9,7 @@ import numpy as np
 from jax.nn import softmax
 
 from ipsrl.arguments import checked
-from ipsrl.dynamics.field import Field, logits_of
+from ipsrl.dynamics.field import Field
 
 
 @checked
@@ -29,11 +29,13 @@ def path(field: Field, start: Sequence[float], length: float, steps: int) -> np.
       steps: number of steps.
 
     Raises:
-      ValueError: the start is not such a distribution, or a length or a number is not positive.
+      ValueError: the start is not such a distribution, a length or a number is not positive, or the field is not on a
+        bandit.
     """
     if not 0 < length < np.inf or steps < 1:
         raise ValueError(f"length is {length} and steps is {steps}, both must be positive")
-    return field.evaluate(functools.partial(_path, length, steps), logits_of([start], "start", len(field.rewards))[0])
+    field.require_bandit("paths")
+    return field.evaluate(functools.partial(_path, length, steps), field.logits_of([start], "start")[0])
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))

@@ -95,8 +95,9 @@ def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:
       starts_each_way: starts on each edge of a face; with 6, some saddles of `gapo` are not found.
 
     Raises:
-      ValueError: `starts_each_way` is below 1, or there are more than `MOST_OUTCOMES`.
+      ValueError: `starts_each_way` is below 1, there are more than `MOST_OUTCOMES`, or the field is not on a bandit.
     """
+    field.require_bandit("rest points")
     if starts_each_way < 1 or len(field.rewards) > MOST_OUTCOMES:
         raise ValueError(
             f"starts_each_way is {starts_each_way} and must be at least 1, and the field has {len(field.rewards)} "
@@ -154,8 +155,9 @@ def rest_point(field: Field, probs: np.ndarray) -> RestPoint:
     """Behaviour of policies near a distribution `[K]` at which the field is known to rest.
 
     Raises:
-      ValueError: `probs` is not a distribution over the outcomes of the field.
+      ValueError: `probs` is not a distribution over the outcomes of the field, or that is not on a bandit.
     """
+    field.require_bandit("rest points")
     outcomes = len(field.rewards)
     if probs.shape != (outcomes,) or (probs < 0).any() or not np.isclose(probs.sum(), 1.0, rtol=0, atol=1e-6):
         raise ValueError(f"probs is {shown(probs.tolist())}, but it must be a distribution over {outcomes} outcomes")

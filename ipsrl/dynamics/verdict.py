@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import Literal
 
 import jax
@@ -15,6 +16,7 @@ from ipsrl.dynamics.field import AT_REST, Field, follow, train
 from ipsrl.dynamics.rest_points import NOTHING, RestPoint, rest_point, rest_points
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.tree import Tree
 from ipsrl.objectives.objective import Objective, Surrogate
 from ipsrl.objectives.surrogates.ratio import PolicyGradient
 from ipsrl.policies.tabular import Tabular
@@ -32,6 +34,18 @@ REFERENCES = {"uniform": None, "skewed": (0.3, 0.6, 0.1)}
 """Distributions of the reference policy."""
 STARTS = tuple(start for probs in ((0.5, 0.3, 0.2), (0.9, 0.07, 0.03)) for start in itertools.permutations(probs))
 """Distributions `[12, 3]` from which the flows start: none is symmetric, and half are nearly collapsed."""
+WALKS = Tree(depth=2, longest_step=1, rewards=(1.0, 1.0, 1.0))
+"""Sequences: two moves, each right or up. After either first move two outcomes are possible, and one is common to both:
+it is the third of the cases, which is wrong where one is wrong, and two walks end in it, RU and UR.
+"""
+MULTIPLICITY = (1, 1, 2)
+"""Number of walks that end in each outcome of the cases."""
+IN_TREE = [0, 2, 1]
+"""The place of each outcome of the cases among those of `WALKS`, and the other way round."""
+STARTS_OF_WALKS = tuple(STARTS[n] for n in (0, 2, 3, 6, 8, 9))
+"""As `STARTS`, of which each half has here one led by each outcome."""
+SPLIT = (0.6, 0.4)
+"""The shares of the two walks in the probability of their outcome, at the start."""
 
 SAME = 0.02
 """Difference in probability up to which distributions count as equal."""
@@ -57,17 +71,21 @@ class Case:
 
     Attributes:
       field: of the expected update.
-      ends: `[12, 3]`, distributions at the end of the flows from `STARTS`.
-      exponents: `[12, 3]`, d log p / d log t there.
+      ends: `[N, 3]`, distributions at the end of the flows from `starts`.
+      exponents: `[N, 3]`, d log p / d log t there.
+      starts: of N flows.
     """
 
     field: Field
     ends: np.ndarray
     exponents: np.ndarray
+    starts: tuple[tuple[float, ...], ...] = STARTS
 
     @classmethod
     def of(cls, field: Field) -> "Case":
         """Follows the flows from all starts; several steps on a batch are a map, and repeated."""
+        if field.environment is not None:
+            return cls._of_walks(field)
         if field.steps is not None:
             return cls(field, *train(field, STARTS, field.steps.size, STEPS))
         flow = follow(field, STARTS)
@@ -75,14 +93,27 @@ class Case:
             return cls(field, flow.distributions[-1], flow.exponents)
         return cls(field, *train(field, STARTS, STEP_SIZE, STEPS))
 
+    @classmethod
+    def _of_walks(cls, field: Field) -> "Case":
+        starts = _as_walks(STARTS_OF_WALKS)
+        # One by one: on walks a policy may leave a corner late and fast, and would hold up those at rest.
+        flows = [follow(field, start[None]) for start in starts]
+        if all(flow.finished for flow in flows):
+            ends = np.concatenate([flow.distributions[-1] for flow in flows])
+            exponents = np.concatenate([flow.exponents for flow in flows])
+        else:
+            # Two moves are learned more slowly than one.
+            ends, exponents = train(field, starts, STEP_SIZE, 4 * STEPS)
+        return cls(field, ends[:, IN_TREE], exponents[:, IN_TREE], STARTS_OF_WALKS)
+
     @property
     def stays(self) -> bool:
         """Whether nothing moves, from any start."""
-        return bool(np.abs(self.ends - STARTS).max() < SAME)
+        return bool(np.abs(self.ends - self.starts).max() < SAME)
 
     @functools.cached_property
     def limits(self) -> np.ndarray:
-        """`[12, 3]`, the ends without the lost outcomes."""
+        """`[N, 3]`, the ends without the lost outcomes."""
         return limits(self.ends, self.exponents)
 
     @property
@@ -93,10 +124,12 @@ class Case:
 
     @functools.cached_property
     def rest(self) -> RestPoint | None:
-        """The rest point where all flows end, by root finding; None if it is not a rest point, or not found."""
+        """The rest point where all flows end, by root finding; None if it is not a rest point, or not found, as on
+        walks.
+        """
         near = (
             []
-            if self.probs is None
+            if self.probs is None or self.field.environment is not None
             else [p for p in rest_points(self.field) if np.abs(p.probs - self.probs).max() < SAME]
         )
         return next((point for point in near if point.kind == "attracts"), None)
@@ -111,7 +144,7 @@ class Case:
         if np.all((self.limits > 0).sum(axis=1) == 1):
             winners = np.unique(self.limits.argmax(axis=1))
             return f"one of {len(winners)} outcomes"
-        return f"depends on the start: {_written(self.limits[0])} from {_written(STARTS[0])}"
+        return f"depends on the start: {_written(self.limits[0])} from {_written(self.starts[0])}"
 
 
 def limits(ends: np.ndarray, exponents: np.ndarray) -> np.ndarray:
@@ -119,6 +152,12 @@ def limits(ends: np.ndarray, exponents: np.ndarray) -> np.ndarray:
     dying = (exponents < DYING) & (ends < STILL_THERE)
     kept = np.where((ends < LOST) | dying, 0.0, ends)
     return kept / kept.sum(axis=1, keepdims=True)
+
+
+def _as_walks(distributions: Sequence[Sequence[float]]) -> np.ndarray:
+    """`[N, 4]`, the probabilities of RR, RU, UR and UU, see `WALKS`, that have the given ones of outcomes `[N, 3]`."""
+    up, right, both = np.asarray(distributions).T
+    return np.stack([right, SPLIT[0] * both, SPLIT[1] * both, up], axis=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,15 +186,17 @@ class Verdict:
 
 
 @checked
-def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> None:
+def check(
+    objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None, walks: bool = False
+) -> None:
     """Raises ValueError if an objective can have no verdict.
 
     It may need fields that three outcomes do not have; or sample at random, so that its mean update is not exact: where
     nothing moves on average, as on ties, the error of the mean would decide.
     """
-    bandit = Bandit(CASES["full tie"])
-    policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
-    check_computable(objective, bandit, policy, group_size, off_policy)
+    environment = WALKS if walks else Bandit(CASES["full tie"])
+    policy = Tabular(environment.num_observations, environment.vocabulary_size)
+    check_computable(objective, environment, policy, group_size, off_policy)
     if "keys" in objective.needs:
         raise ValueError("the objective samples at random: its mean update is not exact, and ties would show its error")
 
@@ -189,7 +230,11 @@ def is_idle(surrogate: Surrogate) -> bool:
 
 @checked
 def verdict(
-    objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None, steps: Steps | None = None
+    objective: Objective,
+    group_size: int,
+    off_policy: OffPolicyAnswers | None = None,
+    steps: Steps | None = None,
+    walks: bool = False,
 ) -> Verdict:
     """Follows the expected updates of an objective from twelve policies over three outcomes, and classifies the ends.
 
@@ -207,17 +252,24 @@ def verdict(
       group_size: G.
       off_policy: for objectives that need off-policy answers.
       steps: on each batch; a single small one by default.
+      walks: outcomes are those of `WALKS`, sequences of two tokens, instead of single tokens, and the flows six. A
+        power of the reward then also fits if the outcomes are shared out among their walks, p ~ n r^(1 / alpha).
 
     Raises:
       ValueError: see `check`.
     """
-    check(objective, group_size, off_policy)
+    check(objective, group_size, off_policy, walks)
     references = REFERENCES if "reference_log_probs" in objective.needs else {"uniform": None}
+
+    def field(rewards: tuple[float, ...], reference: tuple[float, ...] | None) -> Field:
+        if not walks:
+            return Field(objective, rewards, group_size, reference, off_policy, steps)
+        rewards = tuple(rewards[place] for place in IN_TREE)
+        reference = reference and tuple(_as_walks([reference])[0].tolist())
+        return Field(objective, rewards, group_size, reference, off_policy, steps, WALKS)
+
     by_reference = [
-        {
-            name: Case.of(Field(objective, rewards, group_size, reference, off_policy, steps))
-            for name, rewards in CASES.items()
-        }
+        {name: Case.of(field(rewards, reference)) for name, rewards in CASES.items()}
         for reference in references.values()
     ]
     cases, with_reference = by_reference[0], by_reference[-1]
@@ -226,8 +278,12 @@ def verdict(
     return Verdict(word, _evidence(word, cases, with_reference), cases, with_reference, unseen)
 
 
-def fitted_alpha(cases: dict[str, Case]) -> tuple[float, float, bool]:
-    """alpha of the best fit p ~ r^(1/alpha) at the partial tie and at unequal rewards, and its quality.
+def fitted_alpha(cases: dict[str, Case], multiplicity: Sequence[int] = (1, 1, 1)) -> tuple[float, float, bool]:
+    """alpha of the best fit p ~ n r^(1/alpha) at the partial tie and at unequal rewards, and its quality.
+
+    Args:
+      cases: of one reference policy.
+      multiplicity: n of each outcome.
 
     Returns:
       alpha (infinite if p does not grow with r); the residual, the root mean square of log(p / p_1), of which there are
@@ -242,6 +298,7 @@ def fitted_alpha(cases: dict[str, Case]) -> tuple[float, float, bool]:
             "a power of the reward is fitted only if every start ends in one distribution, but here the ends differ"
         )
     rewards = np.array([*CASES["unequal"][1:], *CASES["partial tie"][1:]])
+    unequal, tie = unequal / multiplicity, tie / multiplicity
     log_ratios = np.log(np.concatenate([unequal[1:] / unequal[0], tie[1:] / tie[0]]))
 
     def fit(values):
@@ -251,6 +308,14 @@ def fitted_alpha(cases: dict[str, Case]) -> tuple[float, float, bool]:
     (slope, residual), (_, exponential) = fit(np.log(rewards)), fit(rewards - 1)
     good = residual <= FITS * np.abs(log_ratios).max() and residual < exponential
     return (1 / slope if slope > 1e-3 else float("inf")), residual, bool(good)
+
+
+def _best_fit(cases: dict[str, Case]) -> tuple[float, float, bool, str]:
+    """The fit of `fitted_alpha`, and `r`; or on walks, if it is better, that of their number n, and `n r`."""
+    fits = [(*fitted_alpha(cases), "r")]
+    if cases["unequal"].field.environment is not None:
+        fits.append((*fitted_alpha(cases, MULTIPLICITY), "n r"))
+    return min(fits, key=lambda fit: fit[1])
 
 
 def word_for(cases: dict[str, Case], with_reference: dict[str, Case]) -> Word:
@@ -268,12 +333,13 @@ def _word_of_side(cases: dict[str, Case]) -> Word:
     probs = binary.probs
     if probs is not None and abs(probs[0] - probs[1]) < SAME and probs[2] <= RARE:
         if all(probs is not None and probs.all() for probs in survivors):
-            alpha, _, good = fitted_alpha(cases)
+            alpha, _, good, _ = _best_fit(cases)
             if good and alpha < 10:
                 return "reward-proportional"
         return "uniform over correct"
     if (correct > 0).all():
-        started = np.array(STARTS)[:, 0] / np.array(STARTS)[:, :2].sum(axis=1)
+        starts = np.array(binary.starts)
+        started = starts[:, 0] / starts[:, :2].sum(axis=1)
         if np.abs(correct[:, 0] / correct.sum(axis=1) - started).max() < SAME:
             return "neutral on ties"
     if ((correct > 0).sum(axis=1) == 1).all() and (binary.limits[:, 2] == 0).all():
@@ -284,8 +350,8 @@ def _word_of_side(cases: dict[str, Case]) -> Word:
 def _evidence(word: Word, cases: dict[str, Case], with_reference: dict[str, Case]) -> str:
     binary, unequal = cases["binary"], cases["unequal"]
     if word == "reward-proportional":
-        alpha, residual, _ = fitted_alpha(cases)
-        return f"p ~ r^(1/{alpha:.2f}), residual {residual:.2f}{_stability(unequal)}"
+        alpha, residual, _, outcome = _best_fit(cases)
+        return f"p ~ {outcome}^(1/{alpha:.2f}), residual {residual:.2f}{_stability(unequal)}"
     if word == "uniform over correct":
         return f"two correct outcomes share evenly: {_written(binary.probs)}{_stability(binary)}"
     if word == "neutral on ties":
@@ -306,7 +372,9 @@ def _evidence(word: Word, cases: dict[str, Case], with_reference: dict[str, Case
 
 
 def _fate_of_even_split(field: Field) -> str:
-    """Whether training restores an even split of two correct outcomes; empty if the even split moves on."""
+    """Whether training restores an even split of two correct outcomes; empty if the split moves on, or on walks."""
+    if field.environment is not None:
+        return ""
     even = np.array([0.5, 0.5, 0.0])
     first, second, _ = field(np.log(np.maximum(even, NOTHING))[None])[0]
     if abs(first - second) > AT_REST * field.scale:

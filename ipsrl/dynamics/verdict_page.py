@@ -16,6 +16,7 @@ from ipsrl.dynamics.verdict import (
     LOST,
     REFERENCES,
     SAME,
+    SPLIT,
     STARTS,
     STEP_SIZE,
     STEPS,
@@ -75,14 +76,19 @@ REMARKS = {
 """Objective -> a remark for its row."""
 
 
-def records_of(entry: Verdict, several: Verdict | None = None) -> list[Record]:
-    """A record for each flow, by reference policy, rewards and start; outcomes are numbered from 1.
+def records_of(entry: Verdict, walks: Verdict, several: Verdict | None = None) -> list[Record]:
+    """A record for each flow of `entry`, by reference policy, rewards and start; outcomes are numbered from 1.
 
     Args:
+      entry: of single tokens.
+      walks: of `verdict.WALKS`.
       several: with the steps `SEVERAL`, for an objective whose surrogate has no effect in `entry`.
     """
-    in_short = "" if several is None else f"{several.word}: {several.evidence.partition(';')[0]}"
-    of_all = {"word": entry.word, "evidence": entry.evidence, "unseen": entry.unseen, "several": in_short}
+    of_all = {
+        "word": entry.word, "evidence": entry.evidence, "unseen": entry.unseen,
+        "several": "" if several is None else _in_short(several),
+        "walks": walks.word if walks.word == "collapses" else f"{_in_short(walks)}; {_of_full_tie(walks)}",
+    }  # fmt: skip
     records = []
     for side, cases in entry.sides.items():
         for name, case in cases.items():
@@ -94,6 +100,15 @@ def records_of(entry: Verdict, several: Verdict | None = None) -> list[Record]:
     return records
 
 
+def _in_short(entry: Verdict) -> str:
+    return f"{entry.word}: {entry.evidence.partition(';')[0]}"
+
+
+def _of_full_tie(walks: Verdict) -> str:
+    """Whether equally good outcomes share alike, or their walks do, which gives the third outcome twice as much."""
+    return f"full tie {walks.cases['full tie'].text}"
+
+
 @dataclasses.dataclass(frozen=True)
 class PublishedVerdict:
     """The published verdict on one objective.
@@ -102,6 +117,7 @@ class PublishedVerdict:
       objective: its specification.
       word, evidence, unseen: as in `Verdict`.
       several: word and evidence with the steps `SEVERAL`; empty if the surrogate has an effect without them.
+      walks: word and evidence on walks of two moves.
       texts: distribution of the reference policy (`uniform`, and `skewed` for objectives that use one) -> case ->
         the end of training in a few words.
       ends: distribution of the reference policy -> case -> `[12, 3]`, the ends of the flows from `STARTS`, without lost
@@ -113,6 +129,7 @@ class PublishedVerdict:
     evidence: str
     unseen: str
     several: str
+    walks: str
     texts: Mapping[str, Mapping[str, str]]
     ends: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 
@@ -128,9 +145,8 @@ class PublishedVerdict:
             )
             texts.setdefault(side, {})[case] = flows.rows[0]["text"]
             ends.setdefault(side, {})[case] = limits(*columns).tolist()
-        return cls(
-            objective, *(records.rows[0][name] for name in ("word", "evidence", "unseen", "several")), texts, ends
-        )
+        texts_of_all = (records.rows[0][name] for name in ("word", "evidence", "unseen", "several", "walks"))
+        return cls(objective, *texts_of_all, texts, ends)
 
     def rounded(self) -> Self:
         """The same with four digits."""
@@ -141,9 +157,13 @@ class PublishedVerdict:
         return dataclasses.replace(self, ends=ends)
 
     def equals(self, other: Self) -> bool:
-        """Whether both are equal except for the name, and for the evidence with several steps."""
-        words = [entry.several.partition(":")[0] for entry in (self, other)]
-        if (self.word, self.evidence, self.texts, words[0]) != (other.word, other.evidence, other.texts, words[1]):
+        """Whether both are equal except for the name, and for the evidence with several steps and on walks."""
+
+        def compared(entry: Self) -> tuple:
+            words = (cell.partition(":")[0] for cell in (entry.several, entry.walks))
+            return entry.word, entry.evidence, entry.texts, *words
+
+        if compared(self) != compared(other):
             return False
         return all(
             np.abs(np.subtract(self.ends[side][name], other.ends[side][name])).max() < SAME
@@ -213,6 +233,7 @@ def document(
             several=f"{SEVERAL.number} steps of size {SEVERAL.size:g}",
             fits=f"{FITS:g}",
             skewed=" : ".join(f"{chance:g}" for chance in REFERENCES["skewed"]),
+            split=" : ".join(f"{share:g}" for share in SPLIT),
             bars=textwrap.fill(BARS, 120),
         )
     ]
@@ -232,6 +253,7 @@ def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
         *(f"{name}: {numbers(rewards)}" for name, rewards in CASES.items()),
         "evidence",
         f"with {SEVERAL.number} steps on each batch",
+        "on walks of two moves",
     )
     lines = [heads, ("---",) * len(heads)]
     for row in rows:
@@ -242,15 +264,23 @@ def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
         ]
         remarks = [REMARKS[entry.objective] for entry in row if entry.objective in REMARKS]
         evidence = "; ".join([row[0].evidence, *remarks])
-        lines.append((", ".join(f"`{entry.objective}`" for entry in row), *cells, evidence, _with_several_steps(row)))
+        lines.append(
+            (
+                ", ".join(f"`{entry.objective}`" for entry in row),
+                *cells,
+                evidence,
+                _cell(row, "several"),
+                _cell(row, "walks"),
+            )
+        )
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _with_several_steps(row: Sequence[PublishedVerdict]) -> str:
-    """The cell of several steps: a line for each text, with its objectives unless it is that of the whole row."""
+def _cell(row: Sequence[PublishedVerdict], column: str) -> str:
+    """A line for each text of a column, with its objectives unless it is that of the whole row."""
     by_text: dict[str, list[str]] = {}
     for entry in row:
-        by_text.setdefault(entry.several or "-", []).append(f"`{entry.objective}`")
+        by_text.setdefault(getattr(entry, column) or "-", []).append(f"`{entry.objective}`")
     if len(by_text) == 1:
         return next(iter(by_text))
     return "<br>".join(f"{', '.join(names)}: {text}" for text, names in by_text.items())
@@ -305,25 +335,33 @@ rewards r, for unequal rewards and the partial tie together, and the residual it
 {fits} of the range of log p, and below that of a fit by exp(r / T); 1/1 is proportional to the reward, 1/2 to its
 square root. The rate at which the slowest deviation fades is per unit of t.
 
-The last column is of training that takes {several} on each batch, so that importance ratios leave 1, and clips act.
-It is exact as well: the mean, over all groups, of where these steps lead. A dash means that the objective has no
+The last column but one is of training that takes {several} on each batch, so that importance ratios leave 1, and clips
+act. It is exact as well: the mean, over all groups, of where these steps lead. A dash means that the objective has no
 importance ratio, or one that acts in the other columns, too.
+
+The last column is of answers of two tokens. The first, right or up, leaves two of the three outcomes possible. One of
+them is possible after both, so that two of the four walks end in it; it is the third outcome, which is wrong where one
+is. So outcomes can share alike, `full tie 0.33 : 0.33 : 0.33`, or their walks can, `full tie 0.25 : 0.25 : 0.50`, and
+`p ~ n r^(1/1.00)` is proportional to the reward times the number n of walks. The flows start from six of the twelve
+distributions, and the third outcome's two walks from {split}. `collapses` stands without its exponents, and the uniform
+reference is one over tokens.
 
 Objectives whose rows would be the same share one."""
 
 _LIMITS = """\
 ## Limits
 
-- Three outcomes of one token: nothing here shows what happens in long answers, or where outcomes share tokens. An
-  objective that needs a certain token finds it in the first outcome, if anywhere.
+- Three outcomes of one token, or of two in the last column: nothing here shows what happens in long answers. An
+  objective that needs a certain token finds it in the first outcome, if anywhere; on walks it is the move to the right.
 - The mean over groups is exact, but it is a mean: single runs also drift by sampling noise, most where it is zero.
 - The group size is fixed. Objectives that count outcomes lose the worst outcome if groups are too small.
   `ips_reinforce` and `ips_dr_grpo` get closer to r^1 in larger groups; `ips_grpo`, which divides by the std, does so
   only roughly: beside a reward of 1, one of 0.3 keeps 0.133, 0.204, 0.228, 0.224 at G = 8, 16, 32, 64 (0.231 is r^1).
 - With one update on each batch the policy is the one that sampled it, and all importance ratios are 1. Then these
-  surrogates are the plain policy gradient, and their clips and weights act in the last column only: {unseen}.
-- Steps are infinitely small, except in the last column, where {steps} batches follow each other. Where the mean update
-  jumps from one policy to the next and no flow exists, it was applied in {steps} steps of size {step_size:g}.
+  surrogates are the plain policy gradient, and their clips and weights act with several steps only: {unseen}.
+- Steps are infinitely small, except with several on each batch, where {steps} batches follow each other. Where the
+  mean update jumps from one policy to the next and no flow exists, it was applied in {steps} steps of size
+  {step_size:g}, and on walks, which are learned more slowly, in four times as many.
 - The state that an objective carries between batches is the initial one: adaptive coefficients have their first value,
   running means are empty.
 - Some objectives know only right and wrong, and count every reward above zero as right: if no reward is zero, their

@@ -26,7 +26,7 @@ def made_up(objective, word, text="0.50 : 0.50 : 0", ends=(0.5, 0.5, 0.0), refer
     of_case = {name: np.tile(ends, (len(STARTS), 1)).tolist() for name in CASES}
     texts = dict.fromkeys(CASES, text)
     return PublishedVerdict(
-        objective, word, evidence, "", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
+        objective, word, evidence, "", "", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
     )
 
 
@@ -69,6 +69,7 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
         made_up("third", "collapses", evidence="seen otherwise"),
         dataclasses.replace(made_up("fifth", "other"), several="collapses: soon"),
         dataclasses.replace(made_up("sixth", "other"), several="collapses: late"),
+        dataclasses.replace(made_up("seventh", "other"), walks="collapses"),
     ]
     rows = grouped(made)
     assert [[entry.objective for entry in row] for row in rows] == [
@@ -76,12 +77,14 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
         ["third"],
         ["late"],
         ["fifth", "sixth"],
+        ["seventh"],
     ]
     page = document(rows, {"fourth": "no prompt"}, 8, "the command", "figure.png")
-    assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen | - |\n" in page
-    assert "| seen | `fifth`: collapses: soon<br>`sixth`: collapses: late |" in page
+    assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen | - | - |\n" in page
+    assert "| seen | `fifth`: collapses: soon<br>`sixth`: collapses: late | - |" in page
+    assert "| seen | - | collapses |" in page
     assert "\n- `fourth`: no prompt.\n" in page
-    assert "their clips and weights act in the last column only: SoftGate of `second(alpha=0.5)`." in page
+    assert "their clips and weights act with several steps only: SoftGate of `second(alpha=0.5)`." in page
     assert words_of(page) == {entry.objective: entry.word for entry in made}
 
 
@@ -109,11 +112,13 @@ def test_records_say_all_that_is_told():
     ends, exponents = np.tile([0.899, 0.1, 0.001], (12, 1)), np.tile([0.0, -0.5, -0.5], (12, 1))
     cases = {name: Case(None, ends, exponents) for name in CASES}
     kept = {name: Case(None, np.tile([0.2, 0.3, 0.5], (12, 1)), np.zeros((12, 3))) for name in CASES}
-    records = verdict_page.records_of(Verdict("other", "seen", cases, kept, "SoftGate"))
+    on_walks = Verdict("uniform over correct", "evenly; slowly", kept, kept, "")
+    records = verdict_page.records_of(Verdict("other", "seen", cases, kept, "SoftGate"), on_walks)
     assert len(records) == 2 * len(CASES) * len(STARTS)
     assert (records[1]["start_1"], records[1]["exponent_3"]) == (STARTS[1][0], -0.5)
     entry = PublishedVerdict.of("it", Records(records, ()))
-    assert (entry.word, entry.evidence, entry.unseen) == ("other", "seen", "SoftGate")
+    assert (entry.word, entry.evidence, entry.unseen, entry.several) == ("other", "seen", "SoftGate", "")
+    assert entry.walks == "uniform over correct: evenly; full tie 0.20 : 0.30 : 0.50"
     assert entry.texts == {"uniform": dict.fromkeys(CASES, "1.00 : 0 : 0"),
                             "skewed": dict.fromkeys(CASES, "0.20 : 0.30 : 0.50")}  # fmt: skip
     np.testing.assert_allclose(entry.ends["uniform"]["binary"], np.tile([1, 0, 0], (12, 1)))
@@ -132,7 +137,7 @@ def test_all_is_the_catalog_without_what_has_no_verdict():
 
 def publish(path, page, verdict=None, monkeypatch=None, **changes):
     """The study, with made-up verdicts."""
-    monkeypatch.setattr(verdicts, "verdict", lambda *arguments: verdict or made_up_verdict())
+    monkeypatch.setattr(verdicts, "verdict", lambda *arguments, **named: verdict or made_up_verdict())
     settings = Settings(objectives=("grpo", "maxrl", "dapo"), document=str(page), **changes)
     run(Study.of(verdicts), settings, "demo", study.Output(path, resume=False))
 
@@ -199,8 +204,9 @@ def test_the_page_in_docs_says_what_is_computed(objective):
     entry = PublishedVerdict.of(objective, Records(computed_flows(objective, PRESETS["demo"].group_size), ()))
     assert words_of(page)[objective] == entry.word
     (row,) = [line for line in page.splitlines() if line.startswith("| `") and f"`{objective}`" in line.split(" | ")[0]]
-    _, *cells, evidence, several = row.strip("| ").split(" | ")
+    _, *cells, evidence, several, walks = row.strip("| ").split(" | ")
     for name, cell in zip(CASES, cells, strict=True):
         assert all(cases[name] in cell for cases in entry.texts.values())
     assert evidence.startswith(entry.evidence)
     assert (entry.several or "-") in several
+    assert entry.walks in walks
