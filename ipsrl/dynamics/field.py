@@ -1,5 +1,6 @@
 """The flow of an objective's expected update on a bandit or on short walks, and expected training along it."""
 
+import abc
 import dataclasses
 import functools
 import math
@@ -29,8 +30,32 @@ AT_REST = 3e-8
 """Speed of logits, relative to the field's scale, below which nothing moves."""
 
 
+class LogitField(Checked, abc.ABC):
+    """A motion of D logits, dz/dt = field(z), which `follow` integrates."""
+
+    scale: float
+    """A typical speed, in units of which nothing moves below `AT_REST`."""
+
+    @property
+    @abc.abstractmethod
+    def table_shape(self) -> tuple[int, int]:
+        """Rows and columns of the table of logits; D are its rows one after another, each with a free constant."""
+
+    @abc.abstractmethod
+    def __call__(self, logits: np.ndarray) -> np.ndarray:
+        """`[N, D]` at the logits `[N, D]`."""
+
+    @abc.abstractmethod
+    def logits_of(self, distributions: Sequence[Sequence[float]] | np.ndarray, name: str) -> np.ndarray:
+        """Logits `[N, D]` of distributions; raises ValueError, with their name, unless they are right."""
+
+    @abc.abstractmethod
+    def log_probs(self, logits: np.ndarray) -> np.ndarray:
+        """Log-probabilities of the outcomes `[..., K]` at the logits `[..., D]`."""
+
+
 @dataclasses.dataclass(frozen=True)
-class Field(Checked):
+class Field(LogitField):
     """The expected update of an objective, dz/dt = field(z), in float64.
 
     z are the D logits of a bandit's K outcomes, D = K, or of a table on an environment, D = S V, state by state.
@@ -255,7 +280,7 @@ def growth(distributions: np.ndarray, velocity: np.ndarray) -> np.ndarray:
 
 
 @checked
-def follow(field: Field, distributions: Sequence[Sequence[float]] | np.ndarray, time: float = 1e6) -> Flow:
+def follow(field: LogitField, distributions: Sequence[Sequence[float]] | np.ndarray, time: float = 1e6) -> Flow:
     """Integrates the field from distributions, as in `Field.logits_of`, to a time, or until nothing moves.
 
     In log-time and by backward differentiation, an implicit method that takes large steps where little changes.
