@@ -23,7 +23,9 @@ from ipsrl.rewards import ALLOWED
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 
 CRAWL_STEPS, CRAWL = 200, 0.05
-"""Give up if 200 steps advance log-time by less than this: the field is discontinuous here."""
+"""Give up if 200 steps advance log-time, and every logit, by less than this: the field is discontinuous here. A policy
+that leaves a corner late moves within little log-time.
+"""
 FIRST_TIME = 1e-8
 """Start of log-time."""
 AT_REST = 3e-8
@@ -307,10 +309,12 @@ def follow(field: LogitField, distributions: Sequence[Sequence[float]] | np.ndar
     at_rest = AT_REST * field.scale
     while solver.status == "running" and np.abs(velocity).max() > at_rest:
         solver.step()
-        if len(times) > CRAWL_STEPS and solver.t - np.log(times[-CRAWL_STEPS]) < CRAWL:
-            break
         times.append(float(np.exp(solver.t)))
         logits.append(solver.y.reshape(starts.shape).copy())
+        if len(times) > CRAWL_STEPS + 1:
+            advanced = np.log(times[-1] / times[-CRAWL_STEPS - 1]), np.abs(logits[-1] - logits[-CRAWL_STEPS - 1]).max()
+            if max(advanced) < CRAWL:
+                break
         velocity = field(logits[-1])
     finished = solver.status == "finished" or bool(np.abs(velocity).max() <= at_rest)
     return Flow(np.array(times), field.log_probs(np.array(logits)), finished)

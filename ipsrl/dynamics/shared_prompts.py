@@ -66,7 +66,7 @@ class SharedPrompts(LogitField):
         return max(prompt.scale for prompt in self.prompts)
 
     def logits_of(self, distributions: Sequence[Sequence[float]] | np.ndarray, name: str) -> np.ndarray:
-        """Logits `[N, P K]` of the distributions of the prompts, one after another `[N, P K]`; see `Field.logits_of`."""
+        """Logits `[N, P K]` of distributions `[N, P K]`, one prompt after another; see `Field.logits_of`."""
         tables = np.asarray(distributions, np.float64).reshape(-1, *self.table_shape)
         logits = [prompt.logits_of(tables[:, number], name) for number, prompt in enumerate(self.prompts)]
         return np.concatenate(logits, axis=1)
