@@ -30,6 +30,7 @@ import jax
 from ipsrl import objectives, study
 from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
+from ipsrl.dynamics.shared_prompts import beside_another
 from ipsrl.dynamics.verdict import CASES, check, verdict
 from ipsrl.dynamics.verdict_page import MEANINGS, SEVERAL, PublishedVerdict, grouped
 from ipsrl.fields import between
@@ -132,7 +133,7 @@ def computed_flows(name: str, group_size: int) -> list[Record]:
     groups = spend_samples(made, group_size)
     found = verdict(made, *groups)
     several = verdict(made, *groups, SEVERAL) if found.unseen else None
-    return verdict_page.records_of(found, verdict(made, *groups, walks=True), several)
+    return verdict_page.records_of(found, beside_another(made, *groups), verdict(made, *groups, walks=True), several)
 
 
 def computed(records: Records) -> list[PublishedVerdict]:

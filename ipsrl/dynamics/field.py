@@ -222,22 +222,6 @@ def _velocity(batch, logits, rewards, reference):
     return jax.vmap(batch.update, in_axes=(0, None, None))(logits, rewards, reference)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _train(step_size, steps, batch, logits, rewards, reference):
-    def step(carry, _):
-        logits, total = carry
-        logits = logits + step_size * _velocity(batch, logits, rewards, reference)
-        return (logits, total + logits), None
-
-    def an_eighth(logits, _):
-        (logits, total), _ = jax.lax.scan(step, (logits, jnp.zeros_like(logits)), length=steps // 8)
-        return logits, total / (steps // 8)
-
-    _, means = jax.lax.scan(an_eighth, logits, length=8)
-    # Means over the fourth eighth, and over the last two.
-    return jnp.stack([means[3], means[6:].mean(axis=0)])
-
-
 @functools.partial(jax.jit, static_argnums=0)
 def _jacobian(batch, logits, rewards, reference):
     return jax.jacfwd(differentiable(lambda logits: batch.update(logits, rewards, reference)))(logits)
@@ -322,7 +306,7 @@ def follow(field: LogitField, distributions: Sequence[Sequence[float]] | np.ndar
 
 @checked
 def train(
-    field: Field, distributions: Sequence[Sequence[float]] | np.ndarray, step_size: float, steps: int
+    field: LogitField, distributions: Sequence[Sequence[float]] | np.ndarray, step_size: float, steps: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distributions `[N, K]` of outcomes after expected training by z <- z + step_size * field(z), and exponents.
 
@@ -338,6 +322,12 @@ def train(
         raise ValueError(f"steps is {steps}, it must be a positive multiple of 8")
     if not 0 < step_size < np.inf:
         raise ValueError(f"step_size is {step_size}, it must be positive")
-    logits = field.logits_of(distributions, "distributions")
-    half, end = field.log_probs(field.evaluate(functools.partial(_train, step_size, steps), logits))
+    logits, eighths = field.logits_of(distributions, "distributions"), []
+    for _ in range(8):
+        total = np.zeros_like(logits)
+        for _ in range(steps // 8):
+            logits = logits + step_size * field(logits)
+            total += logits
+        eighths.append(total / (steps // 8))
+    half, end = field.log_probs(np.stack([eighths[3], (eighths[6] + eighths[7]) / 2]))
     return np.exp(end), (end - half) / np.log(2)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ipsrl.arguments import checked
 from ipsrl.dynamics.expected_update import Steps
-from ipsrl.dynamics.field import AT_REST, Field, follow, train
+from ipsrl.dynamics.field import AT_REST, Field, LogitField, follow, train
 from ipsrl.dynamics.rest_points import NOTHING, RestPoint, rest_point, rest_points
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments.bandit import Bandit
@@ -88,10 +88,7 @@ class Case:
             return cls._of_walks(field)
         if field.steps is not None:
             return cls(field, *train(field, STARTS, field.steps.size, STEPS))
-        flow = follow(field, STARTS)
-        if flow.finished:
-            return cls(field, flow.distributions[-1], flow.exponents)
-        return cls(field, *train(field, STARTS, STEP_SIZE, STEPS))
+        return cls(field, *ends_of(field, STARTS))
 
     @classmethod
     def _of_walks(cls, field: Field) -> "Case":
@@ -152,6 +149,14 @@ def limits(ends: np.ndarray, exponents: np.ndarray) -> np.ndarray:
     dying = (exponents < DYING) & (ends < STILL_THERE)
     kept = np.where((ends < LOST) | dying, 0.0, ends)
     return kept / kept.sum(axis=1, keepdims=True)
+
+
+def ends_of(field: LogitField, starts: Sequence[Sequence[float]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distributions `[N, K]` at the end of the flows, and exponents; of expected training where no flow exists."""
+    flow = follow(field, starts)
+    if flow.finished:
+        return flow.distributions[-1], flow.exponents
+    return train(field, starts, STEP_SIZE, STEPS)
 
 
 def _as_walks(distributions: Sequence[Sequence[float]]) -> np.ndarray:

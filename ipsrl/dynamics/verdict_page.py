@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from ipsrl.dynamics.expected_update import Steps
+from ipsrl.dynamics.shared_prompts import BESIDE, OVERLAP
 from ipsrl.dynamics.verdict import (
     CASES,
     FITS,
@@ -21,6 +22,7 @@ from ipsrl.dynamics.verdict import (
     STEP_SIZE,
     STEPS,
     STILL_THERE,
+    Case,
     Verdict,
     limits,
 )
@@ -68,6 +70,8 @@ SHOWN = (0, 2, 3, 6, 8, 9)
 """Which of `STARTS` are shown: of each half, one led by each outcome."""
 SEVERAL = Steps(4, 0.5)
 """Steps on each batch, of the column for objectives whose importance ratios have an effect only then."""
+CHANGES = ("several", "walks", "beside")
+"""Columns in which one thing is changed: fields of `PublishedVerdict`."""
 REMARKS = {
     "hgpo": "outcome 1 is not like the others: it is the token that opens a thought",
     "degrpo": "an answer of one token is only a control token, whose weight is small",
@@ -76,16 +80,18 @@ REMARKS = {
 """Objective -> a remark for its row."""
 
 
-def records_of(entry: Verdict, walks: Verdict, several: Verdict | None = None) -> list[Record]:
+def records_of(entry: Verdict, beside: Case, walks: Verdict, several: Verdict | None = None) -> list[Record]:
     """A record for each flow of `entry`, by reference policy, rewards and start; outcomes are numbered from 1.
 
     Args:
       entry: of single tokens.
+      beside: of `shared_prompts.beside_another`.
       walks: of `verdict.WALKS`.
       several: with the steps `SEVERAL`, for an objective whose surrogate has no effect in `entry`.
     """
     of_all = {
         "word": entry.word, "evidence": entry.evidence, "unseen": entry.unseen,
+        "beside": beside.text,
         "several": "" if several is None else _in_short(several),
         "walks": walks.word if walks.word == "collapses" else f"{_in_short(walks)}; {_of_full_tie(walks)}",
     }  # fmt: skip
@@ -118,6 +124,7 @@ class PublishedVerdict:
       word, evidence, unseen: as in `Verdict`.
       several: word and evidence with the steps `SEVERAL`; empty if the surrogate has an effect without them.
       walks: word and evidence on walks of two moves.
+      beside: the end of the binary case beside another prompt, in a few words.
       texts: distribution of the reference policy (`uniform`, and `skewed` for objectives that use one) -> case ->
         the end of training in a few words.
       ends: distribution of the reference policy -> case -> `[12, 3]`, the ends of the flows from `STARTS`, without lost
@@ -130,6 +137,7 @@ class PublishedVerdict:
     unseen: str
     several: str
     walks: str
+    beside: str
     texts: Mapping[str, Mapping[str, str]]
     ends: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 
@@ -145,7 +153,7 @@ class PublishedVerdict:
             )
             texts.setdefault(side, {})[case] = flows.rows[0]["text"]
             ends.setdefault(side, {})[case] = limits(*columns).tolist()
-        texts_of_all = (records.rows[0][name] for name in ("word", "evidence", "unseen", "several", "walks"))
+        texts_of_all = (records.rows[0][name] for name in ("word", "evidence", "unseen", "several", "walks", "beside"))
         return cls(objective, *texts_of_all, texts, ends)
 
     def rounded(self) -> Self:
@@ -161,7 +169,7 @@ class PublishedVerdict:
 
         def compared(entry: Self) -> tuple:
             words = (cell.partition(":")[0] for cell in (entry.several, entry.walks))
-            return entry.word, entry.evidence, entry.texts, *words
+            return entry.word, entry.evidence, entry.texts, entry.beside, *words
 
         if compared(self) != compared(other):
             return False
@@ -233,6 +241,8 @@ def document(
             several=f"{SEVERAL.number} steps of size {SEVERAL.size:g}",
             fits=f"{FITS:g}",
             skewed=" : ".join(f"{chance:g}" for chance in REFERENCES["skewed"]),
+            overlap=OVERLAP,
+            beside=numbers(BESIDE),
             split=" : ".join(f"{share:g}" for share in SPLIT),
             bars=textwrap.fill(BARS, 120),
         )
@@ -254,6 +264,7 @@ def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
         "evidence",
         f"with {SEVERAL.number} steps on each batch",
         "on walks of two moves",
+        "binary, beside another prompt",
     )
     lines = [heads, ("---",) * len(heads)]
     for row in rows:
@@ -264,15 +275,8 @@ def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
         ]
         remarks = [REMARKS[entry.objective] for entry in row if entry.objective in REMARKS]
         evidence = "; ".join([row[0].evidence, *remarks])
-        lines.append(
-            (
-                ", ".join(f"`{entry.objective}`" for entry in row),
-                *cells,
-                evidence,
-                _cell(row, "several"),
-                _cell(row, "walks"),
-            )
-        )
+        names = ", ".join(f"`{entry.objective}`" for entry in row)
+        lines.append((names, *cells, evidence, *(_cell(row, column) for column in CHANGES)))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -335,23 +339,29 @@ rewards r, for unequal rewards and the partial tie together, and the residual it
 {fits} of the range of log p, and below that of a fit by exp(r / T); 1/1 is proportional to the reward, 1/2 to its
 square root. The rate at which the slowest deviation fades is per unit of t.
 
-The last column but one is of training that takes {several} on each batch, so that importance ratios leave 1, and clips
-act. It is exact as well: the mean, over all groups, of where these steps lead. A dash means that the objective has no
-importance ratio, or one that acts in the other columns, too.
+The last three columns change one thing each. The first is of training that takes {several} on each
+batch, so that importance ratios leave 1, and clips act. It is exact as well: the mean, over all groups, of where these
+steps lead. A dash means that the objective has no importance ratio, or one that acts in the other columns, too.
 
-The last column is of answers of two tokens. The first, right or up, leaves two of the three outcomes possible. One of
+The second is of answers of two tokens. The first, right or up, leaves two of the three outcomes possible. One of
 them is possible after both, so that two of the four walks end in it; it is the third outcome, which is wrong where one
 is. So outcomes can share alike, `full tie 0.33 : 0.33 : 0.33`, or their walks can, `full tie 0.25 : 0.25 : 0.50`, and
 `p ~ n r^(1/1.00)` is proportional to the reward times the number n of walks. The flows start from six of the twelve
 distributions, and the third outcome's two walks from {split}. `collapses` stands without its exponents, and the uniform
 reference is one over tokens.
 
+The third is of two prompts that share parameters: {overlap:g} of each update of one prompt's logits is an update of the
+other's, too. The other prompt has rewards {beside}, so that it pulls to the first of two outcomes that are equally good
+here. Shared parameters do not move the policies at which all prompts rest (`ipsrl.dynamics.shared_prompts` has the
+proof), so where something keeps a tie, `0.50 : 0.50 : 0`, it does so in spite of the other prompt. Where nothing
+restores a tie, the other prompt decides which outcome is lost, `1.00 : 0 : 0`.
+
 Objectives whose rows would be the same share one."""
 
 _LIMITS = """\
 ## Limits
 
-- Three outcomes of one token, or of two in the last column: nothing here shows what happens in long answers. An
+- Three outcomes of one token, or of two on walks: nothing here shows what happens in long answers. An
   objective that needs a certain token finds it in the first outcome, if anywhere; on walks it is the move to the right.
 - The mean over groups is exact, but it is a mean: single runs also drift by sampling noise, most where it is zero.
 - The group size is fixed. Objectives that count outcomes lose the worst outcome if groups are too small.

@@ -26,7 +26,7 @@ def made_up(objective, word, text="0.50 : 0.50 : 0", ends=(0.5, 0.5, 0.0), refer
     of_case = {name: np.tile(ends, (len(STARTS), 1)).tolist() for name in CASES}
     texts = dict.fromkeys(CASES, text)
     return PublishedVerdict(
-        objective, word, evidence, "", "", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
+        objective, word, evidence, "", "", "", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
     )
 
 
@@ -80,9 +80,9 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
         ["seventh"],
     ]
     page = document(rows, {"fourth": "no prompt"}, 8, "the command", "figure.png")
-    assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen | - | - |\n" in page
-    assert "| seen | `fifth`: collapses: soon<br>`sixth`: collapses: late | - |" in page
-    assert "| seen | - | collapses |" in page
+    assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen | - | - | - |\n" in page
+    assert "| seen | `fifth`: collapses: soon<br>`sixth`: collapses: late | - | - |" in page
+    assert "| seen | - | collapses | - |" in page
     assert "\n- `fourth`: no prompt.\n" in page
     assert "their clips and weights act with several steps only: SoftGate of `second(alpha=0.5)`." in page
     assert words_of(page) == {entry.objective: entry.word for entry in made}
@@ -113,11 +113,12 @@ def test_records_say_all_that_is_told():
     cases = {name: Case(None, ends, exponents) for name in CASES}
     kept = {name: Case(None, np.tile([0.2, 0.3, 0.5], (12, 1)), np.zeros((12, 3))) for name in CASES}
     on_walks = Verdict("uniform over correct", "evenly; slowly", kept, kept, "")
-    records = verdict_page.records_of(Verdict("other", "seen", cases, kept, "SoftGate"), on_walks)
+    records = verdict_page.records_of(Verdict("other", "seen", cases, kept, "SoftGate"), cases["binary"], on_walks)
     assert len(records) == 2 * len(CASES) * len(STARTS)
     assert (records[1]["start_1"], records[1]["exponent_3"]) == (STARTS[1][0], -0.5)
     entry = PublishedVerdict.of("it", Records(records, ()))
     assert (entry.word, entry.evidence, entry.unseen, entry.several) == ("other", "seen", "SoftGate", "")
+    assert entry.beside == "1.00 : 0 : 0"
     assert entry.walks == "uniform over correct: evenly; full tie 0.20 : 0.30 : 0.50"
     assert entry.texts == {"uniform": dict.fromkeys(CASES, "1.00 : 0 : 0"),
                             "skewed": dict.fromkeys(CASES, "0.20 : 0.30 : 0.50")}  # fmt: skip
@@ -137,6 +138,7 @@ def test_all_is_the_catalog_without_what_has_no_verdict():
 
 def publish(path, page, verdict=None, monkeypatch=None, **changes):
     """The study, with made-up verdicts."""
+    monkeypatch.setattr(verdicts, "beside_another", lambda *arguments: made_up_verdict().cases["binary"])
     monkeypatch.setattr(verdicts, "verdict", lambda *arguments, **named: verdict or made_up_verdict())
     settings = Settings(objectives=("grpo", "maxrl", "dapo"), document=str(page), **changes)
     run(Study.of(verdicts), settings, "demo", study.Output(path, resume=False))
@@ -204,9 +206,10 @@ def test_the_page_in_docs_says_what_is_computed(objective):
     entry = PublishedVerdict.of(objective, Records(computed_flows(objective, PRESETS["demo"].group_size), ()))
     assert words_of(page)[objective] == entry.word
     (row,) = [line for line in page.splitlines() if line.startswith("| `") and f"`{objective}`" in line.split(" | ")[0]]
-    _, *cells, evidence, several, walks = row.strip("| ").split(" | ")
+    _, *cells, evidence, several, walks, beside = row.strip("| ").split(" | ")
     for name, cell in zip(CASES, cells, strict=True):
         assert all(cases[name] in cell for cases in entry.texts.values())
     assert evidence.startswith(entry.evidence)
     assert (entry.several or "-") in several
     assert entry.walks in walks
+    assert entry.beside == beside

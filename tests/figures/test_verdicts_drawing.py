@@ -15,7 +15,7 @@ DRAWN = np.array(STARTS)[list(SHOWN)]
 def made_up(objective, word, ends, references=("uniform",)):
     texts, of_case = dict.fromkeys(CASES, "so"), dict.fromkeys(CASES, np.asarray(ends).tolist())
     return PublishedVerdict(
-        objective, word, "seen", "", "", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
+        objective, word, "seen", "", "", "", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
     )
 
 
