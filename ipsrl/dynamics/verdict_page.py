@@ -165,11 +165,11 @@ class PublishedVerdict:
         return dataclasses.replace(self, ends=ends)
 
     def equals(self, other: Self) -> bool:
-        """Whether both are equal except for the name, and for the evidence with several steps and on walks."""
+        """Whether both are equal except for the name, and for all but the first words of `CHANGES`."""
 
         def compared(entry: Self) -> tuple:
-            words = (cell.partition(":")[0] for cell in (entry.several, entry.walks))
-            return entry.word, entry.evidence, entry.texts, entry.beside, *words
+            words = (getattr(entry, column).partition(":")[0] for column in CHANGES)
+            return entry.word, entry.evidence, entry.texts, *words
 
         if compared(self) != compared(other):
             return False
