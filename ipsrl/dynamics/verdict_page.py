@@ -353,8 +353,9 @@ reference is one over tokens.
 The third is of two prompts that share parameters: {overlap:g} of each update of one prompt's logits is an update of the
 other's, too. The other prompt has rewards {beside}, so that it pulls to the first of two outcomes that are equally good
 here. Shared parameters do not move the policies at which all prompts rest (`ipsrl.dynamics.shared_prompts` has the
-proof), so where something keeps a tie, `0.50 : 0.50 : 0`, it does so in spite of the other prompt. Where nothing
-restores a tie, the other prompt decides which outcome is lost, `1.00 : 0 : 0`.
+proof), so where something keeps a tie, `0.50 : 0.50 : 0`, it does so in spite of the other prompt, unless an outcome is
+so nearly lost that its return takes longer than anyone trains. Where nothing restores a tie, the other prompt decides
+which outcome is lost, `1.00 : 0 : 0`.
 
 Objectives whose rows would be the same share one."""
 
