@@ -91,7 +91,7 @@ def rewarded(
         return outcomes, None
     rewards, following = _given(reward, trajectories, outcomes, key)
     _require_shape("the rewards", rewards, groups)
-    return dataclasses.replace(outcomes, rewards=rewards, step_rewards=None), following
+    return dataclasses.replace(outcomes, rewards=rewards, step_rewards=None, reward_parts=None), following
 
 
 @jax.jit

@@ -119,6 +119,8 @@ class Outcomes:
       planning_mask: `[P, G, T]` bool, True on actions that choose how to continue, False on those that carry it out.
       step_rewards: `[P, G, T]` float32, what each action earns (a tool's success is earned by the call); their sum over
         an answer is `rewards`.
+      reward_parts: `[P, G, M]` float32, M rewards of each answer, by several criteria or verifiers, from which the
+        environment makes `rewards`, such as their mean.
     """
 
     rewards: Array
@@ -128,6 +130,7 @@ class Outcomes:
     next_states: Array | None = None
     planning_mask: Array | None = None
     step_rewards: Array | None = None
+    reward_parts: Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -146,6 +149,7 @@ class Rollouts:
       top_tokens, top_log_probs: `[P, G, T, K]`, as in `Trajectories`.
       log_backward: `[P, G]`, as in `Outcomes`.
       step_log_backward, next_states, planning_mask, step_rewards: `[P, G, T]`, as in `Outcomes`.
+      reward_parts: `[P, G, M]`, as in `Outcomes`.
       off_policy: `[P, G]` bool, as in `Trajectories`.
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the reference policy.
       proximal_log_probs: `[P, G, T]` float32, log-probabilities of the tokens in the trainer before the first optimiser
@@ -173,6 +177,7 @@ class Rollouts:
     next_states: IfNeeded = None
     planning_mask: IfNeeded = None
     step_rewards: IfNeeded = None
+    reward_parts: IfNeeded = None
     off_policy: IfNeeded = None
     reference_log_probs: IfNeeded = None
     proximal_log_probs: IfNeeded = None

@@ -74,6 +74,7 @@ def synthetic_rollouts(
         prompt_mask=array(prompt_mask, bool),
         question_mask=array(prompt_mask & (np.arange(PROMPT_TOKENS) < PROMPT_TOKENS - 1), bool),
         keys=jax.random.split(jax.random.key(seed), prompts),
+        reward_parts=array(rewards[..., None] + apart.uniform(0.1, 1.0, (prompts, group, 1)) * [1.0, -1.0]),
     )
     scores = PolicyScores(
         log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),

@@ -99,7 +99,7 @@ def expected_update(
       rewards: `[K]`, of the outcomes; or a `Reward`, whose noise is part of what the mean is over.
       group_size: G.
       environment: has one prompt and defines the trajectories; its own rewards are used only by a `Reward` that reads
-        them. A bandit by default.
+        them. An objective that reads `reward_parts` asks for `rewards` that are its own. A bandit by default.
       reference: logits of the reference policy, shaped as `logits`; uniform over legal actions by default.
       objective_state: state of the objective, carried from batch to batch; the initial state by default.
       off_policy: puts off-policy answers into groups, as in the training loop.

@@ -132,7 +132,8 @@ class Setting:
         """The setting of a problem, for an objective in a state, by default its first.
 
         Raises:
-          ValueError: the state is not one of this objective, or the rewards read what the environment lacks.
+          ValueError: the state is not one of this objective, the rewards read what the environment lacks, or they
+            replace those of an environment with several, which the objective reads.
         """
         environment, dtype = problem.environment, problem.logits.dtype
         carried = objective.init(environment.sizes)
@@ -153,6 +154,11 @@ class Setting:
         possible, probs = problem.rewards.possible(trajectories, outcomes)
         if not problem.has_own_rewards and not isinstance(possible, Tracer) and np.isnan(possible).any():
             raise ValueError(NO_REWARDS)
+        if "reward_parts" in objective.needs and not _are_same(possible, outcomes.rewards[..., None]):
+            raise ValueError(
+                "the objective reads several rewards of each answer, which the environment gives, so the rewards must "
+                "be the environment's own: give environment.outcome_space(0).rewards"
+            )
         # A trajectory that may get one of N rewards is N trajectories with one reward each.
         times = possible.shape[-1]
         trajectories, outcomes = jax.tree.map(
@@ -194,6 +200,12 @@ def _as_floats(name: str, table: Array, allowed: Range = FINITE) -> Array:
 def _check_shape(name: str, table: Array, right: tuple[int, ...]) -> None:
     if table.shape != right:
         raise ValueError(f"{name} has shape {table.shape}, expected {right}")
+
+
+def _are_same(one: Array, other: Array) -> bool:
+    """Whether two arrays have the same numbers, up to 32 bits, as far as they are known."""
+    is_known = not isinstance(one, Tracer) and not isinstance(other, Tracer)
+    return not is_known or np.array_equal(np.float32(one), np.float32(other))
 
 
 def _same_shapes(one: Any, other: Any) -> bool:

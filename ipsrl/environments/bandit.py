@@ -1,6 +1,7 @@
 """One action, one outcome: the smallest environment in which an objective can lose an outcome."""
 
 import dataclasses
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +10,7 @@ from jax import Array
 from ipsrl.arguments import shown
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.rewards import ALLOWED
+from ipsrl.structures import Outcomes, Trajectories
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,17 +26,22 @@ class Bandit(StateGraph):
 
     rewards: tuple[float, ...] | tuple[tuple[float, ...], ...] = (1.0, 1.0)
 
+    axes_of_rewards: ClassVar[tuple[int, ...]] = (1, 2)
+    described_rewards: ClassVar[str] = (
+        "a tuple of numbers, one for each arm, or a tuple of such tuples of one length, one for each prompt"
+    )
+
     def __post_init__(self):
         try:
             hash(self.rewards)
-            table = np.atleast_2d(np.asarray(self.rewards, np.float64))
+            table = np.asarray(self.rewards, np.float64)
         except (TypeError, ValueError, OverflowError):
-            table = np.zeros(0)
-        of_prompts = isinstance(self.rewards, tuple) and table.ndim == 2 and table.size > 0
-        if not of_prompts or not np.all(ALLOWED.holds(table)):
+            table = np.zeros(())
+        right = isinstance(self.rewards, tuple) and table.ndim in self.axes_of_rewards and table.size > 0
+        if not right or not np.all(ALLOWED.holds(table)):
             raise ValueError(
-                "rewards must be a tuple of numbers, one for each arm, or a tuple of such tuples of one length, one "
-                f"for each prompt, and each number must {ALLOWED.phrase}; not {shown(self.rewards)}"
+                f"rewards must be {self.described_rewards}, and each number must {ALLOWED.phrase}; not "
+                f"{shown(self.rewards)}"
             )
 
     @property
@@ -75,3 +82,28 @@ class Bandit(StateGraph):
 
     def reward_table(self) -> np.ndarray:
         return np.atleast_2d(np.asarray(self.rewards, np.float32))
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorBandit(Bandit):
+    """A bandit of one prompt whose arms have several rewards each; `Outcomes.rewards` are their means.
+
+    Attributes:
+      rewards: for each of the K arms its M rewards.
+
+    Raises:
+      ValueError: `rewards` is empty, ragged, not a tuple of tuples, or outside of `ipsrl.rewards.ALLOWED`.
+    """
+
+    rewards: tuple[tuple[float, ...], ...] = ((1.0, 0.0), (0.0, 1.0))
+
+    axes_of_rewards = (2,)
+    described_rewards = "a tuple of tuples of one length, the rewards of each arm"
+    optional_fields = StateGraph.optional_fields | {"reward_parts"}
+
+    def reward_table(self) -> np.ndarray:
+        return np.asarray(self.rewards, np.float32).mean(axis=1)[None]
+
+    def verify(self, trajectories: Trajectories) -> Outcomes:
+        outcomes = super().verify(trajectories)
+        return dataclasses.replace(outcomes, reward_parts=jnp.asarray(self.rewards, jnp.float32)[outcomes.outcome_id])

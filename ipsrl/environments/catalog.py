@@ -6,7 +6,7 @@ from ipsrl import specifications
 from ipsrl.arguments import checked
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.bandit import Bandit, VectorBandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.factors import Factors
@@ -32,6 +32,7 @@ from ipsrl.environments.tree import Tree
 
 CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "bandit": Bandit,
+    "vector_bandit": VectorBandit,
     "tree": Tree,
     "forks": Forks,
     "hypergrid": Hypergrid,

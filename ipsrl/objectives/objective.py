@@ -379,6 +379,8 @@ def _check_shapes(rollouts: Rollouts, **tokenwise: Array) -> None:
         axes["L"] = rollouts.prompt_log_probs.shape[-1]
     if rollouts.top_log_probs is not None:
         axes["K"] = rollouts.top_log_probs.shape[-1]
+    if rollouts.reward_parts is not None:
+        axes["M"] = rollouts.reward_parts.shape[-1]
     shapes = {name: letters for letters, names in FIELDS_BY_SHAPE.items() for name in names}
     given = {name: getattr(rollouts, name) for name in shapes} | tokenwise
     for name, array in given.items():
@@ -394,6 +396,7 @@ FIELDS_BY_SHAPE = {
     "P": ("prompt_index", "keys"),
     "PL": ("prompt_log_probs", "prompt_mask", "question_mask"),
     "PG": ("rewards", "outcome_id", "truncated", "log_backward", "off_policy"),
+    "PGM": ("reward_parts",),
     "PGT": (
         "observations", "token_mask", "behaviour_log_probs", "behaviour_entropy", "step_log_backward", "next_states",
         "planning_mask", "step_rewards", "reference_log_probs", "proximal_log_probs",

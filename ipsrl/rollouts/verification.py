@@ -106,4 +106,7 @@ def _verify_on_device(environment: Environment, trajectories: Trajectories) -> O
         return outcomes
     # Inside a larger program nobody can raise: the reward that is no number stops the run.
     broken = (trajectories.tokens >= environment.vocabulary_size).any()
-    return dataclasses.replace(outcomes, rewards=jnp.where(broken, jnp.nan, outcomes.rewards))
+    rewards, parts = jax.tree.map(
+        lambda given: jnp.where(broken, jnp.nan, given), (outcomes.rewards, outcomes.reward_parts)
+    )
+    return dataclasses.replace(outcomes, rewards=rewards, reward_parts=parts)

@@ -266,6 +266,11 @@ class Trainer(Checked):
                 "the objective reads the rewards of turns, which the environment gives, but a reward of the whole "
                 "answer replaces them: leave out `reward`, or by_turn"
             )
+        if "reward_parts" in self.objective.needs:
+            raise ValueError(
+                "the objective reads several rewards of each answer, which the environment gives, but a single reward "
+                "replaces them: leave out `reward`"
+            )
 
     def optimizer(self, learning_rate: Array | None = None) -> optax.GradientTransformation:
         """Of the policy's parameters; with the learning rate of the settings, unless a traced one is given."""

@@ -4,7 +4,7 @@ import pytest
 
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.bandit import Bandit, VectorBandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.factors import Factors
 from ipsrl.environments.graph_coloring import GraphColoring
@@ -26,6 +26,13 @@ FIELDS = [
     (Bandit, {"rewards": ((1.0,), (1.0, 2.0))}, "rewards must be a tuple of numbers"),
     (Bandit, {"rewards": 1.0}, "rewards must be a tuple of numbers"),
     (Bandit, {"rewards": ("a",)}, "rewards must be a tuple of numbers"),
+    (
+        VectorBandit,
+        {"rewards": (1.0, 2.0)},
+        "rewards must be a tuple of tuples of one length, the rewards of each arm,",
+    ),
+    (VectorBandit, {"rewards": ((1.0,), (1.0, 2.0))}, "rewards must be a tuple of tuples of one length"),
+    (VectorBandit, {"rewards": ()}, "rewards must be a tuple of tuples of one length"),
     (Tree, {"depth": 0}, "depth is 0, it must be at least 1"),
     (Tree, {"longest_step": 4}, "longest_step must be in 1 .. depth = 1 .. 3, not 4."),
     (Tree, {"longest_step": 0}, "longest_step must be in 1 .. depth = 1 .. 3, not 0."),

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.bandit import Bandit, VectorBandit
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.policy import distribution
@@ -16,6 +16,7 @@ from ipsrl.structures import Prompts, Trajectories
 ENVIRONMENTS = [
     Bandit((0.3, -1.0, 2.0)),
     Bandit(((1.0, 0.0), (0.25, 0.5), (3.0, 4.0))),
+    VectorBandit(((1.0, 0.0), (0.25, 0.5), (0.0, 2.0))),
     Tree(),
     Tree(depth=4, longest_step=2, rewards=(1.0, 0.0, 2.0, 0.5, 0.25)),
     Hypergrid(dimensions=2, side=3),
@@ -183,7 +184,8 @@ def test_a_walk_that_was_cut_off_has_no_outcome(environment):
 @every_environment
 def test_environment_is_hashable_and_names_its_outcomes(environment):
     assert hash(environment) == hash(type(environment)(**vars(environment)))
-    assert environment.optional_fields == {"log_backward", "step_log_backward", "next_states", "planning_mask"}
+    provided = {"log_backward", "step_log_backward", "next_states", "planning_mask"}
+    assert environment.optional_fields - {"reward_parts"} == provided
     assert not environment.verifies_on_host
     prompts = environment.prompts(jnp.arange(environment.num_prompts))
     assert isinstance(prompts, Prompts)

@@ -44,7 +44,7 @@ from ipsrl.environments import catalog as environments
 from ipsrl.environments import critiques
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.bandit import Bandit, VectorBandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.demonstrations import EarlySwitches, ModeMistakes, PlanMistakes
 from ipsrl.environments.graph_coloring import GraphColoring

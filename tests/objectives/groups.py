@@ -26,6 +26,15 @@ def all_groups(outcomes, group):
     return np.array(list(itertools.product(range(outcomes), repeat=group)))
 
 
+SHARES = np.array([[0.5, 1.5], [1.6, 0.4], [1.0, 1.0], [0.7, 1.3]])
+"""Of the reward of each outcome of a bandit in its two rewards, whose mean it is; from the fifth outcome on, again."""
+
+
+def parts_of(rewards):
+    """`[P, G, 2]`, two rewards of each answer that grow with its reward, and have it as their mean."""
+    return jnp.asarray(rewards, jnp.float32)[..., None] * SHARES[0].astype(np.float32)
+
+
 def bandit_rollouts(groups, rewards, log_distribution):
     """One-token rollouts of a bandit, one prompt for each row of `groups`."""
     ids = jnp.asarray(groups, jnp.int32)
@@ -49,6 +58,7 @@ def bandit_rollouts(groups, rewards, log_distribution):
         next_states=1 + ids[..., None],
         planning_mask=jnp.ones((*shape, 1), bool),
         step_rewards=jnp.asarray(rewards, jnp.float32)[ids][..., None],
+        reward_parts=(jnp.float32(rewards)[:, None] * np.float32(np.resize(SHARES, (outcomes, 2))))[ids],
         off_policy=jnp.zeros(shape, bool),
         reference_log_probs=jnp.full((*shape, 1), -jnp.log(outcomes)),
         proximal_log_probs=log_distribution[ids][..., None],

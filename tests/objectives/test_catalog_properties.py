@@ -12,7 +12,7 @@ from ipsrl.objectives import make, names
 from ipsrl.objectives.aggregation import SequenceSum
 from ipsrl.objectives.objective import FIELDS_BY_SHAPE
 from tests.objectives.declared import ROWS
-from tests.objectives.groups import random_rollouts, sizes
+from tests.objectives.groups import parts_of, random_rollouts, sizes
 from tests.objectives.rows import SILENCE
 from tests.tiers import slow_after
 
@@ -31,7 +31,7 @@ SIZES = sizes(PROMPTS)
 KEEPING = [
     text for text in EVERY if any(leaf.shape[:1] == (PROMPTS,) for leaf in jax.tree.leaves(make(text).init(SIZES)))
 ]
-GROUP_FIELDS = [name for axes in ("PG", "PGT", "PGTK") for name in FIELDS_BY_SHAPE[axes]] + ["tokens"]
+GROUP_FIELDS = [name for axes in ("PG", "PGM", "PGT", "PGTK") for name in FIELDS_BY_SHAPE[axes]] + ["tokens"]
 TOKEN_FIELDS = [*FIELDS_BY_SHAPE["PGT"], "tokens", *FIELDS_BY_SHAPE["PGTK"]]
 ORDERS = [np.random.default_rng(1).permutation(size) for size in (PROMPTS, GROUP)]
 
@@ -86,12 +86,13 @@ def batches(padding):
     rollouts, scores = random_rollouts(0, PROMPTS, GROUP, LENGTH)
     # No reward is the mean of its group: clips would look at the sign of a rounding error. One group has a single best.
     rewards = rollouts.rewards.at[0].set(0.0).at[1].set(1.0).at[2:, 0].set(0.95).at[3, 1].set(1.25)
-    rollouts = dataclasses.replace(rollouts, rewards=rewards)
+    rollouts = dataclasses.replace(rollouts, rewards=rewards, reward_parts=parts_of(rewards))
     equal = jnp.full_like(rewards, 0.1)
     assert (equal.mean(axis=-1) != equal[:, 0]).all()  # so that subtracting the mean alone would not do
 
     def rewarded(rewards, **fields):
-        return dataclasses.replace(rollouts, rewards=rewards, **fields), scores
+        parts = parts_of(rewards)
+        return dataclasses.replace(rollouts, rewards=rewards, reward_parts=parts, **fields), scores
 
     def stale(log_ratio):
         return rollouts, dataclasses.replace(scores, log_probs=rollouts.behaviour_log_probs + log_ratio)

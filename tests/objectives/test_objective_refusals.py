@@ -222,6 +222,8 @@ RUNS = [
     ("stratified_grpo", (), 8, FEW, "needs planning_mask, "),
     ("stratified_grpo(stratum=length)", (), 8, FEW, None),
     ("stratified_grpo(stratum=first_token)", (), 8, FEW, None),
+    ("gdpo", (), 8, FEW, "needs reward_parts, "),
+    ("gdpo", ("reward_parts",), 1, FEW, "group_size is 1, it must be at least 2"),
     ("lp_reg", (), 8, FEW, "needs top_log_probs, "),
     ("dppo", (), 8, FEW, None),
     ("dppo(divergence=top_tv)", (), 8, FEW, "needs top_log_probs, "),

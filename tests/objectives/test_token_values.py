@@ -11,7 +11,7 @@ import pytest
 from ipsrl.objectives import make, names
 from ipsrl.structures import PolicyScores, Sizes, Weights
 from tests.objectives.declared import ROWS
-from tests.objectives.groups import rollouts_of
+from tests.objectives.groups import parts_of, rollouts_of
 from tests.objectives.token_values import (
     BACKWARD,
     BEHAVIOUR,
@@ -56,11 +56,13 @@ def rollouts_with(mask, rewards=None):
         return jnp.where(mask, jnp.log(probability), 0.0)
 
     zeros = jnp.zeros(mask.shape, jnp.int32)
+    rewards = np.tile(np.arange(GROUP), (PROMPTS, 1)) if rewards is None else rewards
     return rollouts_of(
         where_masked(BEHAVIOUR),
         mask,
         behaviour_entropy=np.ones(mask.shape),
-        rewards=np.tile(np.arange(GROUP, dtype=np.float32), (PROMPTS, 1)) if rewards is None else jnp.float32(rewards),
+        rewards=jnp.float32(rewards),
+        reward_parts=parts_of(rewards),
         outcome_id=np.tile(np.arange(GROUP), (PROMPTS, 1)),
         reference_log_probs=where_masked(REFERENCE),
         step_log_backward=where_masked(BACKWARD),

@@ -164,6 +164,28 @@ def test_corrections_are_those_of_trl(folder, text, kind, options):
         assert 0 < changed["correction_fraction"][0] < changed["correction_fraction"][1]
 
 
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, 0.25)])
+def test_several_rewards_are_normalised_one_by_one_as_in_trl(folder, weights):
+    """Weights of TRL that are large leave no place for the epsilon that it adds to the standard deviation of sums."""
+    objective = made(f"gdpo(weights={weights})")
+    for seed in range(2):
+        rollouts, scores = rollouts_with_ties(seed)
+        parts = np.random.default_rng(seed + 7).integers(0, 3, (*rollouts.rewards.shape, 2)).astype(np.float32)
+        parts[0], parts[1, :, 1] = 1.0, 2.0
+        rollouts = dataclasses.replace(rollouts, reward_parts=jnp.asarray(LARGE * parts))
+        options = {
+            "loss_type": "grpo", "multi_objective_aggregation": "normalize_then_sum", "parts": True,
+            "reward_weights": [LARGE * weight for weight in weights],
+        }  # fmt: skip
+        theirs = trl_trainers.advantages(trl_trainers.trainer(GRPO, folder, rollouts, scores, **options))
+        np.testing.assert_allclose(weighed(objective, rollouts).advantages[..., 0], theirs, atol=1e-6)
+        assert np.abs(theirs).max() > 1
+        expected = ours(objective, rollouts, scores)
+        for micro_batches in (1, 4):
+            trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, micro_batches, **options)
+            assert_same(trl_trainers.step(trainer), expected)
+
+
 def test_overlong_punishment_is_that_of_trl(folder):
     rollouts, scores = rollouts_with_ties()
     punishment = get_soft_overlong_punishment(max_completion_len=6, soft_punish_cache=4)

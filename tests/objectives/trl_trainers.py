@@ -38,6 +38,7 @@ class Script:
         self.log_probs = self.rows(scores.log_probs).requires_grad_()
         self.entropy = self.rows(scores.entropy).requires_grad_()
         self.rewards = self.rows(rollouts.rewards).tolist()
+        self.reward_parts = self.rows(rollouts.reward_parts)
         self.truncated = self.rows(rollouts.truncated).tolist()
         self.micro_batches = []
 
@@ -56,6 +57,10 @@ class Script:
 
     def reward(self, prompts, **_):
         return [self.rewards[int(prompt)] for prompt in prompts]
+
+    def part(self, number):
+        """A function for one of the rewards of an answer."""
+        return lambda prompts, **_: [self.reward_parts[int(prompt), number].item() for prompt in prompts]
 
 
 class Scripted:
@@ -133,11 +138,11 @@ def save_model(folder):
     return str(folder)
 
 
-def trainer(kind, folder, rollouts, scores, micro_batches=1, more_rewards=(), vllm=False, **options):
+def trainer(kind, folder, rollouts, scores, micro_batches=1, more_rewards=(), vllm=False, parts=False, **options):
     """A GRPO or RLOO trainer that will see the rollouts as one batch, for one optimiser step.
 
     `num_iterations` is 2, so that TRL keeps the behaviour policy's log-probabilities: with 1 it takes ratios to be 1.
-    `vllm` is as in `Script`; the constructor would start the engine.
+    `vllm` is as in `Script`; the constructor would start the engine. With `parts` the rewards are the two of an answer.
     """
     script = Script(rollouts, scores, vllm)
     prompts, group, length = script.shape
@@ -147,7 +152,7 @@ def trainer(kind, folder, rollouts, scores, micro_batches=1, more_rewards=(), vl
         max_completion_length=length, **options,
     )  # fmt: skip
     dataset = Dataset.from_dict({"prompt": ["0"]})
-    rewards = [script.reward, *more_rewards]
+    rewards = [script.part(0), script.part(1)] if parts else [script.reward, *more_rewards]
     made = kind(folder, rewards, args=config, train_dataset=dataset, processing_class=tokenizer())
     made.use_vllm = vllm
     return started(made, script)

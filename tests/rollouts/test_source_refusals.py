@@ -10,7 +10,7 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.bandit import Bandit, VectorBandit
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
@@ -151,6 +151,10 @@ class UnknownWord(LookUp):
     def dictated(self, state):
         return jnp.where(super().dictated(state) >= 0, self.vocabulary_size + 4, -1)
 
+    def verify(self, trajectories):
+        outcomes = super().verify(trajectories)
+        return dataclasses.replace(outcomes, reward_parts=outcomes.rewards[..., None])
+
 
 def test_environments_that_break_their_word():
     with pytest.raises(ValueError, match=r"the environment's rewards must have the shape \[4, 3\], not \[4, 3, 1\]"):
@@ -164,6 +168,16 @@ def test_environments_that_break_their_word():
     actors, source = Actors(policy.init(jax.random.key(0))), Sampled(task, policy, 4, 3)
     _, (_, outcomes), _ = jax.jit(lambda: source(None, actors, Request(0, 0)))()
     assert np.isnan(outcomes.rewards).all()
+    assert np.isnan(outcomes.reward_parts).all()
+
+
+def test_one_reward_does_not_replace_several():
+    bandit, policy = VectorBandit(), Tabular(1, 2)
+    start(bandit, policy, "gdpo")
+    with pytest.raises(ValueError, match=r"reads several rewards of each answer, .*: leave out `reward`"):
+        start(bandit, policy, "gdpo", reward=RewardTable(jnp.ones((1, 2))))
+    # Without such an objective they are lost with the environment's own reward.
+    start(bandit, policy, "grpo", reward=RewardTable(jnp.ones((1, 2))))
 
 
 def test_what_stored_outcomes_leave_out():

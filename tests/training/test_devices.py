@@ -10,6 +10,7 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
+from ipsrl.environments.bandit import VectorBandit
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
@@ -24,11 +25,12 @@ from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 
 pytestmark = pytest.mark.eight_devices
 
-TREE = Tree()
+TREE, VECTOR = Tree(), VectorBandit(((1.0, 0.0), (0.1, 0.8), (0.6, 0.5)))
 PAIRS = (
     (FIRST_TOKEN, Tabular(FIRST_TOKEN.num_observations, FIRST_TOKEN.vocabulary_size)),
     (TREE, Tabular(TREE.num_observations, TREE.vocabulary_size)),
     (FIRST_TOKEN, TRANSFORMER),
+    (VECTOR, Tabular(VECTOR.num_observations, VECTOR.vocabulary_size)),
 )
 PROMPTS, GROUP_SIZE, UPDATES = 32, 6, 2
 # Small steps: large ones multiply what rounding has left.

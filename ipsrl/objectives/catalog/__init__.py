@@ -35,6 +35,7 @@ from ipsrl.objectives.catalog import (
     strata,
     token_probability,
     trust_region,
+    vector_rewards,
 )
 from ipsrl.objectives.corrections import Correction
 from ipsrl.objectives.objective import Objective
@@ -52,6 +53,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "gpg": expected_return.gpg,
     "spo": baselines.spo,
     "gfpo": baselines.gfpo,
+    "gdpo": vector_rewards.gdpo,
     "gspo": trust_region.gspo,
     "gspo_token": trust_region.gspo_token,
     "luspo": trust_region.luspo,

@@ -83,11 +83,16 @@ def _filtered(
     at = prompt, jnp.where(counted, place, places)
     known, counts = known.at[at].set(ids, mode="drop"), counts.at[at].add(1, mode="drop")
 
-    keeps, steps = ~full.reshape(shape), outcomes.step_rewards
+    keeps = ~full.reshape(shape)
+
+    def kept(rewards: Array | None) -> Array | None:
+        return None if rewards is None else jnp.where(keeps[..., None], rewards, 0.0)
+
     outcomes = dataclasses.replace(
         outcomes,
         rewards=jnp.where(keeps, outcomes.rewards, 0.0),
-        step_rewards=None if steps is None else jnp.where(keeps[..., None], steps, 0.0),
+        step_rewards=kept(outcomes.step_rewards),
+        reward_parts=kept(outcomes.reward_parts),
     )
     metrics = {
         "filtered_answers": (full.mean(), 1),

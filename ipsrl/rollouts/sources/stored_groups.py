@@ -241,7 +241,7 @@ class StoredGroups(Source):
         fields = self.environment.optional_fields | self.policy.optional_fields
         if self._is_verified:
             return fields - {field.name for field in dataclasses.fields(Outcomes)}
-        return fields if self.rewards is None else fields - {"step_rewards"}
+        return fields if self.rewards is None else fields - {"step_rewards", "reward_parts"}
 
     @functools.cached_property
     def checksum(self) -> int:
@@ -280,7 +280,7 @@ class StoredGroups(Source):
         else:
             outcomes = dataclasses.replace(sharded(verify(self.environment, trajectories)), **given)
         if self.rewards is not None:
-            outcomes = dataclasses.replace(outcomes, step_rewards=None)
+            outcomes = dataclasses.replace(outcomes, step_rewards=None, reward_parts=None)
         outcomes, reward = rewarded(reward, trajectories, outcomes, request.key("reward"))
         return (scores, reward), (trajectories, outcomes), {}
 

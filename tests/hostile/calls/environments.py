@@ -13,6 +13,8 @@ REFUSED = [
     ("Bandit((1e20, 1.0))", "rewards must be .*of a size from 1e-15 to 1e\\+15"),
     ("environments.make('bandit(rewards=(1e9991, 0.5))')", "is no number that is 0 or of a size"),
     ("Bandit([1.0, 2.0])", "rewards must be a tuple"),
+    ("VectorBandit((1.0, 2.0))", "rewards must be a tuple of tuples of one length, the rewards of each arm"),
+    ("VectorBandit(((1.0, 'a'),))", "rewards must be a tuple of tuples"),
     ("Hypergrid(dimensions=2.5)", "dimensions is 2.5"),
     ("Hypergrid(dimensions='2')", "dimensions is '2'"),
     ("Hypergrid(dimensions=10**9)", "dimensions|states"),

@@ -39,10 +39,9 @@ TWO = Bandit(((1.0, 0.0),) * 2)
 
 
 def filtered(index, steps, **settings):
-    """Rewards and metrics of each step, and the last counts; `steps` are (ids, rewards[, rewards of steps])."""
+    """Rewards and metrics of each step, and the last counts; `steps` are (ids, rewards[, other fields])."""
     outcomes = [
-        Outcomes(jnp.float32(rewards), jnp.int32(ids), step_rewards=jnp.float32(more[0]) if more else None)
-        for ids, rewards, *more in steps
+        Outcomes(jnp.float32(rewards), jnp.int32(ids), **(more[0] if more else {})) for ids, rewards, *more in steps
     ]
     policy = Tabular(TWO.num_observations, TWO.vocabulary_size)
     source = wrapped(Given(TWO, policy, np.array(index), outcomes), [DiversityFilter(**settings)])
@@ -87,10 +86,11 @@ def test_outcomes_without_a_place_keep_their_rewards():
     assert [metrics["uncounted_answers"] for _, metrics in found] == [0.5, 0.5]
 
 
-def test_rewards_of_turns_are_lost_with_the_reward():
-    steps = ([[3, 3, 4]], [[1.0, 1.0, 2.0]], [[[0.5, 0.5], [1.0, 0.0], [0.0, 2.0]]])
+@pytest.mark.parametrize("field", ["step_rewards", "reward_parts"])
+def test_the_other_rewards_of_an_answer_are_lost_with_its_reward(field):
+    steps = ([[3, 3, 4]], [[1.0, 1.0, 2.0]], {field: jnp.float32([[[0.5, 0.5], [1.0, 0.0], [0.0, 2.0]]])})
     found, _ = filtered([0], [steps], bucket=1)
-    np.testing.assert_array_equal(found[0][0].step_rewards, [[[0.5, 0.5], [0.0, 0.0], [0.0, 2.0]]])
+    np.testing.assert_array_equal(getattr(found[0][0], field), [[[0.5, 0.5], [0.0, 0.0], [0.0, 2.0]]])
 
 
 @pytest.mark.parametrize("places", [3, 50])
