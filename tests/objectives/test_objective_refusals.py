@@ -224,6 +224,7 @@ RUNS = [
     ("stratified_grpo(stratum=first_token)", (), 8, FEW, None),
     ("gdpo", (), 8, FEW, "needs reward_parts, "),
     ("gdpo", ("reward_parts",), 1, FEW, "group_size is 1, it must be at least 2"),
+    ("vector_po(k=3)", ("reward_parts",), 3, FEW, "group_size is 3, it must be at least 4"),
     ("lp_reg", (), 8, FEW, "needs top_log_probs, "),
     ("dppo", (), 8, FEW, None),
     ("dppo(divergence=top_tv)", (), 8, FEW, "needs top_log_probs, "),

@@ -1,13 +1,17 @@
 """Advantages from several rewards of each answer, `Rollouts.reward_parts` `[P, G, M]`, in the place of their mean."""
 
 import dataclasses
+import itertools
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from ipsrl.fields import non_negative
+from ipsrl.fields import at_least, non_negative
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.advantages.risk_seeking import BestOfSets
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts
 
@@ -45,3 +49,47 @@ class SumOfNormalised(RolloutPart):
         total = jnp.where(jnp.abs(total) <= rounding, 0.0, total)
         std = total.std(ddof=1 if self.unbiased else 0)
         return total / jnp.where(std == 0, 1.0, std)
+
+
+@dataclasses.dataclass(frozen=True)
+class BestOfSetsByWeights(RolloutPart):
+    """A_g = E[f(S) | o_g in S] - E[f(S)], f(S) = mean over w of max of w . r in S: VPO (arXiv 2605.22817).
+
+    S is uniform over the sets of k of the group, and w over `weight_vectors`, a flat Dirichlet distribution on a grid.
+    The advantages of a group add up to zero; equal rewards get exactly zero. The mean of A_g grad log pi over a group
+    is an unbiased estimate of (1/k - 1/G) times the gradient of E[f(k answers)].
+
+    Attributes:
+      k: the size of a set, below that of the group: with the whole group every advantage would be zero.
+      divisions: of the grid; 1 leaves the mean of an answer's rewards.
+    """
+
+    k: int = at_least(2, 2, called="k, the size of a set,")
+    divisions: int = at_least(1, 16)
+    needs: ClassVar[frozenset[str]] = frozenset({"reward_parts"})
+
+    @property
+    def smallest_group(self) -> int:
+        return self.k + 1
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        parts = rollouts.reward_parts.astype(values.dtype)
+        group, number = parts.shape[-2:]
+        # Relative to the group's smallest, so that what is equal for all its answers adds exactly nothing.
+        parts -= parts.min(axis=-2, keepdims=True)
+        best = BestOfSets(self.k, baseline="none", graded=True)
+        vectors = jnp.asarray(weight_vectors(number, self.divisions), parts.dtype)
+        worth = group / self.k * jax.vmap(lambda weights: best(parts @ weights, rollouts))(vectors).mean(axis=0)
+        return worth - worth.mean(axis=-1, keepdims=True)
+
+
+def weight_vectors(number: int, divisions: int) -> np.ndarray:
+    """`[V, M]`, the points (c + 1/M) / divisions, c all vectors of M whole numbers >= 0 whose sum is divisions - 1.
+
+    Each adds up to 1, and their mean is 1/M everywhere. V = C(divisions + M - 2, M - 1); for M = 2 they are the middles
+    of equal parts of the line between (1, 0) and (0, 1).
+    """
+    places = divisions + number - 2
+    bars = itertools.combinations(range(places), number - 1)
+    counts = np.diff([(-1, *chosen, places) for chosen in bars], axis=-1) - 1
+    return (counts + 1 / number) / divisions

@@ -117,6 +117,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "rs_grpo": risk_seeking.rs_grpo,
     "top_one": risk_seeking.top_one,
     "pkpo": risk_seeking.pkpo,
+    "vector_po": vector_rewards.vector_po,
     "uniqueness_aware": rarity.uniqueness_aware,
     "answer_entropy": rarity.answer_entropy,
     "outcome_exploration": rarity.outcome_exploration,

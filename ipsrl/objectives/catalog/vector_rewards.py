@@ -1,6 +1,6 @@
 """Objectives that read several rewards of each answer, `Rollouts.reward_parts`, in the place of one."""
 
-from ipsrl.objectives.advantages.reward_parts import SumOfNormalised
+from ipsrl.objectives.advantages.reward_parts import BestOfSetsByWeights, SumOfNormalised
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
@@ -24,6 +24,29 @@ def gdpo(
     """
     return Objective(
         advantages=SumOfNormalised(weights),
+        surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def vector_po(
+    k: int = 2,
+    divisions: int = 16,
+    clip: Clip = 0.2,
+    aggregation: AggregationName = "sequence_mean",
+) -> Objective:
+    """VPO (arXiv 2605.22817): A = E[f(S) | o in S] - E[f(S)], f = mean over w of max in S of w . r, S k of the group.
+
+    r are the M rewards of an answer, and w ~ Dirichlet(1, .., 1): a set is worth more if each of its answers is best
+    for some weights. The mean over w is that over a grid of `divisions` to a side, C(divisions + M - 2, M - 1) vectors
+    in all. In the paper a set is sampled as one answer; here sets are all those of k in the group, as in Poly-PPO, and
+    nothing divides by a standard deviation (our reading). The defaults of `k` and `divisions` are our choice.
+
+    Degenerate: groups whose answers are equal in each reward get exactly zero.
+    Evidence: second-hand; the flat Dirichlet is our reading, the exact mean over sets is derived.
+    """
+    return Objective(
+        advantages=BestOfSetsByWeights(k, divisions),
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
