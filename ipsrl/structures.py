@@ -121,6 +121,7 @@ class Outcomes:
         an answer is `rewards`.
       reward_parts: `[P, G, M]` float32, M rewards of each answer, by several criteria or verifiers, from which the
         environment makes `rewards`, such as their mean.
+      greedy_rewards: `[P]` float32, of one greedy answer to each prompt, which `GreedyAnswers` adds.
     """
 
     rewards: Array
@@ -131,6 +132,7 @@ class Outcomes:
     planning_mask: Array | None = None
     step_rewards: Array | None = None
     reward_parts: Array | None = None
+    greedy_rewards: Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -150,6 +152,7 @@ class Rollouts:
       log_backward: `[P, G]`, as in `Outcomes`.
       step_log_backward, next_states, planning_mask, step_rewards: `[P, G, T]`, as in `Outcomes`.
       reward_parts: `[P, G, M]`, as in `Outcomes`.
+      greedy_rewards: `[P]`, as in `Outcomes`.
       off_policy: `[P, G]` bool, as in `Trajectories`.
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the reference policy.
       proximal_log_probs: `[P, G, T]` float32, log-probabilities of the tokens in the trainer before the first optimiser
@@ -178,6 +181,7 @@ class Rollouts:
     planning_mask: IfNeeded = None
     step_rewards: IfNeeded = None
     reward_parts: IfNeeded = None
+    greedy_rewards: IfNeeded = None
     off_policy: IfNeeded = None
     reference_log_probs: IfNeeded = None
     proximal_log_probs: IfNeeded = None

@@ -75,6 +75,7 @@ def synthetic_rollouts(
         question_mask=array(prompt_mask & (np.arange(PROMPT_TOKENS) < PROMPT_TOKENS - 1), bool),
         keys=jax.random.split(jax.random.key(seed), prompts),
         reward_parts=array(rewards[..., None] + apart.uniform(0.1, 1.0, (prompts, group, 1)) * [1.0, -1.0]),
+        greedy_rewards=array(apart.uniform(0.1, 2.0, prompts)),
     )
     scores = PolicyScores(
         log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),

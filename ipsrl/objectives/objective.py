@@ -393,7 +393,7 @@ def _check_shapes(rollouts: Rollouts, **tokenwise: Array) -> None:
 
 
 FIELDS_BY_SHAPE = {
-    "P": ("prompt_index", "keys"),
+    "P": ("prompt_index", "keys", "greedy_rewards"),
     "PL": ("prompt_log_probs", "prompt_mask", "question_mask"),
     "PG": ("rewards", "outcome_id", "truncated", "log_backward", "off_policy"),
     "PGM": ("reward_parts",),

@@ -13,6 +13,7 @@ from ipsrl.rollouts.sources.best_answers import BestAnswers
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
@@ -20,6 +21,7 @@ from ipsrl.rollouts.sources.source import Wrapper
 from ipsrl.training.step import WHOLE_BATCH, Batching
 
 BATCH_FILTERS = {
+    "greedy_answers": GreedyAnswers,
     "best_answers": BestAnswers,
     "replayed_groups": ReplayedGroups,
     "dynamic_sampling": DynamicSampling,
@@ -61,6 +63,7 @@ class TrainSettings(Checked):
       batching: how a batch is split into optimiser steps.
       evaluate_every: steps between evaluations; step 0 and the last step are always evaluated.
       checkpoint_every: steps between checkpoints; the last step is always saved.
+      greedy_answers: adds the reward of a greedy answer to each prompt; None for no such answer.
       best_answers: adds the best earlier answers to groups; None for no such answers.
       replayed_groups: puts earlier groups in the place of those that are not informative; None for no such groups.
       dynamic_sampling: samples until every group is informative; None for one round.
@@ -91,6 +94,7 @@ class TrainSettings(Checked):
     batching: Batching = WHOLE_BATCH
     evaluate_every: int = positive(25)
     checkpoint_every: int = positive(100)
+    greedy_answers: GreedyAnswers | None = None
     best_answers: BestAnswers | None = None
     replayed_groups: ReplayedGroups | None = None
     dynamic_sampling: DynamicSampling | None = None

@@ -120,6 +120,11 @@ def check_objective(objective: Objective, environment: Environment, group_size: 
             "the objective needs off-policy answers in its groups: give TrainSettings(off_policy=OffPolicyAnswers(8)), "
             'the flag --filters="off_policy(answers=8)", or a source that is wrapped in OffPolicyAnswers'
         )
+    if "greedy_rewards" in objective.needs - of_groups:
+        raise ValueError(
+            "the objective needs the rewards of greedy answers: give TrainSettings(greedy_answers=GreedyAnswers()), "
+            'the flag --filters="greedy_answers", or a source that is wrapped in GreedyAnswers'
+        )
     if objective.top_tokens and "top_log_probs" not in of_groups:
         raise ValueError(
             "the objective needs the policy's most likely tokens, which answers that it did not sample do not have: "

@@ -129,8 +129,8 @@ def test_records_say_all_that_is_told():
 def test_all_is_the_catalog_without_what_has_no_verdict():
     chosen, left_out = chosen_objectives(("all",), 8)
     assert {*chosen, *left_out} == {*objectives.names(), *ADDED}
-    # It needs a prompt; they sample at random; and they read several rewards.
-    assert set(left_out) == {"progrpo", "clip_cov", "placebo", "gdpo", "vector_po"}
+    # It needs a prompt; they sample at random; they read several rewards, or that of a greedy answer.
+    assert set(left_out) == {"progrpo", "clip_cov", "placebo", "gdpo", "vector_po", "remax"}
     assert "progrpo(reference=correct)" in chosen
     with pytest.raises(ValueError, match=r"progrpo has no verdict: .*prompt_log_probs"):
         chosen_objectives(("progrpo",), 8)

@@ -35,6 +35,11 @@ def parts_of(rewards):
     return jnp.asarray(rewards, jnp.float32)[..., None] * SHARES[0].astype(np.float32)
 
 
+def greedy_of(rewards):
+    """`[P]`, that the greedy answer to each prompt is the first of its group."""
+    return jnp.asarray(rewards, jnp.float32)[:, 0]
+
+
 def bandit_rollouts(groups, rewards, log_distribution):
     """One-token rollouts of a bandit, one prompt for each row of `groups`."""
     ids = jnp.asarray(groups, jnp.int32)
@@ -59,6 +64,7 @@ def bandit_rollouts(groups, rewards, log_distribution):
         planning_mask=jnp.ones((*shape, 1), bool),
         step_rewards=jnp.asarray(rewards, jnp.float32)[ids][..., None],
         reward_parts=(jnp.float32(rewards)[:, None] * np.float32(np.resize(SHARES, (outcomes, 2))))[ids],
+        greedy_rewards=jnp.full(shape[0], jnp.float32(rewards)[likeliest[0]]),
         off_policy=jnp.zeros(shape, bool),
         reference_log_probs=jnp.full((*shape, 1), -jnp.log(outcomes)),
         proximal_log_probs=log_distribution[ids][..., None],

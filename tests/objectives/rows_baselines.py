@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tests.objectives.rows import Row, like_grpo, standardised
-from tests.objectives.token_values import clipped, token_mean
+from tests.objectives.rows import Row, like_dr_grpo, like_grpo, standardised
+from tests.objectives.token_values import clipped, policy_gradient, sequence_sum, token_mean
 
 
 def among_best(counts, rewards, kept=0.5):
@@ -23,6 +23,8 @@ def among_shortest(rewards, mask):
 
 
 ROWS = {
+    # Groups of equal rewards are silent where the greedy answer has them too, as in the generated tests.
+    "remax": like_dr_grpo(lambda n, p, r: r - r[np.argmax(p)], tokens=sequence_sum(policy_gradient)),
     # Of its first batch, see test_baselines.py for what comes later.
     "spo": like_grpo(tokens=token_mean(clipped(0.2, 0.28))),
     "gfpo": like_grpo(tokens=token_mean(clipped(0.2, 0.2)), lengths=among_shortest),

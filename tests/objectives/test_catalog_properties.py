@@ -12,7 +12,7 @@ from ipsrl.objectives import make, names
 from ipsrl.objectives.aggregation import SequenceSum
 from ipsrl.objectives.objective import FIELDS_BY_SHAPE
 from tests.objectives.declared import ROWS
-from tests.objectives.groups import parts_of, random_rollouts, sizes
+from tests.objectives.groups import greedy_of, parts_of, random_rollouts, sizes
 from tests.objectives.rows import SILENCE
 from tests.tiers import slow_after
 
@@ -86,13 +86,15 @@ def batches(padding):
     rollouts, scores = random_rollouts(0, PROMPTS, GROUP, LENGTH)
     # No reward is the mean of its group: clips would look at the sign of a rounding error. One group has a single best.
     rewards = rollouts.rewards.at[0].set(0.0).at[1].set(1.0).at[2:, 0].set(0.95).at[3, 1].set(1.25)
-    rollouts = dataclasses.replace(rollouts, rewards=rewards, reward_parts=parts_of(rewards))
+    rollouts = dataclasses.replace(
+        rollouts, rewards=rewards, reward_parts=parts_of(rewards), greedy_rewards=greedy_of(rewards)
+    )
     equal = jnp.full_like(rewards, 0.1)
     assert (equal.mean(axis=-1) != equal[:, 0]).all()  # so that subtracting the mean alone would not do
 
     def rewarded(rewards, **fields):
-        parts = parts_of(rewards)
-        return dataclasses.replace(rollouts, rewards=rewards, reward_parts=parts, **fields), scores
+        fields |= {"rewards": rewards, "reward_parts": parts_of(rewards), "greedy_rewards": greedy_of(rewards)}
+        return dataclasses.replace(rollouts, **fields), scores
 
     def stale(log_ratio):
         return rollouts, dataclasses.replace(scores, log_probs=rollouts.behaviour_log_probs + log_ratio)

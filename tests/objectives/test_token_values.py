@@ -11,7 +11,7 @@ import pytest
 from ipsrl.objectives import make, names
 from ipsrl.structures import PolicyScores, Sizes, Weights
 from tests.objectives.declared import ROWS
-from tests.objectives.groups import parts_of, rollouts_of
+from tests.objectives.groups import greedy_of, parts_of, rollouts_of
 from tests.objectives.token_values import (
     BACKWARD,
     BEHAVIOUR,
@@ -63,6 +63,7 @@ def rollouts_with(mask, rewards=None):
         behaviour_entropy=np.ones(mask.shape),
         rewards=jnp.float32(rewards),
         reward_parts=parts_of(rewards),
+        greedy_rewards=greedy_of(rewards),
         outcome_id=np.tile(np.arange(GROUP), (PROMPTS, 1)),
         reference_log_probs=where_masked(REFERENCE),
         step_log_backward=where_masked(BACKWARD),

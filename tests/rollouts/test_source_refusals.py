@@ -18,6 +18,7 @@ from ipsrl.rewards import FormulaReward, MatchedOutcomes, NoisyVerifier, Pattern
 from ipsrl.rollouts.sources.critics import FirstMistake, Own, RightOrWrong, ScriptedCritic, Shuffled, TrueAnswer
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
@@ -55,6 +56,7 @@ SETTINGS = TrainSettings(2, 4, 3)
         (SAMPLED, [DifficultyFilter(), ReplayedGroups()], "DifficultyFilter chooses what is sampled, but ReplayedGr"),
         (STORED, [DynamicSampling()], "DynamicSampling needs a source that samples, but StoredGroups inside it does"),
         (STORED, [ReplayedGroups(), OffPolicyAnswers()], "OffPolicyAnswers needs a source that samples, but Stored"),
+        (STORED, [GreedyAnswers()], "GreedyAnswers needs a source that samples, but StoredGroups inside it does"),
         (STORED, [ReplayedAnswers()], "ReplayedAnswers needs a source that samples, but StoredGroups inside it does"),
         (STORED, [OneStepAhead()], "samples before rewards are known, so StoredGroups cannot be inside it"),
     ],

@@ -14,6 +14,7 @@ from ipsrl.environments.bandit import VectorBandit
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
+from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, with_best_answer
 from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.training.optimizer import make_optimizer
@@ -54,7 +55,8 @@ def able(objective, pairs):
     for environment, policy in pairs:
         with contextlib.suppress(ValueError):
             sampled = Sampled(environment, policy, 1, GROUP_SIZE, top_tokens=objective.top_tokens)
-            check_objective(objective, environment, GROUP_SIZE, OffPolicyAnswers(2).provides(sampled.optional_fields))
+            fields = GreedyAnswers().provides(OffPolicyAnswers(2).provides(sampled.optional_fields))
+            check_objective(objective, environment, GROUP_SIZE, fields)
             return environment, policy
     raise AssertionError(f"nothing here gives {sorted(objective.needs)}")
 
@@ -68,6 +70,10 @@ def sample(objective, environment, policy, parameters):
     prompts = choose_prompts(environment, 3, 0, PROMPTS)
     top = objective.top_tokens
     groups = collect(environment, policy, parameters, prompts, 3, 0, GROUP_SIZE, 1.0, top)
+    if "greedy_rewards" in objective.needs:
+        # The answer of another key stands for the greedy one.
+        _, others = sample_and_verify(environment, policy, parameters, prompts, jax.random.key(5), 1, 1.0, top)
+        return groups[0], dataclasses.replace(groups[1], greedy_rewards=others.rewards[:, 0])
     if "off_policy" not in objective.needs:
         return groups
     refined = sample_and_verify(environment, policy, parameters, prompts, jax.random.key(5), 2, 1.0, top)

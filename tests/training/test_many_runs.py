@@ -20,6 +20,7 @@ from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.rewards import NoisyVerifier, RewardTable
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.loop import TrainSettings, train, train_vmapped
@@ -94,24 +95,25 @@ def ensemble(objective="grpo", seeds=SEEDS, environment=BANDIT, policy=ON_BANDIT
 
 
 @pytest.mark.parametrize(
-    ("objective", "environment", "policy", "off_policy"),
+    ("objective", "environment", "policy", "filters"),
     slow_after(
         1,
         [
             # With a reference policy, a running mean, and both sources of refinements.
-            ("ips_grpo(kl=0.1)", BANDIT, ON_BANDIT, None),
-            ("ips_grpo(probability=exact)", Hypergrid(2, side=4), Tabular(16, 3), None),
-            ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3)),
-            ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3, actor="reference")),
+            ("ips_grpo(kl=0.1)", BANDIT, ON_BANDIT, {}),
+            ("ips_grpo(probability=exact)", Hypergrid(2, side=4), Tabular(16, 3), {}),
+            ("critique_grpo", BANDIT, ON_BANDIT, {"off_policy": OffPolicyAnswers(answers=3)}),
+            ("critique_grpo", BANDIT, ON_BANDIT, {"off_policy": OffPolicyAnswers(answers=3, actor="reference")}),
+            ("remax", BANDIT, ON_BANDIT, {"greedy_answers": GreedyAnswers()}),
         ],
     ),
-    ids=["bandit", "grid", "best of three", "best of three of the reference"],
+    ids=["bandit", "grid", "best of three", "best of three of the reference", "greedy"],
 )
-def test_metrics_and_parameters_are_those_of_separate_runs(objective, environment, policy, off_policy, tmp_path):
-    settings = [at(rate, off_policy=off_policy) for rate in RATES]
+def test_metrics_and_parameters_are_those_of_separate_runs(objective, environment, policy, filters, tmp_path):
+    settings = [at(rate, **filters) for rate in RATES]
     ends = together(tmp_path / "together", settings, objective, environment=environment, policy=policy)
     rates = {"learning_rates": jnp.asarray(RATES)}
-    without_logs = ensemble(objective, SEEDS, environment, policy, rates, off_policy=off_policy)
+    without_logs = ensemble(objective, SEEDS, environment, policy, rates, **filters)
     for number, each in enumerate(settings):
         path = alone(tmp_path / "alone", number, each, objective, environment, policy)
         assert path.shape == without_logs[number].shape == (4, environment.num_observations, 3)

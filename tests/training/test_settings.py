@@ -13,6 +13,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.critics import FirstMistake, Own, RightOrWrong, Shuffled, TrueAnswer
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.training.loop import TrainSettings, check_run
 from ipsrl.training.settings import make_batch_filters
@@ -127,6 +128,10 @@ FROM_REFERENCE = OffPolicyAnswers(5, "reference")
             r'\(8\)\), the flag --filters="off_policy\(answers=8\)", or a source that is wrapped in OffPolicyAnswers',
         ),
         (
+            {"objective": "remax"},
+            r"^the objective needs the rewards of greedy answers: give TrainSettings\(greedy_answers=GreedyAnswers",
+        ),
+        (
             {"objective": "lp_reg", "off_policy": FROM_REFERENCE},
             "most likely tokens, which answers that it did not sample do not have",
         ),
@@ -145,6 +150,7 @@ def test_what_cannot_be_trained_is_refused(arguments, message):
         {"refresh_reference_every": 3, "objective": "grpo(kl=0.1)"},
         {"objective": "critique_grpo", "off_policy": FROM_REFERENCE},
         {"objective": "lp_reg", "off_policy": OffPolicyAnswers(5)},
+        {"objective": "remax", "greedy_answers": GreedyAnswers(), "group_size": 1},
     ],
 )
 def test_what_can_be_trained_is_not(arguments):

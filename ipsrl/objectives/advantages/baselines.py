@@ -35,6 +35,16 @@ class NoBaseline(CappedPart):
 
 
 @dataclasses.dataclass(frozen=True)
+class AboveGreedy(RolloutPart):
+    """A_g = r_g - r(greedy answer): ReMax (arXiv 2310.10505); the baseline does not depend on the group."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"greedy_rewards"})
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return values - rollouts.greedy_rewards[:, None]
+
+
+@dataclasses.dataclass(frozen=True)
 class GroupMean(CappedPart):
     """A_g = r_g - mean of the group: Dr. GRPO (arXiv 2503.20783), rule B of the finite-group theory."""
 

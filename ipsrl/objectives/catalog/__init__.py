@@ -51,6 +51,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "lite_ppo": expected_return.lite_ppo,
     "opo": expected_return.opo,
     "gpg": expected_return.gpg,
+    "remax": baselines.remax,
     "spo": baselines.spo,
     "gfpo": baselines.gfpo,
     "gdpo": vector_rewards.gdpo,

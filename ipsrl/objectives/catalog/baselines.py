@@ -2,12 +2,32 @@
 
 from typing import Literal
 
+from ipsrl.objectives.advantages.baselines import AboveGreedy
 from ipsrl.objectives.advantages.filtered_group import FilteredGroup
 from ipsrl.objectives.advantages.tracked_value import TrackedValue
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.objectives.surrogates.ratio import ClippedRatio, PolicyGradient
+
+
+def remax(aggregation: AggregationName = "sequence_sum") -> Objective:
+    """ReMax (arXiv 2310.10505): A = r - r(greedy answer), one for each prompt; the sum over tokens of A log pi.
+
+    It needs the batch filter `greedy_answers`, which samples one answer more for each prompt. The baseline does not
+    depend on what is sampled, so the mean update is that of REINFORCE; groups may have one answer. With rewards of 0
+    and 1 only wrong answers teach where the greedy answer is right, and only right ones where it is wrong. verl puts
+    the advantage in PPO's loss.
+
+    Degenerate: groups whose rewards are all the greedy answer's get exactly zero; other groups of equal rewards do not.
+    Evidence: code (verl) of the advantage; the loss is our reading.
+    Peers: verl.
+    """
+    return Objective(
+        advantages=AboveGreedy(),
+        surrogate=PolicyGradient(),
+        aggregation=aggregated_by(aggregation),
+    )
 
 
 def spo(

@@ -235,6 +235,8 @@ class Wrapper(Source):
     prompts, or more than once in a step."""
     chooses_prompts: ClassVar[bool] = False
     """Whether it chooses the prompts of a step."""
+    outermost: ClassVar[bool] = False
+    """Whether its groups have what no other wrapper could change together with them."""
 
     def around(self, inner: Source) -> Self:
         """This wrapper around a source.
@@ -255,6 +257,11 @@ class Wrapper(Source):
         while isinstance(inside, Wrapper):
             if type(inside) is type(self):
                 raise ValueError(f"{type(self).__name__} is inside {type(self).__name__}: give each wrapper once")
+            if inside.outermost:
+                raise ValueError(
+                    f"{type(inside).__name__} must be the outermost wrapper, but {type(self).__name__} is around it: "
+                    "wrap them in the other order"
+                )
             if inside.asks == "prompts" and self.chooses_prompts:
                 raise ValueError(
                     f"{type(self).__name__} chooses the prompts, so {type(inside).__name__} inside it cannot ask for "
