@@ -75,6 +75,7 @@ CHANGES = ("several", "walks", "beside")
 REMARKS = {
     "hgpo": "outcome 1 is not like the others: it is the token that opens a thought",
     "degrpo": "an answer of one token is only a control token, whose weight is small",
+    "mode_replay": "the bank here is one right answer sampled in each step, not one of each outcome ever found",
     "gapo": "with two valid outcomes both always earn the same",
 }
 """Objective -> a remark for its row."""

@@ -17,12 +17,14 @@ from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
+from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
 from ipsrl.rollouts.sources.source import Wrapper
 from ipsrl.training.step import WHOLE_BATCH, Batching
 
 BATCH_FILTERS = {
     "greedy_answers": GreedyAnswers,
     "best_answers": BestAnswers,
+    "replayed_modes": ReplayedModes,
     "replayed_groups": ReplayedGroups,
     "dynamic_sampling": DynamicSampling,
     "replayed_answers": ReplayedAnswers,
@@ -65,6 +67,7 @@ class TrainSettings(Checked):
       checkpoint_every: steps between checkpoints; the last step is always saved.
       greedy_answers: adds the reward of a greedy answer to each prompt; None for no such answer.
       best_answers: adds the best earlier answers to groups; None for no such answers.
+      replayed_modes: adds a right answer of each outcome found so far to groups; None for no such answers.
       replayed_groups: puts earlier groups in the place of those that are not informative; None for no such groups.
       dynamic_sampling: samples until every group is informative; None for one round.
       replayed_answers: puts earlier right answers into groups; None for no such answers.
@@ -96,6 +99,7 @@ class TrainSettings(Checked):
     checkpoint_every: int = positive(100)
     greedy_answers: GreedyAnswers | None = None
     best_answers: BestAnswers | None = None
+    replayed_modes: ReplayedModes | None = None
     replayed_groups: ReplayedGroups | None = None
     dynamic_sampling: DynamicSampling | None = None
     replayed_answers: ReplayedAnswers | None = None

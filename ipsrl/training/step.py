@@ -118,7 +118,8 @@ def check_objective(objective: Objective, environment: Environment, group_size: 
     if "off_policy" in objective.needs - of_groups:
         raise ValueError(
             "the objective needs off-policy answers in its groups: give TrainSettings(off_policy=OffPolicyAnswers(8)), "
-            'the flag --filters="off_policy(answers=8)", or a source that is wrapped in OffPolicyAnswers'
+            'the flag --filters="off_policy(answers=8)", or a source that is wrapped in OffPolicyAnswers; for '
+            "mode_replay ReplayedModes(16) and replayed_modes in their places"
         )
     if "greedy_rewards" in objective.needs - of_groups:
         raise ValueError(

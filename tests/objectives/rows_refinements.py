@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from tests.objectives.rows import Row, like_dr_grpo
+from tests.objectives.rows import Row, centred, like_dr_grpo
 from tests.objectives.rows_expected_return import entropy_gradient
-from tests.objectives.token_values import PPO, constant_length, shaped_elsewhere
+from tests.objectives.rows_prompt_weights import relative
+from tests.objectives.token_values import PPO, constant_length, likelihood_elsewhere, sequence_mean, shaped_elsewhere
 
 
 def distinct(counts, rewards, tau, over="mean", baseline="kept"):
@@ -36,4 +37,11 @@ ROWS = {
         more=lambda p, r: 0.001 * entropy_gradient(p), tokens=constant_length(shaped_elsewhere(0.1))
     ),
     "critique_grpo(gamma=None, clip=(0.2, 0.28), entropy=0.0)": like_dr_grpo(),
+    # The groups of a bandit here have own answers only; replayed ones have a gradient whatever the others earn.
+    "mode_replay": Row(
+        False, 0, "no reward", lambda n, p, r: relative(n, r), tokens=sequence_mean(likelihood_elsewhere(0.2, 0.2))
+    ),
+    "mode_replay(base=dr_grpo, beta=0.5, clip=(0.2, 0.28))": Row(
+        False, None, "no reward", lambda n, p, r: centred(n, r)
+    ),
 }

@@ -215,6 +215,7 @@ RUNS = [
     ("clip_cov", (), 4, FEW, "needs keys, "),
     ("critique_grpo", (), 8, FEW, "needs off_policy, "),
     ("dagrpo(anchors=True)", (), 8, FEW, "needs off_policy, "),
+    ("mode_replay", (), 8, FEW, "needs off_policy, "),
     ("hicra", (), 8, FEW, "needs planning_mask, "),
     ("hicra(planned=high_entropy)", (), 8, FEW, "needs planning_mask, "),
     ("hicra(planned=random)", (), 8, FEW, "needs keys, planning_mask, "),

@@ -6,9 +6,9 @@ import numpy as np
 
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, shared_tokens
-from ipsrl.objectives.surrogates.shaped_off_policy import ShapedOffPolicy
+from ipsrl.objectives.surrogates.shaped_off_policy import LikelihoodOffPolicy, ShapedOffPolicy
 from ipsrl.structures import PolicyScores
-from tests.objectives.groups import assert_close, rollouts_of
+from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 
 GAMMA = 0.1
 
@@ -52,6 +52,39 @@ def test_own_answers_have_an_importance_ratio():
     assert_close(metrics["clip_fraction"], (2, 4))
     assert_close(value_and_gradient(ShapedOffPolicy(GAMMA, 0.2, None), *arguments)[1][:4], [0.5, 6, 0, -6])
     assert_close(value_and_gradient(ShapedOffPolicy(GAMMA, None, 0.28), *arguments)[1][:4], [0.5, 0, -0.5, -6])
+
+
+def test_replayed_answers_have_the_gradient_of_their_likelihood():
+    """Whatever the behaviour probability; own answers next to them are clipped, and alone are counted for that."""
+    part = LikelihoodOffPolicy(0.2, 0.2)
+    arguments = np.log([0.6, 0.6, 0.05]), np.log([0.1, 0.1, 0.1]), [1.0, 2.0, 0.5], [False, True, True]
+    values, gradient, metrics = value_and_gradient(part, *arguments)
+    assert_close(values, [1.2, 2 * np.log(0.6), 0.5 * np.log(0.05)])
+    assert_close(gradient, [0, 2, 0.5])
+    assert_close(metrics["clip_fraction"], (1, 1))
+
+
+def replay(base="maxrl"):
+    """Two prompts of five answers: own rewards 1, 0, 0.5, two modes; own rewards alike, one mode and an empty place."""
+    rewards = np.array([[1.0, 0.0, 0.5, 1.0, 0.25], [1.0, 1.0, 1.0, 0.5, 0.0]])
+    marked = np.array([[False, False, False, True, True]] * 2)
+    mask = np.ones((2, 5, 2), bool)
+    mask[1, 4] = False
+    rollouts = rollouts_of(np.full(mask.shape, -1.0), mask, rewards=rewards, off_policy=marked)
+    return advantages_of(f"mode_replay(base={base}, beta=0.3)", rollouts)
+
+
+def test_mode_replay_adds_the_mean_over_modes_to_expected_return():
+    """Nine answers with tokens, six of them own; 0.3 over two prompts and the modes of each."""
+    own = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 0.0]])
+    again = 0.3 * 9 / 2 * np.array([[0.5, 0.5], [1.0, 0.0]])
+    assert_close(replay(), np.hstack([own * 9 / 6, again]))
+    assert_close(replay("dr_grpo"), np.hstack([own / 2 * 9 / 6, again]))
+
+
+def test_wrong_answers_from_elsewhere_are_not_replayed():
+    rollouts = rollouts_of(np.full((1, 3, 1), -1.0), rewards=[[1.0, 0.0, 0.0]], off_policy=[[False, False, True]])
+    assert_close(advantages_of("mode_replay", rollouts), [[1.5, -1.5, 0.0]])
 
 
 # Distinct pairs

@@ -225,6 +225,18 @@ def shaped_elsewhere(gamma):
     return values
 
 
+def likelihood_elsewhere(low, high):
+    """Re:Max: the first answer of a group, which comes from elsewhere, is imitated."""
+
+    def values(log_ratio, advantages, mask):
+        first = np.arange(mask.shape[1])[:, None] == 0
+        return np.where(
+            first, policy_gradient(log_ratio, advantages, mask), clipped(low, high)(log_ratio, advantages, mask)
+        )
+
+    return values
+
+
 def control_and_response(alpha, values):
     """DeGRPO: alpha times the first token, and the mean over the others, added up."""
 

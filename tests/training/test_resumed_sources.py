@@ -26,6 +26,7 @@ from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
+from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training import stored_tree
 from ipsrl.training.loop import train
@@ -85,6 +86,7 @@ CASES = {
         objective="reinvent(sigma=2.0)",
         settings={"best_answers": BestAnswers(2, 2), "diversity_filter": DiversityFilter(3, 4)},
     ),
+    "modes": Case(objective="mode_replay", settings={"replayed_modes": ReplayedModes(2)}),
     "noisy verifier": Case(reward=NoisyVerifier(0.1, 0.3)),
     "learned reward": Case(reward=MatchedOutcomes(jnp.full((16, 3), 1 / 3), jnp.zeros((16, 3)))),
     "ahead": Case(LookUpWithKey(), transformer(LookUp()), settings={"async_rollouts": True}),

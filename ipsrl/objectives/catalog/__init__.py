@@ -89,6 +89,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "stratified_grpo": strata.stratified_grpo,
     "dagrpo": refinements.dagrpo,
     "critique_grpo": refinements.critique_grpo,
+    "mode_replay": refinements.mode_replay,
     "hicra": plans.hicra,
     "degrpo": plans.degrpo,
     "hgpo": strata.hgpo,

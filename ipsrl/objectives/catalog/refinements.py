@@ -1,15 +1,16 @@
-"""Objectives with off-policy answers: an expert's, or refinements after a critique."""
+"""Objectives with off-policy answers: an expert's, refinements after a critique, or those of earlier steps."""
 
 from typing import Literal
 
 from ipsrl.objectives.advantages.baselines import GroupMean
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, Similarity
+from ipsrl.objectives.advantages.mode_replay import ModeReplay
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
-from ipsrl.objectives.surrogates.shaped_off_policy import ShapedOffPolicy
+from ipsrl.objectives.surrogates.shaped_off_policy import LikelihoodOffPolicy, ShapedOffPolicy
 
 GAMMA = 0.1
 
@@ -66,4 +67,30 @@ def critique_grpo(
         surrogate=ShapedOffPolicy(gamma, *limits),
         aggregation=aggregated_by(aggregation),
         penalties=entropy_bonus(entropy),
+    )
+
+
+def mode_replay(
+    base: Literal["maxrl", "dr_grpo"] = "maxrl",
+    beta: float = 0.1,
+    clip: Clip = 0.2,
+) -> Objective:
+    """Re:Max (arXiv 2610.11064): MaxRL on own answers + beta mean over found modes of log pi(answer) / length.
+
+    A mode is an outcome that was once right, and its answer the first such one: the batch filter `replayed_modes` keeps
+    it, and adds it to every group of the prompt, marked `off_policy`. Marked answers do not count in the group's mean.
+    `base=dr_grpo` is Re:Dr. On a bandit its mean update, for large groups, is p_k (r_k - E[r]) + beta (b_k - p_k), with
+    b_k = 1/m for the m modes of the bank and 0 outside: training ends where p_k = beta / (m (beta + E[r] - r_k)), so
+    every found mode keeps beta / (m (beta + E[r])) at least, and found modes of one reward end equally likely. As long
+    as a right outcome is not found it pays beta p_k for those that are. Our readings: own answers have the mean over
+    their tokens, the released code divides their sums by the longest possible answer; the replay is a mean over the
+    prompts of the batch, there it is one prompt's bank in each step, and beta is multiplied by (G - 1) / G^2.
+
+    Degenerate: own answers of equal rewards, or of no positive mean, get zero; replayed ones never do.
+    Evidence: code (the authors' documentation of it); the dynamics are derived.
+    """
+    return Objective(
+        advantages=ModeReplay(base, beta),
+        surrogate=LikelihoodOffPolicy(*both_sides(clip)),
+        aggregation=SequenceMean(),
     )

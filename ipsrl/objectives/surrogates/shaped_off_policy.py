@@ -1,4 +1,4 @@
-"""A shaped probability for off-policy answers: `[P, G, T]` values to maximise."""
+"""Values for off-policy answers that are no importance ratio: `[P, G, T]` values to maximise."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from jax import Array
 from ipsrl.fields import positive
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio
 from ipsrl.objectives.objective import Metrics, Surrogate
-from ipsrl.objectives.surrogates.ratio import clipped
+from ipsrl.objectives.surrogates.ratio import ClippedRatio, clipped
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 
@@ -52,3 +52,16 @@ class ShapedOffPolicy(Surrogate):
         refined = mask & elsewhere
         metrics["shaped_probability"] = (masked_sum(shaped, refined), refined.sum(dtype=jnp.float32))
         return jnp.where(elsewhere, shaped * advantages, own), metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class LikelihoodOffPolicy(ClippedRatio):
+    """A log p for tokens of `Rollouts.off_policy` answers, p = pi(token); that of `ClippedRatio` for all others."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"off_policy"})
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask, elsewhere = rollouts.token_mask, rollouts.off_policy[..., None]
+        ratio = importance_ratio(scores, rollouts)
+        own, metrics = clipped(ratio, mask & ~elsewhere, advantages, self.low, self.high, self.dual_clip)
+        return jnp.where(elsewhere, advantages * jnp.where(mask, scores.log_probs, 0.0), own), metrics

@@ -89,7 +89,7 @@ class BestAnswers(Wrapper):
         metrics, sampled = with_sampling_metrics(groups, metrics), self.sampled
         index, answers = groups[0].prompts.index, of_answers(groups)
         added, kept, own = _drawn_and_kept(kept, index, answers, request.key("best answers"), self.drawn)
-        groups = _followed_by(sampled.policy, actors.policy, groups, added, sampled.temperature)
+        groups = followed_by(sampled.policy, actors.policy, groups, added, sampled.temperature)
         return (kept, inner), sharded(groups), metrics | own
 
 
@@ -138,7 +138,7 @@ def _with_best(kept: Any, prompt_index: Array, answers: Any) -> Any:
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "temperature"))
-def _followed_by(policy: Policy, behaviour: Parameters, groups: Groups, added: Any, temperature: float) -> Groups:
+def followed_by(policy: Policy, behaviour: Parameters, groups: Groups, added: Any, temperature: float) -> Groups:
     """Groups `[P, G, ...]` and then `added` `[P, n, ...]`, scored by the behaviour policy and marked as off-policy."""
     trajectories, outcomes = groups
     answers, answer_outcomes = added

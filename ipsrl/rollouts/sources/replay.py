@@ -107,7 +107,7 @@ class ReplayedAnswers(Wrapper):
         inner, groups, metrics = self.inner(inner, actors, request)
         metrics = with_sampling_metrics(groups, metrics)
         answer, chosen = _missing_answer(groups, *kept, request.key("replay"))
-        kept = _with_found(groups, *kept)
+        kept = with_found(groups, *kept)
         sampled = self.sampled
         groups = put_in(sampled.policy, actors.policy, *groups, *answer, chosen, sampled.temperature, place=-1)
         found = (kept[1] >= 0).sum(axis=1).mean()
@@ -132,7 +132,7 @@ def _missing_answer(groups: Groups, answers: Any, outcome_id: Array, key: Array)
 
 
 @jax.jit
-def _with_found(groups: Groups, answers: Any, outcome_id: Array) -> tuple[Any, Array]:
+def with_found(groups: Groups, answers: Any, outcome_id: Array) -> tuple[Any, Array]:
     """Keeps the right answers whose outcome is new."""
     trajectories, outcomes = groups
     ids = outcomes.outcome_id
