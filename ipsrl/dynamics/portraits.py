@@ -55,6 +55,13 @@ class Portrait:
         return [edge for edge in edges if not self.moves[self.policies[:, 3 - sum(edge)] == 0].any()]
 
     @property
+    def isolated(self) -> list[RestPoint]:
+        """The rest points but for those on an edge, or in a triangle, of which every policy rests."""
+        resting = [set(edge) for edge in self.resting_edges]
+        present = [(point, set(np.flatnonzero(point.probs).tolist())) for point in self.rest_points]
+        return [] if self.rests_everywhere else [p for p, face in present if not any(face <= edge for edge in resting)]
+
+    @property
     def attracting(self) -> list[RestPoint]:
         """The rest points at which expected training ends."""
         return [point for point in self.rest_points if point.kind == "attracts"]

@@ -14,7 +14,6 @@ from matplotlib.patches import Polygon
 from matplotlib.patheffects import withStroke
 
 from ipsrl.dynamics.portraits import Portrait
-from ipsrl.dynamics.rest_points import RestPoint
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 
@@ -54,10 +53,6 @@ CAPTION = (
 def draw(portraits: Sequence[Portrait], group_size: int, reference: Sequence[float] = ()) -> Drawing:
     """A block for each reward vector, in it a triangle for each objective.
 
-    The rows of the drawing are policies p1, p2, p3 of four kinds. `field`: velocities dp/dt. `path`: policies along
-    expected training, numbered by path and point. `rest`: rest points and their kind. `resting_edge`: the pair of
-    outcomes between which every policy rests, as a policy of equal chances.
-
     Args:
       portraits: in the order of drawing; those of equal rewards make a block.
       group_size: G, for the caption.
@@ -71,19 +66,19 @@ def draw(portraits: Sequence[Portrait], group_size: int, reference: Sequence[flo
     blocks = {p.rewards: [q for q in portraits if q.rewards == p.rewards] for p in portraits}
     most = max(map(len, blocks.values()))
     columns = math.ceil(most / math.ceil(most / 5))
-    rows = {rewards: math.ceil(len(block) / columns) for rewards, block in blocks.items()}
+    lines = {rewards: math.ceil(len(block) / columns) for rewards, block in blocks.items()}
     colours, norm = _speed_scale(max(portrait.speed.max() for portrait in portraits))
     width = max(PANEL * columns, 6.9)
     key = _key(portraits, reference)
     key_columns = int((width - 2.9) / 2)
-    heights = [0.3 + (PANEL + 0.05) * n for n in rows.values()]
+    heights = [0.3 + (PANEL + 0.05) * n for n in lines.values()]
     heights.append(0.2 + 0.19 * max(2, math.ceil(len(key) / key_columns)))
     with style.looks():
         figure = Figure(figsize=(width, sum(heights)))
         *bands, foot = figure.subfigures(len(heights), 1, height_ratios=heights)
         for band, (rewards, block) in zip(bands, blocks.items(), strict=True):
             band.suptitle(f"rewards {', '.join(f'{reward:g}' for reward in rewards)}", fontsize=10.5, weight="bold")
-            panels = band.subplots(rows[rewards], columns, squeeze=False).ravel()
+            panels = band.subplots(lines[rewards], columns, squeeze=False).ravel()
             for axes in panels[len(block) :]:
                 axes.set_visible(False)
             for axes, portrait in zip(panels, block, strict=False):
@@ -95,10 +90,15 @@ def draw(portraits: Sequence[Portrait], group_size: int, reference: Sequence[flo
             handles=key, loc="upper left", bbox_to_anchor=(2.7 / width, 1.0), borderaxespad=0.3, ncols=key_columns,
             fontsize=8, handlelength=1.6, columnspacing=1.4,
         )  # fmt: skip
-    return Drawing(figure, [row for portrait in portraits for row in _rows(portrait)], CAPTION.format(group_size))
+    return Drawing(figure, [row for portrait in portraits for row in rows(portrait)], CAPTION.format(group_size))
 
 
-def _rows(portrait: Portrait) -> Iterator[table.Row]:
+def rows(portrait: Portrait) -> Iterator[table.Row]:
+    """The numbers of a portrait: policies p1, p2, p3 of four kinds.
+
+    `field`: velocities dp/dt. `path`: policies along expected training, numbered by path and point. `rest`: rest points
+    and their kind. `resting_edge`: the pair of outcomes between which every policy rests, as a policy of equal chances.
+    """
     series = {"objective": portrait.objective} | _numbered("r", portrait.rewards)
     for policy, velocity in zip(portrait.policies, portrait.velocity, strict=True):
         yield series | {"measure": "field"} | _numbered("p", policy) | _numbered("dp_dt_", velocity)
@@ -154,9 +154,8 @@ def _draw_portrait(
             if not finished:
                 axes.plot(*line[-1], **STOPPED, markeredgewidth=0.5, zorder=2.8)
     # Attracting ones last, so that they are on top where two are close to each other.
-    for point in sorted(portrait.rest_points, key=lambda point: point.kind == "attracts"):
-        if not _is_on_resting_face(point, portrait):
-            axes.plot(*(point.probs @ CORNERS), **REST[point.kind], markeredgewidth=0.9, zorder=3, clip_on=False)
+    for point in sorted(portrait.isolated, key=lambda point: point.kind == "attracts"):
+        axes.plot(*(point.probs @ CORNERS), **REST[point.kind], markeredgewidth=0.9, zorder=3, clip_on=False)
     if reference:
         axes.plot(*(np.asarray(reference) @ CORNERS), **REFERENCE, markeredgewidth=0.8, zorder=3.5)
     proportional = np.array(portrait.rewards) / sum(portrait.rewards)
@@ -175,11 +174,6 @@ def _draw_arrows(axes: Axes, portrait: Portrait) -> None:
         *(policies[chosen] @ CORNERS).T, *(length * directions).T, pivot="middle", angles="xy", scale_units="xy",
         scale=1, width=0.12 * length, headwidth=4, headlength=4.5, headaxislength=4, color="0.3",
     )  # fmt: skip
-
-
-def _is_on_resting_face(point: RestPoint, portrait: Portrait) -> bool:
-    present = set(np.flatnonzero(point.probs).tolist())
-    return portrait.rests_everywhere or any(present <= set(edge) for edge in portrait.resting_edges)
 
 
 def _draw_speed_scale(
@@ -202,7 +196,7 @@ def _key(portraits: Sequence[Portrait], reference: Sequence[float]) -> list[Line
         "repels": "rests, but repels",
         "neutral": "rests, to first order indifferent",
     }
-    kinds = {point.kind for p in portraits for point in p.rest_points if not _is_on_resting_face(point, p)}
+    kinds = {point.kind for portrait in portraits for point in portrait.isolated}
     shown = [("expected training from a dot", START | PATH)]
     shown += [(name, REST[kind] | ALONE) for kind, name in names.items() if kind in kinds]
     if any(portrait.resting_edges for portrait in portraits):
