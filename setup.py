@@ -81,6 +81,8 @@ setup(
         # Tables and pages of results. What SQL may reach is held by settings of DuckDB (LOCKED in
         # ipsrl/records/results.py), whose meaning a major version may change, as 2.0 did what it accepts.
         "analysis": ["duckdb>=1.4,<3", "plotly>=6"],
+        # The page of the wind tunnel. It serves its own scripts, and brings Flask and Plotly.
+        "tunnel": ["dash>=4,<5"],
         "trackers": ["tensorboardX>=2.6", "wandb>=0.31"],
         # The search that language models may use.
         "tools": ["bm25s>=0.2.14"],
@@ -105,7 +107,7 @@ setup(
             "mkdocs-jupyter==0.26.3",
         ],
         "dev": [
-            "ipsrl[analysis,trackers,ray,slurm,tools,gguf,math,molecules]",
+            "ipsrl[analysis,trackers,tunnel,ray,slurm,tools,gguf,math,molecules]",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "hypothesis>=6.100",

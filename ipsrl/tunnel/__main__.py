@@ -6,6 +6,7 @@ needs the extra [tunnel]. Type an objective, drag rewards and the start, and see
 triangle of policies, its rest points, the probabilities over time, and its verdict. Ctrl-C ends it.
 """
 
+import logging
 import socket
 import threading
 import webbrowser
@@ -24,6 +25,8 @@ EXTENSIONS = flags.DEFINE_string("extensions", "", extensions.FLAG_HELP)
 
 def main(arguments: list[str]) -> None:
     """Serves the page until it is interrupted."""
+    # It would report every request.
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
     with Ending():
         if arguments[1:]:
             raise ValueError(f"unexpected argument {arguments[1]!r}: flags begin with --")

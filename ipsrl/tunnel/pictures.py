@@ -23,48 +23,37 @@ from ipsrl.records.json_files import read_json
 from ipsrl.rollouts.sources.refinements import spend_samples
 from ipsrl.study.settings import as_text, kinds_of
 
-INTERVALS = 18
-"""Of the lattice of policies whose velocities are shown."""
+INTERVALS, TIME = 18, 1e6
+"""Of the lattice of policies whose velocities are shown; and time of training."""
 LARGEST_GROUP, MOST_STEPS = 24, 8
 """Above, a change of the rewards takes a second and more."""
-TIME = 1e6
 MOST_PROGRAMS = 30
-"""Number of programs that are kept; hundreds take gigabytes."""
+"""Number of compiled fields that are kept; hundreds take gigabytes."""
 PUBLISHED = Path(__file__).parents[2] / "docs" / "verdicts.json"
 """Where it is missing, as in a wheel, all verdicts are computed."""
-
-
-def _are_rewards(rewards: tuple[float, ...]) -> bool:
-    return len(rewards) == 3 and min(rewards) >= 0 and 0 < max(rewards) <= 1
-
-
-def _are_probs(probs: tuple[float, ...]) -> bool:
-    return len(probs) == 3 and min(probs) > 0 and abs(sum(probs) - 1) <= 1e-6
+REWARDS = Range(
+    "be three numbers from 0 to 1, not all 0", lambda r: len(r) == 3 and min(r) >= 0 and 0 < max(r) <= 1, True
+)
+PROBS = Range(
+    "be three positive probabilities whose sum is 1", lambda p: len(p) == 3 and min(p) > 0 and abs(sum(p) - 1) < 1e-6,
+    True,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Controls(Checked):
-    """The state of the page.
+    """The state of the page: an objective's text, three rewards, G, and the policy from which training is followed.
 
-    Attributes:
-      objective: its text, as for `objectives.make`.
-      rewards: of the three outcomes.
-      group_size: G; an objective that needs off-policy answers gets them from half of the group.
-      steps: on each batch; 1 is a single small one.
-      step_size: the size of each, if there are several.
-      start: the policy from which training is followed.
+    A single small step is made on each batch, or several of `step_size`. An objective that needs off-policy answers
+    gets them from half of the group.
     """
 
     objective: str = "ips_grpo(alpha=0.5)"
-    rewards: tuple[float, ...] = in_range(
-        Range("be three numbers from 0 to 1, not all 0", _are_rewards, of_whole=True), (1.0, 0.6, 0.3)
-    )
+    rewards: tuple[float, ...] = in_range(REWARDS, (1.0, 0.6, 0.3))
     group_size: int = between(1, LARGEST_GROUP, 8)
     steps: int = between(1, MOST_STEPS, 1)
     step_size: float = positive(0.5)
-    start: tuple[float, ...] = in_range(
-        Range("be three positive probabilities whose sum is 1", _are_probs, of_whole=True), (0.5, 0.3, 0.2)
-    )
+    start: tuple[float, ...] = in_range(PROBS, (0.5, 0.3, 0.2))
 
     @classmethod
     def of(cls, query: str) -> Self:
@@ -80,8 +69,9 @@ class Controls(Checked):
             try:
                 values[name] = kinds[name].read(text)
             except ValueError:
-                short = specifications.shortened(text)
-                raise ValueError(f"{name} is {short}, it must be {kinds[name].described}") from None
+                raise ValueError(
+                    f"{name} is {specifications.shortened(text)}, it must be {kinds[name].described}"
+                ) from None
         return cls(**values)
 
     @property
@@ -95,19 +85,6 @@ class Controls(Checked):
         size = Controls.step_size if self.steps == 1 else self.step_size
         return Controls(self.objective, group_size=self.group_size, steps=self.steps, step_size=size)
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Those of a verdict, and with rewards of a field.
-
-        Raises:
-          ValueError: the objective cannot be made, or its expected update is not exact on three outcomes.
-        """
-        made = objectives.make(self.objective)
-        group_size, off_policy = spend_samples(made, self.group_size)
-        check(made, group_size, off_policy)
-        steps = Steps(self.steps, self.step_size) if self.steps > 1 else None
-        return {"objective": made, "group_size": group_size, "off_policy": off_policy, "steps": steps}
-
 
 class _OneByOne(Field):
     """Evaluates one policy at a time, always by the same program: to compile another takes longer."""
@@ -118,14 +95,7 @@ class _OneByOne(Field):
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """What is drawn.
-
-    Attributes:
-      field: the expected update.
-      portrait: the velocities, one path, and the rest points if they were asked for.
-      times: `[T]`, of the points of the path.
-      exponents: `[3]`, the powers of time by which the probabilities change at its end.
-    """
+    """A field, its portrait with one path, the times `[T]` of that path, and the powers of time `[3]` at its end."""
 
     field: Field
     portrait: Portrait
@@ -163,13 +133,6 @@ def with_rest_points(controls: Controls) -> Picture:
     return dataclasses.replace(drawn, portrait=complete)
 
 
-@functools.lru_cache(maxsize=MOST_PROGRAMS)
-def _arguments(program: Controls) -> dict[str, Any]:
-    if _arguments.cache_info().currsize == MOST_PROGRAMS:
-        jax.clear_caches()
-    return program.arguments
-
-
 def verdict_of(controls: Controls) -> tuple[str, str, str]:
     """The verdict on the objective, its meaning, and the evidence; rewards and start have no effect on it.
 
@@ -188,3 +151,14 @@ def _verdict(program: Controls) -> tuple[str, str, str]:
                 return row["word"], MEANINGS[row["word"]][0], row["evidence"]
     found = verdict(**_arguments(program))
     return found.word, MEANINGS[found.word][0], found.evidence
+
+
+@functools.lru_cache(maxsize=MOST_PROGRAMS)
+def _arguments(program: Controls) -> dict[str, Any]:
+    if _arguments.cache_info().currsize == MOST_PROGRAMS:
+        jax.clear_caches()
+    made = objectives.make(program.objective)
+    group_size, off_policy = spend_samples(made, program.group_size)
+    check(made, group_size, off_policy)
+    steps = Steps(program.steps, program.step_size) if program.steps > 1 else None
+    return {"objective": made, "group_size": group_size, "off_policy": off_policy, "steps": steps}
