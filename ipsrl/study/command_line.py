@@ -65,7 +65,7 @@ def main(module: str) -> None:
                 path = Path(given["out"] or f"runs/{name}-{given['preset']}")
                 run(study, settings, given["preset"], Output(path, given["resume"], trackers))
 
-    app.run(absl_main, flags_parser=functools.partial(_parse, flags.FLAGS))
+    app.run(absl_main, flags_parser=functools.partial(parse, flags.FLAGS))
 
 
 def refuse(name: str, module: Any, arguments: list[str]) -> None:
@@ -83,7 +83,7 @@ def refuse(name: str, module: Any, arguments: list[str]) -> None:
     values.append_flag_values(app.FLAGS)
     of_all = (getattr(module, "MANY_HOSTS", False), getattr(module, "TRACKERS", False))
     given = CommandLine(name, module.PRESETS, *of_all, values)
-    rest = _parse(values, arguments)
+    rest = parse(values, arguments)
     if given["extensions"] or extensions.loaded():
         return
     try:
@@ -178,7 +178,7 @@ class CommandLine:
         return None
 
 
-def _parse(values: flags.FlagValues, arguments: list[str]) -> list[str]:
+def parse(values: flags.FlagValues, arguments: list[str]) -> list[str]:
     """absl's parser, whose errors are sentences like all others; returns what is no flag."""
     try:
         return values(arguments)

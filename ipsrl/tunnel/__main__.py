@@ -6,6 +6,7 @@ needs the extra [tunnel]. Type an objective, drag rewards and the start, and see
 triangle of policies, its rest points, the probabilities over time, and its verdict. Ctrl-C ends it.
 """
 
+import functools
 import logging
 import socket
 import threading
@@ -16,6 +17,7 @@ from absl import app, flags
 from ipsrl import extensions
 from ipsrl.distributed.start_up import start_up
 from ipsrl.ending import Ending
+from ipsrl.study.command_line import parse
 
 HOST = "127.0.0.1"
 PORT = flags.DEFINE_integer("port", 8050, "of the page, on this machine alone; 0 for any that is free", 0, 65535)
@@ -53,4 +55,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    app.run(main, flags_parser=functools.partial(parse, flags.FLAGS))

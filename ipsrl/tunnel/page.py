@@ -97,9 +97,8 @@ def _report(error: Exception) -> None:
 
 def _layout() -> html.Div:
     wide = {"width": "95%", "fontFamily": "monospace"}
-    inputs = [
-        (label, dcc.Input(id=name, type="number", debounce=True, style=narrow)) for name, label in NUMBERS.items()
-    ]
+    number = {"type": "number", "debounce": True, "style": {"width": "5em"}}
+    inputs = [part for name, label in NUMBERS.items() for part in (label, dcc.Input(id=name, **number))]
     controls = [
         html.H3("What does this objective do?"), dcc.Input(id="objective", list="names", debounce=True, style=wide),
         html.Datalist([html.Option(value=name) for name in objectives.names()], id="names"),
