@@ -18,6 +18,7 @@ LATER = {
     "ipsrl.objectives": ("flax", "matplotlib", "optax", "orbax", "scipy", "tensorflow_datasets", "transformers"),
     "ipsrl.training.loop": ("flax", "matplotlib", "orbax", "scipy", "tensorflow_datasets", "transformers"),
     "ipsrl.dynamics.verdict": ("flax", "matplotlib", "orbax", "scipy.stats", "tensorflow_datasets", "transformers"),
+    "ipsrl.tunnel.pictures": ("dash", "flask", "plotly"),
 }
 PROGRAM = f"""
 import importlib, sys

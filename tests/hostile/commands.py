@@ -337,6 +337,11 @@ OTHERS = [
     Trial(("scripts.scaling", "--zzz"), "unrecognized arguments: --zzz"),
     Trial(("scripts.plant_faults", "--only=nope"), "unknown fault, 'nope'"),
     Trial(("scripts.plant_faults", "--zzz"), "unrecognized arguments: --zzz"),
+    Trial(("ipsrl.tunnel", "--zzz=3"), "Unknown command line flag 'zzz'"),
+    Trial(("ipsrl.tunnel", "--port=x"), "flag --port=x"),
+    Trial(("ipsrl.tunnel", "--port=-1"), "flag --port=-1"),
+    Trial(("ipsrl.tunnel", "--open=maybe"), "--open=maybe"),
+    Trial(("ipsrl.tunnel", "x"), "unexpected argument 'x'"),
     Trial(("experiments", "--zzz"), "unrecognized arguments: --zzz"),
     Trial(("experiments", "x"), "unrecognized arguments: x"),
 ]

@@ -1,6 +1,5 @@
 """The page in a browser: it loads by itself, its controls work, and no text of a run is more than a text."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from ipsrl.records.report.page import embedded, page, write_report
 from scripts.report import main
+from tests import chromium
 from tests.records.report.run_folders import HOSTILE, write_run
 
 ROOT = Path(__file__).parents[3]
@@ -62,22 +62,7 @@ def test_the_command(tmp_path):
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     """Chromium without a window."""
-    webdriver = pytest.importorskip(
-        "selenium.webdriver", reason="pages are tested by selenium: pip install -e '.[dev]'"
-    )
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("pages are tested in Chromium: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (
-        "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
-        "disable-component-update", "disable-sync", "window-size=1280,900",
-        f"user-data-dir={tmp_path_factory.mktemp('chromium')}",
-    ):  # fmt: skip
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    browser = chromium.started(tmp_path_factory.mktemp("chromium"))
     yield browser
     browser.quit()
 
