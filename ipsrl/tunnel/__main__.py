@@ -27,8 +27,9 @@ EXTENSIONS = flags.DEFINE_string("extensions", "", extensions.FLAG_HELP)
 
 def main(arguments: list[str]) -> None:
     """Serves the page until it is interrupted."""
-    # It would report every request.
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    # JAX reports which devices it looks for, werkzeug every request.
+    for name in (None, "werkzeug"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     with Ending():
         if arguments[1:]:
             raise ValueError(f"unexpected argument {arguments[1]!r}: flags begin with --")
