@@ -119,9 +119,25 @@ def _rest_distributions_of_face(field: Field, present: list[int], starts_each_wa
     middle = np.bincount(present, minlength=outcomes) / size
     if size == 1:
         return [middle]
+    counts = np.array([c for c in np.ndindex(*(starts_each_way,) * size) if sum(c) == starts_each_way - 1])
+    starts = np.zeros((len(counts), outcomes))
+    starts[:, present] = (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True)
+    if all(np.ptp(field(_logits(start)[None])[0][present]) <= AT_REST * field.scale for start in starts):
+        return [middle]
+    solved = [_solved(field, start) for start in starts]
+    return [probs for probs in solved if probs is not None]
+
+
+def _logits(probs: np.ndarray) -> np.ndarray:
+    return np.log(np.where(probs > 0, probs, NOTHING))
+
+
+def _solved(field: Field, start: np.ndarray) -> np.ndarray | None:
+    """A rest distribution `[K]` with the outcomes that `start` has, by root finding from there; None if not found."""
+    present = np.flatnonzero(start)
 
     def logits_at(free):
-        logits = np.full(outcomes, np.log(NOTHING))
+        logits = _logits(np.zeros(len(start)))
         logits[present] = np.append(free, 0.0)
         return logits
 
@@ -133,21 +149,30 @@ def _rest_distributions_of_face(field: Field, present: list[int], starts_each_wa
         jacobian = field.jacobian(logits_at(free))[np.ix_(present, present)]
         return (jacobian[:-1] - jacobian[-1])[:, :-1]
 
-    counts = np.array([c for c in np.ndindex(*(starts_each_way,) * size) if sum(c) == starts_each_way - 1])
-    grid = (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True)
-    free_starts = np.log(grid[:, :-1] / grid[:, -1:])
-    at_rest = AT_REST * field.scale
-    if all(np.abs(differences(free)).max() <= at_rest for free in free_starts):
-        return [middle]
-    distributions = []
-    for free in free_starts:
-        solution = root(differences, free, jac=slopes, tol=1e-10)
-        probs = softmax(np.append(solution.x, 0.0))
-        if np.abs(solution.fun).max() <= at_rest and probs.min() > SAME_DISTRIBUTION:
-            whole = np.zeros(outcomes)
-            whole[present] = probs
-            distributions.append(whole)
-    return distributions
+    solution = root(differences, np.log(start[present[:-1]] / start[present[-1]]), jac=slopes, tol=1e-10)
+    probs = np.zeros(len(start))
+    probs[present] = softmax(np.append(solution.x, 0.0))
+    is_found = np.abs(solution.fun).max() <= AT_REST * field.scale and probs[present].min() > SAME_DISTRIBUTION
+    return probs if is_found else None
+
+
+@checked
+def nearest_rest_point(field: Field, probs: np.ndarray) -> RestPoint | None:
+    """The rest point to which root finding leads from a distribution `[K]`, with the same outcomes; None if to none.
+
+    Raises:
+      ValueError: as `rest_point`.
+    """
+    _check_distribution(field, probs)
+    found = _solved(field, probs) if (probs > 0).sum() > 1 else probs
+    return None if found is None else rest_point(field, found)
+
+
+def _check_distribution(field: Field, probs: np.ndarray) -> None:
+    field.require_bandit("rest points")
+    outcomes = len(field.rewards)
+    if probs.shape != (outcomes,) or (probs < 0).any() or not np.isclose(probs.sum(), 1.0, rtol=0, atol=1e-6):
+        raise ValueError(f"probs is {shown(probs.tolist())}, but it must be a distribution over {outcomes} outcomes")
 
 
 @checked
@@ -157,12 +182,9 @@ def rest_point(field: Field, probs: np.ndarray) -> RestPoint:
     Raises:
       ValueError: `probs` is not a distribution over the outcomes of the field, or that is not on a bandit.
     """
-    field.require_bandit("rest points")
-    outcomes = len(field.rewards)
-    if probs.shape != (outcomes,) or (probs < 0).any() or not np.isclose(probs.sum(), 1.0, rtol=0, atol=1e-6):
-        raise ValueError(f"probs is {shown(probs.tolist())}, but it must be a distribution over {outcomes} outcomes")
+    _check_distribution(field, probs)
     present = np.flatnonzero(probs > 0)
-    jacobian = field.jacobian(np.log(np.where(probs > 0, probs, NOTHING)))[np.ix_(present, present)]
+    jacobian = field.jacobian(_logits(probs))[np.ix_(present, present)]
     # Among logits that sum to zero, because a common shift changes nothing.
     tangent = np.asarray(null_space(np.ones((1, len(present)))))
     rates = np.linalg.eigvals(tangent.T @ jacobian @ tangent).real

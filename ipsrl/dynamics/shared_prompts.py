@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from ipsrl.arguments import checked
+from ipsrl.dynamics.equal_fields import once_for_equal
 from ipsrl.dynamics.field import Field, LogitField
 from ipsrl.dynamics.verdict import CASES, STARTS, Case, ends_of
 from ipsrl.fields import between
@@ -91,8 +92,12 @@ def beside_another(objective: Objective, group_size: int, off_policy: OffPolicyA
     Args:
       objective, group_size, off_policy: as in `verdict`.
     """
-    prompts = [Field(objective, rewards, group_size, None, off_policy) for rewards in (CASES["binary"], BESIDE)]
+    return _beside(*(Field(objective, rewards, group_size, None, off_policy) for rewards in (CASES["binary"], BESIDE)))
+
+
+@once_for_equal
+def _beside(prompt: Field, other: Field) -> Case:
     starts = np.concatenate([STARTS, np.tile(START_BESIDE, (len(STARTS), 1))], axis=1)
-    ends, exponents = ends_of(SharedPrompts(tuple(prompts), OVERLAP), starts)
+    ends, exponents = ends_of(SharedPrompts((prompt, other), OVERLAP), starts)
     outcomes = len(BESIDE)
-    return Case(prompts[0], ends[:, :outcomes], exponents[:, :outcomes])
+    return Case(prompt, ends[:, :outcomes], exponents[:, :outcomes])

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.arguments import checked
+from ipsrl.dynamics.equal_fields import once_for_equal
 from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.field import AT_REST, Field, LogitField, follow, train
-from ipsrl.dynamics.rest_points import NOTHING, RestPoint, rest_point, rest_points
+from ipsrl.dynamics.rest_points import NOTHING, RestPoint, nearest_rest_point, rest_point
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.tree import Tree
@@ -81,28 +82,6 @@ class Case:
     exponents: np.ndarray
     starts: tuple[tuple[float, ...], ...] = STARTS
 
-    @classmethod
-    def of(cls, field: Field) -> "Case":
-        """Follows the flows from all starts; several steps on a batch are a map, and repeated."""
-        if field.environment is not None:
-            return cls._of_walks(field)
-        if field.steps is not None:
-            return cls(field, *train(field, STARTS, field.steps.size, STEPS))
-        return cls(field, *ends_of(field, STARTS))
-
-    @classmethod
-    def _of_walks(cls, field: Field) -> "Case":
-        starts = _as_walks(STARTS_OF_WALKS)
-        # One by one: on walks a policy may leave a corner late and fast, and would hold up those at rest.
-        flows = [follow(field, start[None]) for start in starts]
-        if all(flow.finished for flow in flows):
-            ends = np.concatenate([flow.distributions[-1] for flow in flows])
-            exponents = np.concatenate([flow.exponents for flow in flows])
-        else:
-            # Two moves are learned more slowly than one.
-            ends, exponents = train(field, starts, STEP_SIZE, 4 * STEPS)
-        return cls(field, ends[:, IN_TREE], exponents[:, IN_TREE], STARTS_OF_WALKS)
-
     @property
     def stays(self) -> bool:
         """Whether nothing moves, from any start."""
@@ -124,12 +103,23 @@ class Case:
         """The rest point where all flows end, by root finding; None if it is not a rest point, or not found, as on
         walks.
         """
-        near = (
-            []
-            if self.probs is None or self.field.environment is not None
-            else [p for p in rest_points(self.field) if np.abs(p.probs - self.probs).max() < SAME]
-        )
-        return next((point for point in near if point.kind == "attracts"), None)
+        if self.probs is None or self.field.environment is not None:
+            return None
+        point = nearest_rest_point(self.field, self.probs)
+        is_end = point is not None and point.kind == "attracts" and np.abs(point.probs - self.probs).max() < SAME
+        return point if is_end else None
+
+    @functools.cached_property
+    def fate_of_even_split(self) -> str:
+        """What training does to an even split of two correct outcomes; empty if the split moves on, or on walks."""
+        if self.field.environment is not None:
+            return ""
+        even = np.array([0.5, 0.5, 0.0])
+        first, second, _ = self.field(np.log(np.maximum(even, NOTHING))[None])[0]
+        if abs(first - second) > AT_REST * self.field.scale:
+            return ""
+        fate = {"neutral": "is not restored", "attracts": "is restored only from nearby"}
+        return f"; an even split {fate.get(rest_point(self.field, even).kind, 'repels')}"
 
     @property
     def text(self) -> str:
@@ -142,6 +132,29 @@ class Case:
             winners = np.unique(self.limits.argmax(axis=1))
             return f"one of {len(winners)} outcomes"
         return f"depends on the start: {_written(self.limits[0])} from {_written(self.starts[0])}"
+
+
+@once_for_equal
+def case_of(field: Field) -> Case:
+    """Follows the flows from all starts; several steps on a batch are a map, and repeated."""
+    if field.environment is not None:
+        return _case_of_walks(field)
+    if field.steps is not None:
+        return Case(field, *train(field, STARTS, field.steps.size, STEPS))
+    return Case(field, *ends_of(field, STARTS))
+
+
+def _case_of_walks(field: Field) -> Case:
+    starts = _as_walks(STARTS_OF_WALKS)
+    # One by one: on walks a policy may leave a corner late and fast, and would hold up those at rest.
+    flows = [follow(field, start[None]) for start in starts]
+    if all(flow.finished for flow in flows):
+        ends = np.concatenate([flow.distributions[-1] for flow in flows])
+        exponents = np.concatenate([flow.exponents for flow in flows])
+    else:
+        # Two moves are learned more slowly than one.
+        ends, exponents = train(field, starts, STEP_SIZE, 4 * STEPS)
+    return Case(field, ends[:, IN_TREE], exponents[:, IN_TREE], STARTS_OF_WALKS)
 
 
 def limits(ends: np.ndarray, exponents: np.ndarray) -> np.ndarray:
@@ -274,7 +287,7 @@ def verdict(
         return Field(objective, rewards, group_size, reference, off_policy, steps, WALKS)
 
     by_reference = [
-        {name: Case.of(field(rewards, reference)) for name, rewards in CASES.items()}
+        {name: case_of(field(rewards, reference)) for name, rewards in CASES.items()}
         for reference in references.values()
     ]
     cases, with_reference = by_reference[0], by_reference[-1]
@@ -368,24 +381,12 @@ def _evidence(word: Word, cases: dict[str, Case], with_reference: dict[str, Case
             return f"one of two correct outcomes is left with less than {LOST:g}"
         fastest, slowest = f"{rarer.min():.2g}", f"{rarer.max():.2g}"
         power = f"t^{slowest}" if fastest == slowest else f"t^{slowest} to t^{fastest}"
-        return f"the rarer of two correct outcomes is lost as {power}{_fate_of_even_split(binary.field)}"
+        return f"the rarer of two correct outcomes is lost as {power}{binary.fate_of_even_split}"
     if word == "reference-shaped":
         name = "full tie" if with_reference["full tie"].probs is not None else "binary"
         texts = cases[name].text, with_reference[name].text
         return f"{name}: {texts[0]} by a uniform reference, {texts[1]} by {_written(REFERENCES['skewed'])}"
     return f"binary rewards: {binary.text}; unequal: {unequal.text}"
-
-
-def _fate_of_even_split(field: Field) -> str:
-    """Whether training restores an even split of two correct outcomes; empty if the split moves on, or on walks."""
-    if field.environment is not None:
-        return ""
-    even = np.array([0.5, 0.5, 0.0])
-    first, second, _ = field(np.log(np.maximum(even, NOTHING))[None])[0]
-    if abs(first - second) > AT_REST * field.scale:
-        return ""
-    fate = {"neutral": "is not restored", "attracts": "is restored only from nearby"}
-    return f"; an even split {fate.get(rest_point(field, even).kind, 'repels')}"
 
 
 def _stability(case: Case) -> str:

@@ -1,0 +1,56 @@
+"""Fields that are recognised by their values: many objectives have one field, and its flows are followed once."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Hashable
+from typing import Self, TypeVar
+
+import numpy as np
+
+from ipsrl.dynamics.field import Field
+
+T = TypeVar("T")
+
+PROBES, SPREAD = 12, 3.0
+"""Policies at which fields are compared: their number, and the standard deviation of their logits, normal and fixed."""
+DIGITS = 9
+"""Decimal digits, relative to the largest speed, to which equal fields agree."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Recognised:
+    """A field, which equals others with the same velocities at the probes."""
+
+    values: Hashable
+    field: Field = dataclasses.field(compare=False)
+
+    @classmethod
+    def of(cls, field: Field) -> Self:
+        logits = np.random.default_rng(0).normal(0.0, SPREAD, (PROBES, math.prod(field.table_shape)))
+        # In the numbers in which flows are followed: another number of policies would be another program.
+        parts = np.split(logits, 1 if field.environment is None else PROBES)
+        velocity = np.concatenate([field(part) for part in parts])
+        speed = np.abs(velocity).max() or 1.0
+        # Adding 0 turns -0 into 0, whose bytes differ.
+        relative = np.round(velocity / speed, DIGITS) + 0.0
+        kind = field.rewards, field.steps, field.environment
+        return cls((*kind, f"{speed:.{DIGITS}g}", relative.tobytes()), field)
+
+
+def once_for_equal(function: Callable[..., T]) -> Callable[..., T]:
+    """Makes a function of fields compute once for fields that are equal at some policies, and keep the result.
+
+    Fields are equal if rewards, steps on a batch, environment and, to nine digits, the velocities at `PROBES` policies
+    are. The name of the objective, its group size and its reference policy are read off these.
+    """
+
+    @functools.cache
+    def of_recognised(*fields):
+        return function(*(recognised.field for recognised in fields))
+
+    @functools.wraps(function)
+    def of_fields(*fields):
+        return of_recognised(*map(_Recognised.of, fields))
+
+    return of_fields
