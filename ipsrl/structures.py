@@ -161,6 +161,8 @@ class Rollouts:
         behaviour policy.
       prompt_mask: `[P, L]` bool, True where `prompt_log_probs` is valid: not on padding or the first token.
       question_mask: `[P, L]`, as in `Prompts`.
+      answer_features: `[P, G, H]` float32, the last layer of the reference policy after each token of an answer, the
+        mean over its tokens.
       keys: `[P]` PRNG keys, one for each group, for objectives that sample at random.
     """
 
@@ -188,6 +190,7 @@ class Rollouts:
     prompt_log_probs: IfNeeded = None
     prompt_mask: IfNeeded = None
     question_mask: IfNeeded = None
+    answer_features: IfNeeded = None
     keys: IfNeeded = None
 
     @classmethod

@@ -8,7 +8,7 @@ import numpy as np
 
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
 
-OUTCOMES, STATES, PROMPT_TOKENS = 3, 9, 6
+OUTCOMES, STATES, PROMPT_TOKENS, FEATURES = 3, 9, 6, 5
 
 
 def synthetic_sizes(prompts: int, vocabulary: int = 7) -> Sizes:
@@ -76,6 +76,7 @@ def synthetic_rollouts(
         keys=jax.random.split(jax.random.key(seed), prompts),
         reward_parts=array(rewards[..., None] + apart.uniform(0.1, 1.0, (prompts, group, 1)) * [1.0, -1.0]),
         greedy_rewards=array(apart.uniform(0.1, 2.0, prompts)),
+        answer_features=array(apart.normal(0, 0.3, (prompts, group, FEATURES))),
     )
     scores = PolicyScores(
         log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),

@@ -381,6 +381,8 @@ def _check_shapes(rollouts: Rollouts, **tokenwise: Array) -> None:
         axes["K"] = rollouts.top_log_probs.shape[-1]
     if rollouts.reward_parts is not None:
         axes["M"] = rollouts.reward_parts.shape[-1]
+    if rollouts.answer_features is not None:
+        axes["H"] = rollouts.answer_features.shape[-1]
     shapes = {name: letters for letters, names in FIELDS_BY_SHAPE.items() for name in names}
     given = {name: getattr(rollouts, name) for name in shapes} | tokenwise
     for name, array in given.items():
@@ -397,6 +399,7 @@ FIELDS_BY_SHAPE = {
     "PL": ("prompt_log_probs", "prompt_mask", "question_mask"),
     "PG": ("rewards", "outcome_id", "truncated", "log_backward", "off_policy"),
     "PGM": ("reward_parts",),
+    "PGH": ("answer_features",),
     "PGT": (
         "observations", "token_mask", "behaviour_log_probs", "behaviour_entropy", "step_log_backward", "next_states",
         "planning_mask", "step_rewards", "reference_log_probs", "proximal_log_probs",

@@ -27,8 +27,8 @@ class Policy(Protocol):
     """Interface that the sampler and the training step require.
 
     Attributes:
-      optional_fields: the optional fields of `Rollouts` that this policy provides (`prompt_log_probs`, by a method with
-        that name).
+      optional_fields: the optional fields of `Rollouts` that this policy provides (`prompt_log_probs` and
+        `answer_features`, by methods with these names).
       placement_rules: placement of its parameters on a mesh; `REPLICATED` for parameters too small to be sharded.
     """
 
@@ -153,6 +153,12 @@ def score_logits(logits: Array, actions: Actions, temperature: float) -> PolicyS
         entropy=jnp.where(mask, entropy(log_probs), 0.0),
         top_log_probs=top_log_probs,
     )
+
+
+def answer_mean(hidden: Array, written: Array) -> Array:
+    """`[P, G, H]` float32, the mean of `hidden` `[P, G, T, H]` over the tokens `[P, G, T]` that are written; else 0."""
+    total = jnp.where(written[..., None], hidden, 0.0).sum(axis=2, dtype=jnp.float32)
+    return total / jnp.maximum(written.sum(axis=2), 1)[..., None]
 
 
 def score_hidden(

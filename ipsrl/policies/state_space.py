@@ -29,7 +29,7 @@ from ipsrl.distributed.placement import REPLICATED, PlacementRules
 from ipsrl.fields import Checked, between, one_of, positive
 from ipsrl.policies.keys import Keys, layer_parameters
 from ipsrl.policies.matmul import activation_dtype, matrix_product
-from ipsrl.policies.policy import Actions, Parameters, score_hidden
+from ipsrl.policies.policy import Actions, Parameters, answer_mean, score_hidden
 from ipsrl.policies.selective_scan import selective_scan
 from ipsrl.structures import PolicyScores, Prompts, Trajectories, select
 
@@ -93,7 +93,7 @@ class StateSpace(Checked):
       ValueError: a size is out of range.
     """
 
-    optional_fields: ClassVar[frozenset[str]] = frozenset({"prompt_log_probs"})
+    optional_fields: ClassVar[frozenset[str]] = frozenset({"prompt_log_probs", "answer_features"})
     placement_rules: ClassVar[PlacementRules] = REPLICATED
 
     vocabulary_size: int = positive()
@@ -162,6 +162,13 @@ class StateSpace(Checked):
         following = self._score(network, hidden[:, :, :-1], actions, temperature).log_probs[:, 0]
         first_column = ((0, 0), (prompts.tokens.shape[1] - mask.shape[1], 0))
         return jnp.pad(following, first_column), jnp.pad(mask, first_column)
+
+    def answer_features(self, parameters: Parameters, trajectories: Trajectories) -> Array:
+        """`[P, G, hidden]` float32, the mean over each answer's tokens of the normalised last layer after each."""
+        network, prompts = self._network(parameters), trajectories.prompts
+        _, carries = network.read(prompts.tokens[:, None], prompts.mask[:, None])
+        hidden, _ = network.read(trajectories.tokens, None, carries)
+        return answer_mean(hidden, trajectories.written)
 
     def _score(self, network: "_Network", hidden: Array, actions: Actions, temperature: float) -> PolicyScores:
         at_once = max(1, LOGITS_AT_ONCE // (hidden.shape[0] * hidden.shape[1] * self.vocabulary_size))

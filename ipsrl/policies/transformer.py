@@ -24,7 +24,7 @@ from ipsrl.policies.decoder import BLOCKS, Decoder
 from ipsrl.policies.decoder_placement import decoder_placement_rules
 from ipsrl.policies.keys import Keys, layer_parameters
 from ipsrl.policies.matmul import activation_dtype
-from ipsrl.policies.policy import Actions, Parameters, score_hidden
+from ipsrl.policies.policy import Actions, Parameters, answer_mean, score_hidden
 from ipsrl.policies.transformer_config import TransformerConfig
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
@@ -58,7 +58,7 @@ class Transformer(TransformerConfig):
     `pre_feedforward_layernorm` and `post_feedforward_layernorm` to a layer.
     """
 
-    optional_fields: ClassVar[frozenset[str]] = frozenset({"prompt_log_probs"})
+    optional_fields: ClassVar[frozenset[str]] = frozenset({"prompt_log_probs", "answer_features"})
 
     @property
     def placement_rules(self) -> PlacementRules:
@@ -140,6 +140,13 @@ class Transformer(TransformerConfig):
         following = self._score(parameters, hidden[:, None, :-1], actions, temperature).log_probs[:, 0]
         first_column = ((0, 0), (prompts.tokens.shape[1] - mask.shape[1], 0))
         return jnp.pad(following, first_column), jnp.pad(mask, first_column)
+
+    def answer_features(self, parameters: Parameters, trajectories: Trajectories) -> Array:
+        """`[P, G, hidden]` float32, the mean over each answer's tokens of the normalised last layer after each."""
+        tokens, prompts = trajectories.tokens, trajectories.prompts
+        texts = jnp.concatenate([prompts.tokens, tokens.reshape(len(tokens), -1)], axis=1)
+        hidden, _ = self._read(parameters, texts, WholeTexts(prompts.mask, *tokens.shape[1:]))
+        return answer_mean(hidden[:, prompts.tokens.shape[1] :].reshape(*tokens.shape, -1), trajectories.written)
 
     def _decoder(self, parameters: Parameters) -> "Decoder":
         return nnx.merge(_graph(self), parameters)

@@ -23,6 +23,8 @@ from ipsrl.training.micro_batches import join, split, totals
 from ipsrl.training.sparse_adam import sparse_adam
 
 BACKWARD_FIELDS = frozenset({"log_backward", "step_log_backward", "next_states"})
+OF_REFERENCE = frozenset({"reference_log_probs", "answer_features"})
+"""Optional fields of `Rollouts` that the reference policy computes."""
 
 
 @jax.tree_util.register_dataclass
@@ -130,6 +132,11 @@ def check_objective(objective: Objective, environment: Environment, group_size: 
         raise ValueError(
             "the objective needs the policy's most likely tokens, which answers that it did not sample do not have: "
             "sample off_policy answers from the policy itself, and replay none"
+        )
+    if "answer_features" in objective.needs - of_groups:
+        raise ValueError(
+            "the objective needs answer_features, the hidden states of a transformer or a state-space model: take one "
+            "of these policies, or outcomes in their place, as rep_exp(features=outcome)"
         )
     if objective.needs & BACKWARD_FIELDS and dictates(environment):
         raise ValueError(
@@ -253,6 +260,8 @@ def rollouts_of(
             if "reference_log_probs" in objective.needs:
                 scores = policy.score(union(reference, frozen), micro_batch, temperature)
                 found["reference_log_probs"] = scores.log_probs
+            if "answer_features" in objective.needs:
+                found["answer_features"] = policy.answer_features(union(reference, frozen), micro_batch)
             if "proximal_log_probs" in objective.needs:
                 found["proximal_log_probs"] = policy.score(
                     union(parameters, frozen), micro_batch, temperature

@@ -34,7 +34,7 @@ from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Sour
 from ipsrl.training.behaviour import reads_behaviour
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements, update
+from ipsrl.training.step import OF_REFERENCE, TrainState, check_objective, compiled_update, state_placements, update
 
 Metrics = dict[str, Array]
 
@@ -70,7 +70,7 @@ class Trainer(Checked):
     @functools.cached_property
     def needs_reference(self) -> bool:
         """Whether a run needs the reference policy."""
-        return self.groups_from.needs_reference or "reference_log_probs" in self.objective.needs
+        return self.groups_from.needs_reference or not OF_REFERENCE.isdisjoint(self.objective.needs)
 
     @property
     def optimizer_steps(self) -> int:

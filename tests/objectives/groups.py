@@ -30,6 +30,10 @@ SHARES = np.array([[0.5, 1.5], [1.6, 0.4], [1.0, 1.0], [0.7, 1.3]])
 """Of the reward of each outcome of a bandit in its two rewards, whose mean it is; from the fifth outcome on, again."""
 
 
+ARM_FEATURES = np.array([[1.0, 0.2, 0.0], [0.1, 0.3, 0.9], [0.4, 1.0, 0.3], [0.0, -0.5, 0.6]])
+"""What the reference policy's last layer is after each outcome of a bandit; from the fifth outcome on, again."""
+
+
 def parts_of(rewards):
     """`[P, G, 2]`, two rewards of each answer that grow with its reward, and have it as their mean."""
     return jnp.asarray(rewards, jnp.float32)[..., None] * SHARES[0].astype(np.float32)
@@ -65,6 +69,7 @@ def bandit_rollouts(groups, rewards, log_distribution):
         step_rewards=jnp.asarray(rewards, jnp.float32)[ids][..., None],
         reward_parts=(jnp.float32(rewards)[:, None] * np.float32(np.resize(SHARES, (outcomes, 2))))[ids],
         greedy_rewards=jnp.full(shape[0], jnp.float32(rewards)[likeliest[0]]),
+        answer_features=jnp.float32(np.resize(ARM_FEATURES, (outcomes, 3)))[ids],
         off_policy=jnp.zeros(shape, bool),
         reference_log_probs=jnp.full((*shape, 1), -jnp.log(outcomes)),
         proximal_log_probs=log_distribution[ids][..., None],

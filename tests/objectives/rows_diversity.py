@@ -5,8 +5,9 @@ from math import comb
 
 import numpy as np
 
+from tests.objectives.groups import ARM_FEATURES
 from tests.objectives.rows import Row, centred, standardised
-from tests.objectives.token_values import PPO
+from tests.objectives.token_values import PPO, clipped, token_mean
 
 
 def distinct_share(counts, rewards, floor=0.1, verifiable=True):
@@ -55,6 +56,19 @@ def set_score(counts, rewards, size=2):
     return advantages
 
 
+def elliptical(counts, rewards, features, beta=0.01, ridge=0.01, without=0):
+    """From the definition: an inverse for each answer, of the covariance `without` so many of it."""
+    if not (counts * rewards > 0).any():
+        return rewards
+    centred_features = features - counts @ features / counts.sum()
+    bonus = []
+    for number, feature in enumerate(centred_features):
+        others = counts - without * (np.arange(len(counts)) == number)
+        covariance = (others[:, None] * centred_features).T @ centred_features
+        bonus.append(feature @ np.linalg.inv(covariance + ridge * np.eye(len(feature))) @ feature)
+    return rewards + beta * np.array(bonus)
+
+
 def uniform_correct(counts, probs, rewards, tau=0.2):
     correct = counts * (rewards > 0)
     inverse = 1 / probs / max((correct / probs).sum(), 1e-9)
@@ -94,6 +108,19 @@ ROWS = {
     # On a bandit an answer is one token, so that tokens tell what outcomes tell.
     "dra_grpo(similarity=tokens, standardise=False)": Row(
         False, 1, "no reward", lambda n, p, r: centred(n, r / np.maximum(n, 1))
+    ),
+    "rep_exp": Row(
+        False,
+        None,
+        "no reward",
+        lambda n, p, r: standardised(n, elliptical(n, r, ARM_FEATURES[: len(n)])),
+        tokens=token_mean(clipped(0.2, 0.2)),
+    ),
+    "rep_exp(beta=0.3, ridge=0.2, leave_one_out=True, standardise=False)": Row(
+        False, None, "no reward", lambda n, p, r: centred(n, elliptical(n, r, ARM_FEATURES[: len(n)], 0.3, 0.2, 1))
+    ),
+    "rep_exp(features=outcome)": Row(
+        False, None, "one outcome", lambda n, p, r: standardised(n, elliptical(n, r, np.eye(len(n))))
     ),
     "polychromic": Row(False, 1, "one outcome", lambda n, p, r: set_score(n, r), tokens=PPO),
     "polychromic(set_size=3, standardise=True)": Row(

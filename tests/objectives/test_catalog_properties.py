@@ -31,7 +31,7 @@ SIZES = sizes(PROMPTS)
 KEEPING = [
     text for text in EVERY if any(leaf.shape[:1] == (PROMPTS,) for leaf in jax.tree.leaves(make(text).init(SIZES)))
 ]
-GROUP_FIELDS = [name for axes in ("PG", "PGM", "PGT", "PGTK") for name in FIELDS_BY_SHAPE[axes]] + ["tokens"]
+GROUP_FIELDS = [name for axes in ("PG", "PGM", "PGH", "PGT", "PGTK") for name in FIELDS_BY_SHAPE[axes]] + ["tokens"]
 TOKEN_FIELDS = [*FIELDS_BY_SHAPE["PGT"], "tokens", *FIELDS_BY_SHAPE["PGTK"]]
 ORDERS = [np.random.default_rng(1).permutation(size) for size in (PROMPTS, GROUP)]
 

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from ipsrl.dynamics.expected_update import expected_update
+from ipsrl.objectives import make
 from ipsrl.objectives.reweighting.diversity_weights import UniformCorrect
 from ipsrl.objectives.shaping.diversity_rewards import (
     DistinctShare,
+    EllipticalBonus,
     PermutedInverseFrequency,
     SimilarityDiscount,
     Unlikeliness,
@@ -62,6 +65,79 @@ def test_similarity_of_token_counts():
     mask = [[1, 1, 1], [1, 1, 1], [1, 0, 0], [0, 0, 0], [0, 0, 0]]
     actual = shaped(SimilarityDiscount("tokens"), [1, 2, 1, 1, 0], behaviour=np.zeros((5, 3)), mask=mask, tokens=tokens)
     assert_close(actual, [1 / 1.8, 2 / 1.8, 1, 1, 0])
+
+
+# RepExp
+
+
+@pytest.mark.parametrize(("group", "width"), [(3, 8), (8, 3), (6, 5)])
+@pytest.mark.parametrize("leave_one_out", [False, True])
+def test_the_bonus_is_that_of_an_inverse_for_each_answer(group, width, leave_one_out):
+    """In features, not in products of answers; the last two answers are alike, and far from the others."""
+    features = np.random.default_rng(group).normal(size=(group, width)) + 5.0
+    features[-2:] = 6.0 * features[-1]
+    phi, rewards = features - features.mean(axis=0), np.arange(group) % 2
+    bonus = []
+    for answer in range(group):
+        others = phi[np.arange(group) != answer] if leave_one_out else phi
+        bonus.append(phi[answer] @ np.linalg.inv(0.2 * np.eye(width) + others.T @ others) @ phi[answer])
+    part = EllipticalBonus(0.5, 0.2, leave_one_out)
+    assert_close(shaped(part, rewards, answer_features=np.float32(features)), rewards + 0.5 * np.array(bonus))
+
+
+def test_one_hot_outcomes_have_their_bonus_in_closed_form():
+    """h = 1/(n + l) - 1/G + l / ((n + l)^2 s), s = sum n / (n + l): nearly 1/n - 1/G; centring tells it from 1/n."""
+    ids, ridge = [4, 4, 4, 1, -1, 1, 4, 2], 0.01
+    n, counts = np.array([4, 4, 4, 2, 1, 2, 4, 1]), np.array([4, 2, 1, 1])
+    s = (counts / (counts + ridge)).sum()
+    h = 1 / (n + ridge) - 1 / 8 + ridge / ((n + ridge) ** 2 * s)
+    assert np.abs(h - (1 / n - 1 / 8)).max() < 0.01
+    for without, expected in ((False, h), (True, h / (1 - h))):
+        part = EllipticalBonus(1.0, ridge, without, "outcome")
+        assert_close(shaped(part, [1] * 8, outcome_id=ids), expected)
+
+
+def test_all_answers_of_a_group_with_a_correct_one_get_the_bonus():
+    part, ids = EllipticalBonus(features="outcome"), [0, 0, 0, 1]
+    bonus = 0.01 * shaped(EllipticalBonus(1.0, features="outcome"), [1] * 4, outcome_id=ids)
+    assert_close(shaped(part, [1, 0, 0, 0], outcome_id=ids), np.array([1, 0, 0, 0]) + bonus)
+    assert bonus[3] > bonus[0] > 0
+    np.testing.assert_array_equal(shaped(part, [0] * 4, outcome_id=ids), 0.0)
+    np.testing.assert_array_equal(shaped(part, [-1, 0, -1, 0], outcome_id=ids), [0, 1, 0, 1])
+
+
+def test_answers_that_are_equally_far_from_the_others_learn_from_their_rewards_alone():
+    """What rounding leaves between them, the standard deviation would scale up to 1."""
+    rng = np.random.default_rng(0)
+    for copies in (1, 2, 4, 8):
+        turned, _ = np.linalg.qr(rng.normal(size=(64, 8 // copies)))
+        features = np.float32(rng.permutation(np.repeat(30 * turned.T, copies, axis=0)) + 7)
+        for text in ("rep_exp", "rep_exp(beta=1.0, leave_one_out=True)"):
+            group = rollouts_of(np.zeros((1, 8, 1)), answer_features=features[None])
+            assert not advantages_of(text, group).any()
+            mixed = dataclasses.replace(group, rewards=jnp.arange(8.0)[None])
+            assert_close(advantages_of(text, mixed), advantages_of("grpo", mixed))
+    scaled = rollouts_of(np.zeros((1, 2, 1)), rewards=np.float32([[0.9, 0.6]]) / np.float32([[0.6, 0.4]]))
+    assert scaled.rewards[0, 0] != scaled.rewards[0, 1]
+    assert not advantages_of("rep_exp(features=outcome)", scaled).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "keeps"), [("", False), (", beta=1.0", False), (", beta=1.0, leave_one_out=True", True)]
+)
+def test_tied_arms_end_alike_and_only_the_released_configuration_keeps_a_wrong_one(options, keeps):
+    """The mean update of the rarer of two right arms, then that of a wrong arm beside two of them."""
+    objective = make(f"rep_exp(features=outcome{options})")
+
+    def update(probs, rewards):
+        return expected_update(objective, jnp.log(jnp.float32(probs)), jnp.float32(rewards), 8)
+
+    for rare in (0.001, 0.1, 0.49):
+        assert update([rare, 1 - rare], [1, 1])[0] > 1e-4
+    assert_close(update([0.5, 0.5], [1, 1]), 0)
+    wrong = [float(update([(1 - share) / 2] * 2 + [share], [1, 1, 0])[2]) for share in (0.01, 0.14, 0.155)]
+    np.testing.assert_array_equal(np.sign(wrong), [1, 1, -1] if keeps else [-1, -1, -1])
+    assert np.abs(wrong).min() > 1e-3
 
 
 # Placebo

@@ -225,6 +225,8 @@ RUNS = [
     ("stratified_grpo(stratum=first_token)", (), 8, FEW, None),
     ("gdpo", (), 8, FEW, "needs reward_parts, "),
     ("remax", (), 8, FEW, "needs greedy_rewards, "),
+    ("rep_exp", (), 8, FEW, "needs answer_features, "),
+    ("rep_exp(features=outcome)", (), 1, FEW, "group_size is 1, it must be at least 2"),
     ("remax", ("greedy_rewards",), 1, FEW, None),
     ("gdpo", ("reward_parts",), 1, FEW, "group_size is 1, it must be at least 2"),
     ("vector_po(k=3)", ("reward_parts",), 3, FEW, "group_size is 3, it must be at least 4"),

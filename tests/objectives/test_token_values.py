@@ -76,6 +76,7 @@ def rollouts_with(mask, rewards=None):
         prompt_log_probs=jnp.full((PROMPTS, 1), jnp.log(0.5)),
         prompt_mask=np.ones((PROMPTS, 1), bool),
         question_mask=np.ones((PROMPTS, 1), bool),
+        answer_features=np.random.default_rng(4).normal(size=(PROMPTS, GROUP, 3)),
         keys=jax.random.split(jax.random.key(0), PROMPTS),
     )
 

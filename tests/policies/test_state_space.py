@@ -142,6 +142,21 @@ def test_prompt_log_probs_equal_the_recurrence():
     assert not np.asarray(log_probs)[~np.asarray(mask)].any()
 
 
+def test_features_are_the_mean_of_the_states_after_each_token():
+    """By what the unembedding makes of them: log-probabilities after each token, up to a constant of the vocabulary."""
+    trajectories, head = make_trajectories(make_prompts()), PARAMETERS["embedding"]
+    features = SMALL.answer_features(PARAMETERS, trajectories)
+    for number in range(3):
+        prompt = np.asarray(trajectories.prompts.tokens)[number][np.asarray(trajectories.prompts.mask)[number]]
+        for member in range(G):
+            count = int(trajectories.token_mask[number, member].sum())
+            answer = np.asarray(trajectories.tokens)[number, member, :count]
+            following = reference_log_probs(SMALL, PARAMETERS, [*prompt, *answer])[-count:].mean(axis=0)
+            expected = TEMPERATURE * (following - following.mean())
+            logits = head @ np.asarray(features[number, member])
+            np.testing.assert_allclose(logits - logits.mean(), expected, atol=2e-5)
+
+
 def test_left_padding_changes_neither_scores_nor_gradients():
     def loss(parameters, prompts):
         scores = SMALL.score(parameters, make_trajectories(prompts), TEMPERATURE)

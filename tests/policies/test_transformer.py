@@ -133,6 +133,24 @@ def test_prompt_log_probs_equal_the_plain_transformer(policy):
         np.testing.assert_array_equal(mask[row], np.arange(len(expected)) > len(expected) - length)
 
 
+@pytest.mark.parametrize("policy", VARIANTS.values(), ids=VARIANTS)
+def test_features_are_the_mean_of_the_states_after_each_token(policy):
+    """By what the unembedding makes of them: log-probabilities after each token, up to a constant of the vocabulary."""
+    parameters, trajectories = random_parameters(policy), make_trajectories(make_prompts())
+    features = jax.jit(policy.answer_features)(parameters, trajectories)
+    assert features.shape == (3, G, policy.hidden_size)
+    head = parameters["embed_tokens"]["embedding"] if policy.tie_embeddings else parameters["lm_head"]["kernel"].T
+    for number in range(3):
+        prompt = np.asarray(trajectories.prompts.tokens)[number][np.asarray(trajectories.prompts.mask)[number]]
+        for member in range(G):
+            count = int(trajectories.token_mask[number, member].sum())
+            answer = np.asarray(trajectories.tokens)[number, member, :count]
+            following = reference_log_probs(policy, parameters, [*prompt, *answer])[-count:].mean(axis=0)
+            expected = TEMPERATURE * (following - following.mean())
+            logits = head @ np.asarray(features[number, member])
+            np.testing.assert_allclose(logits - logits.mean(), expected, atol=2e-5)
+
+
 def test_left_padding_changes_neither_scores_nor_gradients():
     parameters = random_parameters(SMALL)
 

@@ -112,6 +112,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "pass_at_k": diversity.pass_at_k,
     "unlikeliness": diversity.unlikeliness,
     "dra_grpo": diversity.dra_grpo,
+    "rep_exp": diversity.rep_exp,
     "polychromic": diversity.polychromic,
     "ucpo": diversity.ucpo,
     "maxrl": prompt_weights.maxrl,

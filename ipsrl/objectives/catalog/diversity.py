@@ -14,6 +14,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.reweighting.diversity_weights import UniformCorrect
 from ipsrl.objectives.shaping.diversity_rewards import (
     DistinctShare,
+    EllipticalBonus,
     PermutedInverseFrequency,
     SimilarityDiscount,
     UniformFrequency,
@@ -139,6 +140,41 @@ def dra_grpo(
     """
     return Objective(
         reward_shaping=(SimilarityDiscount(similarity),),
+        advantages=group_centred(standardise),
+        surrogate=ClippedRatio(*both_sides(clip)),
+        aggregation=aggregated_by(aggregation),
+    )
+
+
+def rep_exp(
+    beta: float = 0.01,
+    ridge: float = 0.01,
+    leave_one_out: bool = False,
+    features: Literal["hidden", "outcome"] = "hidden",
+    standardise: bool = True,
+    clip: Clip = 0.2,
+    aggregation: AggregationName = "token_mean",
+) -> Objective:
+    """RepExp (arXiv 2510.11686): r~ = r + beta phi' (ridge I + sum_j phi_j phi_j')^-1 phi; then GRPO.
+
+    phi is the last layer of the reference policy, the mean over an answer's tokens, less the mean of the group; right
+    and wrong answers get the bonus, groups without a correct one do not. `features=outcome` takes one-hot outcomes for
+    phi (our reading), where there are no hidden states. The defaults are those of the published script;
+    `rep_exp(beta=1.0, leave_one_out=True)` is the released configuration's, with j only the other answers. The released
+    code first maps features to 32 or 128 dimensions at random; here is no map.
+
+    The bonus is at most beta (1 - 1/G), or beta (G - 1) with `leave_one_out`. Far features, of answers that all differ,
+    leave it nearly equal for all. Where rewards are equal the standard deviation scales what differs up to full size,
+    whatever beta is. On a bandit with outcomes for features, tied arms end alike, from any start, and unequal rewards
+    end at the best. With rewards 1, 1, 0 and the released configuration in groups of 8 the wrong arm stays at 0.15.
+
+    Degenerate: groups of equal rewards get exactly zero if none is correct, or if all answers are equally far from the
+    others, as in a group of one outcome with `outcome`.
+    Evidence: code (verl-recipe).
+    Peers: verl.
+    """
+    return Objective(
+        reward_shaping=(EllipticalBonus(beta, ridge, leave_one_out, features),),
         advantages=group_centred(standardise),
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import at_least, non_negative, probability
+from ipsrl.fields import at_least, non_negative, positive, probability
 from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
 from ipsrl.objectives.estimators.likelihood import average_log_probability
 from ipsrl.objectives.estimators.permutations import permuted_among
-from ipsrl.objectives.objective import RolloutPart
+from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency
 from ipsrl.structures import Rollouts, masked_sum
 
@@ -134,6 +134,49 @@ class SimilarityDiscount(RolloutPart):
         similarity = jnp.einsum("pgb,pb->pg", counts, summed, precision="highest") / length
         # Each answer is similar to itself: the sum is at least 1, also for answers without tokens.
         return values / jnp.maximum(similarity, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class EllipticalBonus(RolloutPart):
+    """RepExp: r + beta times how far an answer's features are from the others' of its group (arXiv 2510.11686).
+
+        leverage:       h_g = phi_g' (ridge I + sum_j phi_j phi_j')^-1 phi_g,    phi_g = f_g - mean of the group
+        leave_one_out:  the same with j != g, which is h_g / (1 - h_g)
+
+    f is `Rollouts.answer_features`, or one-hot in the outcome. The centre is that of the whole group in both, as in the
+    released code. h is at most 1 - 1/G, which each answer has nearly if all differ by much more than sqrt(ridge) in
+    directions of their own; where n of the group share theirs it is nearly 1/n - 1/G. Groups without a correct answer
+    get no bonus, nor do those whose h differ by less than 32 roundings of numbers near 1. Values are relative to the
+    group's smallest reward, for advantages that do not depend on a constant.
+    """
+
+    beta: float = non_negative(0.01)
+    ridge: float = positive(0.01)
+    leave_one_out: bool = False
+    features: Literal["hidden", "outcome"] = "hidden"
+    smallest_group: ClassVar[int] = 2
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"answer_features"} if self.features == "hidden" else ())
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        if self.features == "hidden":
+            features = rollouts.answer_features.astype(values.dtype)
+        else:
+            first_alike = same_outcome(rollouts.outcome_id).argmax(axis=-1)
+            features = jax.nn.one_hot(first_alike, values.shape[-1], dtype=values.dtype)
+        centred = features - features.mean(axis=-2, keepdims=True)
+        # Of the features, not of their products: squares lose half of the digits.
+        left, singular, _ = jnp.linalg.svd(centred, full_matrices=False)
+        kept = singular**2 / (singular**2 + self.ridge)
+        leverage = (left**2 * kept[:, None]).sum(axis=-1)
+        bonus = leverage / (1.0 - leverage) if self.leave_one_out else leverage
+        differs = leverage.max(axis=-1) - leverage.min(axis=-1) > 32 * jnp.finfo(leverage.dtype).eps
+        given = differs & (values > 0).any(axis=-1)
+        # Relative to the group's smallest, so that a reward of 1 does not round a bonus of 0.01.
+        relative = jnp.where(all_equal(values)[:, None], 0.0, values - values.min(axis=-1, keepdims=True))
+        return relative + jnp.where(given[:, None], self.beta * bonus, 0.0)
 
 
 def _bucket_counts(tokens: Array, mask: Array) -> Array:
