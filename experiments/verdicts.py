@@ -44,7 +44,7 @@ from ipsrl.study.settings import as_text
 
 ADDED = (
     "grpo(kl=0.04)", "ips_grpo(kl=0.04)", "ips_grpo(alpha=0.5)", "ips_reinforce(probability=exact)",
-    "progrpo(reference=correct)",
+    "progrpo(reference=correct)", "rep_exp(features=outcome)",
 )  # fmt: skip
 """Variants that `all` adds to the catalog's rows."""
 

@@ -34,9 +34,14 @@ TEXTS = [
 ]  # fmt: skip
 
 
-# All that have importance ratios and need no prompt.
-RATIOS = [text for text in objectives.names() if is_idle(objectives.make(text).surrogate) and text != "progrpo"]
-RATIOS += ["progrpo(reference=correct)"]
+# All that have importance ratios and need nothing that a bandit lacks.
+LACKING = {"prompt_log_probs", "reward_parts", "answer_features"}
+RATIOS = [
+    text
+    for text in objectives.names()
+    if is_idle(objectives.make(text).surrogate) and LACKING.isdisjoint(objectives.make(text).needs)
+]
+RATIOS += ["progrpo(reference=correct)", "rep_exp(features=outcome)"]
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -129,9 +129,9 @@ def test_records_say_all_that_is_told():
 def test_all_is_the_catalog_without_what_has_no_verdict():
     chosen, left_out = chosen_objectives(("all",), 8)
     assert {*chosen, *left_out} == {*objectives.names(), *ADDED}
-    # It needs a prompt; they sample at random; they read several rewards, or that of a greedy answer.
-    assert set(left_out) == {"progrpo", "clip_cov", "placebo", "gdpo", "vector_po", "remax"}
-    assert "progrpo(reference=correct)" in chosen
+    # They need a prompt, or hidden states; sample at random; read several rewards, or that of a greedy answer.
+    assert set(left_out) == {"progrpo", "clip_cov", "placebo", "gdpo", "vector_po", "remax", "rep_exp"}
+    assert {"progrpo(reference=correct)", "rep_exp(features=outcome)"} <= set(chosen)
     with pytest.raises(ValueError, match=r"progrpo has no verdict: .*prompt_log_probs"):
         chosen_objectives(("progrpo",), 8)
 

@@ -17,7 +17,10 @@ from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.structures import Rollouts
 from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, group_metrics
+from ipsrl.training.trainer import Trainer
+from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 from tests.training.one_update import GROUP_SIZE, TABLE, TREE, assert_close, sample, start, step
 
 pytestmark = pytest.mark.eight_devices
@@ -199,6 +202,44 @@ def test_the_divergence_is_taken_to_the_reference():
     cost = 0.5 * (divergence.sum(axis=-1) / mask.sum(axis=-1)).mean()
     assert away_metrics["loss"] - without_metrics["loss"] == pytest.approx(cost, rel=1e-4)
     assert np.abs(away.parameters["logits"] - without.parameters["logits"]).max() > 1e-3
+
+
+def test_hidden_states_are_those_of_the_reference():
+    """One update by hand, in micro-batches; then a run, whose reference does not move."""
+    objective = objectives.make("rep_exp(beta=3.0, standardise=False)")
+    parameters, elsewhere = start(TRANSFORMER, scale=0.1), start(TRANSFORMER, scale=0.3)
+    sampled = sample(FIRST_TOKEN, TRANSFORMER, parameters)
+
+    def after(features):
+        rollouts = Rollouts.of(*sampled, answer_features=features)
+        weights, _, _ = objective.weigh(rollouts, objective.init(FIRST_TOKEN.sizes))
+
+        def loss(parameters):
+            output = objective.loss(TRANSFORMER.score(parameters, sampled[0], 1.0), rollouts, weights)
+            return output.loss_sum / output.count
+
+        return jax.tree.map(lambda leaf, slope: leaf - 0.5 * slope, parameters, jax.jit(jax.grad(loss))(parameters))
+
+    expected, other = (after(TRANSFORMER.answer_features(of, sampled[0])) for of in (elsewhere, parameters))
+    moved, _ = step(objective, sampled, parameters, elsewhere, Batching(micro_batches=2), policy=TRANSFORMER)
+    assert_close(moved.parameters, expected, 1e-5)
+    assert max(jax.tree.leaves(jax.tree.map(lambda a, b: np.abs(a - b).max(), expected, other))) > 1e-3
+
+    settings = TrainSettings(3, 8, GROUP_SIZE, learning_rate=0.01)
+    with jax.set_mesh(make_mesh("replica:-1")):
+        learner = Trainer(FIRST_TOKEN, TRANSFORMER, objective, settings)
+        learner.check()
+        state = learner.init(0)
+        reference = jax.device_get(state.reference)
+        for _ in range(settings.steps):
+            state, metrics = learner.step(state)
+            assert np.isfinite(metrics["loss"])
+            assert metrics["gradient_norm"] > 1e-3
+        with pytest.raises(
+            ValueError, match="answer_features, the hidden states of a transformer or a state-space mod"
+        ):
+            Trainer(TREE, TABLE, objective, settings).check()
+    jax.tree.map(np.testing.assert_array_equal, jax.device_get(state.reference), reference)
 
 
 def test_metrics_of_groups_by_hand():
