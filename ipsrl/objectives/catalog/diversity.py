@@ -165,8 +165,8 @@ def rep_exp(
 
     The bonus is at most beta (1 - 1/G), or beta (G - 1) with `leave_one_out`. Far features, of answers that all differ,
     leave it nearly equal for all. Where rewards are equal the standard deviation scales what differs up to full size,
-    whatever beta is. On a bandit with outcomes for features, tied arms end alike, from any start, and unequal rewards
-    end at the best. With rewards 1, 1, 0 and the released configuration in groups of 8 the wrong arm stays at 0.15.
+    whatever beta is. On a bandit with `features=outcome` tied arms end alike, and unequal rewards at the best; with the
+    released configuration a wrong arm beside two right ones stays, at 0.15 in groups of 8.
 
     Degenerate: groups of equal rewards get exactly zero if none is correct, or if all answers are equally far from the
     others, as in a group of one outcome with `outcome`.

@@ -167,10 +167,11 @@ class EllipticalBonus(RolloutPart):
             first_alike = same_outcome(rollouts.outcome_id).argmax(axis=-1)
             features = jax.nn.one_hot(first_alike, values.shape[-1], dtype=values.dtype)
         centred = features - features.mean(axis=-2, keepdims=True)
-        # Of the features, not of their products: squares lose half of the digits.
-        left, singular, _ = jnp.linalg.svd(centred, full_matrices=False)
+        # Not from products of answers, whose squares lose half of the digits; the triangle is small where H is large.
+        triangle = jnp.linalg.qr(centred.mT, mode="r")
+        _, singular, right = jnp.linalg.svd(triangle, full_matrices=False)
         kept = singular**2 / (singular**2 + self.ridge)
-        leverage = (left**2 * kept[:, None]).sum(axis=-1)
+        leverage = (right**2 * kept[..., None]).sum(axis=-2)
         bonus = leverage / (1.0 - leverage) if self.leave_one_out else leverage
         differs = leverage.max(axis=-1) - leverage.min(axis=-1) > 32 * jnp.finfo(leverage.dtype).eps
         given = differs & (values > 0).any(axis=-1)
