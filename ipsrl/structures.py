@@ -157,6 +157,7 @@ class Rollouts:
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the reference policy.
       proximal_log_probs: `[P, G, T]` float32, log-probabilities of the tokens in the trainer before the first optimiser
         step on the batch; those of the program that sampled are `behaviour_log_probs`.
+      proximal_mean_log_probs: `[P, G, T]` float32, as `PolicyScores.mean_log_probs`, at the same time.
       prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
         behaviour policy.
       prompt_mask: `[P, L]` bool, True where `prompt_log_probs` is valid: not on padding or the first token.
@@ -187,6 +188,7 @@ class Rollouts:
     off_policy: IfNeeded = None
     reference_log_probs: IfNeeded = None
     proximal_log_probs: IfNeeded = None
+    proximal_mean_log_probs: IfNeeded = None
     prompt_log_probs: IfNeeded = None
     prompt_mask: IfNeeded = None
     question_mask: IfNeeded = None
@@ -240,12 +242,15 @@ class PolicyScores:
       entropy: `[P, G, T]` float32, entropy in nats of the distribution of each token.
       top_log_probs: `[P, G, T, K]` float32, log-probabilities of `Trajectories.top_tokens`; None if there are none.
       prompt_log_probs: `[P, L]` float32, of the prompts' tokens, where `Rollouts.prompt_mask` is True.
+      mean_log_probs: `[P, G, T]` float32, the mean log-probability of all tokens that could have stood there, each
+        counted once, without gradient; None if nobody computed it.
     """
 
     log_probs: Array
     entropy: Array
     top_log_probs: IfNeeded = None
     prompt_log_probs: IfNeeded = None
+    mean_log_probs: IfNeeded = None
 
 
 @jax.tree_util.register_dataclass

@@ -77,10 +77,12 @@ def synthetic_rollouts(
         reward_parts=array(rewards[..., None] + apart.uniform(0.1, 1.0, (prompts, group, 1)) * [1.0, -1.0]),
         greedy_rewards=array(apart.uniform(0.1, 2.0, prompts)),
         answer_features=array(apart.normal(0, 0.3, (prompts, group, FEATURES))),
+        proximal_mean_log_probs=array(np.where(mask, np.log(apart.uniform(0.01, 0.1, shape)), 0.0)),
     )
     scores = PolicyScores(
         log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),
         entropy=array(np.where(mask, rng.uniform(0.1, 2.0, shape), 0.0)),
         top_log_probs=array(np.log(likeliest) + rng.normal(0, 0.2, likeliest.shape)),
+        mean_log_probs=array(np.where(mask, np.log(apart.uniform(0.01, 0.1, shape)), 0.0)),
     )
     return rollouts, scores

@@ -34,7 +34,7 @@ def refusal(objective: Objective, group_size: int, trainer: str, provides: froze
     """Why a trainer whose rows have these optional fields of `Rollouts` cannot compute an objective; None if it can."""
     if objective.num_steps > 1:
         return f"the objective takes {objective.num_steps} optimiser steps for each mini-batch, and {trainer} takes one"
-    if "proximal_log_probs" in objective.needs - provides:
+    if objective.separates and "proximal_log_probs" not in provides:
         return (
             f"the objective corrects for the sampler, whose probabilities {trainer} does not give: leave correction "
             f"out, and set that of {trainer}, if it has one"

@@ -160,14 +160,14 @@ class Objective(Checked):
 
     def __post_init__(self):
         super().__post_init__()
-        if self._separates and self.top_tokens:
+        if self.separates and self.top_tokens:
             raise ValueError(
                 "the objective reads the most likely tokens of the sampler, whose probabilities in the trainer are not "
                 "known: take correction=sequence_mask(...), or none"
             )
 
     @property
-    def _separates(self) -> bool:
+    def separates(self) -> bool:
         """Whether the probabilities of the sampler and those of the trainer are two things."""
         return self.correction is not None and "proximal_log_probs" in self.correction.needs
 
@@ -277,7 +277,7 @@ class Objective(Checked):
 
     def _with_denominator(self, rollouts: Rollouts) -> Rollouts:
         """The rollouts as the loss reads them: the denominator of its ratios is `behaviour_log_probs`."""
-        if not self._separates:
+        if not self.separates:
             return rollouts
         return dataclasses.replace(rollouts, behaviour_log_probs=rollouts.proximal_log_probs)
 
@@ -299,7 +299,8 @@ class Objective(Checked):
           statistics: of the whole mini-batch, see `statistics`; by default this batch is the whole mini-batch.
         """
         accepted("scores", scores, PolicyScores)
-        tokenwise = {"log_probs": scores.log_probs, "entropy": scores.entropy, "advantages": weights.advantages}
+        of_tokens = ("log_probs", "entropy", "mean_log_probs")
+        tokenwise = {name: getattr(scores, name) for name in of_tokens} | {"advantages": weights.advantages}
         _check_shapes(rollouts, **tokenwise)
         sampled, rollouts = rollouts, self._with_denominator(rollouts)
         values, metrics = self.surrogate.evaluate(scores, rollouts, weights.advantages, parameters, statistics)
@@ -403,6 +404,7 @@ FIELDS_BY_SHAPE = {
     "PGT": (
         "observations", "token_mask", "behaviour_log_probs", "behaviour_entropy", "step_log_backward", "next_states",
         "planning_mask", "step_rewards", "reference_log_probs", "proximal_log_probs",
+        "proximal_mean_log_probs",
     ),
     "PGTK": ("top_tokens", "top_log_probs"),
 }  # fmt: skip

@@ -114,6 +114,14 @@ def entropy(log_probs: Array) -> Array:
     return -jnp.sum(jnp.exp(log_probs) * finite, axis=-1)
 
 
+def mean_log_probs(log_probs: Array) -> Array:
+    """Mean `[...]` of log-probabilities `[..., V]` over the possible actions, those above -inf; without gradient."""
+    # Without a gradient nothing of the size of the logits is kept or computed for it in the backward pass.
+    log_probs = jax.lax.stop_gradient(log_probs)
+    possible = jnp.isfinite(log_probs)
+    return jnp.where(possible, log_probs, 0.0).sum(axis=-1) / possible.sum(axis=-1)
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Actions:
@@ -152,6 +160,7 @@ def score_logits(logits: Array, actions: Actions, temperature: float) -> PolicyS
         log_probs=jnp.where(mask, chosen, 0.0),
         entropy=jnp.where(mask, entropy(log_probs), 0.0),
         top_log_probs=top_log_probs,
+        mean_log_probs=jnp.where(mask, mean_log_probs(log_probs), 0.0),
     )
 
 

@@ -25,6 +25,8 @@ from ipsrl.training.sparse_adam import sparse_adam
 BACKWARD_FIELDS = frozenset({"log_backward", "step_log_backward", "next_states"})
 OF_REFERENCE = frozenset({"reference_log_probs", "answer_features"})
 """Optional fields of `Rollouts` that the reference policy computes."""
+PROXIMAL_FIELDS = frozenset({"proximal_log_probs", "proximal_mean_log_probs"})
+"""Scores by the policy before the first optimiser step on a batch."""
 
 
 @jax.tree_util.register_dataclass
@@ -143,7 +145,7 @@ def check_objective(objective: Objective, environment: Environment, group_size: 
             "the objective needs a backward policy, which has no probability for the tokens that this environment "
             "dictates: take an objective without one"
         )
-    objective.check(of_groups | {"reference_log_probs", "proximal_log_probs", "keys"}, group_size, environment.sizes)
+    objective.check(of_groups | PROXIMAL_FIELDS | {"reference_log_probs", "keys"}, group_size, environment.sizes)
 
 
 def state_placements(
@@ -262,10 +264,9 @@ def rollouts_of(
                 found["reference_log_probs"] = scores.log_probs
             if "answer_features" in objective.needs:
                 found["answer_features"] = policy.answer_features(union(reference, frozen), micro_batch)
-            if "proximal_log_probs" in objective.needs:
-                found["proximal_log_probs"] = policy.score(
-                    union(parameters, frozen), micro_batch, temperature
-                ).log_probs
+            if wanted := PROXIMAL_FIELDS & objective.needs:
+                scores = policy.score(union(parameters, frozen), micro_batch, temperature)
+                found |= {name: getattr(scores, name.removeprefix("proximal_")) for name in wanted}
             return found
 
         return jax.lax.map(of_micro_batch, micro_batches)

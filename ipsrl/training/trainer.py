@@ -101,8 +101,7 @@ class Trainer(Checked):
             )
         check_group_size(self.environment, settings.group_size)
         check_objective(self.objective, self.environment, settings.group_size, self.groups_from.optional_fields)
-        corrected = "proximal_log_probs" in self.objective.needs
-        if self.groups_from.stale and self.objective.surrogate.on_policy and not corrected:
+        if self.groups_from.stale and self.objective.surrogate.on_policy and not self.objective.separates:
             raise ValueError(
                 f"{type(self.groups_from).__name__} gives groups of other policies than the one that learns, and this "
                 "objective has no importance ratio to correct that: choose one that has, such as grpo or ips_grpo, or "

@@ -73,6 +73,7 @@ def bandit_rollouts(groups, rewards, log_distribution):
         off_policy=jnp.zeros(shape, bool),
         reference_log_probs=jnp.full((*shape, 1), -jnp.log(outcomes)),
         proximal_log_probs=log_distribution[ids][..., None],
+        proximal_mean_log_probs=jnp.full((*shape, 1), log_distribution.mean()),
         prompt_log_probs=jnp.log(jnp.full((shape[0], 2), 0.35)),
         prompt_mask=jnp.ones((shape[0], 2), bool),
         question_mask=jnp.ones((shape[0], 2), bool),

@@ -10,6 +10,7 @@ from tests.objectives.token_values import (
     REFERENCE,
     answer_residual,
     augmented_residual,
+    bellman_errors,
     group_residual,
     implicit_residual,
     minus_squared_steps,
@@ -18,6 +19,7 @@ from tests.objectives.token_values import (
     squares,
     sub_trajectories,
     tilt,
+    token_mean,
 )
 
 
@@ -87,6 +89,10 @@ ROWS = {
     "a2po": regression(0.5, 1e-3, tokens=sequence_mean(squares(regression_residual(1e-3)))),
     "a2po(beta1=2.0, beta2=0.4, value=others)": regression(
         2.0, 0.4, tokens=sequence_mean(squares(regression_residual(0.4)))
+    ),
+    "rover": like_dr_grpo(lambda n, p, r: 2 * centred(n, r), tokens=token_mean(bellman_errors(1.0))),
+    "rover(beta=0.4, standardise=True, aggregation=sequence_mean)": like_grpo(
+        lambda n, p, r: 0.8 * standardised(n, r), tokens=sequence_mean(bellman_errors(0.4))
     ),
     "reinvent": augmented(128.0),
     "reinvent(sigma=0.5)": augmented(0.5),

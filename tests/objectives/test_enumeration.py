@@ -52,6 +52,7 @@ def updates(objective, logits, rewards, groups):
                 log_distribution[ids][None, :, None],
                 jnp.full((1, len(ids), 1), entropy),
                 log_distribution[rollouts.top_tokens],
+                mean_log_probs=jnp.full((1, len(ids), 1), log_distribution.mean()),
             )
             output = objective(scores, rollouts, Sizes(1, outcomes, 1 + outcomes, outcomes))
             return output.loss_sum / output.count

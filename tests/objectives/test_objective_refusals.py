@@ -230,6 +230,7 @@ RUNS = [
     ("remax", ("greedy_rewards",), 1, FEW, None),
     ("gdpo", ("reward_parts",), 1, FEW, "group_size is 1, it must be at least 2"),
     ("vector_po(k=3)", ("reward_parts",), 3, FEW, "group_size is 3, it must be at least 4"),
+    ("rover", (), 8, FEW, "needs proximal_log_probs, proximal_mean_log_probs, "),
     ("lp_reg", (), 8, FEW, "needs top_log_probs, "),
     ("dppo", (), 8, FEW, None),
     ("dppo(divergence=top_tv)", (), 8, FEW, "needs top_log_probs, "),

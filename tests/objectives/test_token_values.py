@@ -15,6 +15,7 @@ from tests.objectives.groups import greedy_of, parts_of, rollouts_of
 from tests.objectives.token_values import (
     BACKWARD,
     BEHAVIOUR,
+    MEANS_MOVED,
     REFERENCE,
     balanced,
     binary_kl,
@@ -66,6 +67,8 @@ def rollouts_with(mask, rewards=None):
         greedy_rewards=greedy_of(rewards),
         outcome_id=np.tile(np.arange(GROUP), (PROMPTS, 1)),
         reference_log_probs=where_masked(REFERENCE),
+        proximal_log_probs=where_masked(BEHAVIOUR),
+        proximal_mean_log_probs=where_masked(REFERENCE),
         step_log_backward=where_masked(BACKWARD),
         log_backward=where_masked(BACKWARD).sum(axis=-1),
         next_states=zeros,
@@ -109,7 +112,8 @@ def program(objective, log_probs, advantages, rollouts, others):
     coefficients = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), jax.eval_shape(weigh, rollouts).coefficients)
 
     def loss(log_probs):
-        scores = PolicyScores(log_probs, rollouts.behaviour_entropy, rollouts.top_log_probs)
+        means = rollouts.proximal_mean_log_probs + MEANS_MOVED * jnp.arange(LENGTH)
+        scores = PolicyScores(log_probs, rollouts.behaviour_entropy, rollouts.top_log_probs, mean_log_probs=means)
         weights = Weights(advantages, coefficients)
         output = objective.loss(scores, rollouts, weights, objective.init_parameters(SIZES))
         return output.loss_sum / output.count

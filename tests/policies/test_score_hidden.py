@@ -1,5 +1,6 @@
 """Scores of sampled tokens without all logits at once."""
 
+import dataclasses
 import functools
 
 import jax
@@ -56,3 +57,20 @@ def test_blocks_change_neither_scores_nor_gradients(options, at_once):
     (gradients, scores), (expected_gradients, expected) = found(in_blocks), found(whole)
     for ours, theirs, tolerance in ((scores, expected, 1e-6), (gradients, expected_gradients, 2e-6)):
         jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=tolerance), ours, theirs)
+
+
+def test_the_mean_of_log_probabilities_counts_each_legal_action_once():
+    rng = np.random.default_rng(1)
+    actions = random_actions(rng, legal=True)
+    logits = rng.normal(size=(PROMPTS, GROUP, LENGTH, VOCABULARY))
+    found = score_logits(jnp.float32(logits), actions, 0.7).mean_log_probs
+    for place in np.ndindex(PROMPTS, GROUP, LENGTH):
+        legal = logits[place][np.asarray(actions.legal_actions[place])] / 0.7
+        expected = (legal - np.log(np.exp(legal).sum())).mean() if actions.token_mask[place] else 0.0
+        np.testing.assert_allclose(found[place], expected, rtol=1e-5)
+    # A logit of -inf is as good as an illegal action.
+    blocked = jnp.where(actions.legal_actions, jnp.float32(logits), -jnp.inf)
+    free = dataclasses.replace(actions, legal_actions=None)
+    mask = np.asarray(actions.token_mask)
+    np.testing.assert_allclose(score_logits(blocked, free, 0.7).mean_log_probs[mask], found[mask], rtol=1e-6)
+    assert not jax.grad(lambda some: score_logits(some, actions, 0.7).mean_log_probs.sum())(jnp.float32(logits)).any()

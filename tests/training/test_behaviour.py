@@ -21,7 +21,7 @@ from tests.tiers import slow_after
 
 ACCEPTING = {
     "reinforce", "ips_reinforce", "trajectory_balance", "vargrad", "detailed_balance", "subtrajectory_balance",
-    "reinvent", "supervised", "dpo", "f_dpo", "ipo", "rpo", "gpg", "remax",
+    "reinvent", "supervised", "dpo", "f_dpo", "ipo", "rpo", "gpg", "remax", "rover",
 }  # fmt: skip
 """The rows that read no probability of the sampling distribution."""
 BANDIT = Bandit(((1.0, 0.0, 0.5),) * 4)

@@ -113,6 +113,7 @@ FROM_REFERENCE = OffPolicyAnswers(5, "reference")
     ("arguments", "message"),
     [
         ({"async_rollouts": True}, "^async_rollouts .*this environment is verified on the device"),
+        (AHEAD | {"objective": "rover"}, "^OneStepAhead gives groups of other policies .* no importance ratio"),
         (AHEAD | {"objective": "reinforce"}, "^OneStepAhead gives groups of other policies .* no importance ratio"),
         (AHEAD | {"objective": "reinforce(correction=sequence_mask(0.1))"}, "or give it a correction, such as"),
         (AHEAD | {"dynamic_sampling": DynamicSampling()}, "but OneStepAhead inside it gives"),

@@ -107,6 +107,32 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured():
     assert metrics["sampler_scorer_difference"] == pytest.approx(0.25, abs=1e-5)
 
 
+def steps_by_hand(objective, batching, trajectories, rollouts):
+    """The parameters after all optimiser steps on a batch, and the metrics of each."""
+    weights, _, _ = objective.weigh(rollouts, objective.init(TREE.sizes))
+
+    def loss(parameters, share):
+        trajectories, rollouts, weights = share
+        output = objective.loss(TABLE.score(parameters, trajectories, 1.0), rollouts, weights)
+        return output.loss_sum / output.count, output.metrics
+
+    parameters, found = start(), []
+    for _ in range(batching.epochs):
+        for first in range(batching.mini_batches):
+            batch = (trajectories, rollouts, weights)
+            share = jax.tree.map(lambda leaf, first=first: leaf[first :: batching.mini_batches], batch)
+            slope, metrics = jax.grad(loss, has_aux=True)(parameters, share)
+            parameters = jax.tree.map(lambda leaf, by: leaf - 0.5 * by, parameters, slope)
+            found.append(metrics)
+    return parameters, found
+
+
+def sampled_elsewhere():
+    """Groups of a policy with other parameters than those at the start."""
+    elsewhere = jax.tree.map(lambda leaf: leaf + 0.2 * jax.random.normal(jax.random.key(9), leaf.shape), start())
+    return sample(parameters=elsewhere)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -116,35 +142,31 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured():
     ],
 )
 def test_a_correction_compares_the_sampler_with_the_policy_before_the_first_step(text):
-    """Of all optimiser steps, beside the same by hand; the sampler has other parameters."""
-    objective, batching = objectives.make(text), Batching(2, 2, 2)
-    elsewhere = jax.tree.map(lambda leaf: leaf + 0.2 * jax.random.normal(jax.random.key(9), leaf.shape), start())
-    sampled = sample(parameters=elsewhere)
-    proximal = TABLE.score(start(), sampled[0], 1.0).log_probs
-    rollouts = Rollouts.of(*sampled, proximal_log_probs=proximal)
-    weights, _, _ = objective.weigh(rollouts, objective.init(TREE.sizes))
-
-    def loss(parameters, share):
-        trajectories, rollouts, weights = share
-        output = objective.loss(TABLE.score(parameters, trajectories, 1.0), rollouts, weights)
-        return output.loss_sum / output.count, output.metrics["correction_fraction"]
-
-    parameters, changed = start(), []
-    for _ in range(batching.epochs):
-        for first in range(batching.mini_batches):
-            batch = (sampled[0], rollouts, weights)
-            share = jax.tree.map(lambda leaf, first=first: leaf[first :: batching.mini_batches], batch)
-            slope, fraction = jax.grad(loss, has_aux=True)(parameters, share)
-            parameters = jax.tree.map(lambda leaf, by: leaf - 0.5 * by, parameters, slope)
-            changed.append(fraction)
+    """Of all optimiser steps, beside the same by hand."""
+    objective, batching, sampled = objectives.make(text), Batching(2, 2, 2), sampled_elsewhere()
+    rollouts = Rollouts.of(*sampled, proximal_log_probs=TABLE.score(start(), sampled[0], 1.0).log_probs)
+    parameters, found = steps_by_hand(objective, batching, sampled[0], rollouts)
     moved, metrics = step(objective, sampled, batching=batching)
     assert_close(moved.parameters, parameters)
-    tokens, of_all = np.sum(changed, axis=0)
+    tokens, of_all = np.sum([of_step["correction_fraction"] for of_step in found], axis=0)
     assert metrics["correction_fraction"] == pytest.approx(tokens / of_all)
     assert 0.01 < metrics["correction_fraction"] < 0.99
     assert metrics["sampler_scorer_difference"] > 0.1
     without, _ = step(dataclasses.replace(objective, correction=None), sampled, batching=batching)
     assert np.abs(moved.parameters["logits"] - without.parameters["logits"]).max() > 1e-3
+
+
+def test_values_count_from_the_policy_before_the_first_step():
+    """ROVER's, at all optimiser steps on a batch, whoever sampled it."""
+    objective, batching, sampled = objectives.make("rover"), Batching(2, 2, 2), sampled_elsewhere()
+    at_first = TABLE.score(start(), sampled[0], 1.0)
+    fields = {"proximal_log_probs": at_first.log_probs, "proximal_mean_log_probs": at_first.mean_log_probs}
+    moved, _ = step(objective, sampled, batching=batching)
+    assert_close(moved.parameters, steps_by_hand(objective, batching, sampled[0], Rollouts.of(*sampled, **fields))[0])
+    # The mean over all tokens makes a difference.
+    fields["proximal_mean_log_probs"] = fields["proximal_mean_log_probs"] + 0.1
+    others, _ = steps_by_hand(objective, batching, sampled[0], Rollouts.of(*sampled, **fields))
+    assert np.abs(moved.parameters["logits"] - others["logits"]).max() > 1e-3
 
 
 def communication(*texts):

@@ -101,6 +101,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "reinvent": balance.reinvent,
     "gvpo": balance.gvpo,
     "a2po": balance.a2po,
+    "rover": balance.rover,
     "supervised": imitation.supervised,
     "dpo": preferences.dpo,
     "f_dpo": preferences.f_dpo,

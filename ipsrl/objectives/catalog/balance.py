@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline, group_centred
 from ipsrl.objectives.advantages.log_reward import LogReward
 from ipsrl.objectives.advantages.optimal_value import OptimalAdvantage
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
@@ -17,7 +17,7 @@ from ipsrl.objectives.surrogates.flow_balance import (
     SubTrajectoryBalance,
     TrajectoryBalance,
 )
-from ipsrl.objectives.surrogates.implicit_rewards import AdvantageRegression, GroupVariance
+from ipsrl.objectives.surrogates.implicit_rewards import AdvantageRegression, BellmanRegression, GroupVariance
 
 
 def trajectory_balance(
@@ -188,4 +188,30 @@ def a2po(beta1: float = 0.5, beta2: float = 1e-3, value: Literal["first", "other
         advantages=OptimalAdvantage(beta1, value),
         surrogate=AdvantageRegression(beta2),
         aggregation=SequenceMean(),
+    )
+
+
+def rover(beta: float = 1.0, standardise: bool = False, aggregation: AggregationName = "token_mean") -> Objective:
+    """ROVER (arXiv 2509.24981): loss (Q - sg(A + mean over a' of Q(s', a')))^2, Q = beta log(pi / pi_old), A centred.
+
+    pi_old is the policy before the first optimiser step on the batch, which takes one more scoring pass; s' the state
+    of the next token, a' any of its tokens; A = r - group mean at every token, as for Countdown, or divided by the
+    standard deviation, as for mathematics (`standardise`). beta is the paper's rho, 1, with four mini-batches a step.
+
+    The paper analyses a softmax of the uniform policy's exact Q, which is the uniform policy on equal rewards. But Q
+    restarts from zero at each batch: at pi = pi_old the residual is -A, and the gradient -2 beta A grad log pi, 2 beta
+    times that of `dr_grpo(aggregation=token_mean)`, so that equally good answers are lost. Further steps regress a
+    single token on pi_old exp(A / beta), which keeps ties in large groups; in pairs, where the rarer answer is often
+    missing, they lose it faster. In longer answers the mean over a' is beta (KL(u || pi_old) - KL(u || pi)), u uniform,
+    which falls as a token is unlearned at s', so that moves to s' are held back. Equal rewards move nothing, however
+    many paths an outcome has.
+
+    Degenerate: groups with equal rewards get exactly zero where the policy is the one that sampled, and pull back to it
+    where it has moved.
+    Evidence: code (its repository); what it does is derived.
+    """
+    return Objective(
+        advantages=group_centred(standardise),
+        surrogate=BellmanRegression(beta),
+        aggregation=aggregated_by(aggregation),
     )
