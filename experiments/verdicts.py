@@ -29,7 +29,6 @@ from pathlib import Path
 from ipsrl import objectives, study
 from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
-from ipsrl.dynamics.field import forget_programs
 from ipsrl.dynamics.shared_prompts import beside_another
 from ipsrl.dynamics.verdict import CASES, check, verdict
 from ipsrl.dynamics.verdict_page import MEANINGS, SEVERAL, PublishedVerdict, grouped
@@ -123,7 +122,6 @@ def refusal(name: str, group_size: int) -> str | None:
 def flows(name: str, group_size: int) -> study.Points:
     """One point for each flow, numbered by reference policy, rewards and start."""
     records = computed_flows(name, group_size)
-    forget_programs()
     return study.Points(range(len(records)), {column: [[row[column] for row in records]] for column in records[0]})
 
 

@@ -28,6 +28,8 @@ that leaves a corner late moves within little log-time.
 """
 FIRST_TIME = 1e-8
 """Start of log-time."""
+PROGRAMS = 32
+"""Number of compiled fields that are kept; hundreds take gigabytes."""
 AT_REST = 3e-8
 """Speed of logits, relative to the field's scale, below which nothing moves."""
 
@@ -223,14 +225,13 @@ class _Walks(NamedTuple):
         return cls(*every_walk(environment), np.asarray(outcomes), np.asarray(legal))
 
 
-def forget_programs() -> None:
-    """Frees the compiled fields of all objectives: each takes megabytes, and is of no use to another objective."""
-    _velocity.clear_cache()
+@functools.lru_cache(PROGRAMS)
+def _program(batch: Batch) -> Callable:
+    return jax.jit(jax.vmap(batch.update, in_axes=(0, None, None)))
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def _velocity(batch, logits, rewards, reference):
-    return jax.vmap(batch.update, in_axes=(0, None, None))(logits, rewards, reference)
+    return _program(batch)(logits, rewards, reference)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -220,7 +220,7 @@ def check(
 
 
 def is_idle(surrogate: Surrogate) -> bool:
-    """Whether a surrogate of importance ratios is the plain policy gradient when all ratios are 1.
+    """Whether a surrogate of importance ratios is the plain policy gradient, up to a factor, when all ratios are 1.
 
     Then the policy is the one that sampled the batch, as with one update on each batch: nothing is clipped, and
     objectives that differ only in their clips are the same.
@@ -229,6 +229,8 @@ def is_idle(surrogate: Surrogate) -> bool:
     rollouts = dataclasses.replace(
         rollouts,
         behaviour_log_probs=scores.log_probs,
+        proximal_log_probs=scores.log_probs,
+        proximal_mean_log_probs=scores.mean_log_probs,
         behaviour_entropy=scores.entropy,
         top_log_probs=scores.top_log_probs,
     )
@@ -243,7 +245,10 @@ def is_idle(surrogate: Surrogate) -> bool:
 
         return np.asarray(jax.grad(value)(scores.log_probs))
 
-    return not surrogate.on_policy and np.allclose(gradient(surrogate), gradient(PolicyGradient()), atol=1e-5)
+    plain, own = gradient(PolicyGradient()), gradient(surrogate)
+    factor = (own * plain).sum() / (plain * plain).sum()
+    has_ratios = not surrogate.on_policy or "proximal_log_probs" in surrogate.needs
+    return bool(has_ratios and factor > 0 and np.allclose(own, factor * plain, atol=1e-5))
 
 
 @checked

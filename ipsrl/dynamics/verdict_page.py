@@ -370,7 +370,8 @@ _LIMITS = """\
   `ips_reinforce` and `ips_dr_grpo` get closer to r^1 in larger groups; `ips_grpo`, which divides by the std, does so
   only roughly: beside a reward of 1, one of 0.3 keeps 0.133, 0.204, 0.228, 0.224 at G = 8, 16, 32, 64 (0.231 is r^1).
 - With one update on each batch the policy is the one that sampled it, and all importance ratios are 1. Then these
-  surrogates are the plain policy gradient, and their clips and weights act with several steps only: {unseen}.
+  surrogates are the plain policy gradient or a multiple of it, and their clips, weights and targets act with several
+  steps only: {unseen}.
 - Steps are infinitely small, except with several on each batch, where {steps} batches follow each other. Where the
   mean update jumps from one policy to the next and no flow exists, it was applied in {steps} steps of size
   {step_size:g}, and on walks, which are learned more slowly, in four times as many.

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-import jax
 import numpy as np
 
 from ipsrl import objectives, specifications
@@ -27,8 +26,6 @@ INTERVALS, TIME = 18, 1e6
 """Of the lattice of policies whose velocities are shown; and time of training."""
 LARGEST_GROUP, MOST_STEPS = 24, 8
 """Above, a change of the rewards takes a second and more."""
-MOST_PROGRAMS = 30
-"""Number of compiled fields that are kept; hundreds take gigabytes."""
 PUBLISHED = Path(__file__).parents[2] / "docs" / "verdicts.json"
 """Where it is missing, as in a wheel, all verdicts are computed."""
 REWARDS = Range(
@@ -153,10 +150,8 @@ def _verdict(program: Controls) -> tuple[str, str, str]:
     return found.word, MEANINGS[found.word][0], found.evidence
 
 
-@functools.lru_cache(maxsize=MOST_PROGRAMS)
+@functools.lru_cache(maxsize=64)
 def _arguments(program: Controls) -> dict[str, Any]:
-    if _arguments.cache_info().currsize == MOST_PROGRAMS:
-        jax.clear_caches()
     made = objectives.make(program.objective)
     group_size, off_policy = spend_samples(made, program.group_size)
     check(made, group_size, off_policy)

@@ -132,7 +132,8 @@ def test_what_can_have_no_verdict_is_refused(text, message):
 
 @pytest.mark.parametrize(
     ("text", "idle"),
-    [("grpo", True), ("gspo", True), ("cispo", True), ("dppo", True), ("reinforce", False),
+    [("grpo", True), ("gspo", True), ("cispo", True), ("dppo", True), ("rover", True),
+     ("reinforce", False),
      ("critique_grpo", False), ("trajectory_balance", False), ("dpo", False)],
 )  # fmt: skip
 def test_clips_do_nothing_where_all_ratios_are_one(text, idle):

@@ -57,7 +57,7 @@ def test_filters_from_text():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("replay", "unknown batch filter 'replay'; known: best_answers, difficulty_filter, diversity_filter, dynamic"),
+        ("replay", r"unknown batch filter 'replay'; did you mean replayed_modes\?"),
         ("dynamic_sampling(turns=3)", "batch filter 'dynamic_sampling' has no argument 'turns'; known: rounds"),
         ("dynamic_sampling(rounds=0)", "^rounds of dynamic sampling is 0, it must be at least 1$"),
         ("off_policy(actor=expert)", "actor=expert is not one of policy, reference"),
