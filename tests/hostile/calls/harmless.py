@@ -7,7 +7,7 @@ EQUAL = [
     ("expected_update(GRPO, jnp.array([0.0, 1.0], 'bfloat16'), REWARDS, 4)", UPDATE),
     ("expected_update(GRPO, jnp.array([0.0, 1.0], 'float16'), jnp.array([1, 0.5], 'float16'), 4)", UPDATE),
     ("expected_update(GRPO, np.array([0.0, 1.0]), REWARDS, 4, reference=[0, 0])", UPDATE),
-    ("follow(FIELD, ((0.5, 0.5),), 1).logits[-1]", "follow(FIELD, np.full((1, 2), 0.5), 1.0).logits[-1]"),
+    ("follow(FIELD, ((0.5, 0.5),), 1).log_probs[-1]", "follow(FIELD, np.full((1, 2), 0.5), 1.0).log_probs[-1]"),
     ("Field(GRPO, (-1.0, 0), 4)([[0, 0]])", "Field(GRPO, (0.0, 1.0), 4)(np.zeros((1, 2)))"),
     ("flows.flow_velocity((0, 1), REWARDS, 1)", "flows.flow_velocity(np.array([0.0, 1.0]), np.array([1.0, 0.5]), 1.0)"),
     ("survival.critical_alpha(np.float32(4), np.int32(16), 'group mean')", "np.log(4) / np.log(15)"),
