@@ -84,7 +84,7 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
     assert "| seen | `fifth`: collapses: soon<br>`sixth`: collapses: late | - | - |" in page
     assert "| seen | - | collapses | - |" in page
     assert "\n- `fourth`: no prompt.\n" in page
-    assert "their clips and weights act with several steps only: SoftGate of `second(alpha=0.5)`." in page
+    assert "steps only: SoftGate of `second(alpha=0.5)`." in page
     assert words_of(page) == {entry.objective: entry.word for entry in made}
 
 
