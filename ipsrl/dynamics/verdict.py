@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import jax
@@ -147,8 +147,8 @@ def case_of(field: Field) -> Case:
 def _case_of_walks(field: Field) -> Case:
     starts = _as_walks(STARTS_OF_WALKS)
     # One by one: on walks a policy may leave a corner late and fast, and would hold up those at rest.
-    flows = [follow(field, start[None]) for start in starts]
-    if all(flow.finished for flow in flows):
+    flows = list(itertools.takewhile(lambda flow: flow.finished, (follow(field, start[None]) for start in starts)))
+    if len(flows) == len(starts):
         ends = np.concatenate([flow.distributions[-1] for flow in flows])
         exponents = np.concatenate([flow.exponents for flow in flows])
     else:
@@ -178,6 +178,25 @@ def _as_walks(distributions: Sequence[Sequence[float]]) -> np.ndarray:
     return np.stack([right, SPLIT[0] * both, SPLIT[1] * both, up], axis=1)
 
 
+class Cases(Mapping[str, Case]):
+    """Cases by the names of their rewards; each is followed when it is first asked for."""
+
+    def __init__(self, field: Callable[[tuple[float, ...]], Field]):
+        """`field` is that of some rewards."""
+        self._field, self._found = field, dict[str, Case]()
+
+    def __getitem__(self, name: str) -> Case:
+        if name not in self._found:
+            self._found[name] = case_of(self._field(CASES[name]))
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CASES)
+
+    def __len__(self) -> int:
+        return len(CASES)
+
+
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """The effect of an objective on the set of outcomes.
@@ -192,12 +211,12 @@ class Verdict:
 
     word: Word
     evidence: str
-    cases: dict[str, Case]
-    cases_with_reference: dict[str, Case]
+    cases: Mapping[str, Case]
+    cases_with_reference: Mapping[str, Case]
     unseen: str
 
     @property
-    def sides(self) -> dict[str, dict[str, Case]]:
+    def sides(self) -> dict[str, Mapping[str, Case]]:
         """Distribution of the reference policy -> cases; only one if the objective uses no reference."""
         sides = (self.cases, self.cases_with_reference)
         return dict(zip(REFERENCES, sides if sides[0] is not sides[1] else sides[:1], strict=False))
@@ -284,24 +303,21 @@ def verdict(
     check(objective, group_size, off_policy, walks)
     references = REFERENCES if "reference_log_probs" in objective.needs else {"uniform": None}
 
-    def field(rewards: tuple[float, ...], reference: tuple[float, ...] | None) -> Field:
+    def field(reference: tuple[float, ...] | None, rewards: tuple[float, ...]) -> Field:
         if not walks:
             return Field(objective, rewards, group_size, reference, off_policy, steps)
         rewards = tuple(rewards[place] for place in IN_TREE)
         reference = reference and tuple(_as_walks([reference])[0].tolist())
         return Field(objective, rewards, group_size, reference, off_policy, steps, WALKS)
 
-    by_reference = [
-        {name: case_of(field(rewards, reference)) for name, rewards in CASES.items()}
-        for reference in references.values()
-    ]
+    by_reference = [Cases(functools.partial(field, reference)) for reference in references.values()]
     cases, with_reference = by_reference[0], by_reference[-1]
     word = word_for(cases, with_reference)
     unseen = type(objective.surrogate).__name__ if steps is None and is_idle(objective.surrogate) else ""
     return Verdict(word, _evidence(word, cases, with_reference), cases, with_reference, unseen)
 
 
-def fitted_alpha(cases: dict[str, Case], multiplicity: Sequence[int] = (1, 1, 1)) -> tuple[float, float, bool]:
+def fitted_alpha(cases: Mapping[str, Case], multiplicity: Sequence[int] = (1, 1, 1)) -> tuple[float, float, bool]:
     """alpha of the best fit p ~ n r^(1/alpha) at the partial tie and at unequal rewards, and its quality.
 
     Args:
@@ -333,7 +349,7 @@ def fitted_alpha(cases: dict[str, Case], multiplicity: Sequence[int] = (1, 1, 1)
     return (1 / slope if slope > 1e-3 else float("inf")), residual, bool(good)
 
 
-def _best_fit(cases: dict[str, Case]) -> tuple[float, float, bool, str]:
+def _best_fit(cases: Mapping[str, Case]) -> tuple[float, float, bool, str]:
     """The fit of `fitted_alpha`, and `r`; or on walks, if it is better, that of their number n, and `n r`."""
     fits = [(*fitted_alpha(cases), "r")]
     if cases["unequal"].field.environment is not None:
@@ -341,7 +357,7 @@ def _best_fit(cases: dict[str, Case]) -> tuple[float, float, bool, str]:
     return min(fits, key=lambda fit: fit[1])
 
 
-def word_for(cases: dict[str, Case], with_reference: dict[str, Case]) -> Word:
+def word_for(cases: Mapping[str, Case], with_reference: Mapping[str, Case]) -> Word:
     """The word of `verdict`, from the cases with a uniform and with a skewed reference."""
     words = {_word_of_side(side) for side in (cases, with_reference)}
     if len(words) == 1 and "other" not in words:
@@ -350,12 +366,13 @@ def word_for(cases: dict[str, Case], with_reference: dict[str, Case]) -> Word:
     return "reference-shaped" if moved > SAME else "other"
 
 
-def _word_of_side(cases: dict[str, Case]) -> Word:
-    binary, survivors = cases["binary"], [cases[name].probs for name in ("unequal", "partial tie")]
+def _word_of_side(cases: Mapping[str, Case]) -> Word:
+    binary = cases["binary"]
     correct = binary.limits[:, :2]
     probs = binary.probs
     if probs is not None and abs(probs[0] - probs[1]) < SAME and probs[2] <= RARE:
-        if all(probs is not None and probs.all() for probs in survivors):
+        ends = [cases[name].probs for name in ("unequal", "partial tie")]
+        if all(probs is not None and probs.all() for probs in ends):
             alpha, _, good, _ = _best_fit(cases)
             if good and alpha < 10:
                 return "reward-proportional"
@@ -370,11 +387,11 @@ def _word_of_side(cases: dict[str, Case]) -> Word:
     return "other"
 
 
-def _evidence(word: Word, cases: dict[str, Case], with_reference: dict[str, Case]) -> str:
-    binary, unequal = cases["binary"], cases["unequal"]
+def _evidence(word: Word, cases: Mapping[str, Case], with_reference: Mapping[str, Case]) -> str:
+    binary = cases["binary"]
     if word == "reward-proportional":
         alpha, residual, _, outcome = _best_fit(cases)
-        return f"p ~ {outcome}^(1/{alpha:.2f}), residual {residual:.2f}{_stability(unequal)}"
+        return f"p ~ {outcome}^(1/{alpha:.2f}), residual {residual:.2f}{_stability(cases['unequal'])}"
     if word == "uniform over correct":
         return f"two correct outcomes share evenly: {_written(binary.probs)}{_stability(binary)}"
     if word == "neutral on ties":
@@ -391,7 +408,7 @@ def _evidence(word: Word, cases: dict[str, Case], with_reference: dict[str, Case
         name = "full tie" if with_reference["full tie"].probs is not None else "binary"
         texts = cases[name].text, with_reference[name].text
         return f"{name}: {texts[0]} by a uniform reference, {texts[1]} by {_written(REFERENCES['skewed'])}"
-    return f"binary rewards: {binary.text}; unequal: {unequal.text}"
+    return f"binary rewards: {binary.text}; unequal: {cases['unequal'].text}"
 
 
 def _stability(case: Case) -> str:
