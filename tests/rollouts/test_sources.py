@@ -237,8 +237,8 @@ def test_replayed_answers_bring_back_the_outcomes_that_a_group_lacks():
         known |= set(index[right.any(axis=1)].tolist())
         assert metrics["outcomes_kept"] == len(known) / 4
     assert len(known) == 4
-    (_, outcome_id), _ = state
-    np.testing.assert_array_equal(outcome_id, [[3, -1]] * 4)
+    (_, outcomes), _ = state
+    np.testing.assert_array_equal(outcomes.outcome_id, [[3, -1]] * 4)
 
 
 def test_of_each_prompt_and_outcome_the_first_right_answer_is_kept():
@@ -255,9 +255,9 @@ def test_of_each_prompt_and_outcome_the_first_right_answer_is_kept():
                 if outcome < 5 and outcome not in kept[prompt] and len(kept[prompt]) < 3:
                     kept[prompt].append(outcome)
         state, _, _ = source(state, actors, Request(0, step))
-        (answers, _), outcome_id = state[0]
+        answers, outcomes = state[0]
         expected = [[*kept[prompt], -1, -1, -1][:3] for prompt in (0, 1)]
-        np.testing.assert_array_equal(outcome_id, expected)
+        np.testing.assert_array_equal(outcomes.outcome_id, expected)
         np.testing.assert_array_equal(np.asarray(answers.tokens)[..., 0], np.maximum(expected, 0))
     assert len(kept[0]) == len(kept[1]) == 3
 

@@ -12,7 +12,7 @@ from ipsrl.distributed.mesh import gather_prompts, keep_prompts_sharded
 from ipsrl.fields import positive
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.replay import first_groups, of_answers
+from ipsrl.rollouts.sources.replay import empty_answers, first_groups, of_answers
 from ipsrl.rollouts.sources.source import (
     Actors,
     Groups,
@@ -20,7 +20,6 @@ from ipsrl.rollouts.sources.source import (
     Request,
     State,
     Wrapper,
-    replicated,
     sharded,
     with_sampling_metrics,
 )
@@ -76,12 +75,7 @@ class BestAnswers(Wrapper):
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         inner, groups = first_groups(self, actors, seed, reward)
-        shape = self.sampled.environment.num_prompts, self.size
-        # A place without reward is free, and an empty answer.
-        answers, outcomes = jax.tree.map(
-            lambda leaf: jnp.zeros((*shape, *leaf.shape[2:]), leaf.dtype), of_answers(groups)
-        )
-        return replicated((answers, dataclasses.replace(outcomes, outcome_id=jnp.full(shape, -1, jnp.int32)))), inner
+        return empty_answers(groups, self.sampled.environment.num_prompts, self.size), inner
 
     def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
         kept, inner = state

@@ -97,20 +97,17 @@ class ReplayedAnswers(Wrapper):
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         inner, groups = first_groups(self, actors, seed, reward)
-        shape = self.sampled.environment.num_prompts, self.outcomes
-        answers = jax.tree.map(lambda leaf: jnp.zeros((*shape, *leaf.shape[2:]), leaf.dtype), of_answers(groups))
-        # An outcome of -1 marks a free place.
-        return replicated((answers, jnp.full(shape, -1, jnp.int32))), inner
+        return empty_answers(groups, self.sampled.environment.num_prompts, self.outcomes), inner
 
     def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
         kept, inner = state
         inner, groups, metrics = self.inner(inner, actors, request)
         metrics = with_sampling_metrics(groups, metrics)
-        answer, chosen = _missing_answer(groups, *kept, request.key("replay"))
-        kept = with_found(groups, *kept)
+        answer, chosen = _missing_answer(groups, kept, request.key("replay"))
+        kept = with_found(groups, kept)
         sampled = self.sampled
         groups = put_in(sampled.policy, actors.policy, *groups, *answer, chosen, sampled.temperature, place=-1)
-        found = (kept[1] >= 0).sum(axis=1).mean()
+        found = (kept[1].outcome_id >= 0).sum(axis=1).mean()
         return (
             (kept, inner),
             sharded(groups),
@@ -119,23 +116,23 @@ class ReplayedAnswers(Wrapper):
 
 
 @jax.jit
-def _missing_answer(groups: Groups, answers: Any, outcome_id: Array, key: Array) -> tuple[Groups, Array]:
+def _missing_answer(groups: Groups, kept: Any, key: Array) -> tuple[Groups, Array]:
     """For each group a kept answer `[P, 1, ...]` whose outcome it lacks, and `[P]` bool, whether there is one."""
     trajectories, outcomes = groups
-    kept = outcome_id[trajectories.prompts.index]
-    right = jnp.where(outcomes.rewards > 0, outcomes.outcome_id, -1)
-    missing = (kept >= 0) & ~(kept[:, :, None] == right[:, None, :]).any(axis=-1)
-    place = jnp.where(missing, jax.random.uniform(key, missing.shape), -1.0).argmax(axis=1)
     rows = trajectories.prompts.index
-    answer = jax.tree.map(lambda leaf: leaf[rows, place][:, None], answers)
+    ids = kept[1].outcome_id[rows]
+    right = jnp.where(outcomes.rewards > 0, outcomes.outcome_id, -1)
+    missing = (ids >= 0) & ~(ids[:, :, None] == right[:, None, :]).any(axis=-1)
+    place = jnp.where(missing, jax.random.uniform(key, missing.shape), -1.0).argmax(axis=1)
+    answer = jax.tree.map(lambda leaf: leaf[rows, place][:, None], kept)
     return answer, missing.any(axis=1)
 
 
 @jax.jit
-def with_found(groups: Groups, answers: Any, outcome_id: Array) -> tuple[Any, Array]:
-    """Keeps the right answers whose outcome is new."""
+def with_found(groups: Groups, kept: Any) -> Any:
+    """The kept answers `[prompts, places, ...]`, with right ones of new outcomes in free places, of outcome -1."""
     trajectories, outcomes = groups
-    ids = outcomes.outcome_id
+    ids, outcome_id = outcomes.outcome_id, kept[1].outcome_id
     known = (outcome_id[trajectories.prompts.index][:, None, :] == ids[..., None]).any(axis=-1)
     new = ((outcomes.rewards > 0) & (ids >= 0) & ~known).ravel()
     prompt, ids = jnp.repeat(trajectories.prompts.index, outcomes.rewards.shape[1]), ids.ravel()
@@ -146,10 +143,10 @@ def with_found(groups: Groups, answers: Any, outcome_id: Array) -> tuple[Any, Ar
     # A place that does not exist: nothing is written.
     at = prompt, jnp.where(first, place, outcome_id.shape[1])
 
-    def put(kept, leaf):
-        return kept.at[at].set(leaf.reshape(-1, *leaf.shape[2:]), mode="drop")
+    def put(old, new):
+        return old.at[at].set(new.reshape(-1, *new.shape[2:]), mode="drop")
 
-    return jax.tree.map(put, (answers, outcome_id), (of_answers(groups), outcomes.outcome_id))
+    return jax.tree.map(put, kept, of_answers(groups))
 
 
 def _without_memory(groups: Groups) -> Groups:
@@ -162,6 +159,14 @@ def of_answers(groups: Groups) -> Any:
     trajectories, outcomes = _without_memory(groups)
     again = "behaviour_log_probs", "behaviour_entropy", "top_log_probs", "top_tokens"
     return dataclasses.replace(trajectories, prompts=None, off_policy=None, **dict.fromkeys(again)), outcomes
+
+
+def empty_answers(groups: Groups, prompts: int, places: int) -> Any:
+    """Answers `[prompts, places, ...]` as `of_answers` of these groups: no token, reward 0, outcome -1."""
+    answers, outcomes = jax.tree.map(
+        lambda leaf: jnp.zeros((prompts, places, *leaf.shape[2:]), leaf.dtype), of_answers(groups)
+    )
+    return replicated((answers, dataclasses.replace(outcomes, outcome_id=outcomes.outcome_id - 1)))
 
 
 def first_groups(wrapper: Wrapper, actors: Actors, seed: Array | int, reward: Reward | None) -> tuple[State, Groups]:

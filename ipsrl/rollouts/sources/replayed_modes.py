@@ -4,14 +4,13 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.distributed.mesh import gather_prompts, keep_prompts_sharded
 from ipsrl.fields import positive
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.best_answers import followed_by
-from ipsrl.rollouts.sources.replay import first_groups, of_answers, with_found
+from ipsrl.rollouts.sources.replay import empty_answers, first_groups, with_found
 from ipsrl.rollouts.sources.source import (
     Actors,
     Groups,
@@ -19,7 +18,6 @@ from ipsrl.rollouts.sources.source import (
     Request,
     State,
     Wrapper,
-    replicated,
     sharded,
     with_sampling_metrics,
 )
@@ -31,8 +29,9 @@ class ReplayedModes(Wrapper):
 
     The bank of Re:Max (arXiv 2610.11064), for the objective `mode_replay`. What a group finds is kept before answers
     are added. They are scored by the behaviour policy and marked in `Rollouts.off_policy`, as a refinement is. Where
-    fewer outcomes are known, the other places hold empty answers: no token, reward 0, outcome -1. The released code has
-    the same bank, but visits that of one prompt a step, whichever prompts are sampled.
+    fewer outcomes are known, the other places hold empty answers: no token, reward 0, outcome -1. `mode_replay` does
+    not count them; other objectives that compare the answers of a group take them for answers without reward. The
+    released code has the same bank, but visits that of one prompt a step, whichever prompts are sampled.
 
     Metrics: `modes_kept`, the mean number of outcomes kept for a prompt.
 
@@ -55,12 +54,7 @@ class ReplayedModes(Wrapper):
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         inner, groups = first_groups(self, actors, seed, reward)
-        shape = self.sampled.environment.num_prompts, self.outcomes
-        # A place without outcome is free, and an empty answer.
-        answers, outcomes = jax.tree.map(
-            lambda leaf: jnp.zeros((*shape, *leaf.shape[2:]), leaf.dtype), of_answers(groups)
-        )
-        return replicated((answers, dataclasses.replace(outcomes, outcome_id=jnp.full(shape, -1, jnp.int32)))), inner
+        return empty_answers(groups, self.sampled.environment.num_prompts, self.outcomes), inner
 
     def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
         kept, inner = state
@@ -77,8 +71,7 @@ def _kept_and_added(kept: Any, groups: Groups) -> tuple[Any, Any, Array]:
 
     One program: two that both communicate may wait for each other where several processes have CPU devices.
     """
-    groups = dataclasses.replace(groups[0], final_state=None), groups[1]
-    groups = gather_prompts(groups)
-    kept, _ = with_found(groups, kept, kept[1].outcome_id)
+    groups = gather_prompts((dataclasses.replace(groups[0], final_state=None), groups[1]))
+    kept = with_found(groups, kept)
     added = jax.tree.map(lambda leaf: leaf[groups[0].prompts.index], kept)
     return kept, keep_prompts_sharded(added), (kept[1].outcome_id >= 0).sum(axis=1).mean()
