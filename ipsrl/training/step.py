@@ -122,8 +122,8 @@ def check_objective(objective: Objective, environment: Environment, group_size: 
     if "off_policy" in objective.needs - of_groups:
         raise ValueError(
             "the objective needs off-policy answers in its groups: give TrainSettings(off_policy=OffPolicyAnswers(8)), "
-            'the flag --filters="off_policy(answers=8)", or a source that is wrapped in OffPolicyAnswers; for '
-            "mode_replay ReplayedModes(16) and replayed_modes in their places"
+            'the flag --filters="off_policy(answers=8)", or a source that is wrapped in OffPolicyAnswers; what '
+            "mode_replay replays comes from ReplayedModes(16), --filters=replayed_modes"
         )
     if "greedy_rewards" in objective.needs - of_groups:
         raise ValueError(
@@ -134,6 +134,11 @@ def check_objective(objective: Objective, environment: Environment, group_size: 
         raise ValueError(
             "the objective needs the policy's most likely tokens, which answers that it did not sample do not have: "
             "sample off_policy answers from the policy itself, and replay none"
+        )
+    if "reward_parts" in objective.needs - of_groups:
+        raise ValueError(
+            "the objective needs reward_parts, several rewards of each answer: take an environment that gives them, as "
+            "vector_bandit, and no reward in their place"
         )
     if "answer_features" in objective.needs - of_groups:
         raise ValueError(

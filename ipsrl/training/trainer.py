@@ -25,7 +25,7 @@ from ipsrl.distributed.mesh import check_prompts_divide
 from ipsrl.distributed.placement import check_placement_rules, check_units, place, placements, shardings
 from ipsrl.environments.environment import Environment, check_group_size
 from ipsrl.fields import Checked
-from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.objective import Objective, is_proportional
 from ipsrl.policies.policy import Layered, Parameters, Policy, union
 from ipsrl.rewards import Reward, checksum
 from ipsrl.rollouts.decoding import Decoding
@@ -102,10 +102,11 @@ class Trainer(Checked):
         check_group_size(self.environment, settings.group_size)
         check_objective(self.objective, self.environment, settings.group_size, self.groups_from.optional_fields)
         if self.groups_from.stale and self.objective.surrogate.on_policy and not self.objective.separates:
+            corrected = ", or give it a correction, such as correction=truncated"
             raise ValueError(
                 f"{type(self.groups_from).__name__} gives groups of other policies than the one that learns, and this "
-                "objective has no importance ratio to correct that: choose one that has, such as grpo or ips_grpo, or "
-                "give it a correction, such as correction=truncated"
+                "objective has no importance ratio to correct that: choose one that has, such as grpo or ips_grpo"
+                + (corrected if is_proportional(self.objective.surrogate) else "")
             )
         self._check_decoding()
         if settings.refresh_reference_every and not self.needs_reference:

@@ -167,7 +167,7 @@ def test_the_mean_of_rewards_ends_on_one_arm_and_sets_keep_the_front():
 def test_rewards_that_are_not_the_environments_own_are_refused(rewards):
     with pytest.raises(ValueError, match=r"must be the environment's own: give environment.outcome_space\(0\).rewards"):
         expected_update(make("gdpo"), jnp.zeros(4), rewards, 3, environment=FRONT)
-    with pytest.raises(ValueError, match=r"the objective needs reward_parts, which this environment"):
+    with pytest.raises(ValueError, match=r"needs reward_parts, .* take an environment that gives them, as vector"):
         expected_update(make("gdpo"), jnp.zeros(4), OWN_REWARDS, 3)
 
 

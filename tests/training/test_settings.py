@@ -113,8 +113,8 @@ FROM_REFERENCE = OffPolicyAnswers(5, "reference")
     ("arguments", "message"),
     [
         ({"async_rollouts": True}, "^async_rollouts .*this environment is verified on the device"),
-        (AHEAD | {"objective": "rover"}, "^OneStepAhead gives groups of other policies .* no importance ratio"),
-        (AHEAD | {"objective": "reinforce"}, "^OneStepAhead gives groups of other policies .* no importance ratio"),
+        (AHEAD | {"objective": "rover"}, "no importance ratio to correct that: .* such as grpo or ips_grpo$"),
+        (AHEAD | {"objective": "reinforce"}, "^OneStepAhead gives groups of other policies .* give it a correction"),
         (AHEAD | {"objective": "reinforce(correction=sequence_mask(0.1))"}, "or give it a correction, such as"),
         (AHEAD | {"dynamic_sampling": DynamicSampling()}, "but OneStepAhead inside it gives"),
         ({"refresh_reference_every": 3}, "^refresh_reference_every is 3, but this run has no reference policy: "),
