@@ -12,8 +12,12 @@ from ipsrl.dynamics.field import Field
 
 T = TypeVar("T")
 
-PROBES, SPREAD = 12, 3.0
-"""Policies at which fields are compared: their number, and the standard deviation of their logits, normal and fixed."""
+PROBES, AT_ONCE = 240, 12
+"""Number of policies at which fields are compared, and of those in one call on a bandit."""
+SPREADS = 0.1, 6.0
+"""Standard deviations of the logits of the first probe and of the last, which are normal and fixed: from nearly uniform
+policies to nearly collapsed ones, so that thresholds of probabilities, ratios and entropies lie between probes.
+"""
 DIGITS = 9
 """Decimal digits, relative to the largest speed, to which equal fields agree."""
 
@@ -27,9 +31,10 @@ class _Recognised:
 
     @classmethod
     def of(cls, field: Field) -> Self:
-        logits = np.random.default_rng(0).normal(0.0, SPREAD, (PROBES, math.prod(field.table_shape)))
+        logits = np.random.default_rng(0).normal(size=(PROBES, math.prod(field.table_shape)))
+        logits *= np.geomspace(*SPREADS, PROBES)[:, None]
         # In the numbers in which flows are followed: another number of policies would be another program.
-        parts = np.split(logits, 1 if field.environment is None else PROBES)
+        parts = np.split(logits, PROBES // AT_ONCE if field.environment is None else PROBES)
         velocity = np.concatenate([field(part) for part in parts])
         speed = np.abs(velocity).max() or 1.0
         # Adding 0 turns -0 into 0, whose bytes differ.
@@ -42,7 +47,8 @@ def once_for_equal(function: Callable[..., T]) -> Callable[..., T]:
     """Makes a function of fields compute once for fields that are equal at some policies, and keep the result.
 
     Fields are equal if rewards, steps on a batch, environment and, to nine digits, the velocities at `PROBES` policies
-    are. The name of the objective, its group size and its reference policy are read off these.
+    are. The name of the objective, its group size and its reference policy do not matter besides. Fields that differ
+    between the probes alone, such as by two thresholds that are close to each other, are taken for equal.
     """
 
     @functools.cache
