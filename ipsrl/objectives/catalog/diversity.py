@@ -155,18 +155,18 @@ def rep_exp(
     clip: Clip = 0.2,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
-    """RepExp (arXiv 2510.11686): r~ = r + beta phi' (ridge I + sum_j phi_j phi_j')^-1 phi; then GRPO.
+    """RepExp (arXiv 2510.11686): r~ = r + beta phi' (ridge I + sum phi_j phi_j')^-1 phi, phi hidden states; GRPO.
 
-    phi is the last layer of the reference policy, the mean over an answer's tokens, less the mean of the group; right
-    and wrong answers get the bonus, groups without a correct one do not. `features=outcome` takes one-hot outcomes for
-    phi (our reading), where there are no hidden states. The defaults are those of the published script;
-    `rep_exp(beta=1.0, leave_one_out=True)` is the released configuration's, with j only the other answers. The released
-    code first maps features to 32 or 128 dimensions at random; here is no map.
+    phi is the last layer of the reference policy, the mean over an answer's tokens, less the mean of the group, j all
+    of the group; right and wrong answers get the bonus, groups without a correct one do not. `features=outcome` takes
+    one-hot outcomes for phi (our reading), where there are no hidden states. The defaults are those of the published
+    script; `rep_exp(beta=1.0, leave_one_out=True)` is the released configuration's, with j only the other answers. The
+    released code first maps features to 32 or 128 dimensions at random; here is no map.
 
-    The bonus is at most beta (1 - 1/G), or beta (G - 1) with `leave_one_out`. Far features, of answers that all differ,
-    leave it nearly equal for all. Where rewards are equal the standard deviation scales what differs up to full size,
-    whatever beta is. On a bandit with `features=outcome` tied arms end alike, and unequal rewards at the best; with the
-    released configuration a wrong arm beside two right ones stays, at 0.15 in groups of 8.
+    The bonus is at most beta (1 - 1/G), or beta (G - 1) with `leave_one_out`. Where all answers differ much it is
+    nearly the same for all. Where rewards are equal the standard deviation scales its differences up to full size,
+    whatever beta is. On a bandit with `features=outcome` tied arms end alike, and of unequal ones the best is left;
+    with the released configuration a wrong arm beside two right ones keeps 0.15 in groups of 8.
 
     Degenerate: groups of equal rewards get exactly zero if none is correct, or if all answers are equally far from the
     others, as in a group of one outcome with `outcome`.

@@ -35,7 +35,7 @@ def vector_po(
     clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
-    """VPO (arXiv 2605.22817): A = E[f(S) | o in S] - E[f(S)], f = mean over w of max in S of w . r, S k of the group.
+    """VPO (arXiv 2605.22817): A = E[f(S) | o in S] - E[f(S)], f = mean_w max_S w . r, w weights, S k of G.
 
     r are the M rewards of an answer, and w ~ Dirichlet(1, .., 1): a set is worth more if each of its answers is best
     for some weights. The mean over w is that over a grid of `divisions` to a side, C(divisions + M - 2, M - 1) vectors
