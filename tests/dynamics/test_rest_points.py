@@ -5,7 +5,7 @@ from scipy.special import log_softmax, softmax
 from ipsrl import objectives
 from ipsrl.dynamics import finite_groups, flows, step_sizes, survival
 from ipsrl.dynamics.field import Field, follow, train
-from ipsrl.dynamics.rest_points import RestPoint, rest_points
+from ipsrl.dynamics.rest_points import RestPoint, nearest_rest_point, rest_points
 from tests.tiers import slow_after
 
 UNEQUAL = (1.0, 0.6, 0.3)
@@ -109,6 +109,18 @@ def test_reference_moves_the_rest():
 def test_slowest_loss_is_of_the_order_of_its_decline(invasion, text):
     point = RestPoint(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.array(invasion), scale=0.25)
     assert str(point.slowest_loss) == text
+
+
+def test_nearest_rest_point_has_the_outcomes_of_its_start(expected_return):
+    """Under expected return two tied outcomes rest at any split, unequal ones nowhere, and one outcome alone does."""
+    start = np.array([0.6, 0.4, 0.0])
+    np.testing.assert_allclose(nearest_rest_point(expected_return((1.0, 1.0, 0.5)), start).probs, start)
+    assert nearest_rest_point(expected_return(UNEQUAL), start) is None
+    assert nearest_rest_point(expected_return(UNEQUAL), np.array([1.0, 0.0, 0.0])).kind == "attracts"
+    exact = Field(objectives.make("ips_reinforce(probability=exact)"), UNEQUAL, group_size=3)
+    found = nearest_rest_point(exact, np.array([0.5, 0.3, 0.2]))
+    np.testing.assert_allclose(found.probs, np.array(UNEQUAL) / sum(UNEQUAL), atol=1e-6)
+    assert found.kind == "attracts"
 
 
 def test_refusals(expected_return):
