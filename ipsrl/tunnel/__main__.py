@@ -8,6 +8,7 @@ triangle of policies, its rest points, the probabilities over time, and its verd
 
 import functools
 import logging
+import os
 import socket
 import threading
 import webbrowser
@@ -52,7 +53,10 @@ def main(arguments: list[str]) -> None:
         print(f"the wind tunnel: http://{HOST}:{port}", flush=True)
         if OPEN.value:
             threading.Thread(target=webbrowser.open, args=(f"http://{HOST}:{port}",), daemon=True).start()
+        # Ctrl-C makes it return.
         server.serve_forever()
+    # A thread that still computes would abort the process at the end of the interpreter.
+    os._exit(0)
 
 
 if __name__ == "__main__":
