@@ -15,7 +15,6 @@ FIRST_SHOWN = 1e-2
 """Start of the axis of time, which is logarithmic."""
 MOVING = 0.03
 """Size of an exponent from which it is written."""
-BELOW = {"orientation": "h", "y": -0.02, "yanchor": "top"}
 HIDDEN = {"visible": False, "fixedrange": True}
 EMPTY = {"layout": {"xaxis": HIDDEN, "yaxis": HIDDEN, "plot_bgcolor": "white"}}
 
@@ -42,7 +41,8 @@ def triangle(portrait: Portrait) -> dict[str, Any]:
     ]  # fmt: skip
     layout = {
         "xaxis": HIDDEN | {"range": [-0.12, 1.12]}, "yaxis": HIDDEN | {"range": [-0.09, 0.96], "scaleanchor": "x"},
-        "annotations": corners, "margin": dict.fromkeys("lrtb", 5), "legend": BELOW, "plot_bgcolor": "white",
+        "annotations": corners, "margin": dict.fromkeys("lrtb", 5), "plot_bgcolor": "white",
+        "legend": {"orientation": "h", "y": -0.02, "yanchor": "top"},
     }  # fmt: skip
     return {"data": marks, "layout": layout | {"hovermode": "closest"}}
 
@@ -71,7 +71,7 @@ def curves(portrait: Portrait, times: np.ndarray, exponents: np.ndarray, until: 
     layout = {
         "xaxis": {"type": "log", "range": span, "exponentformat": "power", "dtick": 1, "title": title},
         "yaxis": {"range": [-0.02, 1.02], "title": {"text": "probability"}},
-        "legend": BELOW | {"y": -0.2}, "margin": {"l": 55, "r": 15, "t": 30, "b": 45},
+        "legend": {"orientation": "h", "y": 1, "yanchor": "bottom"}, "margin": {"l": 55, "r": 15, "t": 55, "b": 45},
     }  # fmt: skip
     return {"data": lines, "layout": layout}
 

@@ -14,23 +14,38 @@ FIELDS = ("objective", *NUMBERS)
 SLIDERS = [f"{what}{number}" for what in ("reward", "start") for number in (1, 2, 3)]
 LEAST = 0.001
 """Of the sliders of the start."""
-SETTLE = """function(state) {
+ASK = """function(busy, ...values) {
+    const now = JSON.stringify(values);
+    if (busy || now === window.asked) return dash_clientside.no_update;
+    window.asked = now;
     clearTimeout(window.settling);
+    return values;
+}"""
+"""One picture after the other: a drag would queue dozens, of which all but the last come too late."""
+SETTLE = """function(state) {
     window.settling = setTimeout(() => dash_clientside.set_props("settled", {data: state}), 400);
     return dash_clientside.no_update;
 }"""
 """While a slider is dragged, nothing slow is asked for."""
+COMPLETE = """function([state, figure], now) {
+    return state === now ? [figure, state] : [dash_clientside.no_update, dash_clientside.no_update];
+}"""
+"""Rest points that come after the state has changed are not shown."""
+STYLE = """<style>
+    [data-dash-is-loading], :has(> #triangle[data-dash-is-loading]) > #verdict {opacity: 0.3; transition: 0.2s 0.5s}
+    h3, p {margin: 0.6em 0}
+</style></head>"""
+"""What is computed anew for more than half a second is pale."""
 COLUMN = {"flex": "1 1 420px", "minWidth": "380px"}
-PROBLEM = {"color": "#B00020", "minHeight": "1.4em"}
 
 
 def make() -> Dash:
     """The page, with nothing from another host."""
     app = Dash("ipsrl.tunnel", title="ipsrl: wind tunnel", update_title="", serve_locally=True, on_error=_report)
-    app.layout = _layout()
+    app.layout, app.index_string = _layout(), app.index_string.replace("</head>", STYLE)
     shown = [Output(name, "value") for name in (*FIELDS, *SLIDERS)]
     values = [Input(name, "value") for name in (*FIELDS, *SLIDERS)]
-    triangle = Output("triangle", "figure", allow_duplicate=True)
+    complete = [Output("triangle", "figure", allow_duplicate=True), Output("complete", "data")]
 
     @app.callback(*shown, Output("link_problem", "children"), Input("url", "search"), Input("triangle", "clickData"))
     def set_controls(search: str | None, clicked: dict[str, Any] | None) -> list[Any]:
@@ -43,10 +58,12 @@ def make() -> Dash:
             controls, problem = Controls(), str(error)
         return [*(getattr(controls, name) for name in FIELDS), *controls.rewards, *controls.start, problem]
 
-    drawn = [Output("triangle", "figure"), Output("curves", "figure"), Output("problem", "children")]
+    app.clientside_callback(ASK, Output("asked", "data"), Input("busy", "data"), *values)
+    figure, text = [Output("triangle", "figure"), Output("curves", "figure")], Output("problem", "children")
+    named, running = [Output("link", "href"), Output("state", "data")], [(Output("busy", "data"), True, False)]
 
-    @app.callback(*drawn, Output("link", "href"), Output("state", "data"), *values)
-    def draw(*values: Any) -> list[Any]:
+    @app.callback(*figure, text, *named, Input("asked", "data"), running=running)
+    def draw(values: list[Any]) -> list[Any]:
         controls = controls_of(*values)
         found = picture(controls)
         lines = figures.curves(found.portrait, found.times, found.exponents, TIME)
@@ -54,15 +71,20 @@ def make() -> Dash:
 
     app.clientside_callback(SETTLE, Output("state", "id"), Input("state", "data"), prevent_initial_call=True)
 
-    @app.callback(triangle, Output("complete", "data"), Input("settled", "data"), prevent_initial_call=True)
-    def add_rest_points(state: str) -> tuple[dict[str, Any], str]:
-        return figures.triangle(with_rest_points(Controls.of(state)).portrait), state
+    @app.callback(Output("rested", "data"), Input("settled", "data"), prevent_initial_call=True)
+    def add_rest_points(state: str) -> list[Any]:
+        return [state, figures.triangle(with_rest_points(Controls.of(state)).portrait)]
+
+    rested = Input("rested", "data"), State("state", "data")
+    app.clientside_callback(COMPLETE, *complete, *rested, prevent_initial_call=True)
 
     @app.callback(Output("verdict", "children"), Input("complete", "data"), prevent_initial_call=True)
     def judge(state: str) -> list[Any]:
         controls = Controls.of(state)
         word, meaning, evidence = verdict_of(controls)
-        return [f"{controls.objective}: ", html.B(word, id="word"), f", {meaning}. Evidence: {evidence}."]
+        several = f", {controls.steps} steps of {controls.step_size:g} on a batch" if controls.steps > 1 else ""
+        of = f"{controls.objective}, groups of {controls.group_size}{several}: "
+        return [of, html.B(word, id="word"), f", {meaning}. Evidence: {evidence}."]
 
     @app.callback(
         Output("download", "data"), Input("save", "n_clicks"), State("state", "data"), prevent_initial_call=True
@@ -74,18 +96,19 @@ def make() -> Dash:
     return app
 
 
-def controls_of(
-    objective: str | None, group_size: int | None, steps: int | None, step_size: float | None, *sliders: float
-) -> Controls:
-    """The state by the values of the controls: a number that is missing is None, the start need not add up to 1.
+def controls_of(*values: Any) -> Controls:
+    """The state by the values of the controls, None where one is empty; the start need not add up to 1.
 
     Raises:
-      ValueError: one is out of its range.
+      ValueError: one is empty or out of its range.
     """
+    for name, value in zip((*FIELDS, *SLIDERS), values, strict=True):
+        if value is None:
+            raise ValueError(f"{name} is empty, it must have a value")
+    objective, group_size, steps, step_size, *sliders = values
     start = (value / sum(sliders[3:]) for value in sliders[3:])
     rewards, start = (tuple(round(float(value), 9) for value in part) for part in (sliders[:3], start))
-    size = step_size if step_size is None else float(step_size)
-    return Controls(objective or "", rewards, group_size, steps, size, start)
+    return Controls(objective, rewards, group_size, steps, float(step_size), start)
 
 
 def _report(error: Exception) -> None:
@@ -96,29 +119,31 @@ def _report(error: Exception) -> None:
 
 
 def _layout() -> html.Div:
-    wide = {"width": "95%", "fontFamily": "monospace"}
+    wide, problem = {"width": "95%", "fontFamily": "monospace"}, {"color": "#B00020", "minHeight": "1.3em"}
     number = {"type": "number", "debounce": True, "style": {"width": "5em"}}
-    inputs = [part for name, label in NUMBERS.items() for part in (label, dcc.Input(id=name, **number))]
+    png = {"format": "png", "scale": 3, "filename": "wind_tunnel"}
+    # By default Plotly has a button that uploads a figure.
+    config = {"displaylogo": False, "showSendToCloud": False, "toImageButtonOptions": png}
+    graph = {"figure": figures.EMPTY, "config": config}
+    what = "The verdict is on four fixed vectors of rewards and twelve starts, not those of the sliders."
     controls = [
         html.H3("What does this objective do?"), dcc.Input(id="objective", list="names", debounce=True, style=wide),
         html.Datalist([html.Option(value=name) for name in objectives.names()], id="names"),
-        html.P(inputs),
-        *(part for name in SLIDERS for part in (html.Label(f"{name[:-1]} {name[-1]}"), _slider(name))),
+        html.P([part for name, label in NUMBERS.items() for part in (label, dcc.Input(id=name, **number))]),
+        html.P([html.Span(id="link_problem"), " ", html.Span(id="problem")], style=problem), *map(_slider, SLIDERS),
         html.P([html.A("link to this state", id="link"), " ", html.Button("save numbers (CSV)", id="save")]),
-        *(dcc.Store(id=name) for name in ("state", "settled", "complete")), dcc.Location(id="url", refresh=False),
-        dcc.Download(id="download"),
+        dcc.Graph(id="curves", style={"height": 310}, **graph),
+        *(dcc.Store(id=name) for name in ("busy", "asked", "state", "settled", "rested", "complete")),
+        dcc.Location(id="url", refresh=False), dcc.Download(id="download"),
     ]  # fmt: skip
-    png = {"format": "png", "scale": 3, "filename": "wind_tunnel"}
-    graph = {"figure": figures.EMPTY, "config": {"displaylogo": False, "toImageButtonOptions": png}}
-    judged = [
-        *(html.P(id=name, style=PROBLEM) for name in ("link_problem", "problem")),
-        html.P(id="verdict", style={"minHeight": "4em"}), dcc.Graph(id="triangle", **graph),
-    ]  # fmt: skip
-    columns = [html.Div(column, style=COLUMN) for column in (controls, judged, dcc.Graph(id="curves", **graph))]
-    look = {"display": "flex", "flexWrap": "wrap", "gap": "1em", "fontFamily": "sans-serif", "margin": "1em"}
-    return html.Div(columns, style=look)
+    triangle = dcc.Graph(id="triangle", style={"height": 600}, **graph)
+    judged = [html.P(id="verdict", style={"minHeight": "3.6em"}), html.Small(what), triangle]
+    look = {"display": "flex", "flexWrap": "wrap", "gap": "1em", "fontFamily": "sans-serif", "margin": "0 1em"}
+    return html.Div([html.Div(column, style=COLUMN) for column in (controls, judged)], style=look)
 
 
-def _slider(name: str) -> dcc.Slider:
-    low = 0.0 if name.startswith("reward") else LEAST
-    return dcc.Slider(low, 1, 0.001, id=name, marks=None, updatemode="drag", tooltip={"placement": "left"})
+def _slider(name: str) -> html.Div:
+    what, low = ("reward ", 0.0) if name.startswith("reward") else ("start, share of ", LEAST)
+    slider = dcc.Slider(low, 1, 0.001, id=name, marks=None, updatemode="drag", tooltip={"placement": "left"})
+    label = html.Label(what + name[-1], style={"width": "9em"})
+    return html.Div([label, html.Div(slider, style={"flex": 1})], style={"display": "flex", "alignItems": "center"})
