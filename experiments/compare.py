@@ -290,7 +290,10 @@ def text_grid(objective: str, rate: float, settings: Settings) -> TrainingGrid:
       ValueError: it cannot be computed here.
     """
     grid, folder = text_task(settings), f"learning_rate_{rate:g}"
-    group_size, off_policy = spend_samples(objectives.make(objective), settings.group_size)
+    group_size, off_policy = settings.group_size, None
+    # Modes that are replayed are off-policy answers enough.
+    if grid.settings.replayed_modes is None:
+        group_size, off_policy = spend_samples(objectives.make(objective), group_size)
     changed = {"learning_rate": step_size(objective, rate), "group_size": group_size, "off_policy": off_policy}
     training = dataclasses.replace(grid.settings, **changed)
     return dataclasses.replace(grid, objectives=(objective,), settings=training, folder=folder)

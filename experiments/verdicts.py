@@ -28,9 +28,10 @@ from pathlib import Path
 
 from ipsrl import objectives, study
 from ipsrl.dynamics import verdict_page
+from ipsrl.dynamics.cases import CASES
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
 from ipsrl.dynamics.shared_prompts import beside_another
-from ipsrl.dynamics.verdict import CASES, check, verdict
+from ipsrl.dynamics.verdict import check, verdict
 from ipsrl.dynamics.verdict_page import MEANINGS, SEVERAL, PublishedVerdict, grouped
 from ipsrl.fields import between
 from ipsrl.figures import verdicts as figure

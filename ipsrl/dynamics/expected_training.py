@@ -11,10 +11,10 @@ from jax import Array
 from scipy.special import log_softmax
 
 from ipsrl.arguments import checked
+from ipsrl.dynamics.cases import Case
 from ipsrl.dynamics.expected_update import Steps, expected_update
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.trajectories import every_trajectory
-from ipsrl.dynamics.verdict import Case
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective
 from ipsrl.structures import Rollouts

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import log_softmax
 
 from ipsrl.arguments import checked
+from ipsrl.dynamics.cases import CASES, STARTS, Case, ends_of
 from ipsrl.dynamics.equal_fields import once_for_equal
 from ipsrl.dynamics.field import Field, LogitField
-from ipsrl.dynamics.verdict import CASES, STARTS, Case, ends_of
 from ipsrl.fields import between
 from ipsrl.objectives.objective import Objective
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers

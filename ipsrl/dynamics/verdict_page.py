@@ -9,11 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from ipsrl.dynamics.expected_update import Steps
-from ipsrl.dynamics.shared_prompts import BESIDE, OVERLAP
-from ipsrl.dynamics.verdict import (
+from ipsrl.dynamics.cases import (
     CASES,
-    FITS,
     LOST,
     REFERENCES,
     SAME,
@@ -23,9 +20,11 @@ from ipsrl.dynamics.verdict import (
     STEPS,
     STILL_THERE,
     Case,
-    Verdict,
     limits,
 )
+from ipsrl.dynamics.expected_update import Steps
+from ipsrl.dynamics.shared_prompts import BESIDE, OVERLAP
+from ipsrl.dynamics.verdict import FITS, Verdict
 from ipsrl.records.json_files import read_json, replace_file
 from ipsrl.records.tidy import Record, Records
 
@@ -87,7 +86,7 @@ def records_of(entry: Verdict, beside: Case, walks: Verdict, several: Verdict | 
     Args:
       entry: of single tokens.
       beside: of `shared_prompts.beside_another`.
-      walks: of `verdict.WALKS`.
+      walks: of `cases.WALKS`.
       several: with the steps `SEVERAL`, for an objective whose surrogate has no effect in `entry`.
     """
     of_all = {

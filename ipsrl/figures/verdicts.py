@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ipsrl.dynamics.verdict import CASES, STARTS
+from ipsrl.dynamics.cases import CASES, STARTS
 from ipsrl.dynamics.verdict_page import BARS, MEANINGS, SHOWN, PublishedVerdict
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
+from ipsrl.dynamics.cases import WALKS, case_of
 from ipsrl.dynamics.equal_fields import once_for_equal
 from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.field import Field
-from ipsrl.dynamics.verdict import WALKS, case_of
 
 REWARDS = (1.0, 1.0, 0.5)
 

@@ -3,10 +3,10 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
+from ipsrl.dynamics.cases import STARTS
 from ipsrl.dynamics.expected_training import case_of, expected_training
 from ipsrl.dynamics.expected_update import Steps, expected_update
 from ipsrl.dynamics.field import Field, train
-from ipsrl.dynamics.verdict import STARTS
 
 REWARDS, START = (1.0, 1.0, 0.0), ((0.5, 0.3, 0.2),)
 

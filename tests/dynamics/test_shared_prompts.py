@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
+from ipsrl.dynamics.cases import WALKS
 from ipsrl.dynamics.field import Field, follow, train
 from ipsrl.dynamics.shared_prompts import SharedPrompts, beside_another
-from ipsrl.dynamics.verdict import WALKS
 from tests.tiers import slow_after
 
 REWARDS = ((1.0, 1.0, 0.0), (1.0, 0.2, 0.0))

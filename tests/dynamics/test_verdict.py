@@ -3,8 +3,9 @@ import pytest
 from scipy.special import softmax
 
 from ipsrl import objectives
+from ipsrl.dynamics.cases import CASES, REFERENCES, STARTS, Case
 from ipsrl.dynamics.field import Field
-from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, fitted_alpha, is_idle, verdict, word_for
+from ipsrl.dynamics.verdict import fitted_alpha, is_idle, verdict, word_for
 from tests.tiers import slow_after
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.dynamics import flows
+from ipsrl.dynamics.cases import IN_TREE, MULTIPLICITY, STARTS_OF_WALKS, WALKS
 from ipsrl.dynamics.field import Field, follow, train
 from ipsrl.dynamics.paths import path
 from ipsrl.dynamics.rest_points import rest_point, rest_points
 from ipsrl.dynamics.trajectories import every_trajectory
-from ipsrl.dynamics.verdict import IN_TREE, MULTIPLICITY, STARTS_OF_WALKS, WALKS, verdict
+from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments.tree import Tree
 from tests.tiers import slow_after
 

@@ -13,7 +13,8 @@ from experiments import verdicts
 from experiments.verdicts import ADDED, PRESETS, Settings, chosen_objectives, computed_flows
 from ipsrl import objectives, study
 from ipsrl.dynamics import verdict_page
-from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, Verdict, Word
+from ipsrl.dynamics.cases import CASES, REFERENCES, STARTS, Case
+from ipsrl.dynamics.verdict import Verdict, Word
 from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, PublishedVerdict, document, grouped
 from ipsrl.records.tidy import Records
 from ipsrl.study.study import Study, run

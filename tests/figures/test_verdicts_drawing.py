@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from ipsrl.dynamics.verdict import CASES, STARTS
+from ipsrl.dynamics.cases import CASES, STARTS
 from ipsrl.dynamics.verdict_page import SHOWN, PublishedVerdict
 from ipsrl.figures import style, verdicts
 from tests.figures.words import words_of

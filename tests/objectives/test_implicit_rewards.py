@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ipsrl.dynamics.cases import WALKS
 from ipsrl.dynamics.expected_update import Steps, expected_update
-from ipsrl.dynamics.verdict import WALKS
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.objectives.surrogates.implicit_rewards import BellmanRegression

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from ipsrl.dynamics.cases import CASES, STARTS
 from ipsrl.dynamics.expected_training import case_of, expected_training
 from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.field import Field
-from ipsrl.dynamics.verdict import CASES, STARTS, word_for
+from ipsrl.dynamics.verdict import word_for
 from ipsrl.measures.diversity import effective_outcomes_of_distribution
 from ipsrl.objectives.objective import Objective
 from ipsrl.records.tidy import Records
