@@ -12,8 +12,8 @@ from ipsrl.dynamics.field import Field
 
 T = TypeVar("T")
 
-PROBES, AT_ONCE = 240, 12
-"""Number of policies at which fields are compared, and of those in one call on a bandit."""
+PROBES = 240
+"""Number of policies at which fields are compared."""
 SPREADS = 0.1, 6.0
 """Standard deviations of the logits of the first probe and of the last, which are normal and fixed: from nearly uniform
 policies to nearly collapsed ones, so that thresholds of probabilities, ratios and entropies lie between probes.
@@ -33,9 +33,7 @@ class _Recognised:
     def of(cls, field: Field) -> Self:
         logits = np.random.default_rng(0).normal(size=(PROBES, math.prod(field.table_shape)))
         logits *= np.geomspace(*SPREADS, PROBES)[:, None]
-        # In the numbers in which flows are followed: another number of policies would be another program.
-        parts = np.split(logits, PROBES // AT_ONCE if field.environment is None else PROBES)
-        velocity = np.concatenate([field(part) for part in parts])
+        velocity = field(logits)
         speed = np.abs(velocity).max() or 1.0
         # Adding 0 turns -0 into 0, whose bytes differ.
         relative = np.round(velocity / speed, DIGITS) + 0.0

@@ -72,6 +72,8 @@ class Field(LogitField):
       off_policy: puts off-policy answers into groups.
       steps: on each batch; a single small one by default.
       environment: has one prompt and few walks; a bandit by default.
+      at_once: number of policies of one compiled program, which takes any number in parts of these, the last filled up;
+        by default each number is a program of its own, which runs faster, and takes seconds to compile.
 
     Raises:
       ValueError: there are fewer than two rewards, one is not finite, or the reference is not a distribution of
@@ -85,6 +87,7 @@ class Field(LogitField):
     off_policy: OffPolicyAnswers | None = None
     steps: Steps | None = None
     environment: StateGraph | None = None
+    at_once: int | None = at_least(1, None)
 
     def __post_init__(self):
         super().__post_init__()
@@ -102,17 +105,19 @@ class Field(LogitField):
     @checked
     def __call__(self, logits: np.ndarray) -> np.ndarray:
         """`[N, D]` at the logits `[N, D]`."""
-        return self.evaluate(_velocity, logits)
+        if self.at_once is None or len(logits) == self.at_once:
+            return self.evaluate(_velocity, logits)
+        parts = -(-len(logits) // self.at_once)
+        filled_up = np.resize(logits, (parts * self.at_once, logits.shape[1]))
+        return np.concatenate([self.evaluate(_velocity, part) for part in np.split(filled_up, parts)])[: len(logits)]
 
     @checked
     def jacobian(self, logits: np.ndarray) -> np.ndarray:
         """`[D, D]`, the derivative of the field by the logits `[D]`: central differences, exact to about 1e-10."""
         step = np.finfo(np.float64).eps ** (1 / 3)
-        # One by one, as root finding evaluates the field: another number of policies would be another program.
-        columns = [
-            self((logits + shift)[None])[0] - self((logits - shift)[None])[0] for shift in step * np.eye(len(logits))
-        ]
-        return np.stack(columns, axis=1) / (2 * step)
+        shifts = step * np.eye(len(logits))
+        above, below = np.split(self(np.concatenate([logits + shifts, logits - shifts])), 2)
+        return (above - below).T / (2 * step)
 
     def require_bandit(self, what: str) -> None:
         """Raises ValueError, that `what` are known of bandits only, on another environment."""
@@ -158,9 +163,13 @@ class Field(LogitField):
         """Its largest speed over distributions spread over the simplex; 1 if nothing moves."""
         number = len(self.rewards) if self.environment is None else len(_Walks.of(self.environment).outcomes)
         distributions = np.concatenate([np.full((1, number), 1 / number), (0.7 * np.eye(number) + 0.3 / number)])
-        starts = self.logits_of(distributions, "distributions")
-        speed = max(float(np.abs(self(start[None])).max()) for start in starts)
+        speed = float(np.abs(self(self.logits_of(distributions, "distributions"))).max())
         return speed if speed > 1e-12 * np.abs(self.rewards).max() else 1.0
+
+    @property
+    def batch(self) -> "Batch":
+        """What its program depends on."""
+        return Batch(self.objective, self.group_size, self.off_policy, self.steps, self.environment)
 
     def evaluate(self, function: Callable, logits: np.ndarray) -> np.ndarray:
         """Evaluates a function of (`Batch`, logits, rewards, reference logits) in float64.
@@ -174,8 +183,7 @@ class Field(LogitField):
         # Root finding evaluates fields thousands of times: a compiled function takes NumPy arrays fastest.
         arrays = (np.asarray(array, np.float64) for array in (logits, self.rewards, reference))
         with jax.enable_x64(True):
-            batch = Batch(self.objective, self.group_size, self.off_policy, self.steps, self.environment)
-            values = np.asarray(function(batch, *arrays))
+            values = np.asarray(function(self.batch, *arrays))
         if not np.isfinite(values).all():
             raise ValueError(
                 f"the expected update is not finite for rewards {self.rewards} at logits {logits.tolist()}"

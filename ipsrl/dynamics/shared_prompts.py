@@ -92,7 +92,8 @@ def beside_another(objective: Objective, group_size: int, off_policy: OffPolicyA
     Args:
       objective, group_size, off_policy: as in `verdict`.
     """
-    return _beside(*(Field(objective, rewards, group_size, None, off_policy) for rewards in (CASES["binary"], BESIDE)))
+    field = functools.partial(Field, objective, group_size=group_size, off_policy=off_policy, at_once=len(STARTS))
+    return _beside(field(CASES["binary"]), field(BESIDE))
 
 
 @once_for_equal

@@ -19,6 +19,7 @@ from ipsrl.dynamics.cases import (
     REFERENCES,
     SAME,
     SKEWED,
+    STARTS,
     WALKS,
     Case,
     Cases,
@@ -153,10 +154,10 @@ def verdict(
 
     def field(reference: tuple[float, ...] | None, rewards: tuple[float, ...]) -> Field:
         if not walks:
-            return Field(objective, rewards, group_size, reference, off_policy, steps)
+            return Field(objective, rewards, group_size, reference, off_policy, steps, at_once=len(STARTS))
         rewards = tuple(rewards[place] for place in IN_TREE)
         reference = reference and tuple(as_walks([reference])[0].tolist())
-        return Field(objective, rewards, group_size, reference, off_policy, steps, WALKS)
+        return Field(objective, rewards, group_size, reference, off_policy, steps, WALKS, at_once=1)
 
     by_reference = [Cases(functools.partial(field, reference)) for reference in references.values()]
     cases, with_reference = by_reference[0], by_reference[-1]

@@ -83,13 +83,6 @@ class Controls(Checked):
         return Controls(self.objective, group_size=self.group_size, steps=self.steps, step_size=size)
 
 
-class _OneByOne(Field):
-    """Evaluates one policy at a time, always by the same program: to compile another takes longer."""
-
-    def __call__(self, logits: np.ndarray) -> np.ndarray:
-        return np.concatenate([Field.__call__(self, policy[None]) for policy in logits])
-
-
 @dataclasses.dataclass(frozen=True)
 class Picture:
     """A field, its portrait with one path, the times `[T]` of that path, and the powers of time `[3]` at its end."""
@@ -112,7 +105,7 @@ def picture(controls: Controls) -> Picture:
     Raises:
       ValueError: the objective has no exact expected update on three outcomes.
     """
-    field = _OneByOne(rewards=controls.rewards, **_arguments(controls.program))
+    field = Field(rewards=controls.rewards, at_once=1, **_arguments(controls.program))
     policies = lattice(INTERVALS)
     velocity = policies * growth(policies, field(np.log(np.maximum(policies, NOTHING))))
     moves = np.linalg.norm(velocity, axis=1) > AT_REST * field.scale
