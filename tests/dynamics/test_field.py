@@ -1,0 +1,39 @@
+"""Tests of fields: the same velocities however many policies a program takes, and their derivative."""
+
+import jax
+import numpy as np
+import pytest
+
+from ipsrl import objectives
+from ipsrl.dynamics.expected_update import differentiable, expected_update
+from ipsrl.dynamics.field import Field, _program
+
+OBJECTIVE, REWARDS = objectives.make("ips_grpo"), (1.0, 0.6, 0.3)
+LOGITS = np.random.default_rng(0).normal(size=(5, 3))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 5, 8])
+def test_policies_in_parts_have_the_same_velocities(at_once):
+    whole = Field(OBJECTIVE, REWARDS, 4)(LOGITS)
+    np.testing.assert_allclose(Field(OBJECTIVE, REWARDS, 4, at_once=at_once)(LOGITS), whole, rtol=1e-12, atol=1e-15)
+
+
+def test_any_number_of_policies_is_one_program():
+    _program.cache_clear()
+    field = Field(OBJECTIVE, REWARDS, 4, at_once=2)
+    assert field.scale > 0
+    assert field(LOGITS).shape == LOGITS.shape
+    assert field.jacobian(LOGITS[0]).shape == (3, 3)
+    assert _program(field.batch)._cache_size() == 1
+
+
+def test_the_jacobian_is_the_derivative_of_the_expected_update():
+    with jax.enable_x64(True):
+        update = differentiable(lambda logits: expected_update(OBJECTIVE, logits, np.array(REWARDS), 4, num_keys=1))
+        expected = np.asarray(jax.jacfwd(update)(LOGITS[0]))
+    np.testing.assert_allclose(Field(OBJECTIVE, REWARDS, 4).jacobian(LOGITS[0]), expected, rtol=0, atol=1e-9)
+
+
+def test_no_policy_at_once_is_refused():
+    with pytest.raises(ValueError, match="at_once is 0, it must be at least 1"):
+        Field(OBJECTIVE, REWARDS, 4, at_once=0)
