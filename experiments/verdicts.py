@@ -24,9 +24,12 @@ import functools
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
-from ipsrl import objectives, study
+from ipsrl import extensions, objectives, study
+from ipsrl.distributed.cpu_processes import cpu_processes
+from ipsrl.distributed.start_up import cores
 from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.cases import CASES
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
@@ -47,6 +50,8 @@ ADDED = (
     "progrpo(reference=correct)", "rep_exp(features=outcome)",
 )  # fmt: skip
 """Variants that `all` adds to the catalog's rows."""
+ENOUGH_FOR_PROCESSES = 8
+"""Objectives from which on each core computes its own: to start a process takes seconds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +92,20 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     if settings.only:
         verdict_page.read(settings.data, settings.group_size)
     chosen, _ = chosen_objectives(settings.only or settings.objectives, settings.group_size)
-    for name in chosen:
-        yield study.Curve({"objective": name}, functools.partial(flows, name, settings.group_size))
+    results: dict[str, Future] = {}
+
+    def points(number: int) -> study.Points:
+        if len(chosen) < ENOUGH_FOR_PROCESSES:
+            return flows(chosen[number], settings.group_size)
+        if not results:
+            pool = cpu_processes(cores())
+            # Those before are read from the folder.
+            for name in chosen[number:]:
+                results[name] = pool.schedule(flows, (name, settings.group_size))
+        return results[chosen[number]].result()
+
+    for number, name in enumerate(chosen):
+        yield study.Curve({"objective": name}, functools.partial(points, number))
 
 
 def chosen_objectives(listed: Sequence[str], group_size: int) -> tuple[list[str], dict[str, str]]:
@@ -122,6 +139,7 @@ def refusal(name: str, group_size: int) -> str | None:
 
 def flows(name: str, group_size: int) -> study.Points:
     """One point for each flow, numbered by reference policy, rewards and start."""
+    extensions.load()
     records = computed_flows(name, group_size)
     return study.Points(range(len(records)), {column: [[row[column] for row in records]] for column in records[0]})
 

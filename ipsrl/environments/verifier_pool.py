@@ -5,20 +5,16 @@ too long, or dies, is replaced. The calling process then looks parsed answers up
 by a model is never evaluated as code.
 """
 
-import atexit
 import dataclasses
-import functools
 import math
-import multiprocessing
-import os
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from pebble import ProcessExpired, ProcessPool
+from pebble import ProcessExpired
 
+from ipsrl.distributed.cpu_processes import cpu_processes
 from ipsrl.fields import Checked, non_negative, positive
 
 # Large enough that sending a chunk costs less than reading it.
@@ -34,11 +30,8 @@ class UnreadableAnswers(RuntimeWarning):
 class VerifierPool(Checked):
     """Settings for reading answers.
 
-    The processes are started by the first batch ("spawn": they share nothing with this process and its JAX threads),
-    serve every pool with the same number of workers, and end with this process. They never use an accelerator.
-
-    Like all spawned Python processes they import the main module, which takes seconds and a few hundred megabytes each:
-    a script must start its work under `if __name__ == "__main__":`.
+    The processes, see `cpu_processes`, are started by the first batch and serve every pool with the same number of
+    workers. As they import the main module, a script must start its work under `if __name__ == "__main__":`.
 
     Attributes:
       workers: number of processes; 0 reads in this process, without a time limit.
@@ -92,12 +85,12 @@ class VerifierPool(Checked):
 
     def _results(self, reader: Callable[[str], Any], chunks: list[list[str]]) -> list[Any]:
         """The results of each chunk, or the failure of its process."""
-        pool = _processes(self.workers)
+        pool = cpu_processes(self.workers)
         try:
             futures = [pool.schedule(_read_each, args=(reader, chunk), timeout=self.seconds) for chunk in chunks]
             return [self._result(future) for future in futures]
         except BrokenProcessPool:
-            _processes.cache_clear()
+            cpu_processes.cache_clear()
             raise RuntimeError(
                 "the processes that read answers have died before they read any: start the work of a script under "
                 'if __name__ == "__main__":, since these processes import it'
@@ -126,22 +119,3 @@ def _read(reader: Callable[[str], Any], text: str) -> Any:
         return reader(text)
     except (MemoryError, RecursionError) as error:
         return _Failure(type(error).__name__)
-
-
-@functools.cache
-def _processes(workers: int) -> ProcessPool:
-    pool = ProcessPool(workers, initializer=_without_accelerator, context=multiprocessing.get_context("spawn"))
-    atexit.register(_end, pool)
-    return pool
-
-
-def _end(pool: ProcessPool) -> None:
-    pool.stop()
-    pool.join()
-
-
-def _without_accelerator() -> None:
-    """A reader at most imports JAX; if it computes with it, it does so on the CPU."""
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    if "jax" in sys.modules:
-        sys.modules["jax"].config.update("jax_platforms", "cpu")
