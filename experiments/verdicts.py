@@ -7,7 +7,7 @@ Paper     Theorems 3.1 and 4.1 of arXiv 2601.21669 for expected return and inver
           exact dynamics of the objectives' own code.
 Command   python -m experiments.verdicts --document=docs/verdicts.md
           and, for one row of that page in a minute, the same with --only=NAME
-Time      demo half an hour of one CPU core, most for walks and for four steps on each batch; paper, not run, hours.
+Time      demo half an hour of CPU time, shared by all cores, most for walks and for four steps; paper, not run, hours.
 Expected  exact, no seeds: most of the catalog is one row, that of GRPO, where the rarer of two right outcomes is lost
           as t^-0.5. Rewards 1, 0.6, 0.3 end at 0.58 : 0.32 : 0.10 under ips_grpo (G = 8; 0.54 : 0.32 : 0.14 at
           G = 16) and at 0.53 : 0.32 : 0.16 = r / sum(r) under exact probabilities and trajectory balance. On walks of
