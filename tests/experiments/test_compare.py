@@ -95,6 +95,14 @@ def test_rules_surround_all_objectives_on_text():
     assert compare.text_grid("dapo", 0.1, on_text()).settings.dynamic_sampling is None
 
 
+def test_replayed_modes_take_the_place_of_refinements():
+    alone = compare.text_grid("mode_replay", 0.1, on_text()).settings
+    with_modes = compare.text_grid("mode_replay", 0.1, on_text(filters="replayed_modes(outcomes=2)")).settings
+    assert alone.off_policy is not None
+    assert alone.group_size < with_modes.group_size == on_text().group_size
+    assert with_modes.off_policy is None
+
+
 @pytest.mark.parametrize(
     ("scaled", "holds"),
     [
