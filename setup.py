@@ -77,7 +77,7 @@ setup(
         # Objectives inside Tunix's learner, whose methods it overrides. Tunix 0.1.8 has other loss functions.
         "tunix": ["google-tunix>=0.1.7,<0.1.8"],
         # Other people's trainers, to compare losses with. The tests reach into TRL's methods, hence its exact version.
-        "peers": ["torch>=2.13", "trl==1.16.0"],
+        "peers": ["torch>=2.13", "trl==1.16.0", "peft>=0.19"],
         # Tables and pages of results. What SQL may reach is held by settings of DuckDB (LOCKED in
         # ipsrl/records/results.py), whose meaning a major version may change, as 2.0 did what it accepts.
         "analysis": ["duckdb>=1.4,<3", "plotly>=6"],

@@ -12,6 +12,7 @@ pytest.importorskip("trl", reason="pip install 'ipsrl[trl]'")
 
 import torch
 from datasets import Dataset
+from peft import LoraConfig
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
@@ -46,9 +47,9 @@ def even_and_large(completions, **_):
 
 
 def trainer(kind, model, folder, rewards=even, **options):
-    ours = {name: options.pop(name) for name in ("objective", "outcome_of") if name in options}
+    ours = {name: options.pop(name) for name in ("objective", "outcome_of", "peft_config") if name in options}
     config = (RLOOConfig if kind is RLOOTrainer else GRPOConfig)(
-        output_dir=str(folder), report_to=[], use_cpu=True, bf16=False, num_generations=4, max_completion_length=6,
+        output_dir=str(folder), report_to=[], bf16=False, num_generations=4, max_completion_length=6,
         optim="sgd", learning_rate=0.05, logging_steps=1, disable_tqdm=True,
         **{"per_device_train_batch_size": 8, "max_steps": 3, "save_strategy": "no"} | options,
     )  # fmt: skip
@@ -56,10 +57,23 @@ def trainer(kind, model, folder, rewards=even, **options):
     return kind(model, rewards, args=config, train_dataset=data, processing_class=small_model.tokenizer(), **ours)
 
 
+def parameters(made):
+    return torch.cat([parameter.detach().flatten().cpu() for parameter in made.model.parameters()])
+
+
 def trained(made, **options):
     torch.manual_seed(0)
     made.train(**options)
-    return torch.cat([parameter.detach().flatten() for parameter in made.model.parameters()])
+    return parameters(made)
+
+
+def compare(ours, theirs):
+    """Both trainers move, and to the same place."""
+    before = parameters(ours)
+    after, wanted = trained(ours), trained(theirs)
+    moved = float((wanted - before).abs().max())
+    assert moved > 1e-4
+    torch.testing.assert_close(after, wanted, rtol=0, atol=1e-5 * moved)
 
 
 BY_ANSWER = {"loss_type": "grpo", "importance_sampling_level": "sequence"}
@@ -100,20 +114,29 @@ def test_training_ends_with_the_parameters_of_trl(model, tmp_path, text, shape):
     rewards = even_and_large if hasattr(objective.advantages, "unbiased") else even
     theirs = trainer(GRPOTrainer, model, tmp_path, rewards, **ALIKE[text], **SHAPES[shape])
     ours = trainer(IPSRLTrainer, model, tmp_path, rewards, objective=objective, **SHAPES[shape])
-    before = torch.cat([parameter.detach().flatten() for parameter in ours.model.parameters()])
-    after, wanted = trained(ours), trained(theirs)
-    assert (wanted - before).abs().max() > 1e-4
-    torch.testing.assert_close(after, wanted, rtol=0, atol=1e-5 * float((wanted - before).abs().max()))
+    compare(ours, theirs)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rloo_ends_with_the_parameters_of_trls_own_trainer(model, tmp_path, shape):
     theirs = trainer(RLOOTrainer, model, tmp_path, even, beta=0.0, **SHAPES[shape])
     ours = trainer(IPSRLTrainer, model, tmp_path, even, objective="rloo", **SHAPES[shape])
-    before = torch.cat([parameter.detach().flatten() for parameter in ours.model.parameters()])
-    after, wanted = trained(ours), trained(theirs)
-    assert (wanted - before).abs().max() > 1e-4
-    torch.testing.assert_close(after, wanted, rtol=0, atol=1e-5 * float((wanted - before).abs().max()))
+    compare(ours, theirs)
+
+
+@pytest.mark.parametrize("text", ["grpo(kl=0.04)", "dr_grpo"])
+def test_adapters_end_where_those_of_trl_do(model, tmp_path, text):
+    """LoRA of PEFT. The reference policy of a divergence is the model without its adapters."""
+    kinds = {GRPOTrainer: ALIKE[text], IPSRLTrainer: {"objective": made(text)}}
+    theirs, ours = (
+        trainer(
+            kind, model, tmp_path, even_and_large, **options,
+            # By default half of the matrices begin at zero, and the others would not move at first.
+            peft_config=LoraConfig(r=2, init_lora_weights=False, target_modules="all-linear"),
+        )
+        for kind, options in kinds.items()
+    )  # fmt: skip
+    compare(ours, theirs)
 
 
 def test_two_processes_end_with_the_parameters_of_trl(model, tmp_path):

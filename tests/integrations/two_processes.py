@@ -14,7 +14,8 @@ TEXT = "dapo(overlong=0)"
 def main(model: str, folder: str) -> None:
     """Writes the parameters at the end to `TRL.pt` and `ipsrl.pt` in the folder."""
     common = (model, folder, test_trl.even_and_large)
-    shape = {"per_device_train_batch_size": 4, "max_steps": 3}
+    # Two processes would need two accelerators.
+    shape = {"per_device_train_batch_size": 4, "max_steps": 3, "use_cpu": True}
     for name, kind, which in (
         ("TRL", GRPOTrainer, test_trl.ALIKE[TEXT]),
         ("ipsrl", IPSRLTrainer, {"objective": test_trl.made(TEXT)}),
