@@ -1,0 +1,168 @@
+"""Policies and transitions estimated from one chain of demonstrations (arXiv 2512.06956, our reading).
+
+The estimator is penalised maximum likelihood over a class of policies, argmax sum_t log pi(A_t|S_t) - pen(pi). The
+counts of transitions are all that it reads, so that its cost does not grow with the chain.
+"""
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+from jax.core import Tracer
+
+from ipsrl.arguments import checked, shown
+from ipsrl.inverse.soft_bellman import check, invariant_law
+
+LONGEST = 100_000_000
+BLOCK = 10_000
+"""Steps of which the random numbers are drawn at once."""
+
+
+@checked
+def chain_counts(policy: Array, transitions: Array, lengths: Sequence[int], seeds: Sequence[int]) -> np.ndarray:
+    """`[N, L, S, A, S]`: how often each transition happened in the first steps of one chain for each of N seeds.
+
+    The chain starts with its invariant law. A longer chain goes on where a shorter one ends, so the counts of one
+    seed at different lengths are dependent, those of different seeds are not.
+
+    Args:
+      policy: `[S, A]`.
+      transitions: `[S, A, S]`.
+      lengths: L numbers of steps, rising.
+      seeds: N of them.
+
+    Raises:
+      ValueError: shapes differ, lengths do not rise or are above 1e8, or the chain has several invariant laws.
+    """
+    check(transitions, policy=policy)
+    policy, transitions = np.asarray(policy, np.float64), np.asarray(transitions, np.float64)
+    if not len(lengths) or lengths[0] < 1 or not (np.diff(lengths) > 0).all() or lengths[-1] > LONGEST:
+        raise ValueError(f"lengths is {shown(lengths)}, its numbers must rise, from 1 or more to {LONGEST:.0e} at most")
+    with jax.enable_x64(True):
+        law = np.asarray(invariant_law(policy, transitions)).sum(axis=-1)
+    if not np.isfinite(law).all() or not (law > -1e-9).all():
+        raise ValueError("the chain has several invariant laws: every state must be reachable from every other one")
+    states, actions = policy.shape
+    bounds = np.cumsum((policy[:, :, None] * transitions).reshape(states, actions * states), axis=-1)[:, :-1]
+    keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
+    state = jax.vmap(lambda key: jax.random.choice(key, states, p=jnp.asarray(law)))(keys)
+    counts = np.zeros((len(seeds), states, states * actions), np.int64)
+    found, done, block = [], 0, 0
+    for length in lengths:
+        while done < length:
+            # Blocks end at the lengths, too; each has numbers of its own, so their sizes do not depend on chance.
+            steps = min(BLOCK, length - done)
+            state, moves = _walk(bounds, keys, block, state, steps)
+            for row, of_seed in enumerate(np.asarray(moves).T):
+                counts[row] += np.bincount(of_seed, minlength=counts[row].size).reshape(counts[row].shape)
+            done, block = done + steps, block + 1
+        found.append(counts.reshape(-1, states, actions, states).copy())
+    return np.stack(found, axis=1)
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def _walk(bounds: Array, keys: Array, block: int, state: Array, steps: int) -> tuple[Array, Array]:
+    """The states `[N]` after some steps, and the moves `[steps, N]`, each (state * A + action) * S + next state."""
+    states, choices = bounds.shape[0], bounds.shape[1] + 1
+    draws = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, block + 1), (steps,)))(keys).T
+
+    def step(state, draw):
+        choice = (draw[:, None] > bounds[state]).sum(axis=-1).astype(jnp.int32)
+        return choice % states, state * choices + choice
+
+    return jax.lax.scan(step, state.astype(jnp.int32), draws, unroll=8)
+
+
+@checked
+def tabular_policy(counts: Array, pseudo_count: float) -> Array:
+    """`[..., S, A]`, the maximum of sum N(s,a) log pi(a|s) + c sum log pi(a|s) over all policies.
+
+        pi(a|s) = (N(s,a) + c) / (N(s) + c A)
+
+    The penalty -c sum log pi keeps actions that were never seen from a logarithm of -inf. Both the penalty and its
+    weight are ours; c = 0.5 is the usual choice (Krichevsky-Trofimov).
+
+    Args:
+      counts: `[..., S, A]`, of actions in states.
+      pseudo_count: c >= 0.
+
+    Raises:
+      ValueError: c is negative, or it is 0 and an action was never seen.
+    """
+    smoothed = _smoothed(counts, pseudo_count)
+    return smoothed / smoothed.sum(axis=-1, keepdims=True)
+
+
+@checked
+def transitions_of(counts: Array, pseudo_count: float) -> Array:
+    """`[..., S, A, S]`, transitions from the counts of them, each with c more than was seen.
+
+    Raises:
+      ValueError: c is negative, or it is 0 and an action was never seen in a state.
+    """
+    _smoothed(counts.sum(axis=-1), pseudo_count)
+    smoothed = counts + pseudo_count
+    return smoothed / smoothed.sum(axis=-1, keepdims=True)
+
+
+def _smoothed(counts: Array, pseudo_count: float) -> Array:
+    if not pseudo_count >= 0:
+        raise ValueError(f"pseudo_count is {pseudo_count}, it must not be negative")
+    if pseudo_count == 0 and not isinstance(counts, Tracer) and not (np.asarray(counts) > 0).all():
+        raise ValueError("an action was never seen in some state and pseudo_count is 0: take a positive one")
+    return counts + pseudo_count
+
+
+@checked
+def low_rank_policy(counts: Array, rank: int, pseudo_count: float, iterations: int = 200) -> Array:
+    """`[S, A]`, penalised maximum likelihood over policies softmax(B C) with B `[S, R]` and C `[R, A]`.
+
+    A class of rank min(S, A - 1) or more has all policies, because logits are defined up to a constant for each state;
+    a smaller one is misspecified unless the expert is in it. The likelihood is that of `tabular_policy`, with its
+    penalty. It is not concave in (B, C): L-BFGS (optax) starts from the singular values of the tabular policy's
+    centered logits and ends at a local maximum. Batches are vmapped.
+
+    Args:
+      counts: `[S, A]`; also weights such as an invariant law, of which the maximum is the policy of the class with the
+        least KL divergence.
+      rank: R.
+      pseudo_count: c > 0, or 0 where all counts are positive.
+      iterations: of L-BFGS.
+
+    Raises:
+      ValueError: as `tabular_policy`, or the rank is below 1 or above min(S, A).
+    """
+    if not 1 <= rank <= min(np.shape(counts)):
+        raise ValueError(
+            f"rank is {rank}, it must lie between 1 and {min(np.shape(counts))}, the smaller side of counts"
+        )
+    smoothed = _smoothed(counts, pseudo_count)
+    weights = smoothed / smoothed.sum()
+    logits = jnp.log(weights / weights.sum(axis=-1, keepdims=True))
+    left, values, right = jnp.linalg.svd(logits - logits.mean(axis=-1, keepdims=True), full_matrices=False)
+    roots = jnp.sqrt(values[:rank])
+    factors = left[:, :rank] * roots, roots[:, None] * right[:rank]
+
+    def loss(factors):
+        return -(weights * jax.nn.log_softmax(factors[0] @ factors[1], axis=-1)).sum()
+
+    optimizer, value_and_grad = optax.lbfgs(), optax.value_and_grad_from_state(loss)
+
+    def iterate(carried, _):
+        factors, state = carried
+        value, gradient = value_and_grad(factors, state=state)
+        updates, state = optimizer.update(gradient, state, factors, value=value, grad=gradient, value_fn=loss)
+        return (optax.apply_updates(factors, updates), state), None
+
+    (factors, _), _ = jax.lax.scan(iterate, (factors, optimizer.init(factors)), length=iterations)
+    return jax.nn.softmax(factors[0] @ factors[1], axis=-1)
+
+
+@checked
+def excess_divergence(policy: Array, other: Array, law: Array) -> Array:
+    """`[...]`, the KL divergence sum_{s,a} rho(s,a) log(pi(a|s) / other(a|s)), rho the law of pi's chain."""
+    return jnp.where(law > 0, law * jnp.log(jnp.where(law > 0, policy / other, 1.0)), 0.0).sum(axis=(-2, -1))

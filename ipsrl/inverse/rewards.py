@@ -1,0 +1,87 @@
+"""The rewards under which a policy is soft-optimal, and the one of least norm (arXiv 2512.06956, our reading)."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+
+from ipsrl.arguments import checked
+from ipsrl.inverse.soft_bellman import check
+
+
+@checked
+def consistent_reward(
+    log_policy: Array, values: Array, transitions: Array, discount: float, temperature: float
+) -> Array:
+    """r_V `[..., S, A]`: the reward under which the policy is soft-optimal and has the values V.
+
+        r_V(s, a) = lambda log pi(a|s) + V(s) - gamma sum_s' P(s'|s,a) V(s')
+
+    As V runs over all functions of the state, r_V runs over all rewards that the policy is consistent with: a class
+    of dimension S, the number of states.
+
+    Raises:
+      ValueError: as `ipsrl.inverse.soft_bellman.soft_control`, or a probability is 0.
+    """
+    _check(log_policy, transitions, discount, temperature)
+    return temperature * log_policy + _advantage_of(values, transitions, discount)
+
+
+@checked
+def least_squares_reward(
+    log_policy: Array, transitions: Array, weights: Array, discount: float, temperature: float
+) -> tuple[Array, Array]:
+    """The consistent reward of least norm, `[..., S, A]`, and its values V, `[..., S]`.
+
+        V = argmin_V sum_{s,a} rho(s,a) r_V(s,a)^2
+
+    the projection of lambda log pi off the range of I - gamma P in L2(rho). It is no estimate of the reward that an
+    expert had: that one is some other member of the class, of a larger norm.
+
+    Args:
+      log_policy: `[..., S, A]`, finite.
+      transitions: `[..., S, A, S]`.
+      weights: rho, `[..., S, A]`. The paper's reference measure is not known to us. The invariant law of the
+        demonstrations is our reading; any other one, such as a uniform one, gives another member of the class.
+      discount, temperature: gamma and lambda.
+
+    Raises:
+      ValueError: as `consistent_reward`, or a state has no weight, so that nothing determines its value.
+    """
+    _check(log_policy, transitions, discount, temperature)
+    check(transitions, weights=weights)
+    if not isinstance(weights, Tracer):
+        weights_of_states = np.asarray(weights).sum(axis=-1)
+        if not (np.asarray(weights) >= 0).all() or not (weights_of_states > 0).all():
+            state = int(np.argmin(weights_of_states.reshape(-1, weights_of_states.shape[-1]).min(axis=0)))
+            raise ValueError(
+                f"state {state} has no positive weight, so that demonstrations do not cover it: give every state one"
+            )
+    *batch, states, actions, _ = transitions.shape
+    design = jnp.eye(states)[:, None] - discount * transitions
+    design, target = (
+        design.reshape(*batch, states * actions, states),
+        -temperature * log_policy.reshape(*log_policy.shape[:-2], states * actions, 1),
+    )
+    roots = jnp.sqrt(weights.reshape(*weights.shape[:-2], states * actions, 1))
+    orthogonal, triangle = jnp.linalg.qr(roots * design)
+    values = jnp.linalg.solve(triangle, jnp.swapaxes(orthogonal, -1, -2) @ (roots * target))[..., 0]
+    return temperature * log_policy + _advantage_of(values, transitions, discount), values
+
+
+@checked
+def norm(rewards: Array, weights: Array) -> Array:
+    """`[...]`, the norm of rewards `[..., S, A]` in L2(rho): sqrt(sum_{s,a} rho(s,a) r(s,a)^2)."""
+    return jnp.sqrt((weights * rewards**2).sum(axis=(-2, -1)))
+
+
+def _advantage_of(values: Array, transitions: Array, discount: float) -> Array:
+    return values[..., :, None] - discount * jnp.einsum("...sat,...t->...sa", transitions, values)
+
+
+def _check(log_policy: Array, transitions: Array, discount: float, temperature: float) -> None:
+    check(transitions, discount, temperature, log_policy=log_policy)
+    if not isinstance(log_policy, Tracer) and not np.isfinite(np.asarray(log_policy)).all():
+        raise ValueError(
+            "log_policy is not finite: an action of probability 0 reveals no reward, so mix the policy with others"
+        )

@@ -1,0 +1,89 @@
+"""The class of consistent rewards, and its member of least norm."""
+
+import jax
+import numpy as np
+import pytest
+
+from ipsrl.inverse.rewards import consistent_reward, least_squares_reward, norm
+from ipsrl.inverse.soft_bellman import soft_control
+from tests.inverse.problems import DISCOUNT, TEMPERATURE, expert
+
+
+def least_squares(log_policy, transitions, law, discount=DISCOUNT, temperature=TEMPERATURE):
+    with jax.enable_x64(True):
+        return tuple(map(np.asarray, least_squares_reward(log_policy, transitions, law, discount, temperature)))
+
+
+def resolved(reward, transitions, discount=DISCOUNT, temperature=TEMPERATURE):
+    with jax.enable_x64(True):
+        return tuple(map(np.asarray, soft_control(reward, transitions, discount, temperature)))
+
+
+def test_soft_control_of_the_least_squares_reward_is_the_expert():
+    """The check of our notes: the same policy to 1e-15, and a norm of 0.434 in the place of 0.738."""
+    transitions, rewards, log_policy, law = expert()
+    reward, values = least_squares(log_policy, transitions, law)
+    again, their_values = resolved(reward, transitions)
+    np.testing.assert_allclose(np.exp(again), np.exp(log_policy), atol=2e-15)
+    np.testing.assert_allclose(their_values, values, atol=1e-13)
+    assert norm(reward, law) == pytest.approx(0.434, abs=5e-4)
+    assert norm(rewards, law) == pytest.approx(0.738, abs=5e-4)
+
+
+def test_every_member_of_the_class_has_the_expert_and_its_values():
+    transitions, _, log_policy, law = expert()
+    least, _ = least_squares(log_policy, transitions, law)
+    for seed in range(5):
+        values = np.random.default_rng(seed).normal(size=6)
+        with jax.enable_x64(True):
+            reward = np.asarray(consistent_reward(log_policy, values, transitions, DISCOUNT, TEMPERATURE))
+        again, found = resolved(reward, transitions)
+        np.testing.assert_allclose(again, log_policy, atol=1e-13)
+        np.testing.assert_allclose(found, values, atol=1e-13)
+        # Least squares is a projection: Pythagoras holds, and every member gives the same reward.
+        assert norm(reward, law) ** 2 == pytest.approx(norm(least, law) ** 2 + norm(reward - least, law) ** 2)
+        assert norm(reward, law) > norm(least, law)
+
+
+def test_the_expert_s_own_reward_is_in_the_class():
+    transitions, rewards, log_policy, _ = expert()
+    values = resolved(rewards, transitions)[1]
+    with jax.enable_x64(True):
+        found = consistent_reward(log_policy, values, transitions, DISCOUNT, TEMPERATURE)
+    np.testing.assert_allclose(found, rewards, atol=1e-13)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.99, 0.999])
+def test_any_discount_below_one(discount):
+    """The discount under which demonstrations are read need not be that of the expert: some reward fits any policy."""
+    transitions, _, log_policy, law = expert()
+    reward, _ = least_squares(log_policy, transitions, law, discount)
+    np.testing.assert_allclose(resolved(reward, transitions, discount)[0], log_policy, atol=1e-11)
+
+
+def test_one_state_reveals_log_probabilities_and_the_temperature_scales_them():
+    """With one state the range of I - gamma P is the constants: r = lambda (log pi + H(pi))."""
+    policy = np.array([[0.7, 0.2, 0.1]])
+    reward, _ = least_squares(np.log(policy), np.ones((1, 3, 1)), policy, temperature=0.5)
+    np.testing.assert_allclose(reward, 0.5 * (np.log(policy) - (policy * np.log(policy)).sum()), atol=1e-15)
+
+
+def test_batches_are_as_single_problems():
+    transitions, _, log_policy, law = expert()
+    logs = np.stack([log_policy, np.log(np.full((6, 3), 1 / 3))])
+    laws = np.stack([law, np.full((6, 3), 1 / 18)])
+    together = least_squares(logs, np.broadcast_to(transitions, (2, 6, 3, 6)), laws)[0]
+    for one, alone in zip(together, zip(logs, laws, strict=True), strict=True):
+        np.testing.assert_allclose(one, least_squares(alone[0], transitions, alone[1])[0], atol=1e-13)
+
+
+def test_states_that_nobody_visits_and_actions_that_nobody_takes():
+    transitions, _, log_policy, law = expert()
+    with pytest.raises(ValueError, match="state 2 has no positive weight, so that demonstrations do not cover it"):
+        least_squares(log_policy, transitions, law * (np.arange(6) != 2)[:, None])
+    with pytest.raises(ValueError, match="an action of probability 0 reveals no reward"):
+        least_squares(np.where(log_policy == log_policy.min(), -np.inf, log_policy), transitions, law)
+    with pytest.raises(ValueError, match="discount is 1"):
+        least_squares(log_policy, transitions, law, discount=1.0)
+    with pytest.raises(ValueError, match=r"weights has the shape \(3, 6\)"):
+        least_squares(log_policy, transitions, law.T)

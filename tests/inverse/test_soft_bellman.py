@@ -1,0 +1,76 @@
+"""Soft control against value iteration and hand-derived values."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from ipsrl.inverse.soft_bellman import invariant_law, policy_values, regret, soft_control
+from tests.inverse.problems import problem
+
+
+@pytest.mark.parametrize(("discount", "temperature"), [(0.0, 1.0), (0.9, 1.0), (0.9, 0.05), (0.99, 0.3)])
+def test_soft_control_is_where_value_iteration_ends(discount, temperature):
+    transitions, rewards = problem()
+    values = np.zeros(6)
+    for _ in range(4000):
+        q = rewards + discount * transitions @ values
+        values = temperature * logsumexp(q / temperature, axis=1)
+    with jax.enable_x64(True):
+        log_policy, found = map(np.asarray, soft_control(rewards, transitions, discount, temperature))
+        of_policy = np.asarray(policy_values(log_policy, rewards, transitions, discount, temperature))
+    np.testing.assert_allclose(found, values, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(log_policy, (q - values[:, None]) / temperature, atol=1e-10 / temperature)
+    np.testing.assert_allclose(of_policy, values, rtol=1e-12, atol=1e-12)
+
+
+def test_one_state_by_hand():
+    """r = (1, 0), lambda = 1, gamma = 0.5: V = log(e + 1) / 0.5, and the uniform policy has (0.5 + log 2) / 0.5."""
+    transitions, rewards = np.ones((1, 2, 1)), np.array([[1.0, 0.0]])
+    with jax.enable_x64(True):
+        log_policy, values = soft_control(rewards, transitions, 0.5, 1.0)
+        lost = regret(np.full((1, 2), -np.log(2)), rewards, transitions, 0.5, 1.0)
+        certain = policy_values(np.array([[0.0, -np.inf]]), rewards, transitions, 0.5, 1.0)
+    np.testing.assert_allclose(np.exp(log_policy), [[np.e / (np.e + 1), 1 / (np.e + 1)]])
+    np.testing.assert_allclose(values, 2 * np.log(np.e + 1))
+    np.testing.assert_allclose(lost, np.log(np.e + 1) - 0.5 - np.log(2))
+    np.testing.assert_allclose(certain, 2.0)
+
+
+def test_the_invariant_law_stays_and_a_split_chain_has_none():
+    transitions, _ = problem()
+    policy = np.full((6, 3), 1 / 3)
+    with jax.enable_x64(True):
+        law = np.asarray(invariant_law(policy, transitions))
+        two_classes = np.asarray(invariant_law(np.ones((2, 1)), np.eye(2)[:, None]))
+    np.testing.assert_allclose(np.einsum("sa,sat->t", law, transitions), law.sum(axis=1), atol=1e-15)
+    assert law.sum() == pytest.approx(1, abs=1e-14)
+    assert not np.isfinite(two_classes).all()
+
+
+def test_many_problems_are_one_program():
+    transitions, rewards = problem()
+    batch = np.stack([rewards, 2 * rewards, -rewards])
+    with jax.enable_x64(True):
+        together = jax.vmap(lambda one: soft_control(one, transitions, 0.9, 1.0)[0])(batch)
+        alone = [soft_control(one, transitions, 0.9, 1.0)[0] for one in batch]
+    np.testing.assert_allclose(together, alone, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"discount": 1.0}, "discount is 1.0, it must lie between 0 and below 1: at 1 values are infinite"),
+        ({"discount": -0.1}, "discount is -0.1, it must lie between 0 and below 1"),
+        ({"temperature": 0.0}, "temperature is 0.0, it must be positive: without entropy"),
+        ({"temperature": -1.0}, "temperature is -1.0, it must be positive"),
+        ({"rewards": np.zeros((5, 3))}, r"rewards has the shape \(5, 3\), it must end with \(6, 3\)"),
+        ({"transitions": np.ones((6, 3, 5))}, r"it must be \[..., S, A, S\]"),
+        ({"transitions": np.ones((6, 3, 6))}, "its rows must be distributions"),
+    ],
+)
+def test_impossible_problems_end_in_one_sentence(changes, message):
+    transitions, rewards = problem()
+    arguments = {"rewards": rewards, "transitions": transitions, "discount": 0.9, "temperature": 1.0}
+    with pytest.raises(ValueError, match=message):
+        soft_control(**arguments | changes)
