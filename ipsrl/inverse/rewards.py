@@ -42,7 +42,9 @@ def least_squares_reward(
       log_policy: `[..., S, A]`, finite.
       transitions: `[..., S, A, S]`.
       weights: rho, `[..., S, A]`. The paper's reference measure is not known to us. The invariant law of the
-        demonstrations is our reading; any other one, such as a uniform one, gives another member of the class.
+        demonstrations is our reading; any other one gives another member of the class. The one of uniform weights is
+        the posterior mean of the reward if all rewards are independent normal numbers of one variance and mean 0,
+        because the derivative of r in (log pi, V) has a determinant that does not depend on V.
       discount, temperature: gamma and lambda.
 
     Raises:

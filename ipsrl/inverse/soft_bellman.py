@@ -128,6 +128,8 @@ def check(transitions: Array, discount: float = 0.0, temperature: float = 1.0, *
     for name, table in tables.items():
         if np.shape(table)[-2:] != shape[-3:-1]:
             raise ValueError(f"{name} has the shape {np.shape(table)}, it must end with {shape[-3:-1]}, as transitions")
+        if not isinstance(table, Tracer) and np.isnan(np.asarray(table)).any():
+            raise ValueError(f"{name} is {shown(np.asarray(table).tolist())}, none of its numbers may be NaN")
     if not isinstance(transitions, Tracer):
         host = np.asarray(transitions)
         off = np.abs(host.sum(axis=-1) - 1).max()

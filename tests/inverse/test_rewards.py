@@ -87,3 +87,21 @@ def test_states_that_nobody_visits_and_actions_that_nobody_takes():
         least_squares(log_policy, transitions, law, discount=1.0)
     with pytest.raises(ValueError, match=r"weights has the shape \(3, 6\)"):
         least_squares(log_policy, transitions, law.T)
+
+
+def test_uniform_weights_give_the_posterior_mean_of_normal_rewards():
+    """Then what another member of the class is off by is independent of how far that member is away, on average."""
+    transitions, _, _, law = expert()
+    rewards = np.random.default_rng(1).normal(size=(4000, 6, 3))
+    uniform = np.full((6, 3), 1 / 18)
+    with jax.enable_x64(True):
+        experts = jax.vmap(lambda one: soft_control(one, transitions, DISCOUNT, TEMPERATURE)[0])(rewards)
+        moves = np.broadcast_to(transitions, (4000, *transitions.shape))
+        mean, other = (
+            np.asarray(least_squares_reward(experts, moves, np.broadcast_to(weights, rewards.shape), 0.9, 1.0)[0])
+            for weights in (uniform, law)
+        )
+    cross = ((rewards - mean) * (other - mean)).sum(axis=(1, 2))
+    assert abs(cross.mean()) < 4 * cross.std() / np.sqrt(len(cross))
+    farther = ((rewards - other) ** 2).sum(axis=(1, 2)) - ((rewards - mean) ** 2).sum(axis=(1, 2))
+    assert farther.mean() > 8 * farther.std() / np.sqrt(len(farther))

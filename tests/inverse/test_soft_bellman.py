@@ -65,6 +65,7 @@ def test_many_problems_are_one_program():
         ({"temperature": 0.0}, "temperature is 0.0, it must be positive: without entropy"),
         ({"temperature": -1.0}, "temperature is -1.0, it must be positive"),
         ({"rewards": np.zeros((5, 3))}, r"rewards has the shape \(5, 3\), it must end with \(6, 3\)"),
+        ({"rewards": np.full((6, 3), np.nan)}, "none of its numbers may be NaN"),
         ({"transitions": np.ones((6, 3, 5))}, r"it must be \[..., S, A, S\]"),
         ({"transitions": np.ones((6, 3, 6))}, "its rows must be distributions"),
     ],

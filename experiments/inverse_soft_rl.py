@@ -1,0 +1,218 @@
+"""Which reward does a policy reveal: how fast from its demonstrations, elsewhere, and after it has collapsed?
+
+Claim     Inverse reinforcement learning with entropy learns a reward from one chain of n steps with an error of
+          n^(-1/2), and the policy with a KL divergence of 1/n. Ours: a policy that expected return has collapsed
+          reveals differences between equally good outcomes, and that lost ones are wrong; one of inverse probability
+          scaling reveals the logarithm of the rewards, one with an entropy bonus the rewards.
+Paper     arXiv 2512.06956, of which we know the setting; formulas, reference measure and estimator are our reading.
+Arms      A process of 6 states and 3 actions, gamma 0.9, lambda 1: tabular maximum likelihood; a chain that holds its
+          state in nine of ten steps; ten times the penalty; uniform weights of the least squares in the place of the
+          invariant law; policies of rank 1, none of which is the expert. Discounts. Other moves, in 64 processes; the
+          placebo is the expert's old policy, which the reward lambda log pi keeps. Eight outcomes, of which four are
+          right (all 1, or 1, 1, 0.5, 0.5), groups of 16 from the uniform policy; 1000 demonstrations of each policy.
+Command   python -m experiments.inverse_soft_rl
+Time      demo three CPU minutes, smoke 10 CPU seconds; paper, not run, hours.
+Expected  With --lengths=100,1000,10000,100000,1000000. Slopes in log n: reward -0.513 [-0.524, -0.502], KL -1.01
+          [-1.03, -0.99]; slow chain -0.523, -1.03; rank 1: reward -0.06, as its error stays at 0.229, excess KL -1.05
+          [-1.08, -1.03]. n KL is 1.03 [0.94, 1.12] of S (A - 1) / 2 and n error^2 1.02 of its exact limit; with a slow
+          chain, 12 steps to mix in the place of 1.3, 0.92 and 0.94. That limit is 13.0 at gamma = 0, 13.8 at 0.999.
+          With all moves changed the reward loses 0.032 [0.025, 0.040], the old policy 0.027 [0.021, 0.033], the reward
+          of uniform weights 0.020 [0.016, 0.024]: this one is the posterior mean of normal rewards. Revealed between
+          two outcomes of reward 1, over lambda: GRPO 7.1 [6.6, 7.6], IPS-GRPO 0.14, IPS-REINFORCE 0.003, entropy bonus
+          0.026; between rewards 1 and 0.5: 7.4, 0.83, 0.76 (log 2 is 0.69), 2.40 (0.5 / 0.2). GRPO's demonstrations
+          tell 0.68 [0.65, 0.70] of right and wrong outcomes apart, and 0.96 where all right ones are equal, the others
+          all. Without its favourite outcome what GRPO reveals earns 0.43 [0.37, 0.50], IPS-GRPO 0.75, entropy 0.89.
+Doubt     Noise breaks the ties that GRPO breaks: with smaller steps or fewer of them it reveals smaller differences. A
+          policy over outcomes has one state, where rewards are log-probabilities; where paths share states, the
+          logarithm of the number of paths would be among them. One process has the rates, and its rewards are normal.
+Smoke     python -m experiments.inverse_soft_rl --preset=smoke
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+
+from ipsrl import study
+from ipsrl.fields import at_least, between, one_of, positive, probability
+from ipsrl.figures.layers import Bars, Layer, Line, Markers
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.inverse.estimation import LONGEST
+from ipsrl.study.claims import above, below
+from ipsrl.study.worlds.revealed_rewards import (
+    CANDIDATES,
+    OUTCOMES,
+    at_discount,
+    errors,
+    in_another_kernel,
+    near,
+    trained,
+)
+
+KINDS = "tabular", "slow chain", "strong penalty", "uniform weights", "rank 1"
+TABULAR, SLOW, PENALISED, UNIFORM, LOW = KINDS
+GRPO, ENTROPY, IPS, IPS_PLAIN = "grpo", "dr_grpo(entropy=0.2)", "ips_grpo", "ips_reinforce"
+OTHERS = ENTROPY, IPS, IPS_PLAIN
+RATES = {GRPO: 1.0, ENTROPY: 1.0, IPS: 0.2, IPS_PLAIN: 0.2}
+LAMBDA = 0.2  # The weight of the entropy of `ENTROPY`, which is its temperature.
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """Chains of `lengths` steps for each of `chains`, a process for each of `problems`, a trained policy for each seed.
+
+    A slow chain holds its state with the probability `held`. Trained policies give `draws` demonstrations.
+    """
+
+    lengths: tuple[int, ...] = study.rising(tuple(10**power for power in range(2, 8)), 2, LONGEST)
+    chains: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    discount: float = between(0.0, 0.999, 0.9)
+    discounts: tuple[float, ...] = between(0.0, 0.999, (0.0, 0.3, 0.6, 0.9, 0.97, 0.99, 0.999))
+    held: float = between(0.0, 0.999, 0.9)
+    shares: tuple[float, ...] = probability((0.0, 0.1, 0.3, 0.6, 1.0))
+    problems: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
+    objectives: tuple[str, ...] = study.selecting(one_of(*RATES, default=tuple(RATES)))
+    seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    draws: int = at_least(1, 1000)
+    group_size: int = at_least(2, 16)
+    steps: int = positive(2000)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if len(self.lengths) < 2:
+            raise ValueError(f"--lengths is {self.lengths}, it must have two numbers or more: a slope needs two")
+
+
+PRESETS = {
+    "smoke": Settings(
+        lengths=(100, 1_000), chains=(0, 1), discounts=(0.0, 0.9), shares=(0.0, 1.0), problems=(0, 1),
+        objectives=(GRPO, IPS_PLAIN), seeds=(0, 1), steps=20,
+    ),
+    "demo": Settings(),
+    "paper": Settings(chains=tuple(range(128)), problems=tuple(range(512)), seeds=tuple(range(256)), steps=20_000),
+}  # fmt: skip
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    of_chains = settings.discount, settings.lengths, settings.chains
+    for kind in KINDS:
+        compute = functools.partial(errors, kind, *of_chains, settings.held, max(settings.shares))
+        yield study.Curve({"part": "errors", "kind": kind}, compute)
+    for discount in settings.discounts:
+        compute = functools.partial(at_discount, discount, min(100_000, settings.lengths[-1]), settings.chains)
+        yield study.Curve({"part": "discounts", "discount": discount}, compute)
+    for share, candidate in itertools.product(settings.shares, CANDIDATES):
+        compute = functools.partial(in_another_kernel, candidate, settings.discount, share, settings.problems)
+        yield study.Curve({"part": "moves", "share": share, "kind": candidate}, compute)
+    of_training = settings.seeds, settings.group_size, settings.steps, settings.draws
+    for world, objective in itertools.product(OUTCOMES, settings.objectives):
+        yield trained(objective, RATES[objective], world, *of_training)
+
+
+def of_chain(value: str, kind: str) -> study.Number:
+    return study.final(value, part="errors", kind=kind)
+
+
+def of_moves(kind: str, share: float = 1.0) -> study.Number:
+    return study.final("regret", part="moves", kind=kind, share=share)
+
+
+def of_trained(value: str, objective: str, world: str = "graded") -> study.Number:
+    return study.final(value, part="trained", world=world, kind=objective)
+
+
+def flat(records) -> bool:
+    """Whether the exact limit of n error^2 is within a tenth at every discount."""
+    limits = records.where(part="discounts").at_end().column("limit")
+    return limits.max() < 1.1 * limits.min()
+
+
+MOVED = {"part": "moves", "share": 1.0}
+FOUND, APART, LOST = "told apart", "gap of equals", "without the favourite"
+CLAIMS = {
+    **{f"{kind}: the reward's error has a slope within 0.03 of -1/2 in log n":
+        near(of_chain("slope of reward error", kind), -0.5, 0.03) for kind in (TABULAR, SLOW, UNIFORM, LOW)},
+    **{f"{kind}: the (excess) KL divergence has a slope within 0.06 of -1 in log n":
+        near(of_chain("slope of divergence", kind), -1.0, 0.06) for kind in (TABULAR, SLOW, LOW)},
+    **{f"{kind}: n KL is within 15 % of S (A - 1) / 2, however slowly the chain mixes":
+        near(of_chain("n KL / limit", kind), 1.0, 0.15) for kind in (TABULAR, SLOW)},
+    **{f"{kind}: n error^2 is within 15 % of its exact limit":
+        near(of_chain("n error^2 / limit", kind), 1.0, 0.15) for kind in (TABULAR, SLOW, PENALISED)},
+    "rank 1: the reward's error stays above 0.1": above(of_chain("reward error", LOW), 0.1),
+    "the limit of n error^2 varies by less than a tenth over all discounts": flat,
+    "from infinitely many demonstrations the reward still loses over 0.001 where all moves are other ones":
+        above(of_moves("least squares"), 0.001),
+    "there the least-squares reward loses less than the expert's old policy": below(
+        study.difference("regret", MOVED | {"kind": "least squares"}, MOVED | {"kind": "log-policy"}), 0.0),
+    "there uniform weights lose more than those of the invariant law": above(
+        study.difference("regret", MOVED | {"kind": "uniform weights"}, MOVED | {"kind": "least squares"}), 0.0),
+    **{f"GRPO reveals over 1 between equally good outcomes ({world})":
+        above(of_trained(APART, GRPO, world), 1.0) for world in OUTCOMES},
+    **{f"{objective} reveals less than 0.5 between equally good outcomes ({world})":
+        below(of_trained(APART, objective, world), 0.5) for world in OUTCOMES for objective in OTHERS},
+    **{f"{objective} reveals log 2 between rewards 1 and 0.5, within 0.1":
+        near(of_trained("gap of halves", objective), math.log(2), 0.1) for objective in (IPS_PLAIN, IPS)},
+    "with an entropy bonus of 0.2 the rewards 1 and 0.5 are revealed 0.5 / 0.2 apart, within 0.25":
+        near(of_trained("gap of halves", ENTROPY), 0.5 / LAMBDA, 0.25),
+    **{f"{objective}: from the demonstrations over 0.99 of right and wrong outcomes are told apart ({world})":
+        above(of_trained(FOUND, objective, world), 0.99) for world in OUTCOMES for objective in OTHERS},
+    **{f"GRPO: from the demonstrations less than 0.9 of them are told apart ({world})":
+        below(of_trained(FOUND, GRPO, world), 0.9) for world in OUTCOMES},
+    **{f"without the favourite, what GRPO reveals earns over 0.1 less than what IPS-GRPO reveals ({world})":
+        above(study.difference(LOST, *({"part": "trained", "world": world, "kind": kind} for kind in (IPS, GRPO))), 0.1)
+        for world in OUTCOMES},
+}  # fmt: skip
+SLOPES = "slope of reward error", "slope of divergence"
+NUMBERS = {
+    **{f"{value}, {kind}": of_chain(value, kind) for kind in KINDS for value in SLOPES},
+    **{f"{value}, {kind}": of_chain(value, kind) for kind in (TABULAR, SLOW, PENALISED)
+       for value in ("n KL / limit", "n error^2 / limit")},
+    **{f"steps to mix, {kind}": of_chain("steps to mix", kind) for kind in (TABULAR, SLOW)},
+    "reward error at the end, rank 1": of_chain("reward error", LOW),
+    "KL of the best policy of rank 1": of_chain("divergence of the class", LOW),
+    "distance of the rewards by both weights": of_chain("apart from the invariant law's", UNIFORM),
+    **{f"regret where all moves are other ones, {kind}": of_moves(kind) for kind in CANDIDATES[1:]},
+    **{f"{value}, {objective} ({world})": of_trained(value, objective, world)
+       for value in (APART, FOUND, LOST) for world in OUTCOMES for objective in RATES},
+    **{f"gap of halves, {objective}": of_trained("gap of halves", objective) for objective in RATES},
+}  # fmt: skip
+TABLE = study.one_below_the_other(
+    study.Table(
+        ("divergence", "reward error", *SLOPES, "n KL / limit", "n error^2 / limit", "regret", "regret elsewhere"),
+        "errors of a chain of the greatest length", {"part": "errors"},
+    ),
+    study.Table(
+        ("n error^2", "limit", "norm revealed", "norm of the expert's", "policy off by", "n regret"),
+        "discounts", {"part": "discounts"}, ("discount",),
+    ),
+    study.Table(("regret",), "other moves", {"part": "moves"}, ("share", "kind")),
+    study.Table((), "trained policies, rewards in units of the temperature", {"part": "trained"}, ("world", "kind")),
+)  # fmt: skip
+
+
+def drawn(value: str, part: str, along: str, **chosen) -> list[Layer]:
+    where = {"part": part}
+    return [
+        Markers(value, along, "kind", where, **chosen),
+        Line(value, along, "kind", where, markers=False, **chosen),
+    ]
+
+
+def bars(value: str, title: str, label: str) -> Panel:
+    return Panel([Bars(value, by="kind", where={"part": "trained", "world": "graded"})], title, label)
+
+
+STEPS, GAP = "steps of the chain", "revealed difference / temperature"
+LOGS = {"xscale": "log", "yscale": "log"}
+FIGURE = Panels([
+    Panel(drawn("reward error", "errors", "step"), "errors of rewards", STEPS, "distance in L2", **LOGS),
+    Panel(drawn("divergence", "errors", "step", without=(UNIFORM,)), "(excess) divergence", STEPS, "KL", **LOGS),
+    Panel(drawn("regret", "moves", "share", without=(CANDIDATES[0],)), "other moves", "their share", "regret"),
+    bars(APART, "between two outcomes of reward 1", GAP),
+    bars("gap of halves", "between rewards 1 and 0.5", GAP),
+    bars(LOST, "without the favourite", "reward earned by what is revealed"),
+], columns=3)  # fmt: skip
+
+if __name__ == "__main__":
+    study.main(__name__)
