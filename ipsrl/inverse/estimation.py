@@ -42,6 +42,8 @@ def chain_counts(policy: Array, transitions: Array, lengths: Sequence[int], seed
     policy, transitions = np.asarray(policy, np.float64), np.asarray(transitions, np.float64)
     if not len(lengths) or lengths[0] < 1 or not (np.diff(lengths) > 0).all() or lengths[-1] > LONGEST:
         raise ValueError(f"lengths is {shown(lengths)}, its numbers must rise, from 1 or more to {LONGEST:.0e} at most")
+    if not len(seeds):
+        raise ValueError("seeds is empty, it must have one number for each chain")
     with jax.enable_x64(True):
         law = np.asarray(invariant_law(policy, transitions)).sum(axis=-1)
     if not np.isfinite(law).all() or not (law > -1e-9).all():
@@ -112,8 +114,14 @@ def transitions_of(counts: Array, pseudo_count: float) -> Array:
 def _smoothed(counts: Array, pseudo_count: float) -> Array:
     if not pseudo_count >= 0:
         raise ValueError(f"pseudo_count is {pseudo_count}, it must not be negative")
-    if pseudo_count == 0 and not isinstance(counts, Tracer) and not (np.asarray(counts) > 0).all():
-        raise ValueError("an action was never seen in some state and pseudo_count is 0: take a positive one")
+    if np.ndim(counts) < 2 or not np.size(counts):
+        raise ValueError(f"counts has the shape {np.shape(counts)}, it must have a row of actions for each state")
+    if not isinstance(counts, Tracer):
+        least = np.asarray(counts).min()
+        if not least >= 0:
+            raise ValueError(f"counts is {shown(np.asarray(counts).tolist())}, no number may be negative")
+        if pseudo_count == least == 0:
+            raise ValueError("an action was never seen in some state and pseudo_count is 0: take a positive one")
     return counts + pseudo_count
 
 
@@ -136,6 +144,10 @@ def low_rank_policy(counts: Array, rank: int, pseudo_count: float, iterations: i
     Raises:
       ValueError: as `tabular_policy`, or the rank is below 1 or above min(S, A).
     """
+    if np.ndim(counts) != 2:
+        raise ValueError(f"counts has the shape {np.shape(counts)}, it must be [S, A]: use jax.vmap for many")
+    if iterations < 1:
+        raise ValueError(f"iterations is {iterations}, it must be at least 1")
     if not 1 <= rank <= min(np.shape(counts)):
         raise ValueError(
             f"rank is {rank}, it must lie between 1 and {min(np.shape(counts))}, the smaller side of counts"
@@ -164,5 +176,16 @@ def low_rank_policy(counts: Array, rank: int, pseudo_count: float, iterations: i
 
 @checked
 def excess_divergence(policy: Array, other: Array, law: Array) -> Array:
-    """`[...]`, the KL divergence sum_{s,a} rho(s,a) log(pi(a|s) / other(a|s)), rho the law of pi's chain."""
+    """`[...]`, the KL divergence sum_{s,a} rho(s,a) log(pi(a|s) / other(a|s)), rho the law of pi's chain.
+
+    Args:
+      policy, law: `[S, A]`; where rho is 0 nothing is added.
+      other: `[..., S, A]`; the result is infinite where it lacks what the policy does.
+
+    Raises:
+      ValueError: the tables are of different states and actions.
+    """
+    if not np.shape(policy)[-2:] == np.shape(other)[-2:] == np.shape(law)[-2:] or np.ndim(policy) < 2:
+        shapes = ", ".join(str(np.shape(table)) for table in (policy, other, law))
+        raise ValueError(f"policy, other and law have the shapes {shapes}, they must end with the same [S, A]")
     return jnp.where(law > 0, law * jnp.log(jnp.where(law > 0, policy / other, 1.0)), 0.0).sum(axis=(-2, -1))

@@ -4,7 +4,9 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from ipsrl.arguments import checked
 from ipsrl.inverse.rewards import least_squares_reward, norm
@@ -19,8 +21,16 @@ def limit_of_divergence(policy: Array) -> float:
 
     KL is weighted by the invariant law rho, and state s has about n rho(s) actions, which are independent given the
     states: each state adds rho(s) (A - 1) / (2 n rho(s)). How fast the chain mixes does not matter in the limit.
+
+    Args:
+      policy: `[S, A]`, all positive.
+
+    Raises:
+      ValueError: it has another shape.
     """
-    states, actions = policy.shape[-2:]
+    if np.ndim(policy) != 2:
+        raise ValueError(f"policy has the shape {np.shape(policy)}, it must be [S, A]")
+    states, actions = np.shape(policy)
     return states * (actions - 1) / 2
 
 
@@ -45,6 +55,8 @@ def limit_of_reward_error(
       ValueError: as `least_squares_reward`, or a part is unknown.
     """
     check(transitions, discount, temperature, policy=policy)
+    if not isinstance(policy, Tracer) and not (np.asarray(policy) > 0).all():
+        raise ValueError("policy has an action of probability 0, which reveals no reward: mix it with others")
     if unknown := [part for part in estimated if part not in PARTS]:
         raise ValueError(f"estimated has {unknown[0]!r}, it may have {', '.join(PARTS)}")
     return _limit_of_reward_error(policy, transitions, discount, temperature, estimated)

@@ -5,7 +5,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from ipsrl.arguments import checked
+from ipsrl.arguments import checked, shown
 from ipsrl.inverse.soft_bellman import check
 
 
@@ -18,12 +18,18 @@ def consistent_reward(
         r_V(s, a) = lambda log pi(a|s) + V(s) - gamma sum_s' P(s'|s,a) V(s')
 
     As V runs over all functions of the state, r_V runs over all rewards that the policy is consistent with: a class
-    of dimension S, the number of states.
+    of dimension S, the number of states. Along a path of T certain moves all of them agree but for its ends:
+
+        sum_t gamma^t r_V(s_t, a_t) = lambda sum_t gamma^t log pi(a_t|s_t) + V(s_0) - gamma^T V(s_T)
 
     Raises:
       ValueError: as `ipsrl.inverse.soft_bellman.soft_control`, or a probability is 0.
     """
     _check(log_policy, transitions, discount, temperature)
+    if np.shape(values)[-1:] != np.shape(transitions)[-1:]:
+        raise ValueError(
+            f"values has the shape {np.shape(values)}, it must end with {np.shape(transitions)[-1]} states"
+        )
     return temperature * log_policy + _advantage_of(values, transitions, discount)
 
 
@@ -53,11 +59,14 @@ def least_squares_reward(
     _check(log_policy, transitions, discount, temperature)
     check(transitions, weights=weights)
     if not isinstance(weights, Tracer):
-        weights_of_states = np.asarray(weights).sum(axis=-1)
-        if not (np.asarray(weights) >= 0).all() or not (weights_of_states > 0).all():
-            state = int(np.argmin(weights_of_states.reshape(-1, weights_of_states.shape[-1]).min(axis=0)))
+        host = np.asarray(weights)
+        if not (host >= 0).all():
+            raise ValueError(f"weights is {shown(host.tolist())}, no number may be negative")
+        of_states = host.sum(axis=-1).reshape(-1, host.shape[-2]).min(axis=0)
+        if not (of_states > 0).all():
             raise ValueError(
-                f"state {state} has no positive weight, so that demonstrations do not cover it: give every state one"
+                f"state {int(of_states.argmin())} has no positive weight, so that demonstrations do not cover it: give "
+                "every state one"
             )
     *batch, states, actions, _ = transitions.shape
     design = jnp.eye(states)[:, None] - discount * transitions

@@ -37,6 +37,7 @@ def soft_control(rewards: Array, transitions: Array, discount: float, temperatur
         distributions.
     """
     check(transitions, discount, temperature, rewards=rewards)
+    _require_one(rewards=rewards, transitions=transitions)
     return _soft_control(rewards, transitions, discount, temperature)
 
 
@@ -104,6 +105,7 @@ def regret(log_policy: Array, rewards: Array, transitions: Array, discount: floa
       ValueError: as `soft_control`.
     """
     check(transitions, discount, temperature, log_policy=log_policy, rewards=rewards)
+    _require_one(log_policy=log_policy, rewards=rewards, transitions=transitions)
     return _regret(log_policy, rewards, transitions, discount, temperature)
 
 
@@ -128,10 +130,31 @@ def check(transitions: Array, discount: float = 0.0, temperature: float = 1.0, *
     for name, table in tables.items():
         if np.shape(table)[-2:] != shape[-3:-1]:
             raise ValueError(f"{name} has the shape {np.shape(table)}, it must end with {shape[-3:-1]}, as transitions")
-        if not isinstance(table, Tracer) and np.isnan(np.asarray(table)).any():
-            raise ValueError(f"{name} is {shown(np.asarray(table).tolist())}, none of its numbers may be NaN")
-    if not isinstance(transitions, Tracer):
-        host = np.asarray(transitions)
-        off = np.abs(host.sum(axis=-1) - 1).max()
-        if not (host >= 0).all() or not off < ROUNDING.get(host.dtype.name, 1e-5):
-            raise ValueError(f"transitions is {shown(host.tolist())}, its rows must be distributions over states")
+        if isinstance(table, Tracer):
+            continue
+        host = np.asarray(table)
+        if name == "policy" and not _are_distributions(host):
+            raise ValueError(f"policy is {shown(host.tolist())}, its rows must be distributions over actions")
+        # Only the logarithm of a probability may be -inf.
+        if not (np.isfinite(host) | (np.isneginf(host) & (name == "log_policy"))).all():
+            raise ValueError(f"{name} is {shown(host.tolist())}, its numbers must be finite")
+    if not isinstance(transitions, Tracer) and not _are_distributions(np.asarray(transitions)):
+        raise ValueError(
+            f"transitions is {shown(np.asarray(transitions).tolist())}, its rows must be distributions over states"
+        )
+
+
+def _are_distributions(rows: np.ndarray) -> bool:
+    off = np.abs(rows.sum(axis=-1) - 1).max()
+    return bool((rows >= 0).all() and off < ROUNDING.get(rows.dtype.name, 1e-5))
+
+
+def _require_one(transitions: Array, **tables: Array) -> None:
+    for name, array, dimensions in [
+        *((name, table, 2) for name, table in tables.items()),
+        ("transitions", transitions, 3),
+    ]:
+        if np.ndim(array) != dimensions:
+            raise ValueError(
+                f"{name} has the shape {np.shape(array)}, it must be of one problem: use jax.vmap for many"
+            )

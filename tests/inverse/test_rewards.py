@@ -81,6 +81,10 @@ def test_states_that_nobody_visits_and_actions_that_nobody_takes():
     transitions, _, log_policy, law = expert()
     with pytest.raises(ValueError, match="state 2 has no positive weight, so that demonstrations do not cover it"):
         least_squares(log_policy, transitions, law * (np.arange(6) != 2)[:, None])
+    with pytest.raises(ValueError, match="weights is .*, no number may be negative"):
+        least_squares(log_policy, transitions, -law)
+    with pytest.raises(ValueError, match=r"values has the shape \(5,\), it must end with 6 states"):
+        consistent_reward(log_policy, np.zeros(5), transitions, DISCOUNT, TEMPERATURE)
     with pytest.raises(ValueError, match="an action of probability 0 reveals no reward"):
         least_squares(np.where(log_policy == log_policy.min(), -np.inf, log_policy), transitions, law)
     with pytest.raises(ValueError, match="discount is 1"):
@@ -105,3 +109,19 @@ def test_uniform_weights_give_the_posterior_mean_of_normal_rewards():
     assert abs(cross.mean()) < 4 * cross.std() / np.sqrt(len(cross))
     farther = ((rewards - other) ** 2).sum(axis=(1, 2)) - ((rewards - mean) ** 2).sum(axis=(1, 2))
     assert farther.mean() > 8 * farther.std() / np.sqrt(len(farther))
+
+
+def test_along_a_certain_path_all_consistent_rewards_agree_but_for_its_ends():
+    random = np.random.default_rng(2)
+    goes = random.integers(5, size=(5, 3))
+    policy, values = random.dirichlet(np.ones(3), size=5), random.normal(size=5)
+    with jax.enable_x64(True):
+        reward = np.asarray(consistent_reward(np.log(policy), values, np.eye(5)[goes], DISCOUNT, 0.5))
+    state, path = 0, []
+    for action in random.integers(3, size=7):
+        path.append((state, action))
+        state = goes[state, action]
+    discounts = DISCOUNT ** np.arange(7)
+    along = sum(each * reward[place] for each, place in zip(discounts, path, strict=True))
+    expected = 0.5 * sum(each * np.log(policy[place]) for each, place in zip(discounts, path, strict=True))
+    assert along == pytest.approx(expected + values[0] - DISCOUNT**7 * values[state])
