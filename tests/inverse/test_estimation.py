@@ -144,7 +144,7 @@ def test_estimates_that_are_impossible():
         transitions_of(np.zeros((2, 1, 2)), 0.0)
     with pytest.raises(ValueError, match="rank is 0, it must lie between 1 and 3"):
         low_rank_policy(np.ones((6, 3)), 0, 0.5)
-    with pytest.raises(ValueError, match="counts is .*, no number may be negative"):
+    with pytest.raises(ValueError, match=r"counts is .*, no number may be negative"):
         tabular_policy(np.array([[1, -1]]), 0.5)
     with pytest.raises(ValueError, match=r"counts has the shape \(3,\), it must have a row of actions for each state"):
         tabular_policy(np.ones(3), 0.5)
@@ -152,7 +152,7 @@ def test_estimates_that_are_impossible():
         low_rank_policy(np.ones((1, 6, 3)), 1, 0.5)
     with pytest.raises(ValueError, match="iterations is 0, it must be at least 1"):
         low_rank_policy(np.ones((6, 3)), 1, 0.5, iterations=0)
-    with pytest.raises(ValueError, match="policy is .*, its rows must be distributions over actions"):
+    with pytest.raises(ValueError, match=r"policy is .*, its rows must be distributions over actions"):
         chain_counts(2 * policy, transitions, (10,), (0,))
     with pytest.raises(ValueError, match="seeds is empty"):
         chain_counts(policy, transitions, (10,), ())

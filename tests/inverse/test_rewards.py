@@ -81,7 +81,7 @@ def test_states_that_nobody_visits_and_actions_that_nobody_takes():
     transitions, _, log_policy, law = expert()
     with pytest.raises(ValueError, match="state 2 has no positive weight, so that demonstrations do not cover it"):
         least_squares(log_policy, transitions, law * (np.arange(6) != 2)[:, None])
-    with pytest.raises(ValueError, match="weights is .*, no number may be negative"):
+    with pytest.raises(ValueError, match=r"weights is .*, no number may be negative"):
         least_squares(log_policy, transitions, -law)
     with pytest.raises(ValueError, match=r"values has the shape \(5,\), it must end with 6 states"):
         consistent_reward(log_policy, np.zeros(5), transitions, DISCOUNT, TEMPERATURE)
