@@ -49,14 +49,15 @@ def chain_counts(policy: Array, transitions: Array, lengths: Sequence[int], seed
     if not np.isfinite(law).all() or not (law > -1e-9).all():
         raise ValueError("the chain has several invariant laws: every state must be reachable from every other one")
     states, actions = policy.shape
-    bounds = np.cumsum((policy[:, :, None] * transitions).reshape(states, actions * states), axis=-1)[:, :-1]
+    bounds = np.cumsum((policy[:, :, None] * transitions).reshape(states, actions * states), axis=-1)
+    # Exactly 1 behind the last possible move, so that rounding makes no other one possible.
+    bounds = (bounds / bounds[:, -1:])[:, :-1]
     keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
     state = jax.vmap(lambda key: jax.random.choice(key, states, p=jnp.asarray(law)))(keys)
     counts = np.zeros((len(seeds), states, states * actions), np.int64)
     found, done, block = [], 0, 0
     for length in lengths:
         while done < length:
-            # Blocks end at the lengths, too; each has numbers of its own, so their sizes do not depend on chance.
             steps = min(BLOCK, length - done)
             state, moves = _walk(bounds, keys, block, state, steps)
             for row, of_seed in enumerate(np.asarray(moves).T):
@@ -73,7 +74,7 @@ def _walk(bounds: Array, keys: Array, block: int, state: Array, steps: int) -> t
     draws = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, block + 1), (steps,)))(keys).T
 
     def step(state, draw):
-        choice = (draw[:, None] > bounds[state]).sum(axis=-1).astype(jnp.int32)
+        choice = (draw[:, None] >= bounds[state]).sum(axis=-1).astype(jnp.int32)
         return choice % states, state * choices + choice
 
     return jax.lax.scan(step, state.astype(jnp.int32), draws, unroll=8)

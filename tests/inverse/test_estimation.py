@@ -91,6 +91,14 @@ def test_counts_are_those_of_a_chain(demonstrated):
     np.testing.assert_array_equal(again[:, 0], counts[[3, 0], 0])
 
 
+def test_a_chain_makes_no_impossible_move():
+    policy, goes = np.array([[0.0, 0.7, 0.3, 0.0]] * 3), np.array([[0, 1, 2, 0], [0, 2, 0, 0], [0, 0, 1, 0]])
+    counts = chain_counts(policy, np.eye(3)[goes], (50_000,), (0, 1))[:, 0]
+    assert counts[:, :, [0, 3]].sum() == 0
+    np.testing.assert_array_equal(counts[:, 0, 1] * (goes[0, 1] != np.arange(3)), 0)
+    assert counts[:, :, 1].sum() / counts.sum() == pytest.approx(0.7, abs=0.01)
+
+
 def test_the_tabular_policy_by_hand():
     np.testing.assert_allclose(
         tabular_policy(np.array([[3, 0, 0], [0, 0, 0]]), 0.5), [[7 / 9, 1 / 9, 1 / 9], [1 / 3] * 3]
