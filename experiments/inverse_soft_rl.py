@@ -22,9 +22,10 @@ Expected  With --lengths=100,1000,10000,100000,1000000. Slopes in log n: reward 
           0.026; between rewards 1 and 0.5: 7.4, 0.83, 0.76 (log 2 is 0.69), 2.40 (0.5 / 0.2). GRPO's demonstrations
           tell 0.68 [0.65, 0.70] of right and wrong outcomes apart, and 0.96 where all right ones are equal, the others
           all. Without its favourite outcome what GRPO reveals earns 0.43 [0.37, 0.50], IPS-GRPO 0.75, entropy 0.89.
-Doubt     Noise breaks the ties that GRPO breaks: with smaller steps or fewer of them it reveals smaller differences. A
-          policy over outcomes has one state, where rewards are log-probabilities; where paths share states, the
-          logarithm of the number of paths would be among them. One process has the rates, and its rewards are normal.
+Doubt     From the uniform policy noise starts the differences that expected return widens: with smaller steps or fewer
+          of them GRPO reveals smaller ones. Outcomes of one state have log-probabilities as rewards; where paths share
+          states, the logarithm of the number of paths would be among them. One process has the rates, and the rewards
+          are normal numbers: others may move better with the invariant law. Rates of real demonstrations are unknown.
 Smoke     python -m experiments.inverse_soft_rl --preset=smoke
 """
 
