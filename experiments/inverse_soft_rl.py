@@ -11,17 +11,18 @@ Arms      A process of 6 states and 3 actions, gamma 0.9, lambda 1: tabular maxi
           placebo is the expert's old policy, which the reward lambda log pi keeps. Eight outcomes, of which four are
           right (all 1, or 1, 1, 0.5, 0.5), groups of 16 from the uniform policy; 1000 demonstrations of each policy.
 Command   python -m experiments.inverse_soft_rl
-Time      demo three CPU minutes, smoke 10 CPU seconds; paper, not run, hours.
-Expected  With --lengths=100,1000,10000,100000,1000000. Slopes in log n: reward -0.513 [-0.524, -0.502], KL -1.01
-          [-1.03, -0.99]; slow chain -0.523, -1.03; rank 1: reward -0.06, as its error stays at 0.229, excess KL -1.05
-          [-1.08, -1.03]. n KL is 1.03 [0.94, 1.12] of S (A - 1) / 2 and n error^2 1.02 of its exact limit; with a slow
-          chain, 12 steps to mix in the place of 1.3, 0.92 and 0.94. That limit is 13.0 at gamma = 0, 13.8 at 0.999.
-          With all moves changed the reward loses 0.032 [0.025, 0.040], the old policy 0.027 [0.021, 0.033], the reward
-          of uniform weights 0.020 [0.016, 0.024]: this one is the posterior mean of normal rewards. Revealed between
-          two outcomes of reward 1, over lambda: GRPO 7.1 [6.6, 7.6], IPS-GRPO 0.14, IPS-REINFORCE 0.003, entropy bonus
-          0.026; between rewards 1 and 0.5: 7.4, 0.83, 0.76 (log 2 is 0.69), 2.40 (0.5 / 0.2). GRPO's demonstrations
-          tell 0.68 [0.65, 0.70] of right and wrong outcomes apart, and 0.96 where all right ones are equal, the others
-          all. Without its favourite outcome what GRPO reveals earns 0.43 [0.37, 0.50], IPS-GRPO 0.75, entropy 0.89.
+Time      demo three minutes on two busy CPU cores, smoke 10 CPU seconds; paper, not run, hours.
+Expected  Slopes in log n, from 1e2 to 1e7: reward -0.511 [-0.519, -0.504], KL -1.01 [-1.03, -1.00]; slow chain -0.513,
+          -1.01; ten times the penalty -0.491, -1.00; rank 1: reward -0.04, as its error stays at 0.229, excess KL
+          -1.04 [-1.06, -1.02]. n KL is 1.01 [0.95, 1.08] of S (A - 1) / 2 and n error^2 1.00 [0.94, 1.07] of its exact
+          limit; of a slow chain, 12 steps to mix in the place of 1.3, 0.96 and 0.97. That limit is 13.0 at gamma = 0,
+          13.8 at 0.999. Both weights lead to rewards 0.298 apart. With all moves changed the reward loses 0.032
+          [0.025, 0.040], the old policy 0.027 [0.021, 0.033], the reward of uniform weights 0.020 [0.016, 0.024]: this
+          one is the posterior mean of normal rewards. Revealed between two outcomes of reward 1, over lambda: GRPO 7.1
+          [6.6, 7.5], IPS-GRPO 0.14, IPS-REINFORCE 0.003, entropy bonus 0.026; between rewards 1 and 0.5: 7.4, 0.83,
+          0.76 (log 2 is 0.69), 2.40 (0.5 / 0.2). GRPO's demonstrations tell 0.68 [0.65, 0.70] of right and wrong
+          outcomes apart, 0.96 where all right ones are equal, the others all. Without its favourite outcome what GRPO
+          reveals earns 0.43 [0.37, 0.50], IPS-GRPO 0.75, entropy 0.89; where all are equal 0.87, 0.99, 0.98.
 Doubt     From the uniform policy noise starts the differences that expected return widens: with smaller steps or fewer
           of them GRPO reveals smaller ones. Outcomes of one state have log-probabilities as rewards; where paths share
           states, the logarithm of the number of paths would be among them. One process has the rates, and the rewards
