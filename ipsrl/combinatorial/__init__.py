@@ -1,0 +1,1 @@
+"""Combinatorial decisions: exact oracles, and the policy that an oracle with normally perturbed scores is."""

@@ -1,0 +1,109 @@
+"""Stochastic vehicle scheduling: which vehicle serves which tasks, when late vehicles delay all that they serve later.
+
+Tasks are numbered by their start. A schedule gives each task its predecessor, an earlier task whose vehicle goes on to
+it and to no other one, or none: then a vehicle of its own leaves the depot. So the schedules of T tasks are the
+partitions of the tasks into vehicles. Components of a solution, and of scores, are arcs: first T from the depot, then
+(i, j) for i < j, ordered by i.
+"""
+
+import functools
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.optimize import linear_sum_assignment
+
+from ipsrl.arguments import checked
+from ipsrl.combinatorial.oracles import Listed
+
+MOST_TASKS = 8
+"""Of a list of schedules; they are 4140."""
+DEPOT = -1
+
+
+@checked
+def arcs(tasks: int) -> np.ndarray:
+    """`[D, 2]`, from where to where each arc leads, with `DEPOT` for the depot; D = T (T + 1) / 2."""
+    if tasks < 1:
+        raise ValueError(f"tasks is {tasks}, there must be at least 1")
+    between = [(i, j) for i in range(tasks) for j in range(i + 1, tasks)]
+    return np.array([*((DEPOT, task) for task in range(tasks)), *between])
+
+
+@checked
+def predecessors(tasks: int) -> np.ndarray:
+    """`[K, T]`, the predecessor of each task, or `DEPOT`, in all schedules; K is the Bell number of T.
+
+    Raises:
+      ValueError: there are no tasks or more than `MOST_TASKS`.
+    """
+    if not 1 <= tasks <= MOST_TASKS:
+        raise ValueError(f"tasks is {tasks}, schedules of 1 to {MOST_TASKS} tasks are listed")
+    found = [()]
+    for task in range(tasks):
+        found = [(*before, i) for before in found for i in range(DEPOT, task) if i == DEPOT or i not in before]
+    return np.array(found)
+
+
+@functools.cache
+@checked
+def schedules(tasks: int) -> Listed:
+    """The oracle over all schedules, in the order of `predecessors`."""
+    number = {tuple(arc): place for place, arc in enumerate(arcs(tasks).tolist())}
+    listed = np.zeros((len(predecessors(tasks)), len(number)), int)
+    for schedule, before in zip(listed, predecessors(tasks).tolist(), strict=True):
+        schedule[[number[arc] for arc in zip(before, range(tasks), strict=True)]] = 1
+    return Listed(tuple(map(tuple, listed.tolist())))
+
+
+@checked
+def best_schedule(scores: np.ndarray) -> np.ndarray:
+    """`[D]`, the schedule of the highest score for any number of tasks, as an assignment of predecessors to tasks.
+
+    On the host, by `scipy.optimize.linear_sum_assignment`; T^3 operations.
+
+    Raises:
+      ValueError: D is not T (T + 1) / 2 for any T.
+    """
+    tasks = (math.isqrt(8 * scores.size + 1) - 1) // 2
+    if scores.ndim != 1 or scores.size == 0 or tasks * (tasks + 1) // 2 != scores.size:
+        raise ValueError(f"scores has shape {scores.shape}, it must be [T (T + 1) / 2] for T tasks")
+    start, end = arcs(tasks).T
+    # A column for each task as the predecessor, then one for each vehicle that leaves the depot.
+    column = np.where(start == DEPOT, tasks + end, start)
+    gain = np.full((tasks, 2 * tasks), -np.inf)
+    gain[end, column] = scores
+    rows, columns = linear_sum_assignment(gain, maximize=True)
+    taken = np.zeros(gain.shape, int)
+    taken[rows, columns] = 1
+    return taken[end, column]
+
+
+def schedule_costs(
+    slack: Array, delays: Array, travel: Array, vehicle_cost: float, delay_cost: float, before: np.ndarray
+) -> Array:
+    """`[K]`, the mean cost of schedules: vehicles, travel, and the delays of all tasks, over S scenarios.
+
+        late_j = max(0, late_i + d_i - slack_ij) for the predecessor i of j, 0 without one
+        cost   = vehicle_cost * vehicles + sum of travel_ij + delay_cost * mean over scenarios of sum_j late_j
+
+    Delays add up along a vehicle's tasks, so that the cost is not linear in the arcs: every policy that scores arcs is
+    misspecified.
+
+    Args:
+      slack: `[T, T]`, the start of task j less the time at which a vehicle comes there from task i, without delays;
+        negative where it cannot be in time.
+      delays: `[S, T]`, of each task while it is served.
+      travel: `[T, T]`.
+      before: `[K, T]`, predecessors, as `predecessors` lists them.
+    """
+    late = jnp.zeros((*before.shape, len(delays)))
+    total = vehicle_cost * (before == DEPOT).sum(axis=1)
+    for task in range(before.shape[1]):
+        first, i = before[:, task] == DEPOT, np.maximum(before[:, task], 0)
+        arrives = late[np.arange(len(before)), i] + delays.T[i] - slack[i, task][:, None]
+        now = jnp.where(first[:, None], 0.0, jnp.maximum(arrives, 0.0))
+        late = late.at[:, task].set(now)
+        total = total + jnp.where(first, 0.0, travel[i, task]) + delay_cost * now.mean(axis=1)
+    return total

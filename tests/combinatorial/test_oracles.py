@@ -1,0 +1,113 @@
+"""Oracles against SciPy's shortest paths and assignments, and against lists of all solutions."""
+
+import jax
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.sparse import csgraph
+
+from ipsrl.combinatorial.oracles import GridPath, Listed, TopK
+from ipsrl.combinatorial.vehicle_scheduling import (
+    DEPOT,
+    arcs,
+    best_schedule,
+    predecessors,
+    schedule_costs,
+    schedules,
+)
+
+GRIDS = [(5, 5), (2, 7), (4, 1)]
+
+
+@pytest.mark.parametrize(("rows", "columns"), GRIDS)
+def test_paths_are_the_shortest_ones(rows, columns):
+    grid, rng = GridPath(rows, columns), np.random.default_rng(0)
+    # SciPy reads a cost of 0 as a missing edge.
+    costs = rng.uniform(0.1, 1, (200, grid.size))
+    with jax.enable_x64(True):
+        solutions = np.asarray(grid.solve(-costs))
+        lengths = np.asarray(grid.chosen(-costs, costs))
+    nodes, (start, end) = rows * columns, grid.edges().T
+    for cost, solution, length in zip(costs, solutions, lengths, strict=True):
+        graph = scipy.sparse.csr_array((cost, (start, end)), (nodes, nodes))
+        distance, before = csgraph.shortest_path(graph, indices=0, return_predecessors=True)
+        node, walked = nodes - 1, np.zeros(grid.size)
+        while node:
+            walked[(start == before[node]) & (end == node)] = 1
+            node = before[node]
+        assert (solution == walked).all()
+        assert length == pytest.approx(distance[-1], rel=1e-12)
+        assert cost @ solution == pytest.approx(length, rel=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "columns", "count"), [(5, 5, 70), (2, 7, 7), (4, 1, 1)])
+def test_dynamic_programming_finds_the_best_of_all_paths(rows, columns, count):
+    grid = GridPath(rows, columns)
+    listed = Listed(tuple(map(tuple, grid.paths().tolist())))
+    assert len(set(listed.solutions)) == count
+    scores = np.random.default_rng(1).normal(size=(50, grid.size)).astype(np.float32)
+    assert (np.asarray(grid.solve(scores)) == np.asarray(listed.solve(scores))).all()
+
+
+def test_top_k():
+    scores = np.random.default_rng(2).normal(size=(20, 8)).astype(np.float32)
+    expected = (-scores).argsort(axis=1).argsort(axis=1) < 3
+    assert (np.asarray(TopK(8, 3).solve(scores)) == expected).all()
+    costs = np.random.default_rng(3).normal(size=(20, 8)).astype(np.float32)
+    assert np.asarray(TopK(8, 3).chosen(scores, costs)) == pytest.approx((costs * expected).sum(axis=1), abs=1e-5)
+
+
+@pytest.mark.parametrize("oracle", [TopK(4, 2), GridPath(3, 3), Listed(((1, 0), (0, 1)))])
+def test_a_tie_has_one_whole_solution(oracle):
+    solution = np.asarray(oracle.solve(np.zeros(oracle.size, np.float32)))
+    assert set(solution.tolist()) == {0.0, 1.0}
+    first = {4: [1, 1, 0, 0], 2: [1, 0]}
+    if oracle.size in first:
+        assert solution.tolist() == first[oracle.size]
+
+
+@pytest.mark.parametrize(("tasks", "count"), [(1, 1), (4, 15), (6, 203)])
+def test_schedules_are_the_partitions_of_tasks_and_the_assignment_finds_the_best(tasks, count):
+    oracle, rng = schedules(tasks), np.random.default_rng(4)
+    assert len(set(oracle.solutions)) == count
+    assert {sum(solution) for solution in oracle.solutions} == {tasks}
+    assert oracle.size == len(arcs(tasks)) == tasks * (tasks + 1) // 2
+    for _ in range(30):
+        scores = rng.normal(size=oracle.size)
+        with jax.enable_x64(True):
+            assert best_schedule(scores).tolist() == np.asarray(oracle.solve(scores)).tolist()
+
+
+def test_delays_add_up_along_a_vehicle():
+    """Three tasks, one scenario: task 0 is 3 late for 1, which is 2 late of its own, and each has slack 1."""
+    slack, travel = np.full((3, 3), 1.0), np.full((3, 3), 0.5)
+    before = predecessors(3)
+    costs = np.asarray(schedule_costs(slack, np.array([[3.0, 2.0, 0.0]]), travel, 10.0, 2.0, before))
+    by_schedule = {tuple(row): cost for row, cost in zip(before.tolist(), costs.tolist(), strict=True)}
+    # late_1 = 3 - 1 = 2, late_2 = 2 + 2 - 1 = 3.
+    assert by_schedule[DEPOT, 0, 1] == pytest.approx(10 + 2 * 0.5 + 2 * (2 + 3))
+    assert by_schedule[DEPOT, DEPOT, 1] == pytest.approx(20 + 0.5 + 2 * 1)
+    assert by_schedule[DEPOT, DEPOT, DEPOT] == 30
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TopK(3, 4), "k is 4, it must be at most items = 3"),
+        (lambda: TopK(3, 0), "k is 0, it must be at least 1"),
+        (lambda: GridPath(1, 1), "a grid of 1 row and 1 column has no edge"),
+        (lambda: GridPath(0, 2), "rows is 0, it must be positive"),
+        (lambda: GridPath(30, 30).paths(), "at most 100000 are listed"),
+        (lambda: Listed(()), "one or more tuples of zeros and ones"),
+        (lambda: Listed(((1, 0), (1,))), "one or more tuples of zeros and ones"),
+        (lambda: Listed(((2, 0),)), "one or more tuples of zeros and ones"),
+        (lambda: TopK(3, 1).solve(np.zeros(4)), r"must be \[..., 3\], not \(4,\)"),
+        (lambda: GridPath(2, 2).chosen(np.zeros(4), np.zeros(3)), r"must be \[..., 4\], not \(3,\)"),
+        (lambda: schedules(9), "schedules of 1 to 8 tasks are listed"),
+        (lambda: arcs(0), "there must be at least 1"),
+        (lambda: best_schedule(np.zeros(4)), "for T tasks"),
+    ],
+)
+def test_impossible_problems(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
