@@ -2,8 +2,8 @@
 
 The risk of the oracle's own policy is piecewise constant in the scores s; that of the perturbed policy, R_lambda(s) =
 E_Z f0(y*(s + lambda Z)), is smooth. Here f0(y*(.)) is one function of scores, `decided`, such as `oracle.chosen` with
-the costs of an instance. lambda means nothing without the scale of the scores: `scores_of` fixes it, and who learns free
-scores enlarges them and undoes the smoothing.
+the costs of an instance. lambda means nothing without the scale of the scores: `scores_of` fixes it, and whoever learns
+free scores enlarges them and undoes the smoothing.
 
 How bias and variance depend on lambda, for scores and costs with smooth densities over the instances (ours):
 
@@ -22,6 +22,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.core import Tracer
 
 from ipsrl.combinatorial.oracles import Oracle
 
@@ -55,12 +56,12 @@ def gradient_estimates(costs: Array, noise: Array, smoothing: float) -> Array:
     Args:
       costs: `[..., M]`, of the decisions, see `perturbed_costs`.
       noise: `[..., M, D]`, of the same decisions.
-      smoothing: lambda.
+      smoothing: lambda; inside jit it is not looked into.
 
     Raises:
       ValueError: lambda is not positive, or there is one draw only and so no baseline.
     """
-    if not smoothing > 0:
+    if not isinstance(smoothing, Tracer) and not smoothing > 0:
         raise ValueError(
             f"smoothing is {smoothing}, it must be positive: without perturbation the risk is piecewise constant, and "
             "its gradient is 0 wherever it exists"
@@ -85,16 +86,17 @@ def crossing_probability(oracle: Oracle, scores: Array, noise: Array, smoothing:
     return changed.any(axis=-1).mean()
 
 
-def predicted_weights(features: Array, costs: Array) -> Array:
+def predicted_weights(features: Array, costs: Array, counts: Array | None = None) -> Array:
     """`[F]`, predict then optimise: the least squares fit of costs on features, whatever is decided by it.
 
-        argmin_w sum_nd (<x_nd, w> - c_nd)^2
+        argmin_w sum_nd counts_n (<x_nd, w> - c_nd)^2
 
-    Of several minimisers the shortest.
+    By the normal equations; of several minimisers the shortest. `scores_of` turns it into a policy.
 
     Args:
       features: `[N, D, F]`.
       costs: `[N, D]`, one for each component of each instance.
+      counts: `[N]`, how often each instance stands in the training set; once by default.
 
     Raises:
       ValueError: there are no instances, or shapes differ.
@@ -104,4 +106,6 @@ def predicted_weights(features: Array, costs: Array) -> Array:
             f"features has shape {features.shape} and costs {costs.shape}, they must be [N, D, F] and [N, D] with one "
             "instance or more"
         )
-    return jnp.linalg.lstsq(features.reshape(-1, features.shape[-1]), costs.ravel())[0]
+    counts = jnp.ones(len(features), features.dtype) if counts is None else counts
+    squares = jnp.einsum("n,nfg->fg", counts, jnp.einsum("ndf,ndg->nfg", features, features))
+    return jnp.linalg.pinv(squares, hermitian=True) @ (counts @ jnp.einsum("ndf,nd->nf", features, costs))

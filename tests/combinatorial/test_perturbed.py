@@ -126,6 +126,18 @@ def test_predicted_weights_are_those_of_a_linear_cost():
         )
 
 
+def test_predicted_weights_minimise_squares_counted_by_instance():
+    with jax.enable_x64(True):
+        features, costs, counts = normal(8, 6, 4, 3), normal(9, 6, 4), np.array([0, 1, 3, 0, 2, 1])
+        found = np.asarray(predicted_weights(features, costs, counts.astype(float)))
+        rows, targets = np.repeat(features, counts, axis=0).reshape(-1, 3), np.repeat(costs, counts, axis=0).ravel()
+        doubled = np.asarray(predicted_weights(jnp.concatenate([features] * 2, axis=2), costs))
+        once = np.asarray(predicted_weights(features, costs))
+    assert found == pytest.approx(np.linalg.lstsq(rows, targets)[0], abs=1e-9)
+    # Of all weights that fit as well, those of two equal features are halved.
+    assert doubled == pytest.approx(np.tile(once, 2) / 2, abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

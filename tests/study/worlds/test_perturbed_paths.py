@@ -1,0 +1,98 @@
+"""Tables of risks against single decisions, fits of minima and exponents, and what a pool is decided by."""
+
+import jax
+import numpy as np
+import pytest
+
+from ipsrl.combinatorial import vehicle_scheduling
+from ipsrl.combinatorial.perturbed import scores_of
+from ipsrl.study.worlds.perturbed_paths import (
+    GRID,
+    PATHS,
+    TASKS,
+    VEHICLES,
+    WORLDS,
+    Pools,
+    directions,
+    exponent,
+    lowest,
+    population,
+    risks,
+)
+
+SIZE, NUMBER, SMOOTHINGS, SAMPLES = 64, 9, (0.0, 0.1, 0.2, 0.4), (20, 40)
+
+
+def pools(world):
+    return Pools(world, 4, (0, 1), SIZE, NUMBER, SMOOTHINGS, SAMPLES, 20)
+
+
+def test_risks_of_paths_are_lengths_of_the_best_ones():
+    features, costs, _ = WORLDS[PATHS][0](jax.random.key(0), 5)
+    noise = jax.random.normal(jax.random.key(1), (5, 3, GRID.size))
+    found = np.asarray(risks(WORLDS[PATHS][1], features, costs, noise, 0.3, NUMBER))
+    listed = GRID.paths().astype(np.float32)
+    for place, weights in enumerate(directions(NUMBER)):
+        perturbed = np.asarray(scores_of(weights, features))[:, None] + 0.3 * np.asarray(noise)
+        best = (perturbed @ listed.T).argmax(axis=-1)
+        lengths = np.take_along_axis(np.asarray(costs @ listed.T), best, axis=1)
+        assert found[:, place] == pytest.approx(lengths.mean(axis=1), rel=1e-4)
+
+
+def test_risks_of_vehicles_are_costs_of_the_best_assignment():
+    features, costs, _ = WORLDS[VEHICLES][0](jax.random.key(0), 20)
+    noise = jax.random.normal(jax.random.key(1), (20, 1, len(vehicle_scheduling.arcs(TASKS))))
+    found = np.asarray(risks(WORLDS[VEHICLES][1], features, costs, noise, 0.0, NUMBER))
+    solutions = vehicle_scheduling.schedules(TASKS).solutions
+    for place, weights in enumerate(directions(NUMBER)):
+        scores = np.asarray(scores_of(weights, features), np.float64)
+        taken = [solutions.index(tuple(vehicle_scheduling.best_schedule(each).tolist())) for each in scores]
+        assert found[:, place] == pytest.approx(np.asarray(costs)[np.arange(20), taken], rel=1e-5)
+
+
+def test_the_target_of_vehicles_is_the_cost_without_passing_delays_on():
+    """Of schedules in which no vehicle has more than two tasks, the sum of targets is the cost."""
+    _, costs, targets = WORLDS[VEHICLES][0](jax.random.key(2), 3)
+    before = vehicle_scheduling.predecessors(TASKS)
+    chains = np.array([(row >= 0) & (row[np.maximum(row, 0)] >= 0) for row in before]).any(axis=1)
+    solutions = np.array(vehicle_scheduling.schedules(TASKS).solutions, np.float32)
+    sums = np.asarray(targets) @ solutions.T
+    assert sums[:, ~chains] == pytest.approx(np.asarray(costs)[:, ~chains], rel=1e-5)
+    assert (sums <= np.asarray(costs) + 1e-3).all()
+    assert (sums[:, chains] < np.asarray(costs)[:, chains] - 1).any()
+
+
+def test_lowest_finds_the_vertex_of_a_parabola():
+    smoothings = np.array([0.1, 0.2, 0.4, 0.8])
+    excess = 0.03 * np.exp(0.4 * np.log(smoothings / 0.3) ** 2)
+    assert lowest(smoothings, excess) == pytest.approx((0.3, 0.03))
+    assert lowest(smoothings, np.array([0.1, 0.2, 0.4, 0.8])) == (0.1, 0.1)
+    assert lowest(smoothings, np.array([0.3, 0.0, 0.4, 0.8])) == (0.2, 0.0)
+
+
+def test_exponent_of_power_laws():
+    along = np.array([1.0, 2.0, 4.0])
+    found = exponent(along, np.array([3 * along**-0.25, along**2, [1.0, 0.0, 1.0]]))
+    assert found[:2] == pytest.approx([-0.25, 2])
+    assert np.isnan(found[2])
+
+
+@pytest.mark.parametrize("world", [PATHS, VEHICLES])
+def test_a_pool_is_consistent(world):
+    found = population(world, 4, 0, SIZE, NUMBER, SMOOTHINGS, SAMPLES, 20)
+    assert found["bias"][0] == found["crossing"][0] == 0
+    assert (np.diff(found["crossing"]) > 0).all()
+    assert found["bias"][-1] > 0
+    # The best angle of the pool has no excess without smoothing, and its bias is the least excess with it.
+    assert (found["excess"] >= 0).all()
+    assert (found["excess_perturbed"][0] == found["excess"][0]).all()
+    assert (found["predicted"] > 0).all()
+
+
+def test_curves_of_pools_have_a_row_for_each_seed():
+    every = list(pools(PATHS).curves())
+    assert len(every) == 3 + 4 * 2 + 2 + 1
+    for curve in every:
+        points = curve.compute()
+        assert points.seeds == (0, 1)
+        assert {np.shape(values) for values in points.values.values()} == {(2, 1)}
