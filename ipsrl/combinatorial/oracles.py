@@ -139,7 +139,8 @@ class GridPath(Oracle):
         leaving: dict[int, list[tuple[int, int]]] = {}
         for number, (start, end) in enumerate(self.edges().tolist()):
             leaving.setdefault(start, []).append((number, end))
-        found, open_paths = [], [(0, ())]
+        found: list[tuple[int, ...]] = []
+        open_paths: list[tuple[int, tuple[int, ...]]] = [(0, ())]
         while open_paths:
             node, path = open_paths.pop()
             if node not in leaving:

@@ -108,12 +108,13 @@ def risks(decided: Decided, features: Array, costs: Array, noise: Array, smoothi
 
     def of_instance(instance: tuple[Array, Array, Array]) -> Array:
         features, costs, noise = instance
-        decide = functools.partial(decided, costs=costs)
 
         def of_weights(weights: Array) -> Array:
-            return perturbed_costs(decide, scores_of(weights, features), noise, smoothing).mean()
+            return perturbed_costs(
+                lambda each: decided(each, costs), scores_of(weights, features), noise, smoothing
+            ).mean()
 
-        return jax.vmap(of_weights)(directions(number))
+        return jax.vmap(of_weights)(jnp.asarray(directions(number)))
 
     return jax.lax.map(of_instance, (features, costs, noise), batch_size=AT_ONCE)
 
@@ -201,7 +202,7 @@ def at_weights(
 
     def of_instance(features: Array, costs: Array, noise: Array) -> tuple[Array, Array]:
         scores = scores_of(weights, features)
-        found = perturbed_costs(functools.partial(decided, costs=costs), scores, noise, smoothing)
+        found = perturbed_costs(lambda each: decided(each, costs), scores, noise, smoothing)
         return crossing_probability(oracle, scores, noise, smoothing), gradient_estimates(found, noise, smoothing)
 
     crossing, estimates = jax.vmap(of_instance)(features, costs, noise)
@@ -223,7 +224,7 @@ def lowest(smoothings: np.ndarray, excess: np.ndarray) -> tuple[float, float]:
     return float(smoothings[excess.argmin()]), float(excess.min())
 
 
-def exponent(along: Sequence[float], values: np.ndarray) -> np.ndarray:
+def exponent(along: Sequence[float] | np.ndarray, values: np.ndarray) -> np.ndarray:
     """`[S]`, the least-squares slopes of log values `[S, B]` over log `along` `[B]`; NaN if a value is not positive."""
     places = np.log(along) - np.log(along).mean()
     return np.log(np.where(values > 0, values, np.nan)) @ places / (places @ places)

@@ -20,7 +20,7 @@ def test_three_paths_are_right():
 
 def test_outcomes_are_the_best_paths():
     scores = np.random.default_rng(0).normal(size=(40, GRID.size)).astype(np.float32)
-    assert outcome(scores).tolist() == (scores @ GRID.paths().T).argmax(axis=1).tolist()
+    assert outcome(jnp.asarray(scores)).tolist() == (scores @ GRID.paths().T).argmax(axis=1).tolist()
 
 
 def test_a_first_step_of_expected_return_is_an_estimate_of_the_gradient_of_the_risk():

@@ -1,0 +1,184 @@
+"""Noise on the scores of a combinatorial problem: what does smoothing a decision cost, and what does it buy?
+
+Claim     The excess risk of a perturbed policy is a bias of order lambda and an error of order 1 / (lambda sqrt(n)), so
+          that the best lambda falls as n^(-1/4). Ours, for smooth densities: the solution changes with a probability of
+          order lambda, but the bias is of order lambda^2, and the variance of gradients of order 1 / lambda. Decided
+          without perturbation, a learned policy has no bias of its own, and lambda should fall as n^(-1/5).
+Paper     arXiv 2407.17200 (the bound); the balance, the systems and all sizes are ours. Outcomes: arXiv 2601.21669.
+Arms      No smoothing; predict then optimise, by least squares; each lambda decided with and without perturbation; 2 or
+          32 draws for an instance, which bounds on expectations do not see. Paths: 40 edges of a 5 by 5 grid cost
+          exp(u) + 0.7 v, policies are linear in u, v. Vehicles: 5 tasks, delays that add up along a vehicle. A policy
+          is one angle, the best of 97 for the training set: no optimisation error. Outcomes: 20 paths, 3 of reward 1,
+          scores trained from 0 by REINFORCE, GRPO, IPS-GRPO, free or of length at most 2 lambda.
+Command   python -m experiments.perturbed_policies
+Time      demo about three CPU minutes (estimated from two of its seeds), smoke ten seconds; paper, not run, many hours.
+Expected  From two seeds, pools of 8192 paths (--seeds=0:2 --size=8192), so that no verdict is final. Slopes over lambda
+          of crossing, bias, variance: 0.87, 1.97 [1.91, 2.04], -0.79. Decided without perturbation, 32 draws: best
+          lambda 0.48 at n = 25, 0.25 at 400, slope -0.22 [-0.26, -0.17], near n^(-1/4) and as near n^(-1/5); it saves
+          0.56 to 0.71 of the excess, which falls as n^(-0.7). 2 draws: slope -0.07, 0.10 to 0.37 saved. Decided with
+          perturbation every lambda is worse than none: the bias, 3 lambda^2, exceeds all that is saved. Predict then
+          optimise stays at 0.09; learned decisions have 0.030 at n = 25, 0.004 at 400. Outcomes (32 seeds): of 3 right
+          paths REINFORCE keeps 1.38 [1.26, 1.50], GRPO 1.35, IPS-GRPO 2.99; with bounded scores 1.59, 1.56, 2.95 at
+          a reward of 0.69, 0.69, 0.60: a perturbation that cannot be undone costs reward and does not save the paths.
+Doubt     The classes have one parameter and are searched exactly. Where gradients are followed, or classes are large, the
+          bound's 1 / lambda may be real. n / size is up to 0.1: the pool is a small population, whose own roughness
+          pulls the best lambda down at the largest n.
+Smoke     python -m experiments.perturbed_policies --preset=smoke
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator
+
+from ipsrl import study
+from ipsrl.fields import Range, at_least, in_range, positive
+from ipsrl.figures.layers import Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.study.claims import Number, above, below
+from ipsrl.study.settings import rising
+from ipsrl.study.worlds import perturbed_outcomes
+from ipsrl.study.worlds.evolved import near
+from ipsrl.study.worlds.perturbed_paths import PATHS, POWER_LAW, VEHICLES, Pools
+
+FEW, MANY = "few", "many"
+SYSTEMS = (PATHS, MANY), (PATHS, FEW), (VEHICLES, MANY)
+OUTCOMES, FREE, BOUNDED = "outcomes", "free", "bounded"
+RADII = {FREE: math.inf, BOUNDED: 2.0}
+OBJECTIVES = RETURN, GRPO, IPS = "reinforce", "grpo", "ips_grpo"
+
+
+def are_smoothings(numbers: tuple[float, ...]) -> bool:
+    fitted = [number for number in numbers if POWER_LAW[0] <= number <= POWER_LAW[1]]
+    return list(numbers) == sorted(set(numbers)) and numbers[0] == 0 and numbers[-1] < math.inf and len(fitted) >= 2
+
+
+SMOOTHINGS = Range(
+    f"be increasing numbers, the first one 0, and at least two of them from {POWER_LAW[0]:g} to {POWER_LAW[1]:g}",
+    are_smoothings,
+    of_whole=True,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """`seeds` draw pools of `size` instances, from which `sets` training sets of each of the `samples` are drawn.
+
+    `draws` are perturbations of each instance, few and many; vehicles have many, and pools of a fourth of the size.
+    """
+
+    seeds: tuple[int, ...] = study.seeds(tuple(range(6)), least=2)
+    size: int = at_least(8, 4096)
+    angles: int = at_least(3, 97)
+    draws: tuple[int, ...] = rising((2, 32), least=2, most=10_000)
+    smoothings: tuple[float, ...] = in_range(SMOOTHINGS, (0.0, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.57, 0.8))
+    samples: tuple[int, ...] = rising((25, 50, 100, 200, 400), least=1, most=1_000_000)
+    sets: int = positive(200)
+    trained_seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    steps: int = positive(2000)
+    learning_rate: float = positive(0.1)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if len(self.draws) != 2:
+            raise ValueError(f"--draws={self.draws} must be two numbers, few draws and many")
+        if len(self.samples) < 2:
+            raise ValueError(f"--samples={self.samples} has one size, but slopes over n need two or more")
+
+
+PRESETS = {
+    "smoke": Settings((0, 1), 256, 17, (2, 4), (0.0, 0.1, 0.2, 0.4), (25, 50), 10, (0, 1), 20),
+    "demo": Settings(),
+    "paper": Settings(
+        tuple(range(32)), 65_536, 193, (2, 64), samples=(50, 100, 200, 400, 800, 1600, 3200), sets=500,
+        trained_seeds=tuple(range(128)), steps=10_000,
+    ),
+}  # fmt: skip
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    rest = settings.angles, settings.smoothings, settings.samples, settings.sets
+    for draws in settings.draws:
+        yield from of_pools(Pools(PATHS, draws, settings.seeds, settings.size, *rest), settings)
+    yield from of_pools(Pools(VEHICLES, settings.draws[1], settings.seeds, settings.size // 4, *rest), settings)
+    for objective in OBJECTIVES:
+        for scale, radius in RADII.items():
+            trained = functools.partial(
+                perturbed_outcomes.trained, objective, settings.trained_seeds, settings.steps, 1.0,
+                settings.learning_rate, radius,
+            )  # fmt: skip
+            yield study.Curve({"world": OUTCOMES, "objective": objective, "scale": scale}, trained)
+
+
+def of_pools(pools: Pools, settings: Settings) -> Iterator[study.Curve]:
+    """The curves of these pools, whose draws are called few or many."""
+    word = MANY if pools.draws == settings.draws[1] else FEW
+    for curve in pools.curves():
+        yield dataclasses.replace(curve, labels={**curve.labels, "draws": word})
+
+
+def slope(name: str, world: str = PATHS, draws: str = MANY) -> Number:
+    return study.final(name, world=world, draws=draws, kind="exponents")
+
+
+def of_n(name: str, n: int, world: str = PATHS, draws: str = MANY) -> Number:
+    return study.final(name, world=world, draws=draws, kind="of n", n=n)
+
+
+def right_paths(objective: str, scale: str = FREE, name: str = "effective") -> Number:
+    return study.final(name, world=OUTCOMES, objective=objective, scale=scale)
+
+
+CLAIMS = {
+    "the solution changes with a probability of order lambda: slope within 0.2 of 1 (paths)":
+        near(slope("crossing over lambda"), 1, 0.2),
+    "the bias is of order lambda: slope below 1.5 (paths)": below(slope("bias over lambda"), 1.5),
+    "the bias is of order lambda: slope below 1.5 (vehicles)": below(slope("bias over lambda", VEHICLES), 1.5),
+    "the variance of gradients is of order 1 / lambda: slope within 0.2 of -1 (paths)":
+        near(slope("variance over lambda"), -1, 0.2),
+    **{f"the best lambda falls as n^(-1/4): slope within 0.1 ({world}, {draws} draws)":
+        near(slope("best lambda over n", world, draws), -0.25, 0.1) for world, draws in SYSTEMS},
+    "its excess falls faster than n^(-1/4): slope below -0.35 (paths, many draws)":
+        below(slope("excess over n"), -0.35),
+    **{f"n = {n}: the best lambda saves over a quarter of the excess, without perturbation ({world}, {draws} draws)":
+        above(of_n("gain", n, world, draws), 0.25)
+        for world, draws in SYSTEMS for n in (25, 400)},
+    **{f"n = {n}: some lambda lowers the excess of policies that decide with their perturbation ({world}, many draws)":
+        above(of_n("gain_perturbed", n, world), 0) for world in (PATHS, VEHICLES) for n in (25, 400)},
+    **{f"n = {n}: learned decisions have less excess than predict then optimise ({world})":
+        below(of_n("more_than_predicted", n, world), 0) for world in (PATHS, VEHICLES) for n in (25, 400)},
+    **{f"{objective} ends with fewer than 2 effective right paths of 3 ({scale} scores)":
+        below(right_paths(objective, scale), 2) for objective in (RETURN, GRPO) for scale in RADII},
+    **{f"ips_grpo ends with over 2.8 effective right paths of 3 ({scale} scores)":
+        above(right_paths(IPS, scale), 2.8) for scale in RADII},
+    "free scores outgrow the perturbation: |s| above 4 lambda under GRPO": above(right_paths(GRPO, FREE, "length"), 4),
+}  # fmt: skip
+SLOPES = "crossing over lambda", "bias over lambda", "variance over lambda", "best lambda over n", "excess over n"
+OF_N = "best_lambda", "least_excess", "gain", "gain_perturbed", "predicted_excess"
+NUMBERS = {
+    **{f"slope of {name} ({world}, {draws} draws)": slope(name, world, draws)
+        for world, draws in SYSTEMS for name in SLOPES},
+    **{f"{name.replace('_', ' ')}, n = {n} ({world}, {draws} draws)": of_n(name, n, world, draws)
+        for world, draws in SYSTEMS for n in (25, 400) for name in OF_N},
+    **{f"{name}, {objective}, {scale} scores": right_paths(objective, scale, name)
+        for objective in OBJECTIVES for scale in RADII for name in ("reward", "effective")},
+}  # fmt: skip
+TABLE = study.one_below_the_other(
+    study.Table(SLOPES, "slopes", {"kind": "exponents"}, ("world", "draws")),
+    study.Table(OF_N, "from n instances", {"kind": "of n"}, ("world", "draws", "n")),
+    study.Table(
+        ("bias", "crossing", "variance"), "at the best policy", {"kind": "in the pool"}, ("world", "draws", "smoothing")
+    ),
+    study.Table(("reward", "effective", "length"), OUTCOMES, {"world": OUTCOMES}, ("objective", "scale")),
+)
+LEARNED = {"world": PATHS, "draws": MANY, "kind": "learned"}
+AXES = "lambda", "excess risk"
+FIGURE = Panels([
+    Panel([Line("excess", "smoothing", "n", LEARNED)], "decided without perturbation", *AXES, yscale="log"),
+    Panel([Line("excess_perturbed", "smoothing", "n", LEARNED)], "decided with it", *AXES, yscale="log"),
+    Panel([Line("best_lambda", "n", "draws", {"world": PATHS, "kind": "of n"})], "best lambda", "n", "lambda",
+          xscale="log", yscale="log"),
+])  # fmt: skip
+
+if __name__ == "__main__":
+    study.main(__name__)
