@@ -178,7 +178,7 @@ FIGURE = Panels([
     Panel([Line("excess", "smoothing", "n", LEARNED)], "decided without perturbation", *AXES, yscale="log"),
     Panel([Line("excess_perturbed", "smoothing", "n", LEARNED)], "decided with it", *AXES, yscale="log"),
     Panel([Line("best_lambda", "n", "draws", {"world": PATHS, "kind": "of n"})], "best lambda", "n", "lambda",
-          xscale="log", yscale="log"),
+          xscale="log2", yscale="log"),
 ])  # fmt: skip
 
 if __name__ == "__main__":
