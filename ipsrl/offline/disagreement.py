@@ -1,0 +1,150 @@
+"""Regression under covariate shift by a class that is wrong everywhere: disagreement-based (arXiv 2401.12216).
+
+A class F of functions comes within eps of the target f* at every input, not closer. Test inputs are up to C times as
+likely as in training. Least squares may prefer a function that is better than eps on the common inputs, and wrong by
+eps sqrt(C) on the rare ones: a test error of C eps^2. Disagreement-based regression compares functions pairwise, each
+pair only where the two differ by a threshold tau:
+
+    f^ = argmin_f max_g L(f, g),   L(f, g) = 1/n sum_i gate(|f(x_i) - g(x_i)|) {(f(x_i) - y_i)^2 - (g(x_i) - y_i)^2}
+
+with gate(d) = 1[d >= tau], tau = 3 eps. Our reading: the paper's abstract and summaries give the disagreement filter
+and the minimax form; the threshold's multiple and ties (below) are ours, and `experiments.covariate_shift` shows how
+much they matter. Why it works (derived): where the best function, within eps everywhere, differs from another one by
+over 2 eps, it is nearer to f*, so that it loses to none; what is left unseen differs from it by less than tau, and from
+f* by less than tau + eps, wherever test inputs lie.
+
+Data are numbers of samples and sums of targets at M inputs, which is all that squared errors need: 1 and y_i at inputs
+that are all different.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.arguments import checked, shown
+
+TINY = 1e-12
+"""Relative size below which maxima of L, sums of rounded numbers, count as equal."""
+
+
+def gate(difference: Array, threshold: float, width: float = 0.0) -> Array:
+    """How much inputs count at which two functions differ so much: 1[|d| >= tau], or sigmoid((|d| - tau) / width).
+
+    Networks need a width, because the hard gate (width 0) has no gradient. Arrays of any shape.
+    """
+    apart = jnp.abs(difference)
+    return jax.nn.sigmoid((apart - threshold) / width) if width else (apart >= threshold).astype(difference.dtype)
+
+
+def compared(first: Array, second: Array, counts: Array, sums: Array, threshold: float, width: float = 0.0) -> Array:
+    """L(f, g), by how much f's squared error is above g's where they differ, per sample; differentiable with a width.
+
+    Args:
+      first, second: `[..., M]`, values of f and g at the inputs.
+      counts, sums: `[M]` or `[M, S]` for S sets of data: number of samples, and sum of targets, at each input.
+      threshold, width: of `gate`.
+
+    Returns:
+      `[...]` or `[..., S]`.
+    """
+    # (f - y)^2 - (g - y)^2 = (f - g) (f + g - 2y).
+    counted = gate(first - second, threshold, width) * (first - second)
+    return ((counted * (first + second)) @ counts - 2 * counted @ sums) / counts.sum(axis=0)
+
+
+@checked
+def least_squares(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """The index of the function with the least squared error, `[S]`, the first of several.
+
+    Arguments are those of `disagreement_regression`.
+
+    Raises:
+      ValueError: shapes differ, or a set of data has no samples.
+    """
+    return np.argmin(_risks(*_checked_data(values, counts, sums)), axis=0)
+
+
+@checked
+def disagreement_regression(
+    values: np.ndarray, counts: np.ndarray, sums: np.ndarray, threshold: float, width: float = 0.0
+) -> np.ndarray:
+    """The index of argmin_f max_g L(f, g), `[S]`, by comparing all pairs of a finite class, in float64.
+
+    Often several functions lose to none (L is 0 for all of them): without samples where they differ, or where none
+    differs from them by the threshold. Then the one with the least squared error is taken (ours), the first of several.
+    With a threshold of 0 that is always least squares.
+
+    Args:
+      values: `[F, M]`, each function at each input.
+      counts: `[M, S]`, number of samples at each input, in each of S sets of data; or shares of a population.
+      sums: `[M, S]`, sum of their targets.
+      threshold: tau.
+      width: of a smooth gate; 0 for the hard one.
+
+    Raises:
+      ValueError: shapes differ, a set of data has no samples, the threshold or the width is negative.
+    """
+    values, counts, sums = _checked_data(values, counts, sums)
+    if not threshold >= 0 <= width:
+        raise ValueError(f"threshold is {threshold} and width {width}, neither must be negative")
+    with jax.enable_x64(True):
+        worst = np.asarray(_worst(values, counts, sums, threshold, width))
+    risks = _risks(values, counts, sums)
+    undefeated = worst <= worst.min(axis=0) + TINY * (1 + np.abs(risks).max(axis=0))
+    return np.argmin(np.where(undefeated, risks, np.inf), axis=0)
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def _worst(values: Array, counts: Array, sums: Array, threshold: float, width: float) -> Array:
+    """`[F, S]`, the maximum of L(f, g) over g."""
+    return jax.lax.map(lambda first: compared(first, values, counts, sums, threshold, width).max(axis=0), values)
+
+
+def _risks(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """`[F, S]`, the mean squared error less the mean of y^2, which all functions share."""
+    return (values**2 @ counts - 2 * values @ sums) / counts.sum(axis=0)
+
+
+def _checked_data(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, ...]:
+    values, counts, sums = (np.asarray(array, np.float64) for array in (values, counts, sums))
+    if values.ndim != 2 or counts.ndim != 2 or counts.shape != sums.shape or values.shape[1] != len(counts):
+        raise ValueError(
+            f"values {values.shape}, counts {counts.shape} and sums {sums.shape} must have the shapes [function, "
+            "input], [input, set] and [input, set]"
+        )
+    if not len(values) or not (counts >= 0).all() or not (counts.sum(axis=0) > 0).all():
+        raise ValueError(
+            "there must be a function, and in each set of data a sample: counts must not be negative or all 0"
+        )
+    return values, counts, sums
+
+
+@checked
+def misspecification(values: np.ndarray, target: np.ndarray) -> float:
+    """eps, how close the class comes to the target everywhere: min over f of max over inputs of |f - f*|.
+
+    Args:
+      values: `[F, M]`.
+      target: `[M]`, f*.
+    """
+    return float(np.abs(values - target).max(axis=1).min())
+
+
+@checked
+def largest_test_error(misspecification: float, threshold: float) -> float:
+    """The population's bound on the squared error at every input that training can reach, (tau + eps)^2 [derived].
+
+    It is free of C, and 16 eps^2 at tau = 3 eps. n samples add a term that grows with C / n.
+
+    Raises:
+      ValueError: the threshold is not above 2 eps: the best function may lose, and nothing is bounded.
+    """
+    if not threshold > 2 * misspecification >= 0:
+        raise ValueError(
+            f"threshold is {shown(threshold)}, it must be above twice the misspecification, {2 * misspecification:g}: "
+            "at less the best function may lose to one that is further from the target elsewhere"
+        )
+    return (threshold + misspecification) ** 2

@@ -1,0 +1,119 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl.offline.disagreement import (
+    compared,
+    disagreement_regression,
+    gate,
+    largest_test_error,
+    least_squares,
+    misspecification,
+)
+
+EPS = 0.1
+# The numeric check of arXiv 2401.12216's idea: two inputs, the second one with probability 0.01 in training, f* = 0.
+VALUES, LAW, TARGET = np.array([[EPS, EPS], [0.0, 0.8]]), np.array([[0.99], [0.01]]), np.zeros((2, 1))
+
+
+def all_pairs(values, counts, sums, threshold, width=0.0):
+    with jax.enable_x64(True):
+        first, second = jnp.asarray(values)[:, None], jnp.asarray(values)[None]
+        return np.asarray(compared(first, second, jnp.asarray(counts), jnp.asarray(sums), threshold, width))
+
+
+def test_two_functions_of_which_least_squares_takes_the_wrong_one():
+    risks = (VALUES**2 @ LAW)[:, 0]
+    np.testing.assert_allclose(risks, [0.01, 0.0064], rtol=1e-12)
+    losses = all_pairs(VALUES, LAW, TARGET, 3 * EPS)[..., 0].max(axis=1)
+    np.testing.assert_allclose(losses, [0.0, 0.0063], rtol=1e-12)
+    taken = {"least squares": least_squares(VALUES, LAW, TARGET)[0]}
+    taken["disagreement"] = disagreement_regression(VALUES, LAW, TARGET, 3 * EPS)[0]
+    errors = {name: VALUES[index, 1] ** 2 for name, index in taken.items()}
+    assert errors == pytest.approx({"least squares": 0.64, "disagreement": 0.01})
+
+
+def random_problem(seed, functions=12, inputs=9, sets=5):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(functions, inputs)) * rng.uniform(0.1, 1, (functions, 1))
+    counts = rng.multinomial(40, np.full(inputs, 1 / inputs), size=sets).T
+    return values, counts, rng.normal(size=(inputs, sets)) * np.sqrt(counts)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.2])
+def test_losses_are_those_of_single_samples(width):
+    rng = np.random.default_rng(3)
+    f, g, places, y = rng.normal(size=6), rng.normal(size=6), rng.integers(0, 6, 30), rng.normal(size=30)
+    counts, sums = np.bincount(places, minlength=6), np.bincount(places, y, minlength=6)
+    weights = np.asarray(gate(jnp.asarray((f - g)[places]), 0.7, width))
+    expected = np.mean(weights * ((f[places] - y) ** 2 - (g[places] - y) ** 2))
+    assert all_pairs(np.stack([f, g]), counts, sums, 0.7, width)[0, 1] == pytest.approx(expected, rel=1e-6)
+
+
+@settings(deadline=None)  # The first example compiles.
+@given(st.integers(0, 50), st.floats(0.0, 2.0))
+def test_the_exact_game_is_that_of_all_pairs(seed, threshold):
+    values, counts, sums = random_problem(seed)
+    losses = all_pairs(values, counts, sums, threshold)
+    np.testing.assert_allclose(losses, -losses.swapaxes(0, 1), atol=1e-12)
+    worst = losses.max(axis=1)
+    taken = disagreement_regression(values, counts, sums, threshold)
+    np.testing.assert_allclose(worst[taken, range(5)], worst.min(axis=0), atol=1e-10)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 50))
+def test_a_threshold_of_zero_is_least_squares_and_so_is_one_that_nothing_reaches(seed):
+    values, counts, sums = random_problem(seed)
+    for threshold in (0.0, 1e3):
+        np.testing.assert_array_equal(
+            disagreement_regression(values, counts, sums, threshold), least_squares(values, counts, sums)
+        )
+
+
+@settings(deadline=None)
+@given(st.integers(0, 50), st.floats(2.001, 6.0), st.sampled_from([1.0, 30.0, 1e4]))
+def test_no_population_leads_further_from_the_target_than_the_bound(seed, multiple, ratio):
+    """Classes around one function that is eps off, in both directions; the last input is as rare as 1 / ratio."""
+    rng = np.random.default_rng(seed)
+    target, signs = rng.normal(size=8), rng.choice([-1.0, 1.0], 8)
+    others = target + rng.normal(size=(40, 8)) * rng.uniform(0.1, 3, (40, 1)) * EPS
+    others[:, -1] += rng.normal(size=40) * EPS * np.sqrt(ratio)
+    values = np.concatenate([[target + EPS * signs], others])
+    eps = misspecification(values, target)
+    law = np.append(np.full(7, (1 - 1 / ratio) / 7 + 1e-9), 1 / ratio)[:, None]
+    taken = disagreement_regression(values, law, law * target[:, None], multiple * eps)[0]
+    assert np.abs(values[taken] - target).max() < np.sqrt(largest_test_error(eps, multiple * eps)) + 1e-9
+
+
+def test_a_narrow_smooth_gate_is_the_hard_one():
+    values, counts, sums = random_problem(1)
+    np.testing.assert_allclose(
+        all_pairs(values, counts, sums, 0.3, 1e-7), all_pairs(values, counts, sums, 0.3), atol=1e-9
+    )
+    slope = jax.grad(lambda d: gate(d, 0.3, 0.1))(0.3)
+    assert slope == pytest.approx(2.5, rel=1e-5)
+
+
+def test_misspecification_is_of_the_best_function_at_its_worst_input():
+    assert misspecification(np.array([[0.0, 0.3], [0.2, -0.1]]), np.zeros(2)) == pytest.approx(0.2)
+    assert largest_test_error(0.1, 0.3) == pytest.approx(0.16)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: least_squares(VALUES, LAW[:1], TARGET[:1]), r"must have the shapes \[function, input\]"),
+        (lambda: least_squares(VALUES, 0 * LAW, TARGET), "in each set of data a sample"),
+        (lambda: disagreement_regression(VALUES, LAW, TARGET, -1.0), "threshold is -1.0 and width 0.0, neither must"),
+        (lambda: disagreement_regression(VALUES, LAW, TARGET, 0.3, -1.0), "neither must be negative"),
+        (lambda: largest_test_error(0.1, 0.2), "threshold is 0.2, it must be above twice the misspecification, 0.2"),
+        (lambda: largest_test_error(0.1, 0.05), "above twice the misspecification"),
+    ],
+)
+def test_what_cannot_be_regressed(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
