@@ -17,11 +17,13 @@ Data are numbers of samples and sums of targets at M inputs, which is all that s
 that are all different.
 """
 
-import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import Array
 
 from ipsrl.arguments import checked, shown
@@ -35,8 +37,9 @@ def gate(difference: Array, threshold: float, width: float = 0.0) -> Array:
 
     Networks need a width, because the hard gate (width 0) has no gradient. Arrays of any shape.
     """
-    apart = jnp.abs(difference)
-    return jax.nn.sigmoid((apart - threshold) / width) if width else (apart >= threshold).astype(difference.dtype)
+    beyond = jnp.abs(difference) - threshold
+    smooth = jax.nn.sigmoid(beyond / jnp.where(width > 0, width, 1.0))
+    return jnp.where(width > 0, smooth, beyond >= 0)
 
 
 def compared(first: Array, second: Array, counts: Array, sums: Array, threshold: float, width: float = 0.0) -> Array:
@@ -73,9 +76,8 @@ def disagreement_regression(
 ) -> np.ndarray:
     """The index of argmin_f max_g L(f, g), `[S]`, by comparing all pairs of a finite class, in float64.
 
-    Often several functions lose to none (L is 0 for all of them): without samples where they differ, or where none
-    differs from them by the threshold. Then the one with the least squared error is taken (ours), the first of several.
-    With a threshold of 0 that is always least squares.
+    Often there are several minima, see `undefeated`. Then the one with the least squared error is taken (ours), the
+    first of several. With a threshold of 0 that is always least squares.
 
     Args:
       values: `[F, M]`, each function at each input.
@@ -87,17 +89,28 @@ def disagreement_regression(
     Raises:
       ValueError: shapes differ, a set of data has no samples, the threshold or the width is negative.
     """
+    found = undefeated(values, counts, sums, threshold, width)
+    return np.argmin(np.where(found, _risks(*_checked_data(values, counts, sums)), np.inf), axis=0)
+
+
+@checked
+def undefeated(
+    values: np.ndarray, counts: np.ndarray, sums: np.ndarray, threshold: float, width: float = 0.0
+) -> np.ndarray:
+    """`[F, S]` bool, the functions at which max_g L(f, g) is least: those that lose to none, if there are any.
+
+    There are several where no sample lies at inputs at which they differ, or where none differs from them by the
+    threshold. Arguments and errors are those of `disagreement_regression`.
+    """
     values, counts, sums = _checked_data(values, counts, sums)
     if not threshold >= 0 <= width:
         raise ValueError(f"threshold is {threshold} and width {width}, neither must be negative")
     with jax.enable_x64(True):
         worst = np.asarray(_worst(values, counts, sums, threshold, width))
-    risks = _risks(values, counts, sums)
-    undefeated = worst <= worst.min(axis=0) + TINY * (1 + np.abs(risks).max(axis=0))
-    return np.argmin(np.where(undefeated, risks, np.inf), axis=0)
+    return worst <= worst.min(axis=0) + TINY * (1 + np.abs(_risks(values, counts, sums)).max(axis=0))
 
 
-@functools.partial(jax.jit, static_argnums=4)
+@jax.jit
 def _worst(values: Array, counts: Array, sums: Array, threshold: float, width: float) -> Array:
     """`[F, S]`, the maximum of L(f, g) over g."""
     return jax.lax.map(lambda first: compared(first, values, counts, sums, threshold, width).max(axis=0), values)
@@ -148,3 +161,51 @@ def largest_test_error(misspecification: float, threshold: float) -> float:
             "at less the best function may lose to one that is further from the target elsewhere"
         )
     return (threshold + misspecification) ** 2
+
+
+def smooth_game(
+    predict: Callable[[Any], Array], first: Any, second: Any, counts: Array, sums: Array, threshold: float,
+    width: float, steps: int, rate: float, ascents: int = 3,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The game of two networks with a smooth gate: g climbs L(f, g) and f descends, by Adam.
+
+    g takes `ascents` steps to each one of f.
+
+    Our reading of what to do without a finite class. It depends on its start: where f already fits the common inputs
+    its gradient at the rare ones may vanish, and where f and g agree everywhere a narrow gate has no gradient. So run
+    it from several starts, and let `disagreement_regression` choose among the networks.
+
+    Args:
+      predict: parameters -> values `[M]` at the inputs.
+      first, second: parameters of f and g at the start.
+      counts, sums: `[M]`, see `compared`.
+      threshold, width: of `gate`; the width must be positive.
+      steps: of f.
+      rate: learning rate of both.
+
+    Returns:
+      the parameters of f and g after the last step.
+
+    Raises:
+      ValueError: the width is not positive.
+    """
+    if not width > 0:
+        raise ValueError(f"width is {shown(width)}, it must be positive: the hard gate has no gradient")
+    optimizer = optax.adam(rate)
+
+    def loss(first: Any, second: Any) -> Array:
+        return compared(predict(first), predict(second), counts, sums, threshold, width) / threshold**2
+
+    def climb(second: Any, state: Any, first: Any) -> tuple[Any, Any]:
+        updates, state = optimizer.update(jax.grad(lambda g: -loss(first, g))(second), state)
+        return optax.apply_updates(second, updates), state
+
+    def step(carried: tuple, _: None) -> tuple[tuple, None]:
+        first, second, of_first, of_second = carried
+        for _ in range(ascents):
+            second, of_second = climb(second, of_second, first)
+        updates, of_first = optimizer.update(jax.grad(loss)(first, second), of_first)
+        return (optax.apply_updates(first, updates), second, of_first, of_second), None
+
+    start = first, second, optimizer.init(first), optimizer.init(second)
+    return jax.lax.scan(step, start, length=steps)[0][:2]

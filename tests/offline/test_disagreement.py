@@ -12,6 +12,8 @@ from ipsrl.offline.disagreement import (
     largest_test_error,
     least_squares,
     misspecification,
+    smooth_game,
+    undefeated,
 )
 
 EPS = 0.1
@@ -101,6 +103,27 @@ def test_a_narrow_smooth_gate_is_the_hard_one():
 def test_misspecification_is_of_the_best_function_at_its_worst_input():
     assert misspecification(np.array([[0.0, 0.3], [0.2, -0.1]]), np.zeros(2)) == pytest.approx(0.2)
     assert largest_test_error(0.1, 0.3) == pytest.approx(0.16)
+
+
+def test_functions_that_no_sample_tells_apart_are_all_undefeated():
+    unseen = np.array([[1.0], [0.0]])
+    assert undefeated(VALUES, unseen, TARGET, 3 * EPS).all()
+    assert disagreement_regression(VALUES, unseen, TARGET, 3 * EPS)[0] == 1
+    assert undefeated(VALUES, LAW, TARGET, 3 * EPS)[:, 0].tolist() == [True, False]
+
+
+def blend(parameter):
+    """A class between the two functions."""
+    return (1 - parameter) * VALUES[0] + parameter * VALUES[1]
+
+
+def test_the_smooth_game_leaves_least_squares_for_what_is_within_the_bound():
+    """Least squares is at s = 0.622, where 0.0099 (1 - s) = 0.007 (0.1 + 0.7 s): |f| = 0.535 on the rare input."""
+    counts, sums = jnp.asarray(LAW[:, 0]), jnp.asarray(TARGET[:, 0])
+    first, _ = smooth_game(blend, jnp.asarray(0.622), jnp.asarray(0.5), counts, sums, 3 * EPS, 0.01, 2000, 1e-3)
+    assert abs(blend(first)[1]) < np.sqrt(largest_test_error(EPS, 3 * EPS))
+    with pytest.raises(ValueError, match=r"width is 0.0, it must be positive: the hard gate has no gradient"):
+        smooth_game(blend, 0.6, 0.5, counts, sums, 3 * EPS, 0.0, 1, 1e-3)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,211 @@
+"""Regression whose test inputs are rare in training: finite classes, and fitted Q in a chain.
+
+Errors are those of f - f*: regression by a class does not change if the targets and all functions are shifted alike, so
+that f* is 0 in the finite classes. `COMMON` inputs come first, then the `RARE` ones, which are all that is tested. A
+training input is a rare one with probability 1 / C, so that C is the largest ratio of test to training probability.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from scipy.stats import norm
+
+from ipsrl.measures.seeds import Interval
+from ipsrl.offline.disagreement import disagreement_regression, least_squares, undefeated
+from ipsrl.records.tidy import Records, interval_of
+from ipsrl.study.claims import Number
+from ipsrl.study.curves import Points
+
+COMMON, RARE, EPS, NOISE = 32, 8, 0.1, 0.1
+"""Numbers of inputs, misspecification, standard deviation of targets."""
+MOST = 1000.0
+"""The largest C for which the ladder is made."""
+STEP, LADDER, COSINES = 0.8, 40, 200
+"""The pair's error on rare inputs, in eps sqrt(C); functions of the ladder; number of cosines."""
+
+
+def pair(ratio: float, random: np.random.Generator) -> np.ndarray:
+    """`[2, M]`: eps everywhere, or 0 on common inputs and 0.8 eps sqrt(C) on rare ones: a class chosen for C."""
+    return EPS * np.array([[1.0] * (COMMON + RARE), [0.0] * COMMON + [STEP * np.sqrt(ratio)] * RARE])
+
+
+def opposite(ratio: float, random: np.random.Generator) -> np.ndarray:
+    """`[2, M]`, as `pair`, but a little better than eps on common inputs, to the other side of the target.
+
+    The two differ by 1.9 eps there, so that a threshold of 2 eps does not compare them there, and a lower one does.
+    """
+    return EPS * np.array([[1.0] * (COMMON + RARE), [-0.9] * COMMON + [0.4 * np.sqrt(ratio)] * RARE])
+
+
+def trade_off() -> tuple[np.ndarray, np.ndarray]:
+    """`[F, 1]` each, a and d from 1 to sqrt(MOST), with a^2 = 1 - log(d) / log(sqrt(MOST)).
+
+    The mean squared error a^2 (1 - 1/C) + d^2 / C is then least at d^2 = (C - 1) / log(MOST), linear in C.
+    """
+    rare = np.geomspace(1.0, np.sqrt(MOST), LADDER)[:, None]
+    return np.sqrt(np.maximum(0.0, 1 - 2 * np.log(rare) / np.log(MOST))), rare
+
+
+def ladder(ratio: float, random: np.random.Generator) -> np.ndarray:
+    """`[F, M]`, one class for all C: eps a on common inputs and eps d on rare ones, with random signs.
+
+    Pairs of a and d are those of `trade_off`.
+    """
+    common, rare = trade_off()
+    signs = random.choice([-1.0, 1.0], COMMON + RARE)
+    return EPS * signs * np.concatenate([np.repeat(common, COMMON, 1), np.repeat(rare, RARE, 1)], axis=1)
+
+
+def cosines(ratio: float, random: np.random.Generator) -> np.ndarray:
+    """`[1 + F, M]`: +-eps with random signs, and random cosines of amplitudes from eps to eps sqrt(MOST).
+
+    Common inputs are quantiles of N(0, 1), rare ones of N(10, 1). Cosines that come nearer than eps everywhere are
+    stretched, so that eps is the misspecification.
+    """
+    quantiles = [norm.ppf((np.arange(number) + 0.5) / number) for number in (COMMON, RARE)]
+    inputs = np.concatenate([quantiles[0], 10 + quantiles[1]])
+    amplitude, frequency = (
+        np.exp(random.uniform(np.log(low), np.log(high), (COSINES, 1)))
+        for low, high in ((EPS, EPS * np.sqrt(MOST)), (0.01, 3.0))
+    )
+    waves = amplitude * np.cos(frequency * inputs + random.uniform(0, 2 * np.pi, (COSINES, 1)))
+    waves *= np.maximum(1.0, EPS / np.abs(waves).max(axis=1, keepdims=True))
+    return np.concatenate([EPS * random.choice([-1.0, 1.0], (1, COMMON + RARE)), waves])
+
+
+CLASSES: Mapping[str, Callable[[float, np.random.Generator], np.ndarray]] = {
+    "pair": pair,
+    "opposite": opposite,
+    "ladder": ladder,
+    "cosines": cosines,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """A regression: disagreement-based with tau = `multiple` eps, or least squares, which is a multiple of 0.
+
+    Attributes:
+      width: of the smooth gate, in tau.
+      any_of_several: whether one of the undefeated functions is taken at random, not that of least squared error.
+    """
+
+    multiple: float = 3.0
+    width: float = 0.0
+    any_of_several: bool = False
+
+    def __call__(
+        self, values: np.ndarray, counts: np.ndarray, sums: np.ndarray, random: np.random.Generator, eps: float = EPS
+    ) -> np.ndarray:
+        """`[S]`, the index of the function that it takes from values `[F, M]` for data `[M, S]`."""
+        if not self.multiple:
+            return least_squares(values, counts, sums)
+        data = values, counts, sums, self.multiple * eps, self.width * self.multiple * eps
+        if not self.any_of_several:
+            return disagreement_regression(*data)
+        found = undefeated(*data)
+        return np.argmax(np.where(found, random.uniform(size=found.shape), -1.0), axis=0)
+
+
+def law(ratio: float, common: int = COMMON, rare: int = RARE) -> np.ndarray:
+    """`[M]`, the distribution of training inputs."""
+    return np.repeat([(1 - 1 / ratio) / common, 1 / ratio / rare], [common, rare])
+
+
+def sampled(
+    random: np.random.Generator, probs: np.ndarray, samples: Sequence[int], noise: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Counts and sums of noise `[M, S]` of data sets of these sizes."""
+    counts = np.stack([random.multinomial(number, probs / probs.sum()) for number in samples], axis=1)
+    return counts, noise * np.sqrt(counts) * random.normal(size=counts.shape)
+
+
+def regressed(kind: str, arm: Arm, ratios: Sequence[float], samples: Sequence[int], seeds: Sequence[int]) -> Points:
+    """error: of each seed, mean squared error on rare inputs in eps^2, for each C and number of samples.
+
+    All arms see the same classes and data of a seed.
+    """
+    errors = np.empty((len(seeds), len(ratios), len(samples)))
+    for row, seed in enumerate(seeds):
+        for column, ratio in enumerate(ratios):
+            random = np.random.default_rng([seed, round(ratio)])
+            values = CLASSES[kind](ratio, random)
+            taken = arm(values, *sampled(random, law(ratio), samples, NOISE), random)
+            errors[row, column] = (values[taken, COMMON:] ** 2).mean(axis=1) / EPS**2
+    places = np.repeat(ratios, len(samples)), np.tile(samples, len(ratios))
+    return points(seeds, *places, error=errors.reshape(len(seeds), -1))
+
+
+def points(seeds: Sequence[int], ratios: Sequence, samples: Sequence, **values: np.ndarray) -> Points:
+    """Values `[S, U]` at U pairs of C and number of samples."""
+    return Points(range(len(ratios)), {"ratio": ratios, "samples": samples, **values}, seeds)
+
+
+def slope(value: str, ratios: Sequence[float], samples: int, **labels: object) -> Number:
+    """The slope of log(value) over log(C) between these C, by least squares for each seed."""
+
+    def number(records: Records) -> Interval:
+        each = np.array([records.ends(value, ratio=ratio, samples=samples, **labels) for ratio in ratios])
+        return interval_of(np.polyfit(np.log(ratios), np.log(each), 1)[0])
+
+    return number
+
+
+# Fitted Q in a chain.
+LENGTH, RARE_PLACES, DISCOUNT, LEAVE, CHAIN_EPS, CHAIN_NOISE = 6, 3, 0.95, 0.6, 0.02, 0.02
+"""Places, and how many of the last are rarely gone forward from; gamma; the reward for leaving; the class's eps."""
+
+
+def backup(values: np.ndarray) -> np.ndarray:
+    """`[2 L]`, r + gamma max Q of the next place, from Q `[2 L]`: leaving each place, then going forward from it.
+
+    Leaving ends with the reward `LEAVE`, going forward from the last place with 1.
+    """
+    following = DISCOUNT * values.reshape(2, LENGTH).max(axis=0)[1:]
+    return np.concatenate([np.full(LENGTH, LEAVE), following, [1.0]])
+
+
+def optimal_values() -> np.ndarray:
+    """`[L + 1, 2 L]`, Q of the best policy with 0 to L steps left; the last is the chain's own."""
+    found = [np.zeros(2 * LENGTH)]
+    for _ in range(LENGTH):
+        found.append(backup(found[-1]))
+    return np.array(found)
+
+
+def chain_class() -> np.ndarray:
+    """`[F, 2 L]`, each of `optimal_values` with each of the errors of `ladder`, which are negative on rare pairs."""
+    common, rare = trade_off()
+    signs = np.where(np.arange(2 * LENGTH - RARE_PLACES) % 2, 1.0, -1.0)
+    errors = CHAIN_EPS * np.concatenate([common * signs, np.repeat(-rare, RARE_PLACES, 1)], axis=1)
+    return (optimal_values()[:, None] + errors).reshape(-1, 2 * LENGTH)
+
+
+def value_of_greedy(values: np.ndarray) -> float:
+    """The value, from the first place, of the policy that is greedy for Q `[2 L]`; equal actions mean leaving."""
+    leave, forward = values.reshape(2, LENGTH)
+    stays = np.flatnonzero(leave >= forward)
+    return DISCOUNT ** stays[0] * LEAVE if len(stays) else DISCOUNT ** (LENGTH - 1)
+
+
+def fitted_q(arm: Arm, ratios: Sequence[float], samples: int, seeds: Sequence[int]) -> Points:
+    """L steps of fitted Q, each a regression on the same data, from Q = 0.
+
+    The class is `CHAIN_EPS` from the optimal values of each number of steps, and (1 + gamma) times that from backups of
+    its best functions, which is the eps of the arm's threshold. Values: error, mean squared error of Q on rare pairs in
+    CHAIN_EPS^2; regret, of the greedy policy from the first place.
+    """
+    values, eps, best = chain_class(), (1 + DISCOUNT) * CHAIN_EPS, optimal_values()[-1]
+    errors, regrets = np.empty((2, len(seeds), len(ratios)))
+    for row, seed in enumerate(seeds):
+        for column, ratio in enumerate(ratios):
+            random = np.random.default_rng([seed, round(ratio)])
+            probs = law(ratio, 2 * LENGTH - RARE_PLACES, RARE_PLACES)
+            counts, noise = sampled(random, probs, [samples], CHAIN_NOISE)
+            learned = np.zeros(2 * LENGTH)
+            for _ in range(LENGTH):
+                learned = values[arm(values, counts, counts * backup(learned)[:, None] + noise, random, eps)[0]]
+            errors[row, column] = ((learned - best)[-RARE_PLACES:] ** 2).mean() / CHAIN_EPS**2
+            regrets[row, column] = value_of_greedy(best) - value_of_greedy(learned)
+    return points(seeds, ratios, [samples] * len(ratios), error=errors, regret=regrets)
