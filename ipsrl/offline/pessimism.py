@@ -1,0 +1,167 @@
+"""Offline model-based reinforcement learning that lowers values where a model leads and data do not: COMBO and DROMO.
+
+A model of a finite Markov decision process is learned from data, and a policy is improved in it. COMBO (arXiv
+2102.08363) lowers Q where the policy goes in the model, and raises it in the data. DROMO (arXiv 2109.07275) lowers it
+for the worst distribution near that of the model. Its formulas are our reading, from its abstract:
+
+    critic: argmin_Q  beta (sup_{q: D(q, d) <= rho} E_q Q - E_data Q) + 1/2 E_w (Q - BQ)^2
+    w = f data + (1 - f) d
+
+d is the model's discounted distribution of states and actions under the policy, from the states of the data; B is the
+model's Bellman operator, which on visited pairs is also the data's. A radius rho of 0 is COMBO. With B's Q held fixed,
+as in any critic, the minimum is Q = BQ - beta (q - data) / w: a penalty on rewards, at which q is the distribution that is
+the worst for Q itself. Exact for tables: every expectation is a sum over all pairs.
+"""
+
+import dataclasses
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.arguments import checked
+from ipsrl.fields import Checked, at_least, below_one, non_negative, one_of, open_probability, positive
+
+Ball = Literal["kl", "chi_square"]
+HALVINGS = 80
+"""Of an interval of log-scales, so that it is as short as floats can be."""
+
+
+def worst(values: Array, probs: Array, radius: float | Array, ball: Ball = "kl") -> Array:
+    """`[N]`, the distribution q with the largest mean of values `[N]` among those with D(q, probs) <= radius.
+
+    kl: D = sum q log(q / d). q is proportional to d exp(Q / eta), and the mean is inf_eta eta log E_d exp(Q / eta) +
+    eta rho. chi_square: D = 1/2 sum (q - d)^2 / d. q is proportional to d max(0, Q - c), and as long as no entry is 0
+    the mean is E_d Q + sqrt(2 rho Var_d Q). Each has one unknown scale, found by bisection. A radius of 0, or values
+    that are all equal where d > 0, give d itself; one beyond that of the best values gives d restricted to these.
+    """
+    values, best = jnp.where(probs > 0, values, -jnp.inf), jnp.max(jnp.where(probs > 0, values, -jnp.inf))
+    below = jnp.where(probs > 0, best - values, jnp.inf)  # How far below the best each value is, inf where d = 0.
+    spread = jnp.max(jnp.where(probs > 0, below, 0.0))
+
+    def tilted(log_scale: Array) -> Array:
+        scale = jnp.exp(log_scale) * jnp.where(spread > 0, spread, 1.0)
+        weights = jnp.exp(-below / scale) if ball == "kl" else jnp.maximum(0.0, 1 - below / scale)
+        weighted = probs * jnp.where(probs > 0, weights, 0.0)
+        return weighted / weighted.sum()
+
+    def distance(q: Array) -> Array:
+        ratio = jnp.where(probs > 0, q / jnp.where(probs > 0, probs, 1.0), 0.0)
+        terms = q * jnp.log(jnp.where(ratio > 0, ratio, 1.0)) if ball == "kl" else probs * (ratio - 1) ** 2 / 2
+        return terms.sum()
+
+    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
+        middle = (low + high) / 2
+        far = distance(tilted(middle)) > radius
+        return jnp.where(far, middle, low), jnp.where(far, high, middle)
+
+    # A small scale is far from d, a large one near.
+    ends = jnp.full_like(best, -25.0), jnp.full_like(best, 25.0)
+    found = tilted(jax.lax.fori_loop(0, HALVINGS, halve, ends)[1])
+    return jnp.where((radius > 0) & (spread > 0), found, probs)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A finite Markov decision process.
+
+    Attributes:
+      transitions: `[S, A, S]`, probabilities of next states; rows that sum to less end with what is missing.
+      rewards: `[S, A]`.
+    """
+
+    transitions: Array
+    rewards: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Critic(Checked):
+    """What is subtracted from rewards, and how the policy is improved.
+
+    Attributes:
+      beta: weight of the penalty on values; 0 for none.
+      radius: rho; 0 is COMBO.
+      ball: the divergence.
+      share: f, the share of data in the distribution of Bellman errors.
+      uncertainty: weight of a MOPO-like penalty on rewards (arXiv 2005.13239; counts in the place of an ensemble): it
+        subtracts that over sqrt(1 + number of visits).
+      discount: gamma.
+      steps: of the policy, pi <- pi exp(rate Q) / normaliser.
+      rate: of the policy.
+    """
+
+    beta: float = non_negative(0.0)
+    radius: float = non_negative(0.0)
+    ball: str = one_of("kl", "chi_square", default="kl")
+    share: float = open_probability(0.5)
+    uncertainty: float = non_negative(0.0)
+    discount: float = below_one(0.95)
+    steps: int = at_least(1, 300)
+    rate: float = positive(5.0)
+
+
+def q_values(model: Model, policy: Array, discount: float) -> Array:
+    """`[S, A]`, the exact Q of a policy `[S, A]`: r + gamma P V, V = sum_a pi Q."""
+    of_policy = jnp.einsum("sa,sat->st", policy, model.transitions)
+    value = jnp.linalg.solve(jnp.eye(len(policy)) - discount * of_policy, (policy * model.rewards).sum(axis=1))
+    return model.rewards + discount * model.transitions @ value
+
+
+def visited(model: Model, policy: Array, start: Array, discount: float) -> Array:
+    """`[S, A]`, the discounted distribution of states and actions from start `[S]`, which sums to 1."""
+    of_policy = jnp.einsum("sa,sat->st", policy, model.transitions)
+    states = jnp.linalg.solve(jnp.eye(len(policy)) - discount * of_policy.T, start)
+    pairs = states[:, None] * policy
+    return pairs / pairs.sum()
+
+
+def improved(model: Model, counts: Array, critic: Critic) -> tuple[Array, Array]:
+    """The policy `[S, A]` that is learned in a model, and its Q `[S, A]`, from data with numbers of visits `[S, A]`.
+
+    From a uniform policy. Each step takes the worst distribution for the last Q, solves for Q, and improves the policy;
+    where the steps come to rest Q solves the critic's equation.
+    """
+    data = counts / counts.sum()
+    rewards = model.rewards - critic.uncertainty / jnp.sqrt(1 + counts)
+    start = data.sum(axis=1)
+
+    def step(carried: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+        logits, values = carried
+        values = penalised(jax.nn.softmax(logits, axis=1), values)
+        return (logits + critic.rate * values, values), None
+
+    def penalised(policy: Array, values: Array) -> Array:
+        in_model = visited(model, policy, start, critic.discount)
+        lowered = worst(values.ravel(), in_model.ravel(), critic.radius, critic.ball).reshape(values.shape)
+        weights = critic.share * data + (1 - critic.share) * in_model
+        penalty = critic.beta * (lowered - data) / jnp.where(weights > 0, weights, 1.0)
+        return q_values(Model(model.transitions, rewards - penalty), policy, critic.discount)
+
+    (logits, values), _ = jax.lax.scan(step, (jnp.zeros_like(rewards), rewards), length=critic.steps)
+    policy = jax.nn.softmax(logits, axis=1)
+    return policy, penalised(policy, values)
+
+
+@checked
+def learned_model(visits: np.ndarray, rewards: np.ndarray, guessed: np.ndarray, guessed_rewards: np.ndarray) -> Model:
+    """The model of maximum likelihood on pairs that were visited, and a guess on all others.
+
+    Args:
+      visits: `[S, A, S]`, numbers of observed transitions.
+      rewards: `[S, A]`, sums of observed rewards.
+      guessed: `[S, A, S]`, transitions of pairs without data: what a model makes of them.
+      guessed_rewards: `[S, A]`.
+
+    Raises:
+      ValueError: no pair was visited.
+    """
+    counts = visits.sum(axis=2)
+    if not counts.any():
+        raise ValueError("visits are all 0, there must be at least one observed transition to learn a model from")
+    seen, safe = counts > 0, np.maximum(counts, 1)
+    transitions = np.where(seen[..., None], visits / safe[..., None], guessed)
+    return Model(jnp.asarray(transitions), jnp.asarray(np.where(seen, rewards / safe, guessed_rewards)))

@@ -1,0 +1,179 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from ipsrl.offline.pessimism import Critic, Model, improved, learned_model, q_values, visited, worst
+
+DISCOUNT = 0.9
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def random_distribution(seed, size=12):
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.ones(size)) * (np.arange(size) > 1)
+    return rng.normal(size=size), probs / probs.sum()
+
+
+def random_model(seed, states=6, actions=3):
+    rng = np.random.default_rng(seed)
+    return Model(
+        jnp.asarray(rng.dirichlet(np.full(states, 0.3), (states, actions))),
+        jnp.asarray(rng.normal(size=(states, actions))),
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.9])
+def test_the_worst_mean_of_a_kl_ball_is_its_dual(seed, share):
+    """`share` of the distance of the best value alone, where the ball ends."""
+    values, probs = random_distribution(seed)
+    radius = -share * np.log(probs[np.where(probs > 0, values, -np.inf).argmax()])
+    q = np.asarray(worst(values, probs, radius))
+
+    def dual(log_eta):
+        eta = np.exp(log_eta)
+        return eta * (np.log(probs @ np.exp((values - values.max()) / eta)) + radius) + values.max()
+
+    best = minimize_scalar(dual, bounds=(-8, 8), method="bounded", options={"xatol": 1e-10}).fun
+    assert q @ values == pytest.approx(best, abs=1e-7)
+    kept = q > 0
+    assert q[kept] @ np.log(q[kept] / probs[kept]) == pytest.approx(radius, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_small_chi_square_ball_adds_the_standard_deviation(seed):
+    values, probs = random_distribution(seed)
+    mean = probs @ values
+    deviation = np.sqrt(probs @ (values - mean) ** 2)
+    q = np.asarray(worst(values, probs, 0.01, "chi_square"))
+    assert q @ values == pytest.approx(mean + np.sqrt(0.02) * deviation, abs=1e-9)
+    kept = probs > 0
+    radius = 0.4 * (1 / probs[np.where(kept, values, -np.inf).argmax()] - 1)
+    large = np.asarray(worst(values, probs, radius, "chi_square"))
+    assert large.min() >= 0
+    assert ((large - probs)[kept] ** 2 / probs[kept]).sum() / 2 == pytest.approx(radius)
+    # With entries at 0 the formula is out of reach.
+    assert large @ values <= mean + np.sqrt(2 * radius) * deviation
+
+
+@pytest.mark.parametrize("ball", ["kl", "chi_square"])
+def test_ends_of_a_ball(ball):
+    values, probs = random_distribution(7)
+    np.testing.assert_array_equal(worst(values, probs, 0.0, ball), probs)
+    np.testing.assert_array_equal(worst(np.ones(12), probs, 0.5, ball), probs)
+    among = np.where(probs > 0, values, -np.inf)
+    np.testing.assert_allclose(worst(values, probs, 1e4, ball), np.arange(12) == among.argmax(), atol=1e-9)
+
+
+def test_cql_is_the_penalised_kl_ball():
+    """At eta = 1: max_q E_q Q - KL(q, d) = log E_d exp Q, at the q of the ball of radius KL(q, d)."""
+    values, probs = random_distribution(2)
+    q = probs * np.exp(values) / (probs @ np.exp(values))
+    kept = q > 0
+    radius = q[kept] @ np.log(q[kept] / probs[kept])
+    np.testing.assert_allclose(worst(values, probs, radius), q, atol=1e-9)
+    assert q @ values - radius == pytest.approx(np.log(probs @ np.exp(values)))
+
+
+def test_exact_values_and_visits_agree():
+    model, rng = random_model(0), np.random.default_rng(1)
+    policy, start = rng.dirichlet(np.ones(3), 6), rng.dirichlet(np.ones(6))
+    values = np.asarray(q_values(model, jnp.asarray(policy), DISCOUNT))
+    backed = model.rewards + DISCOUNT * model.transitions @ (policy * values).sum(axis=1)
+    np.testing.assert_allclose(values, backed, atol=1e-12)
+    pairs = np.asarray(visited(model, jnp.asarray(policy), jnp.asarray(start), DISCOUNT))
+    assert pairs.sum() == pytest.approx(1.0)
+    expected = start @ (policy * values).sum(axis=1)
+    assert (pairs * np.asarray(model.rewards)).sum() / (1 - DISCOUNT) == pytest.approx(expected)
+
+
+def combo(model, counts, beta, share, policy):
+    """The critic of COMBO, solved as one linear system of all pairs: Q = r - beta (d - data) / w + gamma P Q."""
+    states, actions = policy.shape
+    data = counts / counts.sum()
+    pairs = np.asarray(visited(model, jnp.asarray(policy), jnp.asarray(data.sum(axis=1)), DISCOUNT))
+    penalty = beta * (pairs - data) / (share * data + (1 - share) * pairs)
+    to_pairs = np.einsum("sat,tb->satb", model.transitions, policy).reshape(states * actions, -1)
+    solved = np.linalg.solve(np.eye(states * actions) - DISCOUNT * to_pairs, (model.rewards - penalty).ravel())
+    return solved.reshape(states, actions)
+
+
+@pytest.mark.parametrize("ball", ["kl", "chi_square"])
+def test_a_radius_of_zero_is_combo(ball):
+    model, counts = random_model(3), np.random.default_rng(4).poisson(3.0, (6, 3)).astype(float)
+    policy, values = improved(model, jnp.asarray(counts), Critic(beta=0.3, ball=ball, discount=DISCOUNT, share=0.4))
+    np.testing.assert_allclose(values, combo(model, counts, 0.3, 0.4, np.asarray(policy)), atol=1e-6)
+
+
+def test_without_a_penalty_the_policy_is_the_best_of_the_model():
+    model, counts = random_model(5), jnp.ones((6, 3))
+    policy, values = improved(model, counts, Critic(discount=DISCOUNT, steps=500))
+    best = np.zeros((6, 3))
+    for _ in range(500):
+        best = np.asarray(model.rewards + DISCOUNT * model.transitions @ best.max(axis=1))
+    np.testing.assert_allclose(values, best, atol=1e-6)
+    np.testing.assert_array_equal(np.asarray(policy).argmax(axis=1), best.argmax(axis=1))
+
+
+@pytest.mark.parametrize("ball", ["kl", "chi_square"])
+def test_a_ball_lowers_what_the_policy_expects(ball):
+    model, counts = random_model(6), jnp.asarray(np.random.default_rng(0).poisson(2.0, (6, 3)).astype(float))
+    start = counts.sum(axis=1) / counts.sum()
+
+    def expected(**changes):
+        policy, values = improved(model, counts, Critic(beta=0.1, discount=DISCOUNT, **changes))
+        return float(start @ (policy * values).sum(axis=1))
+
+    plain, combo, wide = expected(), expected(radius=0.0), expected(radius=0.3, ball=ball)
+    assert plain == combo
+    assert wide < combo
+
+
+def test_at_rest_the_critic_solves_its_equation():
+    model, counts = random_model(8), np.random.default_rng(9).poisson(2.0, (6, 3)).astype(float)
+    critic = Critic(beta=0.1, radius=0.2, discount=DISCOUNT, steps=2000, rate=1.0)
+    policy, values = map(np.asarray, improved(model, jnp.asarray(counts), critic))
+    data = counts / counts.sum()
+    pairs = np.asarray(visited(model, jnp.asarray(policy), jnp.asarray(data.sum(axis=1)), DISCOUNT))
+    lowered = np.asarray(worst(values.ravel(), pairs.ravel(), 0.2)).reshape(values.shape)
+    backed = model.rewards + DISCOUNT * model.transitions @ (policy * values).sum(axis=1)
+    reached = 0.5 * data + 0.5 * np.maximum(pairs, 1e-300)
+    np.testing.assert_allclose(values, backed - 0.1 * (lowered - data) / reached, atol=1e-5)
+
+
+def test_uncertainty_is_subtracted_where_visits_are_few():
+    model, counts = random_model(1), jnp.asarray(np.arange(18.0).reshape(6, 3))
+    policy, values = improved(model, counts, Critic(uncertainty=0.5, discount=DISCOUNT))
+    lowered = Model(model.transitions, model.rewards - 0.5 / np.sqrt(1 + counts))
+    np.testing.assert_allclose(values, q_values(lowered, policy, DISCOUNT), atol=1e-9)
+
+
+def test_a_model_is_learned_where_there_are_data():
+    visits = np.zeros((2, 1, 2))
+    visits[0, 0] = [1, 3]
+    model = learned_model(visits, np.array([[2.0], [0.0]]), np.full((2, 1, 2), 0.5), np.full((2, 1), 7.0))
+    np.testing.assert_allclose(model.transitions[:, 0], [[0.25, 0.75], [0.5, 0.5]])
+    np.testing.assert_allclose(model.rewards[:, 0], [0.5, 7.0])
+    with pytest.raises(ValueError, match="visits are all 0, there must be at least one observed transition"):
+        learned_model(0 * visits, np.zeros((2, 1)), np.full((2, 1, 2), 0.5), np.zeros((2, 1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"discount": 1.0}, "discount is 1.0, it must be at least 0 and below 1"),
+        ({"radius": -1.0}, "radius is -1.0, it must be finite and not negative"),
+        ({"ball": "hellinger"}, "ball is 'hellinger', it must be one of kl, chi_square"),
+        ({"share": 1.0}, "share is 1.0, it must lie strictly between 0 and 1"),
+    ],
+)
+def test_critics_out_of_range(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Critic(**changes)
