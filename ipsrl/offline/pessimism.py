@@ -9,12 +9,12 @@ for the worst distribution near that of the model. Its formulas are our reading,
 
 d is the model's discounted distribution of states and actions under the policy, from the states of the data; B is the
 model's Bellman operator, which on visited pairs is also the data's. A radius rho of 0 is COMBO. With B's Q held fixed,
-as in any critic, the minimum is Q = BQ - beta (q - data) / w: a penalty on rewards, at which q is the distribution that is
-the worst for Q itself. Exact for tables: every expectation is a sum over all pairs.
+as in any critic, the minimum is Q = BQ - beta (q - data) / w: a penalty on rewards, at which q is the distribution that
+is the worst for Q itself. Exact for tables: every expectation is a sum over all pairs.
 """
 
 import dataclasses
-from typing import Literal
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -24,12 +24,11 @@ from jax import Array
 from ipsrl.arguments import checked
 from ipsrl.fields import Checked, at_least, below_one, non_negative, one_of, open_probability, positive
 
-Ball = Literal["kl", "chi_square"]
 HALVINGS = 80
 """Of an interval of log-scales, so that it is as short as floats can be."""
 
 
-def worst(values: Array, probs: Array, radius: float | Array, ball: Ball = "kl") -> Array:
+def worst(values: Array, probs: Array, radius: float | Array, ball: str = "kl") -> Array:
     """`[N]`, the distribution q with the largest mean of values `[N]` among those with D(q, probs) <= radius.
 
     kl: D = sum q log(q / d). q is proportional to d exp(Q / eta), and the mean is inf_eta eta log E_d exp(Q / eta) +
@@ -125,23 +124,30 @@ def improved(model: Model, counts: Array, critic: Critic) -> tuple[Array, Array]
     From a uniform policy. Each step takes the worst distribution for the last Q, solves for Q, and improves the policy;
     where the steps come to rest Q solves the critic's equation.
     """
+    numbers = {name: getattr(critic, name) for name in ("beta", "radius", "share", "uncertainty", "discount", "rate")}
+    return _improved(model, counts, numbers, critic.ball, critic.steps)
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _improved(model: Model, counts: Array, of: dict[str, Array], ball: str, steps: int) -> tuple[Array, Array]:
+    """One program for all critics of a ball, because compiling takes longer than running."""
     data = counts / counts.sum()
-    rewards = model.rewards - critic.uncertainty / jnp.sqrt(1 + counts)
+    rewards = model.rewards - of["uncertainty"] / jnp.sqrt(1 + counts)
     start = data.sum(axis=1)
+
+    def penalised(policy: Array, values: Array) -> Array:
+        in_model = visited(model, policy, start, of["discount"])
+        lowered = worst(values.ravel(), in_model.ravel(), of["radius"], ball).reshape(values.shape)
+        weights = of["share"] * data + (1 - of["share"]) * in_model
+        penalty = of["beta"] * (lowered - data) / jnp.where(weights > 0, weights, 1.0)
+        return q_values(Model(model.transitions, rewards - penalty), policy, of["discount"])
 
     def step(carried: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
         logits, values = carried
         values = penalised(jax.nn.softmax(logits, axis=1), values)
-        return (logits + critic.rate * values, values), None
+        return (logits + of["rate"] * values, values), None
 
-    def penalised(policy: Array, values: Array) -> Array:
-        in_model = visited(model, policy, start, critic.discount)
-        lowered = worst(values.ravel(), in_model.ravel(), critic.radius, critic.ball).reshape(values.shape)
-        weights = critic.share * data + (1 - critic.share) * in_model
-        penalty = critic.beta * (lowered - data) / jnp.where(weights > 0, weights, 1.0)
-        return q_values(Model(model.transitions, rewards - penalty), policy, critic.discount)
-
-    (logits, values), _ = jax.lax.scan(step, (jnp.zeros_like(rewards), rewards), length=critic.steps)
+    (logits, values), _ = jax.lax.scan(step, (jnp.zeros_like(rewards), rewards), length=steps)
     policy = jax.nn.softmax(logits, axis=1)
     return policy, penalised(policy, values)
 

@@ -80,7 +80,7 @@ def runs(critic: Critic, seeds: Sequence[int], samples: int, error: float) -> Po
         each = [learned(seed, samples, error) for seed in seeds]
         models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(model for model, _ in each))
         counts = jnp.asarray(np.stack([visits for _, visits in each]))
-        policies, values = _all(models, counts, critic)
+        policies, values = jax.vmap(lambda *of_seed: improved(*of_seed, critic))(models, counts)
         true = Model(*map(jnp.asarray, grid()))
         exact = jax.vmap(lambda policy: q_values(true, policy, critic.discount))(policies)
         policies, values, exact, counts = (np.asarray(array) for array in (policies, values, exact, counts))
@@ -93,8 +93,3 @@ def runs(critic: Critic, seeds: Sequence[int], samples: int, error: float) -> Po
         "below": (above <= 0).mean(axis=(1, 2)),
     }  # fmt: skip
     return Points([critic.steps], {name: np.asarray(of, float)[:, None] for name, of in found.items()}, seeds)
-
-
-@functools.partial(jax.jit, static_argnums=2)
-def _all(models: Model, counts: jax.Array, critic: Critic) -> tuple[jax.Array, jax.Array]:
-    return jax.vmap(functools.partial(improved, critic=critic))(models, counts)
