@@ -1,0 +1,93 @@
+"""What the study decides from made-up records, and that a small run measures every arm."""
+
+import dataclasses
+
+import pytest
+
+from experiments import pessimism
+from experiments.pessimism import BALLS, CLAIMS, COMBO, KL, MOPO, NONE, PRESETS, best, critics
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
+from tests.experiments.recorded import recorded
+
+LABELS = ("method", "weight", "radius")
+
+
+def made(values, spread=0.001):
+    """(method, weight, radius) -> name -> value, of eight seeds."""
+    return Records(
+        [
+            dict(zip(LABELS, arm, strict=True))
+            | {"seed": seed, "step": 0}
+            | {name: value + spread * (-1) ** seed for name, value in values(*arm).items()}
+            for arm in critics(1)
+            for seed in range(8)
+        ],
+        LABELS,
+    )
+
+
+def decided(values, spread=0.001):
+    return claims.decided(CLAIMS, made(values, spread))
+
+
+def as_claimed(method, weight, radius):
+    found = {"return": 0.5, "valid": 0.95, "gap": -0.1, "visited": 0.0, "unvisited": 0.0}
+    if method == NONE:
+        found |= {"unvisited": 2.0}
+    if method in BALLS:
+        found |= {"return": 0.7 + 0.1 * (method == KL), "valid": 1.0}
+    if method == MOPO:
+        found |= {"return": 0.9}
+    return found | ({"return": 0.1} if radius == 2.0 else {})
+
+
+def as_not_claimed(method, weight, radius):
+    found = {"return": 0.9, "valid": 0.8, "gap": -0.1, "visited": 0.0, "unvisited": 0.0}
+    return found | ({"return": 0.5 + 0.01 * (radius == 2.0), "valid": 0.1} if method in (*BALLS, MOPO) else {})
+
+
+def test_each_claim_may_hold():
+    assert [sentence for sentence, held in decided(as_claimed).items() if not held] == []
+
+
+def test_each_claim_may_fail():
+    assert [sentence for sentence, held in decided(as_not_claimed).items() if held is not False] == []
+
+
+def test_the_best_setting_is_that_of_the_highest_return():
+    def values(method, weight, radius):
+        return {"return": weight - (radius - 0.5) ** 2}
+
+    records = made(values)
+    assert best(KL, records) == {"method": KL, "weight": 0.3, "radius": 0.5}
+    assert best(COMBO, records) == {"method": COMBO, "weight": 0.3, "radius": 0.0}
+
+
+def test_arms_that_were_not_run_decide_nothing():
+    assert set(claims.decided(CLAIMS, Records([], LABELS)).values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"samples": 0}, "--samples is 0, it must be at least 1"),
+        ({"error": -1.0}, "--error is -1.0, it must be finite and not negative"),
+        ({"seeds": (0,)}, "at least 2 different numbers"),
+        ({"steps": 0}, "--steps is 0, it must be at least 1"),
+    ],
+)
+def test_settings_out_of_range(changes, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(PRESETS["smoke"], **changes)
+
+
+def test_a_small_run_measures_every_arm(tmp_path):
+    settings = PRESETS["smoke"]
+    records = recorded(pessimism, settings, tmp_path / "out")
+    assert len(records) == 2 * len(critics(1))
+    assert pessimism.TABLE(records, settings).count("DROMO") == 24
+    assert pessimism.FIGURE(records, settings).rows
+    # More weight, lower values.
+    gaps = [records.mean("gap", method=COMBO, weight=weight) for weight in (0.01, 0.03, 0.1, 0.3)]
+    assert gaps == sorted(gaps, reverse=True)
