@@ -13,26 +13,24 @@ from tests.experiments.recorded import recorded
 LABELS = ("method", "weight", "radius")
 
 
-def made(values, spread=0.001):
-    """(method, weight, radius) -> name -> value, of eight seeds."""
-    return Records(
-        [
-            dict(zip(LABELS, arm, strict=True))
-            | {"seed": seed, "step": 0}
-            | {name: value + spread * (-1) ** seed for name, value in values(*arm).items()}
-            for arm in critics(1)
-            for seed in range(8)
-        ],
-        LABELS,
-    )
+def made(values, seeds=256):
+    """(method, weight, radius) -> name -> value; of `valid`, the share of seeds in which it is 1."""
+    rows = []
+    for arm in critics(1):
+        measured = values(*arm)
+        for seed in range(seeds):
+            of_seed = {name: value + 0.001 * (-1) ** seed for name, value in measured.items()}
+            of_seed |= {"valid": float(seed < measured["valid"] * seeds)}
+            rows.append(dict(zip(LABELS, arm, strict=True)) | {"seed": seed, "step": 0} | of_seed)
+    return Records(rows, LABELS)
 
 
-def decided(values, spread=0.001):
-    return claims.decided(CLAIMS, made(values, spread))
+def decided(values):
+    return claims.decided(CLAIMS, made(values))
 
 
 def as_claimed(method, weight, radius):
-    found = {"return": 0.5, "valid": 0.95, "gap": -0.1, "visited": 0.0, "unvisited": 0.0}
+    found = {"return": 0.5, "valid": 0.9, "gap": -0.1, "visited": 0.0, "unvisited": 0.0}
     if method == NONE:
         found |= {"unvisited": 2.0}
     if method in BALLS:
@@ -43,7 +41,7 @@ def as_claimed(method, weight, radius):
 
 
 def as_not_claimed(method, weight, radius):
-    found = {"return": 0.9, "valid": 0.8, "gap": -0.1, "visited": 0.0, "unvisited": 0.0}
+    found = {"return": 0.9, "valid": 0.5, "gap": -0.1, "visited": 0.0, "unvisited": 0.0}
     return found | ({"return": 0.5 + 0.01 * (radius == 2.0), "valid": 0.1} if method in (*BALLS, MOPO) else {})
 
 
@@ -57,9 +55,9 @@ def test_each_claim_may_fail():
 
 def test_the_best_setting_is_that_of_the_highest_return():
     def values(method, weight, radius):
-        return {"return": weight - (radius - 0.5) ** 2}
+        return {"return": weight - (radius - 0.5) ** 2, "valid": 1.0}
 
-    records = made(values)
+    records = made(values, 2)
     assert best(KL, records) == {"method": KL, "weight": 0.3, "radius": 0.5}
     assert best(COMBO, records) == {"method": COMBO, "weight": 0.3, "radius": 0.0}
 
