@@ -26,6 +26,8 @@ from ipsrl.fields import Checked, at_least, below_one, non_negative, one_of, ope
 
 HALVINGS = 80
 """Of an interval of log-scales, so that it is as short as floats can be."""
+SMALL = 1e-18
+"""A power of gamma P that adds nothing to I."""
 
 
 def worst(values: Array, probs: Array, radius: float | Array, ball: str = "kl") -> Array:
@@ -103,19 +105,32 @@ class Critic(Checked):
     rate: float = positive(5.0)
 
 
-def q_values(model: Model, policy: Array, discount: float) -> Array:
+def q_values(model: Model, policy: Array, discount: float | Array) -> Array:
     """`[S, A]`, the exact Q of a policy `[S, A]`: r + gamma P V, V = sum_a pi Q."""
-    of_policy = jnp.einsum("sa,sat->st", policy, model.transitions)
-    value = jnp.linalg.solve(jnp.eye(len(policy)) - discount * of_policy, (policy * model.rewards).sum(axis=1))
+    value = _visits(model, policy, discount) @ (policy * model.rewards).sum(axis=1)
     return model.rewards + discount * model.transitions @ value
 
 
-def visited(model: Model, policy: Array, start: Array, discount: float) -> Array:
+def visited(model: Model, policy: Array, start: Array, discount: float | Array) -> Array:
     """`[S, A]`, the discounted distribution of states and actions from start `[S]`, which sums to 1."""
-    of_policy = jnp.einsum("sa,sat->st", policy, model.transitions)
-    states = jnp.linalg.solve(jnp.eye(len(policy)) - discount * of_policy.T, start)
-    pairs = states[:, None] * policy
+    pairs = (start @ _visits(model, policy, discount))[:, None] * policy
     return pairs / pairs.sum()
+
+
+def _visits(model: Model, policy: Array, discount: float | Array) -> Array:
+    """`[S, S]`, the inverse of I - gamma P, as (I + gamma P) (I + (gamma P)^2) (I + (gamma P)^4) ...
+
+    Not by `jnp.linalg.solve`: two of them for many seeds at once have stopped for ever on two CPU cores.
+    """
+    power = discount * jnp.einsum("sa,sat->st", policy, model.transitions)
+    total = jnp.eye(len(policy), dtype=power.dtype) + power
+
+    def double(carried: tuple[Array, Array]) -> tuple[Array, Array]:
+        total, power = carried
+        power = power @ power
+        return total + total @ power, power
+
+    return jax.lax.while_loop(lambda carried: carried[1].max() > SMALL, double, (total, power))[0]
 
 
 def improved(model: Model, counts: Array, critic: Critic) -> tuple[Array, Array]:
