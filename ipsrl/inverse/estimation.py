@@ -1,11 +1,8 @@
-"""Policies and transitions estimated from one chain of demonstrations (arXiv 2512.06956, our reading).
+"""Policies and transitions estimated from demonstrations (arXiv 2512.06956, our reading).
 
 The estimator is penalised maximum likelihood over a class of policies, argmax sum_t log pi(A_t|S_t) - pen(pi). The
 counts of transitions are all that it reads, so that its cost does not grow with the chain.
 """
-
-import functools
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -15,69 +12,6 @@ from jax import Array
 from jax.core import Tracer
 
 from ipsrl.arguments import checked, shown
-from ipsrl.inverse.soft_bellman import check, invariant_law
-
-LONGEST = 100_000_000
-BLOCK = 10_000
-"""Steps of which the random numbers are drawn at once."""
-
-
-@checked
-def chain_counts(policy: Array, transitions: Array, lengths: Sequence[int], seeds: Sequence[int]) -> np.ndarray:
-    """`[N, L, S, A, S]`: how often each transition happened in the first steps of one chain for each of N seeds.
-
-    The chain starts with its invariant law. A longer chain goes on where a shorter one ends, so the counts of one
-    seed at different lengths are dependent, those of different seeds are not.
-
-    Args:
-      policy: `[S, A]`.
-      transitions: `[S, A, S]`.
-      lengths: L numbers of steps, rising.
-      seeds: N of them.
-
-    Raises:
-      ValueError: shapes differ, lengths do not rise or are above 1e8, or the chain has several invariant laws.
-    """
-    check(transitions, policy=policy)
-    policy, transitions = np.asarray(policy, np.float64), np.asarray(transitions, np.float64)
-    if not len(lengths) or lengths[0] < 1 or not (np.diff(lengths) > 0).all() or lengths[-1] > LONGEST:
-        raise ValueError(f"lengths is {shown(lengths)}, its numbers must rise, from 1 or more to {LONGEST:.0e} at most")
-    if not len(seeds):
-        raise ValueError("seeds is empty, it must have one number for each chain")
-    with jax.enable_x64(True):
-        law = np.asarray(invariant_law(policy, transitions)).sum(axis=-1)
-    if not np.isfinite(law).all() or not (law > -1e-9).all():
-        raise ValueError("the chain has several invariant laws: every state must be reachable from every other one")
-    states, actions = policy.shape
-    bounds = np.cumsum((policy[:, :, None] * transitions).reshape(states, actions * states), axis=-1)
-    # Exactly 1 behind the last possible move, so that rounding makes no other one possible.
-    bounds = (bounds / bounds[:, -1:])[:, :-1]
-    keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
-    state = jax.vmap(lambda key: jax.random.choice(key, states, p=jnp.asarray(law)))(keys)
-    counts = np.zeros((len(seeds), states, states * actions), np.int64)
-    found, done, block = [], 0, 0
-    for length in lengths:
-        while done < length:
-            steps = min(BLOCK, length - done)
-            state, moves = _walk(bounds, keys, block, state, steps)
-            for row, of_seed in enumerate(np.asarray(moves).T):
-                counts[row] += np.bincount(of_seed, minlength=counts[row].size).reshape(counts[row].shape)
-            done, block = done + steps, block + 1
-        found.append(counts.reshape(-1, states, actions, states).copy())
-    return np.stack(found, axis=1)
-
-
-@functools.partial(jax.jit, static_argnums=4)
-def _walk(bounds: Array, keys: Array, block: int, state: Array, steps: int) -> tuple[Array, Array]:
-    """The states `[N]` after some steps, and the moves `[steps, N]`, each (state * A + action) * S + next state."""
-    states, choices = bounds.shape[0], bounds.shape[1] + 1
-    draws = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, block + 1), (steps,)))(keys).T
-
-    def step(state, draw):
-        choice = (draw[:, None] >= bounds[state]).sum(axis=-1).astype(jnp.int32)
-        return choice % states, state * choices + choice
-
-    return jax.lax.scan(step, state.astype(jnp.int32), draws, unroll=8)
 
 
 @checked

@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from ipsrl.inverse.estimation import (
-    chain_counts,
-    excess_divergence,
-    low_rank_policy,
-    tabular_policy,
-    transitions_of,
-)
-from ipsrl.inverse.large_samples import PARTS, limit_of_divergence, limit_of_reward_error
+from ipsrl.inverse.estimation import excess_divergence, low_rank_policy, tabular_policy, transitions_of
 from ipsrl.inverse.rewards import least_squares_reward, norm
 from ipsrl.inverse.soft_bellman import invariant_law
+from ipsrl.study.worlds.demonstrations import PARTS, chain_counts, limit_of_divergence, limit_of_reward_error
 from tests.inverse.problems import DISCOUNT, TEMPERATURE, expert, problem
 
 LENGTHS, SEEDS = (1_000, 10_000, 100_000), range(32)

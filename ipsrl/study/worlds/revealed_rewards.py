@@ -10,20 +10,14 @@ import numpy as np
 
 from ipsrl import study
 from ipsrl.environments.bandit import Bandit
-from ipsrl.inverse.estimation import (
-    chain_counts,
-    excess_divergence,
-    low_rank_policy,
-    tabular_policy,
-    transitions_of,
-)
-from ipsrl.inverse.large_samples import limit_of_divergence, limit_of_reward_error
+from ipsrl.inverse.estimation import excess_divergence, low_rank_policy, tabular_policy, transitions_of
 from ipsrl.inverse.rewards import least_squares_reward, norm
 from ipsrl.inverse.soft_bellman import invariant_law, regret, soft_control
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.study.claims import Claim, Number, close
 from ipsrl.study.curves import Curve, Points
+from ipsrl.study.worlds.demonstrations import chain_counts, limit_of_divergence, limit_of_reward_error
 
 STATES, ACTIONS, TEMPERATURE = 6, 3, 1.0
 PSEUDO_COUNT, STRONG = 0.5, 5.0
