@@ -34,8 +34,7 @@ from ipsrl import study
 from ipsrl.fields import positive
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.evolved import every, near
+from ipsrl.study.claims import above, below, every, near
 from ipsrl.study.worlds.shifted_inputs import CLASSES, DISCOUNT, Arm, fitted_q, regressed, slope
 from ipsrl.study.worlds.shifted_networks import METHODS, networks
 

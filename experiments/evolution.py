@@ -34,8 +34,8 @@ from ipsrl import study
 from ipsrl.fields import Range, in_range, one_of, positive
 from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.evolved import SHARED, TABLED, Arm, at, each_lower, every, exact, more, near, sampled
+from ipsrl.study.claims import above, below, every, near
+from ipsrl.study.worlds.evolved import SHARED, TABLED, Arm, at, each_lower, exact, more, sampled
 
 ARMS = "grpo", "ips_grpo", "es", "es_greedy", "es_ips", "es_random", "grpo_random"
 GRPO, IPS, ES, GREEDY, BY_IPS, RANDOM, GRPO_RANDOM = ARMS

@@ -40,15 +40,14 @@ from ipsrl import study
 from ipsrl.fields import at_least, between, one_of, positive, probability
 from ipsrl.figures.layers import Bars, Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.demonstrations import LONGEST
+from ipsrl.study.claims import above, below, near
+from ipsrl.study.worlds.demonstrated_chains import LONGEST
 from ipsrl.study.worlds.revealed_rewards import (
     CANDIDATES,
     OUTCOMES,
     at_discount,
     errors,
     in_another_kernel,
-    near,
     trained,
 )
 

@@ -36,10 +36,9 @@ from ipsrl import study
 from ipsrl.fields import Range, at_least, in_range, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import Number, above, below
+from ipsrl.study.claims import Number, above, below, near
 from ipsrl.study.settings import rising
 from ipsrl.study.worlds import perturbed_outcomes
-from ipsrl.study.worlds.evolved import near
 from ipsrl.study.worlds.perturbed_paths import PATHS, POWER_LAW, VEHICLES, Pools
 
 FEW, MANY = "few", "many"

@@ -84,28 +84,3 @@ def crossing_probability(oracle: Oracle, scores: Array, noise: Array, smoothing:
     """
     changed = oracle.solve(scores + smoothing * noise) != oracle.solve(scores)
     return changed.any(axis=-1).mean()
-
-
-def predicted_weights(features: Array, costs: Array, counts: Array | None = None) -> Array:
-    """`[F]`, predict then optimise: the least squares fit of costs on features, whatever is decided by it.
-
-        argmin_w sum_nd counts_n (<x_nd, w> - c_nd)^2
-
-    By the normal equations; of several minimisers the shortest. `scores_of` turns it into a policy.
-
-    Args:
-      features: `[N, D, F]`.
-      costs: `[N, D]`, one for each component of each instance.
-      counts: `[N]`, how often each instance stands in the training set; once by default.
-
-    Raises:
-      ValueError: there are no instances, or shapes differ.
-    """
-    if features.ndim != 3 or features.size == 0 or costs.shape != features.shape[:-1]:
-        raise ValueError(
-            f"features has shape {features.shape} and costs {costs.shape}, they must be [N, D, F] and [N, D] with one "
-            "instance or more"
-        )
-    counts = jnp.ones(len(features), features.dtype) if counts is None else counts
-    squares = jnp.einsum("n,nfg->fg", counts, jnp.einsum("ndf,ndg->nfg", features, features))
-    return jnp.linalg.pinv(squares, hermitian=True) @ (counts @ jnp.einsum("ndf,nd->nf", features, costs))

@@ -3,6 +3,8 @@
 A policy that samples in proportion to its rewards has the exponent 1 of the reward and 0 of everything else.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 LEAST = 1e-38
@@ -35,3 +37,13 @@ def exponents(probs: np.ndarray, quantities: np.ndarray, weights: np.ndarray) ->
     roots = np.sqrt(weights)
     predictors = np.concatenate([np.ones((1, len(weights))), np.log(quantities)]) * roots
     return (roots * np.log(np.maximum(probs, LEAST))) @ np.linalg.pinv(predictors)[:, 1:]
+
+
+def log_slopes(along: np.ndarray | Sequence[float], values: np.ndarray) -> np.ndarray:
+    """`[...]`, the least-squares slopes of log values `[..., B]` over log `along` `[B]`.
+
+    NaN where a value is not positive, or where all of `along` are equal.
+    """
+    places = np.log(along) - np.log(along).mean()
+    with np.errstate(invalid="ignore"):
+        return np.log(np.where(values > 0, values, np.nan)) @ places / (places @ places)

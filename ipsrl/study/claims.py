@@ -151,6 +151,17 @@ def below(number: Number, other: Number | float) -> Claim:
     return above(other if callable(other) else lambda records: other, number)
 
 
+def near(number: Number, other: Number | float, by: float) -> Claim:
+    """For CLAIMS: whether a number differs from another one by less than `by`; None if intervals do not decide it."""
+    return lambda records: close(number(records), other(records) if callable(other) else other, by)
+
+
+def every(claims: Iterable[Claim]) -> Claim:
+    """For CLAIMS: whether all of these hold."""
+    parts = list(claims)
+    return lambda records: all_of(claim(records) for claim in parts)
+
+
 def among(claim: Claim, **labels: Any) -> Claim:
     """For CLAIMS: whether a claim holds of the records with these labels."""
     return lambda records: claim(records.where(**labels))

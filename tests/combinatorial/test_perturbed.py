@@ -13,9 +13,9 @@ from ipsrl.combinatorial.perturbed import (
     crossing_probability,
     gradient_estimates,
     perturbed_costs,
-    predicted_weights,
     scores_of,
 )
+from ipsrl.study.worlds.perturbed_paths import predicted_weights
 
 LAMBDAS = 0.01, 0.1, 0.3, 1.0, 3.0
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.measures.power_law import exponents
+from ipsrl.measures.power_law import exponents, log_slopes
 
 QUANTITIES = np.array([[1.0, 2.0, 6.0, 1.0], [0.2, 0.4, 0.3, 0.9]])
 
@@ -38,3 +38,10 @@ def test_degenerate_quantities_and_lost_outcomes_stay_finite():
 def test_what_has_no_logarithm_is_refused(quantities, weights, message):
     with pytest.raises(ValueError, match=message):
         exponents(np.full(4, 0.25), quantities, weights)
+
+
+def test_slopes_of_power_laws():
+    along = np.array([1.0, 2.0, 4.0])
+    found = log_slopes(along, np.array([3 * along**-0.25, along**2, [1.0, 0.0, 1.0]]))
+    assert found[:2] == pytest.approx([-0.25, 2])
+    assert np.isnan(found[2])

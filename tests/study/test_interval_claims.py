@@ -3,7 +3,7 @@ import pytest
 
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
 from ipsrl.study import above, all_of, among, at_each, below, difference, equal_within, final, share, share_above
-from ipsrl.study.claims import tuned
+from ipsrl.study.claims import every, near, tuned
 
 
 def test_one_number_is_below_another_if_the_intervals_do_not_meet():
@@ -15,6 +15,15 @@ def test_one_number_is_below_another_if_the_intervals_do_not_meet():
     assert holds([0.1, 0.2], [0.3, 0.4]) is True
     assert holds([0.1, 0.35], [0.3, 0.4]) is None
     assert holds([0.3, 0.4], [0.1, 0.2]) is False
+
+
+def test_numbers_are_near_each_other_and_all_of_several_claims_hold():
+    of = Records([{"arm": arm, "step": 1, "x": x} for arm, x in (("a", 0.5), ("b", 0.4), ("c", 0.395))], ("arm",))
+    a, b, c = (final("x", arm=arm) for arm in "abc")
+    assert near(b, c, 0.01)(of) is True
+    assert near(a, 0.4, 0.05)(of) is False
+    assert every([near(b, c, 0.01), near(a, b, 0.2)])(of) is True
+    assert every(near(a, other, 0.2) for other in (b, 0.0))(of) is False
 
 
 def test_a_number_without_an_interval_is_compared_as_it_is():

@@ -1,145 +1,125 @@
-"""Chains of demonstrations: how often each of their transitions happens, and the limits of what they leave unknown."""
+"""Policies of a text task that were taught by few demonstrations, and what can be measured of them before training."""
 
+import dataclasses
 import functools
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.core import Tracer
+from jax.sharding import Mesh
+from scipy.optimize import brentq
 
-from ipsrl.arguments import checked, shown
-from ipsrl.inverse.rewards import least_squares_reward, norm
-from ipsrl.inverse.soft_bellman import check, invariant_law
+from ipsrl.environments.text import TextTask
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.transformer import Transformer
+from ipsrl.records.evaluation import Evaluate, Evaluation
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sampled_answers import independent_answers
+from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.text_evaluation import evaluate_text
+from ipsrl.training.warm_start import WarmStart, answer_weights, learn_prior, prior_parameters, rendered_answers
 
-PARTS = ("policy", "transitions", "law")
-LONGEST = 100_000_000
-BLOCK = 10_000
-"""Steps of which the random numbers are drawn at once."""
+ANSWERS = 4
+"""Demonstrations to a prompt in a step of supervised training."""
+HOTTEST = 16.0
 
 
-@checked
-def chain_counts(policy: Array, transitions: Array, lengths: Sequence[int], seeds: Sequence[int]) -> np.ndarray:
-    """`[N, L, S, A, S]`: how often each transition happened in the first steps of one chain for each of N seeds.
+@dataclasses.dataclass(frozen=True)
+class FewDemonstrations:
+    """A few right answers to every other prompt of a task, the first included; the other prompts are held out.
 
-    The chain starts with its invariant law. A longer chain goes on where a shorter one ends, so the counts of one
-    seed at different lengths are dependent, those of different seeds are not.
-
-    Args:
-      policy: `[S, A]`.
-      transitions: `[S, A, S]`.
-      lengths: L numbers of steps, rising.
-      seeds: N of them.
-
-    Raises:
-      ValueError: shapes differ, lengths do not rise or are above 1e8, or the chain has several invariant laws.
+    Attributes:
+      number: of each prompt that is taught.
+      exponent: right answers are drawn with weights rank^-exponent, in one order for all prompts; 0 favours none.
+      batch: demonstrations in a step, a multiple of 4.
+      learning_rate: with cosine decay to zero.
     """
-    check(transitions, policy=policy)
-    policy, transitions = np.asarray(policy, np.float64), np.asarray(transitions, np.float64)
-    if not len(lengths) or lengths[0] < 1 or not (np.diff(lengths) > 0).all() or lengths[-1] > LONGEST:
-        raise ValueError(f"lengths is {shown(lengths)}, its numbers must rise, from 1 or more to {LONGEST:.0e} at most")
-    if not len(seeds):
-        raise ValueError("seeds is empty, it must have one number for each chain")
-    with jax.enable_x64(True):
-        law = np.asarray(invariant_law(policy, transitions)).sum(axis=-1)
-    if not np.isfinite(law).all() or not (law > -1e-9).all():
-        raise ValueError("the chain has several invariant laws: every state must be reachable from every other one")
-    states, actions = policy.shape
-    bounds = np.cumsum((policy[:, :, None] * transitions).reshape(states, actions * states), axis=-1)
-    # Exactly 1 behind the last possible move, so that rounding makes no other one possible.
-    bounds = (bounds / bounds[:, -1:])[:, :-1]
-    keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
-    state = jax.vmap(lambda key: jax.random.choice(key, states, p=jnp.asarray(law)))(keys)
-    counts = np.zeros((len(seeds), states, states * actions), np.int64)
-    found, done, block = [], 0, 0
-    for length in lengths:
-        while done < length:
-            steps = min(BLOCK, length - done)
-            state, moves = _walk(bounds, keys, block, state, steps)
-            for row, of_seed in enumerate(np.asarray(moves).T):
-                counts[row] += np.bincount(of_seed, minlength=counts[row].size).reshape(counts[row].shape)
-            done, block = done + steps, block + 1
-        found.append(counts.reshape(-1, states, actions, states).copy())
-    return np.stack(found, axis=1)
+
+    task: TextTask
+    policy: Transformer
+    number: int = 4
+    exponent: float = 1.5
+    batch: int = 16
+    learning_rate: float = 1e-3
+
+    @functools.cached_property
+    def shares(self) -> np.ndarray:
+        """`[P, K]` float64, the probability of each right answer to be drawn."""
+        how = WarmStart(admissible_share=1.0, zipf_exponent=self.exponent)
+        weights = answer_weights(self.task, how, np.random.default_rng(how.seed)).astype(np.float64)
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    def from_prior(self, steps: int, epochs: int, seed: int) -> Parameters:
+        """The policy so taught after the prior of a warm start in so many steps, which favours no right answer."""
+        prior = prior_parameters(self.task, self.policy, WarmStart(zipf_exponent=0.0, steps=steps))
+        return self.teach(prior, epochs, seed)
+
+    def teach(self, parameters: Parameters, epochs: int, seed: int) -> Parameters:
+        """The policy after some epochs of the demonstrations that this seed draws."""
+        rng = np.random.default_rng(seed)
+        drawn = np.array([rng.multinomial(self.number, of_prompt) for of_prompt in self.shares]) / self.number
+        drawn[1::2] = 0.0
+        steps = max(1, epochs * self.number * len(drawn[::2]) // self.batch)
+        how = WarmStart(
+            steps=steps, prompts_per_step=self.batch // ANSWERS, answers_per_prompt=ANSWERS, renderings=1,
+            learning_rate=self.learning_rate,
+        )  # fmt: skip
+        return learn_prior(self.task, self.policy, how, jax.tree.map(jnp.copy, parameters), drawn)
+
+    def held_out_loss(self, parameters: Parameters) -> float:
+        """Expected negative log-likelihood of a demonstration to a prompt that is held out, in nats."""
+        held_out = tuple(range(1, self.task.num_prompts, 2))
+        shares = self.shares[1::2]
+        likeliest = np.argsort(-shares, axis=1)[:, : np.count_nonzero(shares, axis=1).max()]
+        tokens, lengths = (table[:, 0][likeliest] for table in rendered_answers(self.task, 1, np.random.default_rng(0)))
+        mask, log_probs, _ = _scores(self.task, self.policy, parameters, held_out, tokens, lengths)
+        likelihoods = np.where(mask, log_probs, 0).sum(axis=-1)
+        return float(-(np.take_along_axis(shares, likeliest, axis=1) * likelihoods).sum(axis=1).mean())
+
+    def evaluation(self, training: TrainSettings, mesh: Mesh, answers: int) -> Evaluate:
+        """That of independent answers by `evaluate_text`, with the further metrics `entropy` and `held_out_loss`."""
+
+        def evaluate(step: int, parameters: Parameters) -> Evaluation:
+            found = evaluate_text(self.task, self.policy, training, mesh, answers, "independent", step, parameters)
+            entropy = answer_entropy(self.task, self.policy, parameters)
+            more = {"entropy": entropy, "held_out_loss": self.held_out_loss(parameters)}
+            return dataclasses.replace(found, metrics={**found.metrics, **more})
+
+        return evaluate
 
 
-@functools.partial(jax.jit, static_argnums=4)
-def _walk(bounds: Array, keys: Array, block: int, state: Array, steps: int) -> tuple[Array, Array]:
-    """The states `[N]` after some steps, and the moves `[steps, N]`, each (state * A + action) * S + next state."""
-    states, choices = bounds.shape[0], bounds.shape[1] + 1
-    draws = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, block + 1), (steps,)))(keys).T
-
-    def step(state, draw):
-        choice = (draw[:, None] >= bounds[state]).sum(axis=-1).astype(jnp.int32)
-        return choice % states, state * choices + choice
-
-    return jax.lax.scan(step, state.astype(jnp.int32), draws, unroll=8)
+def answer_entropy(task: TextTask, policy: Transformer, parameters: Parameters) -> float:
+    """Mean entropy of the tokens of sampled answers, in nats; eight answers to each prompt."""
+    answers = independent_answers(task, policy, parameters, stream(0, 0, "entropy"), 8)
+    prompts, lengths = tuple(range(task.num_prompts)), answers.written.sum(axis=-1)
+    mask, _, entropies = _scores(task, policy, parameters, prompts, answers.tokens, lengths)
+    return float(np.asarray(entropies)[np.asarray(mask)].mean())
 
 
-@checked
-def limit_of_divergence(policy: Array) -> float:
-    """lim n E[KL] = S (A - 1) / 2 of the tabular maximum likelihood policy, whatever the chain.
+def reheated(task: TextTask, policy: Transformer, parameters: Parameters, entropy: float) -> Parameters:
+    """The policy at the temperature, from 1 to 16, at which answers have this entropy, or one of these ends.
 
-    KL is weighted by the invariant law rho, and state s has about n rho(s) actions, which are independent given the
-    states: each state adds rho(s) (A - 1) / (2 n rho(s)). How fast the chain mixes does not matter in the limit.
-
-    Args:
-      policy: `[S, A]`, all positive.
-
-    Raises:
-      ValueError: it has another shape.
+    The scale of the last norm is divided by the temperature, and with it all logits.
     """
-    if np.ndim(policy) != 2:
-        raise ValueError(f"policy has the shape {np.shape(policy)}, it must be [S, A]")
-    states, actions = np.shape(policy)
-    return states * (actions - 1) / 2
+
+    def at(temperature: float) -> Parameters:
+        return parameters | {"norm": {"scale": parameters["norm"]["scale"] / temperature}}
+
+    def above(temperature: float) -> float:
+        return answer_entropy(task, policy, at(temperature)) - entropy
+
+    if above(1.0) >= 0:
+        return parameters
+    return at(brentq(above, 1.0, HOTTEST, xtol=0.02) if above(HOTTEST) > 0 else HOTTEST)
 
 
-@checked
-def limit_of_reward_error(
-    policy: Array, transitions: Array, discount: float, temperature: float, estimated: tuple[str, ...] = PARTS
-) -> Array:
-    """lim n E[||r - r_LS||^2], the norm in L2(rho), of the least-squares reward of one long chain of n steps.
-
-    By the delta method: the chain's joint law of an action and a next state in state s, q_s, is estimated by its
-    frequencies, whose covariance is (diag(q_s) - q_s q_s^T) / (n rho(s)) with independent states, and the reward's
-    derivative in q is taken by JAX. The weights are the invariant law of the estimated chain, which differs from its
-    visits by 1/n only; this is where the chain's mixing enters.
-
-    Args:
-      policy: `[S, A]`, all positive.
-      transitions: `[S, A, S]`.
-      discount, temperature: gamma and lambda.
-      estimated: which of `PARTS` are estimated; the others are known.
-
-    Raises:
-      ValueError: as `least_squares_reward`, or a part is unknown.
-    """
-    check(transitions, discount, temperature, policy=policy)
-    if not isinstance(policy, Tracer) and not (np.asarray(policy) > 0).all():
-        raise ValueError("policy has an action of probability 0, which reveals no reward: mix it with others")
-    if unknown := [part for part in estimated if part not in PARTS]:
-        raise ValueError(f"estimated has {unknown[0]!r}, it may have {', '.join(PARTS)}")
-    return _limit_of_reward_error(policy, transitions, discount, temperature, estimated)
-
-
-@functools.partial(jax.jit, static_argnames="estimated")
-def _limit_of_reward_error(policy, transitions, discount, temperature, estimated):
-    law = invariant_law(policy, transitions)
-    joint = policy[:, :, None] * transitions
-
-    def reward_of(joint):
-        marginal = joint.sum(axis=-1)
-        moved = marginal / marginal.sum(axis=-1, keepdims=True)
-        where = joint / marginal[..., None]
-        parts = {"policy": moved, "transitions": where, "law": invariant_law(moved, where)}
-        exact = {"policy": policy, "transitions": transitions, "law": law}
-        used = {name: parts[name] if name in estimated else exact[name] for name in PARTS}
-        return least_squares_reward(jnp.log(used["policy"]), used["transitions"], used["law"], discount, temperature)[0]
-
-    slopes = jax.jacfwd(reward_of)(joint)  # [S, A, S, A, S]
-    # Var(slope . q_s) = (sum q slope^2 - (sum q slope)^2) / (n rho(s)) for each entry of the reward and each state.
-    flat, weights = slopes.reshape(*slopes.shape[:3], -1), joint.reshape(len(joint), -1)
-    variance = (weights * flat**2).sum(axis=-1) - (weights * flat).sum(axis=-1) ** 2
-    return norm(jnp.sqrt((variance / law.sum(axis=-1)).sum(axis=-1)), law) ** 2
+@functools.partial(jax.jit, static_argnums=(0, 1, 3))
+def _scores(
+    task: TextTask, policy: Transformer, parameters: Parameters, prompts: tuple[int, ...], tokens: Array, lengths: Array
+) -> tuple[Array, Array, Array]:
+    """Mask, log-probabilities and entropies of the tokens of given answers, each `[P, G, T]`."""
+    given = given_answers(task.prompts(np.array(prompts)), tokens, lengths)
+    scores = policy.score(parameters, given, 1.0)
+    return given.token_mask, scores.log_probs, scores.entropy

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
-from ipsrl.study.claims import Claim, Number, all_of, close, difference
+from ipsrl.study.claims import Claim, Number, all_of, difference
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.placebos import RandomRewards
 from ipsrl.study.worlds.shared_words import SharedTable, Words
@@ -132,18 +132,7 @@ def more(value: str, one: tuple[str, float], other: tuple[str, float], world: st
     return difference(value, *({"world": world, "kind": kind, "noise": noise} for kind, noise in (one, other)))
 
 
-def near(number: Number, other: Number | float, by: float) -> Claim:
-    """Whether a number differs from another one by less than `by`."""
-    return lambda records: close(number(records), other(records) if callable(other) else other, by)
-
-
 def each_lower(by: float, *numbers: Number) -> Claim:
     """Whether each number is more than `by` below the one before."""
     pairs = list(itertools.pairwise(numbers))
     return lambda records: all_of(earlier(records).exceeds(later(records), by) for earlier, later in pairs)
-
-
-def every(claims: Iterable[Claim]) -> Claim:
-    """Whether all of these claims hold."""
-    parts = list(claims)
-    return lambda records: all_of(claim(records) for claim in parts)

@@ -7,7 +7,7 @@ more than their means. The population is the pool of instances that a seed draws
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +20,9 @@ from ipsrl.combinatorial.perturbed import (
     crossing_probability,
     gradient_estimates,
     perturbed_costs,
-    predicted_weights,
     scores_of,
 )
+from ipsrl.measures.power_law import log_slopes
 from ipsrl.study.curves import Curve, Points
 
 Decided = Callable[[Array, Array], Array]
@@ -117,6 +117,31 @@ def risks(decided: Decided, features: Array, costs: Array, noise: Array, smoothi
         return jax.vmap(of_weights)(jnp.asarray(directions(number)))
 
     return jax.lax.map(of_instance, (features, costs, noise), batch_size=AT_ONCE)
+
+
+def predicted_weights(features: Array, costs: Array, counts: Array | None = None) -> Array:
+    """`[F]`, predict then optimise: the least squares fit of costs on features, whatever is decided by it.
+
+        argmin_w sum_nd counts_n (<x_nd, w> - c_nd)^2
+
+    By the normal equations; of several minimisers the shortest. `scores_of` turns it into a policy.
+
+    Args:
+      features: `[N, D, F]`.
+      costs: `[N, D]`, one for each component of each instance.
+      counts: `[N]`, how often each instance stands in the training set; once by default.
+
+    Raises:
+      ValueError: there are no instances, or shapes differ.
+    """
+    if features.ndim != 3 or features.size == 0 or costs.shape != features.shape[:-1]:
+        raise ValueError(
+            f"features has shape {features.shape} and costs {costs.shape}, they must be [N, D, F] and [N, D] with one "
+            "instance or more"
+        )
+    counts = jnp.ones(len(features), features.dtype) if counts is None else counts
+    squares = jnp.einsum("n,nfg->fg", counts, jnp.einsum("ndf,ndg->nfg", features, features))
+    return jnp.linalg.pinv(squares, hermitian=True) @ (counts @ jnp.einsum("ndf,nd->nf", features, costs))
 
 
 POWER_LAW = 0.1, 0.4
@@ -224,12 +249,6 @@ def lowest(smoothings: np.ndarray, excess: np.ndarray) -> tuple[float, float]:
     return float(smoothings[excess.argmin()]), float(excess.min())
 
 
-def exponent(along: Sequence[float] | np.ndarray, values: np.ndarray) -> np.ndarray:
-    """`[S]`, the least-squares slopes of log values `[S, B]` over log `along` `[B]`; NaN if a value is not positive."""
-    places = np.log(along) - np.log(along).mean()
-    return np.log(np.where(values > 0, values, np.nan)) @ places / (places @ places)
-
-
 @dataclasses.dataclass(frozen=True)
 class Pools:
     """The populations of several seeds, computed when the first of the curves below asks for them.
@@ -297,9 +316,9 @@ class Pools:
         found, smoothings = self.measured(), np.array(self.smoothings)
         fitted = (smoothings >= POWER_LAW[0]) & (smoothings <= POWER_LAW[1])
         names = "crossing", "bias", "variance"
-        slopes = {f"{name} over lambda": exponent(smoothings[fitted], found[name][:, fitted]) for name in names}
+        slopes = {f"{name} over lambda": log_slopes(smoothings[fitted], found[name][:, fitted]) for name in names}
         of_n = {"best lambda": found["best"], "excess": found["least"]}
-        return self._points(slopes | {f"{name} over n": exponent(self.samples, of) for name, of in of_n.items()})
+        return self._points(slopes | {f"{name} over n": log_slopes(self.samples, of) for name, of in of_n.items()})
 
     def _points(self, values: dict[str, np.ndarray]) -> Points:
         return Points([0], {name: value[:, None] for name, value in values.items()}, self.seeds)

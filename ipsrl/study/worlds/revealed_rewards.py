@@ -13,11 +13,11 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.inverse.estimation import excess_divergence, low_rank_policy, tabular_policy, transitions_of
 from ipsrl.inverse.rewards import least_squares_reward, norm
 from ipsrl.inverse.soft_bellman import invariant_law, regret, soft_control
+from ipsrl.measures.power_law import log_slopes
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
-from ipsrl.study.claims import Claim, Number, close
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.worlds.demonstrations import chain_counts, limit_of_divergence, limit_of_reward_error
+from ipsrl.study.worlds.demonstrated_chains import chain_counts, limit_of_divergence, limit_of_reward_error
 
 STATES, ACTIONS, TEMPERATURE = 6, 3, 1.0
 PSEUDO_COUNT, STRONG = 0.5, 5.0
@@ -125,8 +125,8 @@ def errors(
         values = {
             "divergence": divergence,
             "reward error": error,
-            "slope of divergence": slopes(lengths, divergence),
-            "slope of reward error": slopes(lengths, error),
+            "slope of divergence": log_slopes(lengths, divergence)[:, None],
+            "slope of reward error": log_slopes(lengths, error)[:, None],
             "regret": process.regrets(rewards, process.transitions),
             "regret elsewhere": process.regrets(rewards, process.with_other_moves(0, changed)),
             "apart from the invariant law's": float(
@@ -147,11 +147,6 @@ def demonstrated(discount: float, held: float, lengths: tuple[int, ...], seeds: 
     """Counts of the expert's chains, drawn once for all kinds of estimates; see `chain_counts`."""
     process = Process.drawn(0, discount, held)
     return chain_counts(np.exp(process.log_policy), process.transitions, lengths, seeds)
-
-
-def slopes(lengths: Sequence[int], values: np.ndarray) -> np.ndarray:
-    """`[S, 1]`, the slope of log values `[S, L]` in log lengths by least squares, of each seed."""
-    return np.polyfit(np.log(lengths), np.log(values).T, 1)[0][:, None]
 
 
 def of_limits(
@@ -282,8 +277,3 @@ def of_one_state(log_probs: np.ndarray) -> np.ndarray:
         alone = np.ones((log_probs.shape[-1], 1))
         moves = np.broadcast_to(alone[None], (*log_probs.shape[:-1], 1, *alone.shape))
         return np.asarray(least_squares_reward(log_policy, moves, np.exp(log_policy), 0.0, TEMPERATURE)[0])[..., 0, :]
-
-
-def near(number: Number, other: float, by: float) -> Claim:
-    """Whether a number differs from another one by less than `by`."""
-    return lambda records: close(number(records), other, by)

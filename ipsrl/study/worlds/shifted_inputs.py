@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scipy.stats import norm
 
+from ipsrl.measures.power_law import log_slopes
 from ipsrl.measures.seeds import Interval
 from ipsrl.offline.disagreement import disagreement_regression, least_squares, undefeated
 from ipsrl.records.tidy import Records, interval_of
@@ -147,7 +148,7 @@ def slope(value: str, ratios: Sequence[float], samples: int, **labels: object) -
 
     def number(records: Records) -> Interval:
         each = np.array([records.ends(value, ratio=ratio, samples=samples, **labels) for ratio in ratios])
-        return interval_of(np.polyfit(np.log(ratios), np.log(each), 1)[0])
+        return interval_of(log_slopes(ratios, each.T))
 
     return number
 

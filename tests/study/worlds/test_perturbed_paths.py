@@ -14,7 +14,6 @@ from ipsrl.study.worlds.perturbed_paths import (
     WORLDS,
     Pools,
     directions,
-    exponent,
     lowest,
     population,
     risks,
@@ -68,13 +67,6 @@ def test_lowest_finds_the_vertex_of_a_parabola():
     assert lowest(smoothings, excess) == pytest.approx((0.3, 0.03))
     assert lowest(smoothings, np.array([0.1, 0.2, 0.4, 0.8])) == (0.1, 0.1)
     assert lowest(smoothings, np.array([0.3, 0.0, 0.4, 0.8])) == (0.2, 0.0)
-
-
-def test_exponent_of_power_laws():
-    along = np.array([1.0, 2.0, 4.0])
-    found = exponent(along, np.array([3 * along**-0.25, along**2, [1.0, 0.0, 1.0]]))
-    assert found[:2] == pytest.approx([-0.25, 2])
-    assert np.isnan(found[2])
 
 
 @pytest.mark.parametrize("world", [PATHS, VEHICLES])

@@ -15,7 +15,6 @@ from ipsrl.study.worlds.revealed_rewards import (
     of_limits,
     of_one_state,
     of_policies,
-    slopes,
 )
 from tests.inverse.problems import expert
 
@@ -66,10 +65,9 @@ def test_what_is_never_demonstrated_looks_like_what_is_wrong():
     assert kept["without the favourite"] > 0.75
 
 
-def test_slopes_and_limits_of_exact_laws():
+def test_limits_of_exact_laws():
     lengths = (100, 1_000, 10_000, 100_000)
     sizes = np.array(lengths)
-    np.testing.assert_allclose(slopes(lengths, np.stack([3 * sizes**-0.5, 2.0 / sizes])), [[-0.5], [-1.0]])
     early = np.where(sizes < 10_000, 5.0, 1.0)
     found = of_limits(lengths, early * 6 / sizes[None], np.sqrt(early * 13 / sizes)[None], 6.0, 13.0)
     np.testing.assert_allclose(found["n KL / limit"], [[1.0]])

@@ -1,0 +1,145 @@
+"""Chains of demonstrations: how often each of their transitions happens, and the limits of what they leave unknown."""
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+
+from ipsrl.arguments import checked, shown
+from ipsrl.inverse.rewards import least_squares_reward, norm
+from ipsrl.inverse.soft_bellman import check, invariant_law
+
+PARTS = ("policy", "transitions", "law")
+LONGEST = 100_000_000
+BLOCK = 10_000
+"""Steps of which the random numbers are drawn at once."""
+
+
+@checked
+def chain_counts(policy: Array, transitions: Array, lengths: Sequence[int], seeds: Sequence[int]) -> np.ndarray:
+    """`[N, L, S, A, S]`: how often each transition happened in the first steps of one chain for each of N seeds.
+
+    The chain starts with its invariant law. A longer chain goes on where a shorter one ends, so the counts of one
+    seed at different lengths are dependent, those of different seeds are not.
+
+    Args:
+      policy: `[S, A]`.
+      transitions: `[S, A, S]`.
+      lengths: L numbers of steps, rising.
+      seeds: N of them.
+
+    Raises:
+      ValueError: shapes differ, lengths do not rise or are above 1e8, or the chain has several invariant laws.
+    """
+    check(transitions, policy=policy)
+    policy, transitions = np.asarray(policy, np.float64), np.asarray(transitions, np.float64)
+    if not len(lengths) or lengths[0] < 1 or not (np.diff(lengths) > 0).all() or lengths[-1] > LONGEST:
+        raise ValueError(f"lengths is {shown(lengths)}, its numbers must rise, from 1 or more to {LONGEST:.0e} at most")
+    if not len(seeds):
+        raise ValueError("seeds is empty, it must have one number for each chain")
+    with jax.enable_x64(True):
+        law = np.asarray(invariant_law(policy, transitions)).sum(axis=-1)
+    if not np.isfinite(law).all() or not (law > -1e-9).all():
+        raise ValueError("the chain has several invariant laws: every state must be reachable from every other one")
+    states, actions = policy.shape
+    bounds = np.cumsum((policy[:, :, None] * transitions).reshape(states, actions * states), axis=-1)
+    # Exactly 1 behind the last possible move, so that rounding makes no other one possible.
+    bounds = (bounds / bounds[:, -1:])[:, :-1]
+    keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
+    state = jax.vmap(lambda key: jax.random.choice(key, states, p=jnp.asarray(law)))(keys)
+    counts = np.zeros((len(seeds), states, states * actions), np.int64)
+    found, done, block = [], 0, 0
+    for length in lengths:
+        while done < length:
+            steps = min(BLOCK, length - done)
+            state, moves = _walk(bounds, keys, block, state, steps)
+            for row, of_seed in enumerate(np.asarray(moves).T):
+                counts[row] += np.bincount(of_seed, minlength=counts[row].size).reshape(counts[row].shape)
+            done, block = done + steps, block + 1
+        found.append(counts.reshape(-1, states, actions, states).copy())
+    return np.stack(found, axis=1)
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def _walk(bounds: Array, keys: Array, block: int, state: Array, steps: int) -> tuple[Array, Array]:
+    """The states `[N]` after some steps, and the moves `[steps, N]`, each (state * A + action) * S + next state."""
+    states, choices = bounds.shape[0], bounds.shape[1] + 1
+    draws = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, block + 1), (steps,)))(keys).T
+
+    def step(state, draw):
+        choice = (draw[:, None] >= bounds[state]).sum(axis=-1).astype(jnp.int32)
+        return choice % states, state * choices + choice
+
+    return jax.lax.scan(step, state.astype(jnp.int32), draws, unroll=8)
+
+
+@checked
+def limit_of_divergence(policy: Array) -> float:
+    """lim n E[KL] = S (A - 1) / 2 of the tabular maximum likelihood policy, whatever the chain.
+
+    KL is weighted by the invariant law rho, and state s has about n rho(s) actions, which are independent given the
+    states: each state adds rho(s) (A - 1) / (2 n rho(s)). How fast the chain mixes does not matter in the limit.
+
+    Args:
+      policy: `[S, A]`, all positive.
+
+    Raises:
+      ValueError: it has another shape.
+    """
+    if np.ndim(policy) != 2:
+        raise ValueError(f"policy has the shape {np.shape(policy)}, it must be [S, A]")
+    states, actions = np.shape(policy)
+    return states * (actions - 1) / 2
+
+
+@checked
+def limit_of_reward_error(
+    policy: Array, transitions: Array, discount: float, temperature: float, estimated: tuple[str, ...] = PARTS
+) -> Array:
+    """lim n E[||r - r_LS||^2], the norm in L2(rho), of the least-squares reward of one long chain of n steps.
+
+    By the delta method: the chain's joint law of an action and a next state in state s, q_s, is estimated by its
+    frequencies, whose covariance is (diag(q_s) - q_s q_s^T) / (n rho(s)) with independent states, and the reward's
+    derivative in q is taken by JAX. The weights are the invariant law of the estimated chain, which differs from its
+    visits by 1/n only; this is where the chain's mixing enters.
+
+    Args:
+      policy: `[S, A]`, all positive.
+      transitions: `[S, A, S]`.
+      discount, temperature: gamma and lambda.
+      estimated: which of `PARTS` are estimated; the others are known.
+
+    Raises:
+      ValueError: as `least_squares_reward`, or a part is unknown.
+    """
+    check(transitions, discount, temperature, policy=policy)
+    if not isinstance(policy, Tracer) and not (np.asarray(policy) > 0).all():
+        raise ValueError("policy has an action of probability 0, which reveals no reward: mix it with others")
+    if unknown := [part for part in estimated if part not in PARTS]:
+        raise ValueError(f"estimated has {unknown[0]!r}, it may have {', '.join(PARTS)}")
+    return _limit_of_reward_error(policy, transitions, discount, temperature, estimated)
+
+
+@functools.partial(jax.jit, static_argnames="estimated")
+def _limit_of_reward_error(policy, transitions, discount, temperature, estimated):
+    law = invariant_law(policy, transitions)
+    joint = policy[:, :, None] * transitions
+
+    def reward_of(joint):
+        marginal = joint.sum(axis=-1)
+        moved = marginal / marginal.sum(axis=-1, keepdims=True)
+        where = joint / marginal[..., None]
+        parts = {"policy": moved, "transitions": where, "law": invariant_law(moved, where)}
+        exact = {"policy": policy, "transitions": transitions, "law": law}
+        used = {name: parts[name] if name in estimated else exact[name] for name in PARTS}
+        return least_squares_reward(jnp.log(used["policy"]), used["transitions"], used["law"], discount, temperature)[0]
+
+    slopes = jax.jacfwd(reward_of)(joint)  # [S, A, S, A, S]
+    # Var(slope . q_s) = (sum q slope^2 - (sum q slope)^2) / (n rho(s)) for each entry of the reward and each state.
+    flat, weights = slopes.reshape(*slopes.shape[:3], -1), joint.reshape(len(joint), -1)
+    variance = (weights * flat**2).sum(axis=-1) - (weights * flat).sum(axis=-1) ** 2
+    return norm(jnp.sqrt((variance / law.sum(axis=-1)).sum(axis=-1)), law) ** 2
