@@ -146,7 +146,7 @@ def _solved(field: Field, start: np.ndarray) -> np.ndarray | None:
         return velocities[:-1] - velocities[-1]
 
     def slopes(free):
-        jacobian = field.jacobian(logits_at(free))[np.ix_(present, present)]
+        jacobian = field.jacobians(logits_at(free)[None])[0][np.ix_(present, present)]
         return (jacobian[:-1] - jacobian[-1])[:, :-1]
 
     solution = root(differences, np.log(start[present[:-1]] / start[present[-1]]), jac=slopes, tol=1e-10)
@@ -184,7 +184,7 @@ def rest_point(field: Field, probs: np.ndarray) -> RestPoint:
     """
     _check_distribution(field, probs)
     present = np.flatnonzero(probs > 0)
-    jacobian = field.jacobian(_logits(probs))[np.ix_(present, present)]
+    jacobian = field.jacobians(_logits(probs)[None])[0][np.ix_(present, present)]
     # Among logits that sum to zero, because a common shift changes nothing.
     tangent = np.asarray(null_space(np.ones((1, len(present)))))
     rates = np.linalg.eigvals(tangent.T @ jacobian @ tangent).real

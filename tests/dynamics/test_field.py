@@ -23,15 +23,15 @@ def test_any_number_of_policies_is_one_program():
     field = Field(OBJECTIVE, REWARDS, 4, at_once=2)
     assert field.scale > 0
     assert field(LOGITS).shape == LOGITS.shape
-    assert field.jacobian(LOGITS[0]).shape == (3, 3)
+    assert field.jacobians(LOGITS).shape == (*LOGITS.shape, 3)
     assert _program(field.batch)._cache_size() == 1
 
 
 def test_the_jacobian_is_the_derivative_of_the_expected_update():
     with jax.enable_x64(True):
         update = differentiable(lambda logits: expected_update(OBJECTIVE, logits, np.array(REWARDS), 4, num_keys=1))
-        expected = np.asarray(jax.jacfwd(update)(LOGITS[0]))
-    np.testing.assert_allclose(Field(OBJECTIVE, REWARDS, 4).jacobian(LOGITS[0]), expected, rtol=0, atol=1e-9)
+        expected = np.asarray(jax.vmap(jax.jacfwd(update))(LOGITS))
+    np.testing.assert_allclose(Field(OBJECTIVE, REWARDS, 4).jacobians(LOGITS), expected, rtol=0, atol=1e-9)
 
 
 def test_no_policy_at_once_is_refused():

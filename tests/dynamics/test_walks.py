@@ -6,7 +6,7 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.dynamics import flows
-from ipsrl.dynamics.cases import IN_TREE, MULTIPLICITY, STARTS_OF_WALKS, WALKS
+from ipsrl.dynamics.cases import IN_TREE, MULTIPLICITY, STARTS_OF_WALKS, WALKS, as_walks
 from ipsrl.dynamics.field import Field, follow, train
 from ipsrl.dynamics.paths import path
 from ipsrl.dynamics.rest_points import rest_point, rest_points
@@ -66,6 +66,15 @@ def test_the_flow_of_expected_return_climbs_the_mean_reward():
     # Means over the last quarter of the steps.
     ends, _ = train(FIELD, STARTS, step_size=1e-3, steps=8)
     np.testing.assert_allclose(ends, np.exp(FIELD.log_probs(logits + 7.5e-3 * FIELD(logits))), atol=1e-6)
+
+
+def test_a_flow_takes_large_steps_where_one_token_has_come_to_rest_and_another_moves_on():
+    """The first move is shared evenly, its logits are 0; the wrong outcome is lost as 1 / t to the end."""
+    field = Field(objectives.make("ips_reinforce(probability=exact)"), (1.0, 0.0, 1.0), 2, environment=WALKS)
+    flow = follow(field, as_walks(STARTS_OF_WALKS[:1]))
+    assert flow.finished
+    assert 0 < flow.distributions[-1, 0, 1] < 1e-4
+    assert len(flow.times) < 300
 
 
 @pytest.mark.parametrize(
