@@ -29,7 +29,7 @@ from pathlib import Path
 
 from ipsrl import extensions, objectives, study
 from ipsrl.distributed.cpu_processes import cpu_processes
-from ipsrl.distributed.start_up import cores
+from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.cases import CASES
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
@@ -139,6 +139,8 @@ def refusal(name: str, group_size: int) -> str | None:
 
 def flows(name: str, group_size: int) -> study.Points:
     """One point for each flow, numbered by reference policy, rewards and start."""
+    # In a process of its own nothing has set the cache of compiled programs.
+    start_up()
     extensions.load()
     records = computed_flows(name, group_size)
     return study.Points(range(len(records)), {column: [[row[column] for row in records]] for column in records[0]})
