@@ -1,0 +1,169 @@
+"""RPO's game on a table: the best policy against a reward that pays for its misfit to preferences (arXiv 2405.16436).
+
+    J(pi, r) = eta ( E_pi[r] - E_base[r] - beta KL(pi || pi_ref) ) + L_D(r),
+    L_D(r) = mean over pairs of -log sigmoid(r(winner) - r(loser)),   pi_base = the distribution of winners.
+
+max over pi of min over r is what a cautious policy wants. J is concave in pi and convex in r, so that both orders have
+one value, and min over r of max over pi is the RPO loss: with r = beta log(pi / pi_ref) + a constant it is
+
+    eta beta ( E_base[-log pi] + E_base[log pi_ref] ) + L_D.
+
+An arm that never wins, or is in no pair, is paid less and less at no cost: both policies leave it out.
+"""
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr, expit, log_expit, logit, logsumexp, rel_entr
+
+TOLERANCE = 1e-12
+MOST_STEPS = 500
+BARRIERS = tuple(10.0**-power for power in range(2, 15))
+"""Weights of the logarithmic barrier of `max_min`; with the last one the policy is within 1e-9 of the optimum."""
+
+
+def max_min(wins: ArrayLike, reference: ArrayLike, beta: float, eta: float) -> tuple[np.ndarray, float]:
+    """The policy `[K]` that maximises min over r of J, and the value of the game; RPO's loss is nowhere in it.
+
+    The misfit of a pair is the maximum over s in [0, 1] of -s (r(w) - r(l)) + H(s), H in nats, so that J is linear in r
+    inside it. Rewards can then make J arbitrarily small unless eta (pi - pi_base) = mean of s (e_w - e_l). What is left
+    is a maximum over one s for each kind of pair, strictly concave, found by an interior-point method in float64:
+
+        max over s of -eta beta KL(pi_s || pi_ref) + mean H(s),   pi_s = pi_base + mean of s (e_w - e_l) / eta >= 0.
+
+    Args:
+      wins: `[K, K]`, how often the arm of the row was preferred to that of the column.
+      reference: `[K]`, pi_ref, positive.
+      beta, eta: weights of the divergence and of caution, positive.
+
+    Raises:
+      ValueError: an argument is out of range, or there is no pair.
+    """
+    wins, reference = _checked(wins, reference, beta, eta)
+    base, won = chosen(wins), wins.sum(axis=1) > 0
+    winners, losers = np.nonzero(wins * won)
+    shares = wins[winners, losers] / wins.sum()
+    moves = np.zeros((len(reference), len(winners)))
+    kinds = np.arange(len(winners))
+    moves[winners, kinds], moves[losers, kinds] = shares / eta, -shares / eta
+    moves, base_won, reference_won = moves[won], base[won], reference[won]
+
+    def bounded(s: np.ndarray) -> np.ndarray:
+        """All that must be positive."""
+        return np.concatenate([base_won + moves @ s, s, 1 - s])
+
+    def loss(s: np.ndarray, barrier: float) -> float:
+        positive, pi = bounded(s), base_won + moves @ s
+        if positive.min() <= 0:
+            return np.inf
+        value = eta * beta * rel_entr(pi, reference_won).sum() - shares @ (entr(s) + entr(1 - s))
+        return float(value - barrier * np.log(positive).sum())
+
+    def slopes(s: np.ndarray, barrier: float) -> tuple[np.ndarray, np.ndarray]:
+        pi = base_won + moves @ s
+        of_policy, of_s = eta * beta * (np.log(pi / reference_won) + 1) - barrier / pi, logit(s) * shares
+        first = moves.T @ of_policy + of_s - barrier * (1 / s - 1 / (1 - s))
+        curved = moves.T * (eta * beta / pi + barrier / pi**2)
+        return first, curved @ moves + np.diag(shares / (s * (1 - s)) + barrier * (1 / s**2 + 1 / (1 - s) ** 2))
+
+    # So small that no arm loses more than half of what it has in pi_base.
+    taken = -np.minimum(moves, 0).sum(axis=1)
+    found = np.full(len(winners), np.min(base_won[taken > 0] / (2 * taken[taken > 0]), initial=0.5))
+    for barrier in BARRIERS:
+        found = _newton(functools.partial(loss, barrier=barrier), functools.partial(slopes, barrier=barrier), found)
+    pi = np.zeros(len(reference))
+    pi[won] = base_won + moves @ found
+    return pi, -loss(found, 0.0)
+
+
+def min_max(wins: ArrayLike, reference: ArrayLike, beta: float, eta: float) -> tuple[np.ndarray, float]:
+    """The policy `[K]` that minimises RPO's loss, and min over r of max over pi of J; arguments as in `max_min`.
+
+    Raises:
+      ValueError: an argument is out of range, or there is no pair.
+    """
+    wins, reference = _checked(wins, reference, beta, eta)
+    base, won = chosen(wins), wins.sum(axis=1) > 0
+    among = np.ix_(won, won)
+    shares, base_won, log_reference = wins[among] / wins.sum(), base[won], np.log(reference[won])
+
+    def margins(logits: np.ndarray) -> np.ndarray:
+        ratios = logits - log_reference
+        return beta * (ratios[:, None] - ratios)
+
+    def loss(logits: np.ndarray) -> float:
+        imitation = logsumexp(logits) - base_won @ logits
+        return float(eta * beta * imitation - (shares * log_expit(margins(logits))).sum())
+
+    def slopes(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        pi, missed = np.exp(logits - logsumexp(logits)), expit(-margins(logits))
+        push = shares * missed
+        first = eta * beta * (pi - base_won) - beta * (push.sum(axis=1) - push.sum(axis=0))
+        each = push * (1 - missed)
+        both = each + each.T
+        second = eta * beta * (np.diag(pi) - np.outer(pi, pi)) + beta**2 * (np.diag(both.sum(axis=1)) - both)
+        # A constant in all logits changes nothing; this holds it.
+        return first, second + eta * beta
+
+    found = _newton(loss, slopes, log_reference)
+    pi = np.zeros(len(reference))
+    pi[won] = np.exp(found - logsumexp(found))
+    return pi, loss(found) + eta * beta * float(base_won @ log_reference)
+
+
+def chosen(wins: np.ndarray) -> np.ndarray:
+    """`[K]`, pi_base, the distribution of winners."""
+    return wins.sum(axis=1) / wins.sum()
+
+
+def payoff(
+    policy: np.ndarray, rewards: np.ndarray, wins: np.ndarray, reference: np.ndarray, beta: float, eta: float
+) -> float:
+    """J of a policy and rewards `[K]`, finite."""
+    gain = (policy - chosen(wins)) @ rewards - beta * rel_entr(policy, reference).sum()
+    misfit = -(wins * log_expit(rewards[:, None] - rewards)).sum() / wins.sum()
+    return float(eta * gain + misfit)
+
+
+def _newton(
+    loss: Callable[[np.ndarray], float],
+    slopes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    at: np.ndarray,
+) -> np.ndarray:
+    """The minimum of a strictly convex function that is infinite outside its domain, from a place inside.
+
+    Raises:
+      ValueError: it was not found.
+    """
+    for _ in range(MOST_STEPS):
+        first, second = slopes(at)
+        step = -np.linalg.solve(second, first)
+        here, decrease = loss(at), -first @ step
+        if decrease < TOLERANCE * (1 + abs(here)):
+            # A last step squares an error that the loss no longer shows.
+            return at + step if np.isfinite(loss(at + step)) else at
+        size = 1.0
+        while size > TOLERANCE and not loss(at + size * step) <= here - 0.1 * size * decrease:
+            size /= 2
+        at = at + size * step
+    raise ValueError(f"no optimum was found in {MOST_STEPS} steps: choose a larger eta or beta")
+
+
+def _checked(wins: ArrayLike, reference: ArrayLike, beta: float, eta: float) -> tuple[np.ndarray, np.ndarray]:
+    wins, reference = np.asarray(wins, np.float64), np.asarray(reference, np.float64)
+    size = len(reference) if reference.ndim == 1 else 0
+    if wins.shape != (size, size) or not (np.isfinite(wins) & (wins >= 0)).all() or np.diag(wins).any():
+        raise ValueError(
+            f"wins must be a table [K, K] of counts with zeros on its diagonal, for the K arms of the reference; it "
+            f"has the shape {list(wins.shape)} and the reference {list(reference.shape)}"
+        )
+    if not wins.any():
+        raise ValueError("there is no pair, and without preferences every reward fits: give at least one")
+    if not (reference > 0).all() or abs(reference.sum() - 1) > 1e-6:
+        raise ValueError("reference must be a distribution with positive probabilities")
+    for name, value in (("beta", beta), ("eta", eta)):
+        if not 0 < value < np.inf:
+            raise ValueError(f"{name} is {value}, it must be positive: at 0 the game has no optimum")
+    return wins, reference

@@ -1,0 +1,114 @@
+"""RPO's game: both orders have one value and one policy, that of the catalog's loss; numbers by hand; ends of eta."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.dynamics.adversarial_rewards import chosen, max_min, min_max, payoff
+from ipsrl.objectives import make
+from ipsrl.structures import PolicyScores, Sizes
+from tests.objectives.groups import rollouts_of
+
+
+def game(seed: int, arms: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Preferences among six arms that each win once at least; arm 6 always loses, arm 7 is in no pair."""
+    rng = np.random.default_rng(seed)
+    wins = rng.integers(0, 6, (arms, arms)) + np.eye(arms, k=1, dtype=int)
+    np.fill_diagonal(wins, 0)
+    wins[6:] = 0
+    wins[:, 7] = 0
+    return wins, rng.dirichlet(np.ones(arms))
+
+
+@pytest.mark.parametrize(
+    ("beta", "eta", "seed"), [*itertools.product((0.1, 0.5, 1.0), (0.05, 0.2, 1.0, 10.0), (0, 1)), (0.1, 0.005, 2)]
+)
+def test_maximum_and_minimum_can_be_swapped(beta, eta, seed):
+    cautious, value = max_min(*game(seed), beta, eta)
+    of_loss, swapped = min_max(*game(seed), beta, eta)
+    np.testing.assert_allclose(cautious, of_loss, atol=1e-9)
+    assert value == pytest.approx(swapped, abs=1e-12)
+    assert cautious[:6].min() > 0
+    assert not cautious[6:].any()
+
+
+def test_the_policy_and_its_implicit_reward_are_a_saddle():
+    """No other policy earns more by the reward beta log(pi / pi_ref), and no other reward pays this policy less."""
+    wins, reference = (table[:6] for table in game(0))
+    wins, reference, beta, eta = wins[:, :6], reference / reference.sum(), 0.5, 0.2
+    policy, value = max_min(wins, reference, beta, eta)
+    implicit = beta * np.log(policy / reference)
+    assert payoff(policy, implicit, wins, reference, beta, eta) == pytest.approx(value, abs=1e-9)
+    rng = np.random.default_rng(1)
+    for scale in (0.01, 0.1, 1.0):
+        for _ in range(20):
+            other = policy * np.exp(scale * rng.normal(size=6))
+            assert payoff(other / other.sum(), implicit, wins, reference, beta, eta) < value
+            paid = implicit + scale * rng.normal(size=6)
+            assert payoff(policy, paid, wins, reference, beta, eta) > value
+
+
+@pytest.mark.parametrize(("text", "weight"), [("cumulative", 1.0), ("average", 0.5)])
+def test_the_minimum_is_that_of_the_catalog(text, weight):
+    """At it the gradient of `rpo` by the logits vanishes; an answer of one token has `average` eta = beta * eta."""
+    wins, reference = (table[:6] for table in game(0))
+    wins, reference, beta, eta = wins[:, :6], reference / reference.sum(), 0.5, 0.2
+    pairs = np.repeat(np.argwhere(wins), wins[wins > 0], axis=0)
+    objective = make(f"rpo(form={text}, beta={beta}, eta={eta * weight})")
+    rollouts = rollouts_of(
+        np.zeros((len(pairs), 2, 1)), rewards=np.tile([1.0, 0.0], (len(pairs), 1)),
+        reference_log_probs=np.log(reference)[pairs][..., None],
+    )  # fmt: skip
+    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(len(pairs))))
+
+    def loss(logits):
+        log_probs = jax.nn.log_softmax(logits)[pairs][..., None]
+        output = objective.loss(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts, weights)
+        return output.loss_sum / output.count
+
+    policy, value = min_max(wins, reference, beta, eta)
+    at = jnp.log(policy)
+    assert np.abs(jax.grad(loss)(at)).max() < 1e-6
+    # E_base[log pi_ref] is what the loss leaves out.
+    assert float(loss(at)) == pytest.approx(value - eta * beta * chosen(wins) @ np.log(reference), abs=1e-6)
+
+
+def test_two_arms_by_hand():
+    """Of 3 : 1 wins and a uniform reference: eta (base - pi) + base - sigmoid(beta log-odds of pi) = 0 at the first."""
+    policy, _ = max_min([[0, 3], [1, 0]], [0.5, 0.5], 1.0, 0.5)
+    assert policy[0] == pytest.approx(0.75, abs=1e-9)
+    policy, _ = max_min([[0, 3], [1, 0]], [0.5, 0.5], 0.5, 0.5)
+    margin = 0.5 * np.log(policy[0] / policy[1])
+    assert 0.5 * (0.75 - policy[0]) + 0.75 - 1 / (1 + np.exp(-margin)) == pytest.approx(0.0, abs=1e-9)
+    assert policy[0] > 0.75
+
+
+def test_much_caution_is_imitation_and_little_is_dpo():
+    """eta -> infinity: the distribution of winners. eta -> 0: rewards of maximum likelihood, by their own gradient."""
+    wins, reference = game(0)
+    np.testing.assert_allclose(min_max(wins, reference, 0.5, 1e6)[0], chosen(wins), atol=1e-6)
+    policy = min_max(wins, reference, 0.5, 1e-6)[0][:6]
+    margins = 0.5 * np.log(policy / reference[:6])
+    won = wins[:6, :6]
+    missed = 1 / (1 + np.exp(margins[:, None] - margins))
+    np.testing.assert_allclose((won * missed).sum(axis=1), (won * missed).sum(axis=0), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"wins": [[0, 1]]}, r"wins must be a table \[K, K\] of counts with zeros on its diagonal"),
+        ({"wins": [[1, 1], [0, 0]]}, "with zeros on its diagonal"),
+        ({"wins": [[0, 0], [0, 0]]}, "there is no pair"),
+        ({"reference": [1.0, 0.0]}, "a distribution with positive probabilities"),
+        ({"eta": 0.0}, "eta is 0.0, it must be positive"),
+        ({"beta": float("inf")}, "beta is inf, it must be positive"),
+    ],
+)
+@pytest.mark.parametrize("solve", [max_min, min_max])
+def test_refusals(solve, changes, message):
+    with pytest.raises(ValueError, match=message):
+        solve(**({"wins": [[0, 1], [1, 0]], "reference": [0.5, 0.5], "beta": 0.1, "eta": 0.2} | changes))
