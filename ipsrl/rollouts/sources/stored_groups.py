@@ -81,10 +81,12 @@ class StoredGroups(Source):
         none.
       temperature: at which the initial policy scores the answers.
       shown: N prompts, in the place of the environment's own, such as those that quote earlier answers.
+      parts: into how many equal parts the table is split; a run with the seed s gets groups of part s mod `parts` only,
+        so that runs of one program can have data of their own.
 
     Raises:
-      ValueError: a table has another shape or type, a number is out of its range, or the environment dictates tokens
-        and `own` is not given.
+      ValueError: a table has another shape or type, a number is out of its range, the table cannot be split into its
+        parts, or the environment dictates tokens and `own` is not given.
     """
 
     environment: TokenStream
@@ -99,6 +101,7 @@ class StoredGroups(Source):
     own: np.ndarray | None = None
     temperature: float = positive(1.0)
     shown: Prompts | None = dataclasses.field(default=None, compare=False)
+    parts: int = positive(1)
 
     # A table is no key: two of them are the same only if they are one object.
     __eq__, __hash__ = object.__eq__, object.__hash__
@@ -119,8 +122,13 @@ class StoredGroups(Source):
             if table is not None and table.shape != shape:
                 raise ValueError(f"{name} must have the shape {list(shape)}, as tokens has, not {list(table.shape)}")
         number, _, longest = self.tokens.shape
-        if self.prompts_per_step > number:
-            raise ValueError(f"a step takes {self.prompts_per_step} groups, but only {number} are stored")
+        if number % self.parts:
+            raise ValueError(f"{number} groups cannot be split into {self.parts} equal parts: leave some out")
+        if self.prompts_per_step > number // self.parts:
+            of_part = f" in each of {self.parts} parts" if self.parts > 1 else ""
+            raise ValueError(
+                f"a step takes {self.prompts_per_step} groups, but only {number // self.parts} are stored{of_part}"
+            )
         if longest > environment.max_tokens:
             raise ValueError(f"tokens has {longest} columns, but answers have at most {environment.max_tokens} tokens")
         if self.shown is not None and not np.array_equal(self.shown.index, self.prompt_index):
@@ -289,9 +297,10 @@ class StoredGroups(Source):
 
     def _rows(self, request: Request) -> Array | np.ndarray:
         """`[P]`, the groups of a step; on the host if the step is known there, so that no table goes to the device."""
-        stored, size = len(self.prompt_index), self.prompts_per_step
+        stored, size = len(self.prompt_index) // self.parts, self.prompts_per_step
         number, place = request.step // (stored // size), request.step % (stored // size)
         rows = _order(request.seed, number, stored)[place * size + np.arange(size)]
+        rows += request.seed % self.parts * stored
         return rows if isinstance(rows, jax.core.Tracer) else np.asarray(rows)
 
     def _answers(self, rows: Array | np.ndarray, log_probs: Array | None) -> Trajectories:

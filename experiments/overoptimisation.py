@@ -1,0 +1,197 @@
+"""Does a supervised loss beside DPO keep the true value from falling while the implicit reward still rises?
+
+Claim     Under partial coverage DPO overoptimises: the true value falls while the implicit reward rises. RPO, DPO's
+          loss and a supervised loss on the chosen answers, keeps the value and the chosen answers' log-probability, and
+          is the cautious policy of a game against a reward that must fit the preferences.
+Paper     arXiv 2405.16436, whose values of eta for language models these are; bandits and countdown are ours.
+Arms      Bandits of 50 arms, one for each seed, beta 0.1: 100 pairs among the 10 arms that the reference likes best and
+          one pair of each of two rare arms; the control has 500 pairs of all arms. Policies: a table, and 16 features
+          that arms share. DPO; RPO, cumulative with eta 0.005, average with 1e-5, 0.01, 0.2, 100; supervised training.
+          An answer has one token, so that cumulative eta is average eta beta. The max-min itself, by another program.
+          Countdown: a small transformer, and pairs of its own right and wrong answers to half of the problems.
+Command   python -m experiments.overoptimisation
+Time      demo TIME; paper, not run, hours.
+Expected  EXPECTED
+Doubt     DOUBT
+Smoke     python -m experiments.overoptimisation --preset=smoke
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator
+
+from ipsrl import study
+from ipsrl.fields import at_least, between, one_of, positive
+from ipsrl.figures.layers import Layer, Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.study.claims import above, below, close
+from ipsrl.study.worlds.preferred_answers import PreferredAnswers
+from ipsrl.study.worlds.preferred_arms import FULL, PARTIAL, SHARED, Arms, cautious, trained
+from ipsrl.study.worlds.preferred_arms import TABLE as TABLED
+
+BETA = 0.1
+POINTS, TASK_POINTS = 50, 4
+DPO, CUMULATIVE, TINY, SMALL, AVERAGE, HUGE, SFT, GAME = (
+    "DPO", "RPO cumulative 0.005", "RPO 1e-5", "RPO 0.01", "RPO 0.2", "RPO 100", "supervised", "max-min",
+)  # fmt: skip
+ETAS = {TINY: 1e-5, SMALL: 0.01, AVERAGE: 0.2, HUGE: 100.0}
+OBJECTIVES = {
+    DPO: f"dpo(beta={BETA})",
+    CUMULATIVE: f"rpo(form=cumulative, beta={BETA}, eta=0.005)",
+    **{kind: f"rpo(beta={BETA}, eta={eta})" for kind, eta in ETAS.items()},
+    SFT: "supervised",
+}
+# Of log pi of the winner in the loss of a pair; supervised training takes the mean over both answers.
+WEIGHTS = {DPO: 0.0, CUMULATIVE: 0.005 * BETA, **ETAS, SFT: 0.5}
+RPO = CUMULATIVE, SMALL, AVERAGE
+GAMES = {CUMULATIVE: 0.005, SMALL: 0.01 / BETA, AVERAGE: 0.2 / BETA}  # Eta of the game.
+COUNTDOWN, ON_COUNTDOWN, ON_FULL = "countdown", (DPO, CUMULATIVE, AVERAGE, SFT), (DPO, CUMULATIVE, SMALL)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """Bandits for each of `seeds` and, with full coverage, `full_seeds`; pairs of countdown for each of `task_seeds`."""
+
+    kinds: tuple[str, ...] = study.selecting(one_of(*OBJECTIVES, default=tuple(OBJECTIVES)))
+    seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    full_seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
+    steps: int = positive(400)
+    task_seeds: tuple[int, ...] = study.seeds((0, 1, 2), least=2)
+    problems: int = at_least(4, 64)
+    pairs: int = at_least(16, 128)
+    hidden_size: int = positive(32)
+    prior_steps: int = positive(600)
+    task_steps: int = positive(200)
+    answers: int = between(1, 4096, 16)
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name, parts in (("steps", POINTS), ("task_steps", TASK_POINTS)):
+            if getattr(self, name) % parts:
+                raise ValueError(f"--{name} is {getattr(self, name)}, it must be a multiple of {parts}")
+
+
+PRESETS = {
+    "smoke": Settings(
+        kinds=(DPO, AVERAGE), seeds=(0, 1), full_seeds=(0, 1), steps=50, task_seeds=(0, 1), problems=16, pairs=16, prior_steps=200,
+        task_steps=4, answers=4,
+    ),
+    "demo": Settings(),
+    "paper": Settings(
+        seeds=tuple(range(256)), full_seeds=tuple(range(64)), steps=2000, task_seeds=tuple(range(10)), hidden_size=64,
+        prior_steps=2000, task_steps=1000, answers=64,
+    ),
+}  # fmt: skip
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    partial, full = Arms(settings.seeds), Arms(settings.full_seeds, FULL)
+    every = settings.steps // POINTS
+    for world in (TABLED, SHARED):
+        for arms, kinds in ((partial, OBJECTIVES), (full, ON_FULL)):
+            for kind in filter(settings.kinds.__contains__, kinds):
+                labels = {"world": world, "coverage": arms.coverage, "kind": kind}
+                yield trained(arms, world, OBJECTIVES[kind], WEIGHTS[kind], BETA, labels, settings.steps, every)
+    for kind, eta in GAMES.items():
+        labels = {"world": GAME, "coverage": PARTIAL, "kind": kind}
+        yield study.Curve(labels, functools.partial(cautious, partial, BETA, eta))
+    answers = PreferredAnswers(
+        settings.task_seeds, settings.problems, settings.pairs, settings.hidden_size, settings.prior_steps,
+        settings.answers,
+    )  # fmt: skip
+    for kind in filter(settings.kinds.__contains__, ON_COUNTDOWN):
+        labels = {"world": COUNTDOWN, "coverage": PARTIAL, "kind": kind}
+        yield answers.trained(OBJECTIVES[kind], BETA, labels, settings.task_steps, settings.task_steps // TASK_POINTS)
+
+
+def at(value: str, world: str, kind: str, coverage: str = PARTIAL) -> study.Number:
+    return study.final(value, world=world, coverage=coverage, kind=kind)
+
+
+def more(value: str, world: str, one: str, other: str, coverage: str = PARTIAL, than: str = "") -> study.Number:
+    """By how much a value of the first kind is above that of the other one, in the world `than`, paired by seed."""
+    first = {"world": world, "coverage": coverage, "kind": one}
+    return study.difference(value, first, first | {"world": than or world, "kind": other})
+
+
+def near(number: study.Number, by: float, other: float = 0.0) -> study.Claim:
+    return lambda records: close(number(records), other, by)
+
+
+def overoptimises(world: str, by: float) -> study.Claim:
+    """Whether DPO's true value falls by more than this from its best, while its implicit reward rises."""
+    return lambda records: study.all_of(
+        [at("fall", world, DPO)(records).exceeds(by), at("rise", world, DPO)(records).exceeds(by)]
+    )
+
+
+BANDITS, EVERY = (TABLED, SHARED), {TABLED: RPO, SHARED: RPO, COUNTDOWN: (CUMULATIVE, AVERAGE)}
+WHERE = [(world, kind) for world, kinds in EVERY.items() for kind in kinds]
+MARGIN = {TABLED: 0.1, SHARED: 0.1, COUNTDOWN: 0.05}
+CLAIMS = {
+    **{f"DPO overoptimises: the value falls by over {by:g} from its best while the implicit reward rises ({world})":
+        overoptimises(world, by) for world, by in MARGIN.items()},
+    **{f"{kind}: the value falls by less than {MARGIN[world]:g} from its best ({world})":
+        below(at("fall", world, kind), MARGIN[world]) for world, kind in WHERE},
+    **{f"{kind}: the value ends over {MARGIN[world]:g} above DPO's ({world})":
+        above(more("value", world, kind, DPO), MARGIN[world]) for world, kind in WHERE},
+    **{f"{kind}: where the divergence reaches 1, the value is above DPO's ({world})":
+        above(more("at divergence 1", world, kind, DPO), 0.0) for world in BANDITS for kind in (CUMULATIVE, SMALL)},
+    **{f"DPO: the chosen answers become less likely than under the reference, by over 1 ({world})":
+        below(at("chosen", world, DPO), -1.0) for world in EVERY},
+    **{f"{kind}: the chosen answers do not become less likely than under the reference ({world})":
+        above(at("chosen", world, kind), 0.0) for world, kind in WHERE},
+    **{f"{kind}: with full coverage the value ends within 0.1 of DPO's ({world})":
+        near(more("value", world, kind, DPO, FULL), 0.1) for world in BANDITS for kind in (CUMULATIVE, SMALL)},
+    **{f"DPO: with full coverage the value falls by less than 0.1 ({world})":
+        below(at("fall", world, DPO, FULL), 0.1) for world in BANDITS},
+    **{f"eta of 1e-5 is DPO: the value ends within 0.02 of it ({world})":
+        near(more("value", world, TINY, DPO), 0.02) for world in BANDITS},
+    **{f"eta of 100 is supervised training: the value ends within 0.02 of it ({world})":
+        near(more("value", world, HUGE, SFT), 0.02) for world in BANDITS},
+    **{f"{kind}: the value ends within 0.05 of that of the max-min itself (table)":
+        near(more("value", TABLED, kind, kind, than=GAME), 0.05) for kind in RPO},
+    **{f"{kind}: on problems without preferences the accuracy falls by less than 0.1 (countdown)":
+        above(at("held out", COUNTDOWN, kind), -0.1) for kind in ON_COUNTDOWN},
+}  # fmt: skip
+SHOWN = ("value", "fall", "rise", "chosen", "divergence")
+NUMBERS = {
+    **{f"{value}, {kind} ({world})": at(value, world, kind)
+       for world in (*BANDITS, COUNTDOWN) for value in SHOWN
+       for kind in (ON_COUNTDOWN if world == COUNTDOWN else OBJECTIVES)},
+    **{f"value, {kind} ({world}, full)": at("value", world, kind, FULL)
+       for world in BANDITS for kind in ON_FULL},
+    **{f"{value}, max-min of {kind}": at(value, GAME, kind) for value in ("value", "chosen") for kind in GAMES},
+    **{f"uncovered, {kind} ({world})": at("uncovered", world, kind) for world in BANDITS for kind in (DPO, *RPO)},
+    **{f"rare, {kind} ({world})": at("rare", world, kind) for world in BANDITS for kind in (DPO, *RPO)},
+    **{f"held out, {kind}": at("held out", COUNTDOWN, kind) for kind in ON_COUNTDOWN},
+}  # fmt: skip
+TABLE = study.one_below_the_other(
+    *(study.Table((*SHOWN, "at divergence 1", "rare", "uncovered"), f"{world}, {coverage} coverage",
+                  {"world": world, "coverage": coverage}, ("kind",))
+      for world, coverage in itertools.product((TABLED, SHARED), (PARTIAL, FULL))),
+    study.Table(("value", "chosen", "divergence"), "the max-min itself", {"world": GAME}, ("kind",)),
+    study.Table((*SHOWN, "held out"), "countdown", {"world": COUNTDOWN}, ("kind",)),
+)  # fmt: skip
+
+
+def drawn(value: str, world: str, coverage: str = PARTIAL, along: str = "step") -> list[Layer]:
+    return [Line(value, along, "kind", {"world": world, "coverage": coverage}, without=(TINY, HUGE))]
+
+
+GAIN = "true value gained"
+FIGURE = Panels([
+    Panel(drawn("value", TABLED), "table", "update", GAIN),
+    Panel(drawn("value", SHARED), "shared features", "update", GAIN),
+    Panel(drawn("value", SHARED, along="mean divergence"), "shared features", "KL(policy, reference)", GAIN),
+    Panel(drawn("implicit", SHARED), "shared features", "update", "implicit reward gained"),
+    Panel(drawn("value", SHARED, FULL), "shared features, full coverage", "update", GAIN),
+    Panel(drawn("value", COUNTDOWN), "countdown", "update", "accuracy gained"),
+    Panel(drawn("implicit", COUNTDOWN), "countdown", "update", "implicit reward, right less wrong"),
+    Panel(drawn("chosen", COUNTDOWN), "countdown", "update", "log-probability of\nchosen answers gained"),
+    Panel(drawn("held out", COUNTDOWN), "countdown, without preferences", "update", "accuracy gained"),
+], columns=3)  # fmt: skip
+
+if __name__ == "__main__":
+    study.main(__name__)

@@ -1,0 +1,164 @@
+"""Countdown by a small transformer: preferences between its own answers, of which half of the problems have some."""
+
+import dataclasses
+import functools
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl import objectives
+from ipsrl.environments.countdown import Countdown
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sources.source import Sampled
+from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
+from ipsrl.structures import Trajectories, masked_sum
+from ipsrl.study.curves import Curve, Labels, Points
+from ipsrl.study.worlds.preferred_arms import with_course
+from ipsrl.training.ensemble import itself, train_ensemble
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+from ipsrl.training.warm_start import WarmStart, prior_parameters
+
+TRIES = 16
+"""Answers of the prior to each problem, between which preferences are."""
+BATCH = 16
+RATE = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class PreferredAnswers:
+    """A prior, and preferences of right over wrong answers that it gave; each seed has pairs of its own.
+
+    Attributes:
+      seeds: S.
+      problems: the first half has preferences, the other half is held out.
+      pairs: of each seed, drawn from all pairs of a right and a wrong answer to one problem.
+      hidden_size, prior_steps: of the transformer, which has two layers, and of its warm start.
+      asked: answers to each problem at an evaluation.
+    """
+
+    seeds: tuple[int, ...]
+    problems: int
+    pairs: int
+    hidden_size: int
+    prior_steps: int
+    asked: int
+
+    @functools.cached_property
+    def task(self) -> Countdown:
+        return Countdown(numbers=3, problems=self.problems, largest_number=12, largest_target=40, least_solutions=2)
+
+    @functools.cached_property
+    def policy(self) -> Transformer:
+        return Transformer(self.task.vocabulary_size, hidden_size=self.hidden_size, num_layers=2)
+
+    @functools.cached_property
+    def prior(self) -> Parameters:
+        """From the disk cache, if it was ever taught; one for all seeds."""
+        return prior_parameters(self.task, self.policy, WarmStart(steps=self.prior_steps))
+
+    def answered(self, parameters: Parameters, number: int, key: Array) -> tuple[Trajectories, np.ndarray]:
+        """Answers to all problems, and their rewards `[P, number]`."""
+        sampled = Sampled(self.task, self.policy, self.problems, number)
+        answers = sampled.answers(parameters, self.task.prompts(np.arange(self.problems)), key, number)
+        return answers, np.asarray(sampled.verify(None, answers, key)[0].rewards)
+
+    @functools.cached_property
+    def preferences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Problems `[S N]`, and tokens `[S N, 2, T]` and lengths `[S N, 2]` of right and wrong answers.
+
+        Raises:
+          ValueError: there are too few pairs.
+        """
+        found = []
+        for seed in self.seeds:
+            answers, rewards = self.answered(self.prior, TRIES, stream(seed, 0, "preferences"))
+            right = rewards[: self.problems // 2] > 0
+            problem, winner, loser = np.nonzero(right[:, :, None] & ~right[:, None, :])
+            if len(problem) < self.pairs:
+                raise ValueError(
+                    f"the prior's answers make {len(problem)} pairs, not {self.pairs}: teach it for more steps, or ask "
+                    "for fewer pairs"
+                )
+            kept = np.random.default_rng(seed).choice(len(problem), self.pairs, replace=False)
+            problem, both = problem[kept], np.stack([winner, loser], axis=-1)[kept]
+            tokens, mask = (np.asarray(table)[problem[:, None], both] for table in (answers.tokens, answers.token_mask))
+            found.append((problem, tokens, mask.sum(axis=-1)))
+        problem, tokens, lengths = (np.concatenate(tables) for tables in zip(*found, strict=True))
+        return problem, tokens, lengths
+
+    @functools.cached_property
+    def source(self) -> StoredGroups:
+        problem, tokens, lengths = self.preferences
+        return StoredGroups(
+            self.task, self.policy, BATCH, prompt_index=problem, tokens=tokens, lengths=lengths,
+            rewards=np.tile([1.0, 0.0], (len(problem), 1)), outcome_id=np.tile([1, 0], (len(problem), 1)),
+            log_probs=np.zeros(tokens.shape), parts=len(self.seeds),
+        )  # fmt: skip
+
+    @functools.cached_property
+    def _stored(self) -> list[Trajectories]:
+        """The pairs of each seed."""
+        problem, tokens, lengths = self.preferences
+        parts = np.arange(len(problem)).reshape(len(self.seeds), -1)
+        return [given_answers(self.task.prompts(problem[part]), tokens[part], lengths[part]) for part in parts]
+
+    @functools.cached_property
+    def _before(self) -> list[np.ndarray]:
+        """Rewards of the prior's answers for each seed, by the random numbers of all evaluations."""
+        return [self._evaluated(self.prior, place)[1] for place in range(len(self.seeds))]
+
+    def _evaluated(self, parameters: Parameters, place: int) -> tuple[Trajectories, np.ndarray]:
+        return self.answered(parameters, self.asked, stream(self.seeds[place], 0, "evaluation"))
+
+    def measured(self, parameters: Parameters, place: int, beta: float) -> dict[str, float]:
+        """Of a policy and the seed at a place among the seeds.
+
+        value, held out: share of right answers to problems with preferences, and to the others, less the prior's.
+        implicit: mean over the pairs of beta log(pi / pi_ref), right less wrong.
+        chosen: mean of log(pi / pi_ref) of their right answers.
+        divergence: KL(pi || pi_ref) of answers to all problems, an estimate.
+        """
+        answers, rewards = self._evaluated(parameters, place)
+        now, then = (_likelihoods(self.policy, of, self._stored[place]) for of in (parameters, self.prior))
+        ratios = np.asarray(now - then)
+        sampled = _likelihoods(self.policy, parameters, answers) - _likelihoods(self.policy, self.prior, answers)
+        gained, half = (rewards - self._before[place]).mean(axis=1), self.problems // 2
+        return {
+            "value": float(gained[:half].mean()),
+            "held out": float(gained[half:].mean()),
+            "implicit": float(beta * (ratios[:, 0] - ratios[:, 1]).mean()),
+            "chosen": float(ratios[:, 0].mean()),
+            "divergence": float(sampled.mean()),
+        }
+
+    def trained(self, objective: str, beta: float, labels: Labels, steps: int, every: int) -> Curve:
+        """The curve of an objective on the stored pairs, by Adam."""
+
+        def compute() -> Points:
+            how = TrainSettings(steps, BATCH, 2, learning_rate=RATE)
+            trainer = Trainer(self.task, self.policy, objectives.make(objective), how, self.source)
+            start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(self.seeds), *leaf.shape)), self.prior)
+            parts = jnp.arange(len(self.seeds))
+            recorded = jax.device_get(train_ensemble(trainer, parts, itself, every, initial_parameters=start))
+            places = np.arange(0, steps + 1, every)
+            at = range(len(places))
+            rows = [
+                [self.measured(jax.tree.map(operator.itemgetter((part, place)), recorded), part, beta) for place in at]
+                for part in range(len(self.seeds))
+            ]
+            values = {name: np.array([[point[name] for point in row] for row in rows]) for name in rows[0][0]}
+            return Points(places, with_course(values), self.seeds)
+
+        return Curve(labels, compute)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _likelihoods(policy: Transformer, parameters: Parameters, answers: Trajectories) -> Array:
+    """`[P, G]`, log-probabilities of whole answers."""
+    return masked_sum(policy.score(parameters, answers, 1.0).log_probs, answers.token_mask, axis=-1)

@@ -1,0 +1,243 @@
+"""Bandits of which preferences cover a part: true value and implicit reward of policies that are trained on them."""
+
+import dataclasses
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.special import expit, log_softmax, rel_entr
+
+from ipsrl import objectives
+from ipsrl.dynamics.adversarial_rewards import max_min
+from ipsrl.environments.token_stream import TokenStream
+from ipsrl.fields import Checked, one_of
+from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records.equal_reward import at_reward
+from ipsrl.rollouts.sources.stored_groups import StoredGroups
+from ipsrl.structures import Outcomes, PolicyScores, Prompts, Trajectories
+from ipsrl.study.curves import Curve, Labels, Points
+from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+
+ARMS, COVERED, RARE, FEATURES = 50, 10, 2, 16
+PAIRS_OF_AN_ARM = 10
+"""Number of pairs over that of covered arms."""
+PARTIAL, FULL = "partial", "full"
+TABLE, SHARED = "table", "shared"
+RATE = 300.0
+"""Of gradient descent on the loss of one bandit, divided by 1 + `RATE` times the weight of imitation, for stability."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arms(Checked, TokenStream):
+    """Bandits, one for each seed, as prompts of one environment; an answer is one token, the arm.
+
+    True rewards are one half linear in the features of an arm and one half not, with variance 1 in all; the reference
+    is the softmax of half of them plus as much noise. The arms that it likes best are covered, and in partial coverage
+    two others, the rare ones, are in one pair each, with a covered arm. Winners are drawn by Bradley-Terry.
+
+    Attributes:
+      seeds: S.
+      coverage: `partial`, where the 10 likeliest arms and the rare ones are in pairs, or `full`, where all are.
+    """
+
+    seeds: tuple[int, ...] = ()
+    coverage: str = one_of(PARTIAL, FULL, default=PARTIAL)
+
+    stop_tokens = ()
+    max_tokens = 1
+    vocabulary_size = ARMS
+    verifies_on_host = False
+
+    @property
+    def num_observations(self) -> int:
+        return len(self.seeds)
+
+    @functools.cached_property
+    def prompt_table(self) -> Prompts:
+        index = np.arange(len(self.seeds), dtype=np.int32)
+        return Prompts(index=index, tokens=index[:, None], mask=np.ones((len(index), 1), bool))
+
+    def verify(self, trajectories: Trajectories) -> Outcomes:
+        arms = trajectories.tokens[..., 0]
+        return Outcomes(jnp.asarray(self.rewards, jnp.float32)[trajectories.prompts.index[:, None], arms], arms)
+
+    @functools.cached_property
+    def features(self) -> np.ndarray:
+        """`[S, K, F]`, of which each arm's have the length 1 on average."""
+        return np.stack([self._random(seed).normal(size=(ARMS, FEATURES)) for seed in self.seeds]) / FEATURES**0.5
+
+    @functools.cached_property
+    def rewards(self) -> np.ndarray:
+        """`[S, K]`, the true ones."""
+        weights = np.stack([self._random(seed, 1).normal(size=FEATURES) for seed in self.seeds])
+        rest = np.stack([self._random(seed, 2).normal(size=ARMS) for seed in self.seeds])
+        return (np.einsum("skf,sf->sk", self.features, weights) + rest) / 2**0.5
+
+    @functools.cached_property
+    def reference(self) -> np.ndarray:
+        """`[S, K]`, log-probabilities."""
+        noise = np.stack([self._random(seed, 3).normal(size=ARMS) for seed in self.seeds])
+        return log_softmax((self.rewards + noise) / 2, axis=-1)
+
+    @functools.cached_property
+    def rare(self) -> np.ndarray:
+        """`[S, 2]`, the rare arms."""
+        others = np.argsort(-self.reference, axis=-1)[:, COVERED:]
+        of_seeds = zip(self.seeds, others, strict=True)
+        return np.stack([self._random(seed, 4).choice(arms, RARE, replace=False) for seed, arms in of_seeds])
+
+    @functools.cached_property
+    def pairs(self) -> np.ndarray:
+        """`[S, N, 2]`, the winner and the loser of each pair."""
+        order, found = np.argsort(-self.reference, axis=-1), []
+        for place, seed in enumerate(self.seeds):
+            rng, covered = self._random(seed, 5), order[place, : COVERED if self.coverage == PARTIAL else ARMS]
+            pairs = [rng.choice(covered, 2, replace=False) for _ in range(PAIRS_OF_AN_ARM * len(covered))]
+            if self.coverage == PARTIAL:
+                pairs += [np.array([arm, rng.choice(covered)]) for arm in self.rare[place]]
+            pairs = np.stack(pairs)
+            first = rng.random(len(pairs)) < expit(-np.diff(self.rewards[place][pairs], axis=-1)[:, 0])
+            found.append(np.where(first[:, None], pairs, pairs[:, ::-1]))
+        return np.stack(found)
+
+    @functools.cached_property
+    def wins(self) -> np.ndarray:
+        """`[S, K, K]`, how often the arm of the row was preferred to that of the column."""
+        tables = np.zeros((len(self.seeds), ARMS, ARMS))
+        np.add.at(tables, (np.arange(len(tables))[:, None], *np.moveaxis(self.pairs, -1, 0)), 1)
+        return tables
+
+    def source(self, policy: "LinearArms") -> StoredGroups:
+        """All pairs of all seeds in each step."""
+        seeds, number = self.pairs.shape[:2]
+        pairs = self.pairs.reshape(-1, 2)
+        return StoredGroups(
+            self, policy, len(pairs), prompt_index=np.repeat(np.arange(seeds), number), tokens=pairs[..., None],
+            lengths=np.ones_like(pairs), rewards=np.tile([1.0, 0.0], (len(pairs), 1)), outcome_id=pairs,
+            log_probs=np.zeros((*pairs.shape, 1)),
+        )  # fmt: skip
+
+    def measures(self, log_probs: np.ndarray, beta: float) -> dict[str, np.ndarray]:
+        """Of policies `[S, U, K]`, each `[S, U]`.
+
+        value: true reward, less that of the reference.
+        implicit: the mean of beta log(pi / pi_ref) under the policy, less that under the distribution of winners.
+        chosen: mean log-probability of the winners, less that under the reference.
+        divergence: KL(pi || pi_ref).
+        rare, uncovered: probability of the rare arms, and of those that are in no pair.
+        others: see `with_course`.
+        """
+        probs, reference = np.exp(log_probs), self.reference[:, None]
+        ratios = log_probs - reference
+        winners = self.wins.sum(axis=-1) / self.wins.sum(axis=(-2, -1))[:, None]
+        divergence = rel_entr(probs, np.exp(reference)).sum(axis=-1)
+        value = ((probs - np.exp(reference)) * self.rewards[:, None]).sum(axis=-1)
+        implicit = beta * (divergence - _over_winners(winners, ratios))
+        chosen = _over_winners(winners, log_probs)
+        unseen = (self.wins.sum(axis=-1) + self.wins.sum(axis=-2)) == 0
+        rare = np.broadcast_to(self.rare[:, None], (*probs.shape[:2], RARE))
+        found = {
+            "value": value,
+            "implicit": implicit,
+            "chosen": chosen - _over_winners(winners, reference),
+            "divergence": divergence,
+            "rare": np.take_along_axis(probs, rare, axis=-1).sum(axis=-1),
+            "uncovered": (probs * unseen[:, None]).sum(axis=-1),
+        }
+        return with_course(found)
+
+    @staticmethod
+    def _random(seed: int, place: int = 0) -> np.random.Generator:
+        return np.random.default_rng((seed, place))
+
+
+def _over_winners(winners: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """`[S, U]`, the mean of values `[S, U, K]`; those of arms that never won are -inf in the end."""
+    return (winners[:, None] * np.where(winners[:, None] > 0, values, 0.0)).sum(axis=-1)
+
+
+def with_course(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Adds to measures `[S, U]` of policies in training what is seen of all seeds together.
+
+    fall, rise: of the true value and of the implicit reward, since the mean true value was highest.
+    mean divergence: over seeds, for figures.
+    """
+    value, implicit = values["value"], values["implicit"]
+    best = [value.mean(axis=0)[: place + 1].argmax() for place in range(value.shape[1])]
+    divergence = np.broadcast_to(values["divergence"].mean(axis=0), value.shape)
+    found = {"fall": value[:, best] - value, "rise": implicit - implicit[:, best], "mean divergence": divergence}
+    return values | found
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearArms(Tabular):
+    """log pi_ref + features . weights, with weights of its own for each bandit; first the reference.
+
+    Attributes:
+      arms: the bandits.
+      kind: `table`, in which each arm has a feature of its own, or `shared`, in which arms share a few.
+    """
+
+    arms: Arms = Arms()
+    kind: str = one_of(TABLE, SHARED, default=TABLE)
+
+    @property
+    def _features(self) -> np.ndarray:
+        return np.eye(ARMS)[None].repeat(len(self.arms.seeds), 0) if self.kind == TABLE else self.arms.features
+
+    def init(self, key: Array) -> Parameters:
+        return {"weights": jnp.zeros((len(self.arms.seeds), self._features.shape[-1]))}
+
+    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+        return self.logits(parameters)[observations], cache
+
+    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+        logits = self.logits(parameters)[trajectories.observations]
+        return score_logits(logits, Actions.of(trajectories), temperature)
+
+    def logits(self, parameters: Parameters) -> Array:
+        """`[S, K]`."""
+        moved = jnp.einsum("skf,sf->sk", jnp.asarray(self._features, jnp.float32), parameters["weights"])
+        return jnp.asarray(self.arms.reference, jnp.float32) + moved
+
+
+def trained(
+    arms: Arms, kind: str, objective: str, weight: float, beta: float, labels: Labels, steps: int, every: int
+) -> Curve:
+    """The curve of an objective on all pairs of a bandit in each step; each seed is a bandit of its own.
+
+    Plain gradient descent: Adam would take the arms without pairs away as fast with a weight of 1e-5 as with one of 1.
+    `weight` is that of imitation, of log pi of the winner.
+
+    `at divergence 1` of the last point is the value where the divergence first reached 1, NaN if it never did.
+    """
+    policy = LinearArms(len(arms.seeds), ARMS, arms=arms, kind=kind)
+
+    def compute() -> Points:
+        source = arms.source(policy)
+        # The loss is the mean over bandits.
+        rate = len(arms.seeds) * RATE / (1 + RATE * weight)
+        how = TrainSettings(
+            steps, source.prompts_per_step, 2, optimizer="sgd", learning_rate=rate, max_gradient_norm=None
+        )
+        trainer = Trainer(arms, policy, objectives.make(objective), how, source)
+        logits = train_ensemble(trainer, jnp.array([0]), policy.logits, every)[0]
+        log_probs = log_softmax(np.moveaxis(np.asarray(logits, np.float64), 0, 1), axis=-1)
+        found = arms.measures(log_probs, beta)
+        of_runs = zip(found["divergence"], found["value"], strict=True)
+        at_one = np.array([at_reward(*run, 1.0) for run in of_runs])
+        return Points(np.arange(0, steps + 1, every), found | {"at divergence 1": at_one[:, None]}, arms.seeds)
+
+    return Curve(labels, compute)
+
+
+def cautious(arms: Arms, beta: float, eta: float) -> Points:
+    """The policy of `max_min` on each bandit."""
+    pairs = zip(arms.wins, np.exp(arms.reference), strict=True)
+    policies = np.stack([max_min(wins, reference, beta, eta)[0] for wins, reference in pairs])
+    with np.errstate(divide="ignore"):
+        return Points([0], arms.measures(np.log(policies)[:, None], beta), arms.seeds)
