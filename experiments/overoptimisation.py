@@ -51,7 +51,10 @@ COUNTDOWN, ON_COUNTDOWN, ON_FULL = "countdown", (DPO, CUMULATIVE, AVERAGE, SFT),
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """Bandits for each of `seeds` and, with full coverage, `full_seeds`; pairs of countdown for each of `task_seeds`."""
+    """Bandits for each of `seeds` and, with full coverage, `full_seeds`; pairs of countdown for each of `task_seeds`.
+
+    `steps` and `task_steps` are those of training; each problem is asked for `answers` at an evaluation.
+    """
 
     kinds: tuple[str, ...] = study.selecting(one_of(*OBJECTIVES, default=tuple(OBJECTIVES)))
     seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
@@ -74,8 +77,8 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        kinds=(DPO, AVERAGE), seeds=(0, 1), full_seeds=(0, 1), steps=50, task_seeds=(0, 1), problems=16, pairs=16, prior_steps=200,
-        task_steps=4, answers=4,
+        kinds=(DPO, AVERAGE), seeds=(0, 1), full_seeds=(0, 1), steps=50, task_seeds=(0, 1), problems=16, pairs=16,
+        prior_steps=200, task_steps=4, answers=4,
     ),
     "demo": Settings(),
     "paper": Settings(

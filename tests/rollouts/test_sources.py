@@ -20,7 +20,7 @@ from ipsrl.rollouts.sources.critics import ScriptedCritic
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
-from ipsrl.rollouts.sources.stored_groups import StoredGroups
+from ipsrl.rollouts.sources.stored_groups import TABLES, StoredGroups
 
 TEXT = HypospaceBoolean("basic", depth=1)
 POLICY = Transformer(TEXT.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
@@ -94,6 +94,30 @@ def test_what_is_given_of_rewards_and_outcomes_is_kept_and_the_rest_verified(act
     _, (trajectories, outcomes), _ = stored(stored.init(actors, 0, None), actors, Request(5, 0))
     np.testing.assert_array_equal(outcomes.rewards, [[1.0, 0.0]] * 6)
     np.testing.assert_array_equal(outcomes.outcome_id, TEXT.verify(jax.device_get(trajectories)).outcome_id)
+
+
+def test_runs_get_the_part_of_the_table_that_their_seed_names(actors):
+    """Six groups in two parts: two passes through its own three for each seed, in other orders, also under jit."""
+    table = {name: getattr(StoredGroups.of(TEXT, POLICY, 1, rows(log_probs=True)), name) for name in TABLES}
+    stored = StoredGroups(TEXT, POLICY, 1, **table, parts=2)
+
+    @jax.jit
+    def answered(seed, step):
+        return stored((None, None), actors, Request(seed, step))[1][0].tokens[0]
+
+    for seed, part in ((0, slice(3)), (1, slice(3, None)), (4, slice(3)), (7, slice(3, None))):
+        for first in (0, 3):
+            given = {np.asarray(answered(jnp.int32(seed), jnp.int32(first + step))).tobytes() for step in range(3)}
+            assert given == {tokens.tobytes() for tokens in table["tokens"][part]}
+    _, (trajectories, _), _ = stored((None, None), actors, Request(1, 5))
+    np.testing.assert_array_equal(trajectories.tokens[0], answered(jnp.int32(1), jnp.int32(5)))
+    for change, message in (
+        ({"parts": 4}, "6 groups cannot be split into 4 equal parts: leave some out"),
+        ({"parts": 3, "prompts_per_step": 3}, "a step takes 3 groups, but only 2 are stored in each of 3 parts"),
+        ({"parts": 0}, "parts is 0, it must be positive"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            StoredGroups(TEXT, POLICY, **({"prompts_per_step": 1} | table | change))
 
 
 def test_two_tables_are_not_the_same():

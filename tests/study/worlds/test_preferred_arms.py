@@ -1,0 +1,133 @@
+"""Bandits with preferences: which arms are in pairs, measures by hand, and training to the policy of the game."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.dynamics.adversarial_rewards import min_max
+from ipsrl.study.worlds.preferred_arms import (
+    ARMS,
+    COVERED,
+    FULL,
+    PAIRS_OF_AN_ARM,
+    PARTIAL,
+    RARE,
+    SHARED,
+    TABLE,
+    Arms,
+    LinearArms,
+    cautious,
+    trained,
+    with_course,
+)
+
+SEEDS = (0, 5)
+
+
+def test_partial_coverage_is_of_the_likeliest_arms_and_one_pair_of_each_rare_one():
+    arms = Arms(SEEDS)
+    assert arms.pairs.shape == (2, COVERED * PAIRS_OF_AN_ARM + RARE, 2)
+    for seed in range(2):
+        times = np.bincount(arms.pairs[seed].ravel(), minlength=ARMS)
+        likeliest = np.argsort(-arms.reference[seed])[:COVERED]
+        assert set(np.flatnonzero(times)) == {*likeliest, *arms.rare[seed]}
+        np.testing.assert_array_equal(times[arms.rare[seed]], 1)
+        assert times[likeliest].min() > 5
+        assert arms.wins[seed].sum() == len(arms.pairs[seed])
+    np.testing.assert_allclose(np.exp(arms.reference).sum(axis=-1), 1.0)
+    full = Arms(SEEDS, FULL)
+    assert all(len(np.unique(pairs)) == ARMS for pairs in full.pairs)
+    # A seed has one bandit, whatever is covered and beside which others.
+    np.testing.assert_array_equal(full.rewards[1], Arms((5,)).rewards[0])
+
+
+def test_winners_are_drawn_by_bradley_terry():
+    arms = Arms(tuple(range(64)), FULL)
+    margins = np.take_along_axis(arms.rewards, arms.pairs[..., 0], 1) - np.take_along_axis(
+        arms.rewards, arms.pairs[..., 1], 1
+    )
+    # E over winners of 1 - sigmoid(margin) is the expected share of upsets, and their share is that of margins < 0.
+    upsets = np.mean(margins < 0)
+    expected = np.mean(1 / (1 + np.exp(np.abs(margins))))
+    assert upsets == pytest.approx(expected, abs=0.01)
+
+
+def test_measures_by_hand():
+    """A policy that moves half of the reference to the first rare arm."""
+    arms = Arms(SEEDS)
+    reference = np.exp(arms.reference)
+    probs = reference / 2
+    np.put_along_axis(probs, arms.rare[:, :1], np.take_along_axis(probs, arms.rare[:, :1], 1) + 0.5, 1)
+    start = arms.measures(arms.reference[:, None], 0.1)
+    found = {name: values[:, 0] for name, values in arms.measures(np.log(probs)[:, None], 0.1).items()}
+    for name in ("value", "implicit", "chosen", "divergence"):
+        np.testing.assert_allclose(start[name], 0.0, atol=1e-12)
+    for seed in range(2):
+        first, base = arms.rare[seed, 0], arms.wins[seed].sum(axis=1) / arms.wins[seed].sum()
+        mean = reference[seed] @ arms.rewards[seed]
+        assert found["value"][seed] == pytest.approx((arms.rewards[seed, first] - mean) / 2)
+        ratios = np.full(ARMS, np.log(0.5))
+        ratios[first] = np.log(probs[seed, first] / reference[seed, first])
+        assert found["divergence"][seed] == pytest.approx(probs[seed] @ ratios)
+        assert found["chosen"][seed] == pytest.approx(base @ ratios)
+        assert found["implicit"][seed] == pytest.approx(0.1 * (probs[seed] - base) @ ratios)
+        assert found["rare"][seed] == pytest.approx(0.5 + reference[seed, arms.rare[seed]].sum() / 2)
+        unseen = np.setdiff1d(np.arange(ARMS), arms.pairs[seed])
+        assert found["uncovered"][seed] == pytest.approx(reference[seed, unseen].sum() / 2)
+
+
+def test_falls_and_rises_are_counted_from_the_best_mean():
+    value = np.array([[0.0, 2.0, 1.0, 0.0], [0.0, 1.0, 1.5, 0.0]])
+    implicit = np.array([[0.0, 1.0, 2.0, 3.0]] * 2)
+    found = with_course({"value": value, "implicit": implicit, "divergence": implicit})
+    np.testing.assert_allclose(found["fall"], [[0.0, 0.0, 1.0, 2.0], [0.0, 0.0, -0.5, 1.0]])
+    np.testing.assert_allclose(found["rise"], [[0.0, 0.0, 1.0, 2.0]] * 2)
+
+
+@pytest.mark.parametrize("kind", [TABLE, SHARED])
+def test_the_policy_starts_at_the_reference_and_moves_with_its_features(kind):
+    arms = Arms(SEEDS)
+    policy = LinearArms(2, ARMS, arms=arms, kind=kind)
+    parameters = policy.init(jax.random.key(0))
+    np.testing.assert_allclose(policy.logits(parameters), arms.reference, atol=1e-6)
+    moved = policy.logits({"weights": parameters["weights"].at[1, 3].set(2.0)}) - policy.logits(parameters)
+    assert not jnp.any(moved[0])
+    expected = 2.0 * (arms.features[1, :, 3] if kind == SHARED else np.eye(ARMS)[3])
+    np.testing.assert_allclose(moved[1], expected, atol=1e-5)
+
+
+def test_training_on_stored_pairs_ends_at_the_policy_of_the_game():
+    """Average eta 0.2 with beta 0.5 is eta 0.4 of the game; each seed ends at the optimum of its own pairs.
+
+    What is left is with the arms that never win, which lose their probability as 1 / t.
+    """
+    arms = Arms(SEEDS)
+    labels = {"kind": "rpo"}
+    found = trained(arms, TABLE, "rpo(beta=0.5, eta=0.2)", 0.2, 0.5, labels, 2000, 500).compute()
+    game = cautious(arms, 0.5, 0.4)
+    assert found.steps[-1] == 2000
+    for name in ("value", "chosen", "divergence"):
+        left = np.abs(found.values[name] - game.values[name])
+        assert (left[:, 4] < 0.6 * left[:, 2]).all()
+        assert (left[:, 2] < 0.6 * left[:, 1]).all()
+        np.testing.assert_allclose(found.values[name][:, 4], game.values[name][:, 0], atol=0.03)
+    policies = [min_max(wins, np.exp(of), 0.5, 0.4)[0] for wins, of in zip(arms.wins, arms.reference, strict=True)]
+    with np.errstate(divide="ignore"):
+        same = arms.measures(np.log(policies)[:, None], 0.5)
+    np.testing.assert_allclose(game.values["value"], same["value"], atol=1e-7)
+
+
+def test_an_answer_is_verified_by_the_true_reward():
+    arms = Arms(SEEDS)
+    source = arms.source(LinearArms(2, ARMS, arms=arms))
+    answers = source._answers(np.array([0, len(arms.pairs[0])]), jnp.zeros((2, 2, 1)))
+    outcomes = arms.verify(answers)
+    np.testing.assert_array_equal(outcomes.outcome_id, arms.pairs[:, 0])
+    np.testing.assert_allclose(outcomes.rewards, np.take_along_axis(arms.rewards, arms.pairs[:, 0], 1), rtol=1e-6)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="coverage is 'half', it must be one of partial, full"):
+        Arms(SEEDS, "half")
+    assert Arms(SEEDS, PARTIAL) == Arms(SEEDS)
