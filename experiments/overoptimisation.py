@@ -155,15 +155,15 @@ CLAIMS = {
         above(at("held out", COUNTDOWN, kind), -0.1) for kind in ON_COUNTDOWN},
 }  # fmt: skip
 SHOWN = ("value", "fall", "rise", "chosen", "divergence")
+MAIN = {world: (DPO, *kinds, SFT) for world, kinds in EVERY.items()}
 NUMBERS = {
     **{f"{value}, {kind} ({world})": at(value, world, kind)
-       for world in (*BANDITS, COUNTDOWN) for value in SHOWN
-       for kind in (ON_COUNTDOWN if world == COUNTDOWN else OBJECTIVES)},
-    **{f"value, {kind} ({world}, full)": at("value", world, kind, FULL)
-       for world in BANDITS for kind in ON_FULL},
-    **{f"{value}, max-min of {kind}": at(value, GAME, kind) for value in ("value", "chosen") for kind in GAMES},
-    **{f"uncovered, {kind} ({world})": at("uncovered", world, kind) for world in BANDITS for kind in (DPO, *RPO)},
-    **{f"rare, {kind} ({world})": at("rare", world, kind) for world in BANDITS for kind in (DPO, *RPO)},
+       for world, kinds in MAIN.items() for kind in kinds for value in ("value", "fall", "chosen")},
+    **{f"rise, DPO ({world})": at("rise", world, DPO) for world in EVERY},
+    **{f"value, {kind} ({world}, full)": at("value", world, kind, FULL) for world in BANDITS for kind in ON_FULL},
+    **{f"value, max-min of {kind}": at("value", GAME, kind) for kind in GAMES},
+    **{f"{arms} arms, {kind} ({world})": at(arms, world, kind)
+       for arms, world in (("rare", TABLED), ("uncovered", SHARED)) for kind in (DPO, *RPO)},
     **{f"held out, {kind}": at("held out", COUNTDOWN, kind) for kind in ON_COUNTDOWN},
 }  # fmt: skip
 TABLE = study.one_below_the_other(
