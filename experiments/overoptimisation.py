@@ -10,9 +10,21 @@ Arms      Bandits of 50 arms, one for each seed, beta 0.1: 100 pairs among the 1
           An answer has one token, so that cumulative eta is average eta beta. The max-min itself, by another program.
           Countdown: a small transformer, and pairs of its own right and wrong answers to half of the problems.
 Command   python -m experiments.overoptimisation
-Time      demo TIME; paper, not run, hours.
-Expected  EXPECTED
-Doubt     DOUBT
+Time      demo five CPU minutes; smoke under one; paper, not run, hours.
+Expected  True value gained, of the reference's standard deviation 1. Table: DPO falls from 1.61 to 1.12 [0.81, 1.41]
+          while its implicit reward rises by 0.49, as the rare arms that won take 0.29; RPO ends at 1.35 (cumulative),
+          1.32 (0.01), 0.84 (0.2), supervised at 0.73. Shared features: DPO falls from 1.25 to 0.30 [-0.02, 0.64], 0.60
+          of it on arms without preferences; RPO at 0.79, 1.13, 0.71, supervised 0.61. The cumulative form falls as
+          well, by 0.25 and 0.45, and only 0.2 keeps log p of the chosen above the reference's (+0.85, +0.60; 0.01 -2.1,
+          -2.3; DPO -13, -17). Full coverage: DPO 1.46, 1.26, RPO 0.01 0.74, 0.81: there caution only costs. The game's
+          policy has 1.29, 1.32, 0.86. Countdown: DPO loses 0.18 [0.07, 0.26] of an accuracy of 0.4 while its implicit
+          reward rises by 6.8; RPO gains 0.25 and 0.54, supervised 0.56. On problems without preferences DPO and both
+          forms of RPO lose nearly all, 0.37 to 0.40, supervised 0.06.
+Doubt     DPO stopped at its best has more than RPO at any eta here, but nothing in the data says when that is. The
+          weight of caution decides all, and the authors' two values end far apart. On countdown supervised training
+          does as well as RPO: right answers are all that there is to learn. Learning rates and lengths were set
+          after trials with some of these seeds. Rare arms in more pairs, or preferences drawn anew from the policy,
+          would undo DPO's fall.
 Smoke     python -m experiments.overoptimisation --preset=smoke
 """
 
