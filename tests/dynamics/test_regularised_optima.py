@@ -1,0 +1,126 @@
+"""Optima regularised by f-divergences: closed forms, first-order conditions, limits, and the bound on distances."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+from ipsrl.dynamics.regularised_optima import divergence_of, largest_total_variation, regularised_optimum
+
+LINKS = {
+    "reverse_kl": np.log,
+    "forward_kl": lambda u: -1 / u,
+    "jensen_shannon": lambda u: np.log(2 * u / (1 + u)),
+    "alpha": lambda u: (1 - u**-0.3) / 0.3,
+}
+DIVERGENCES = list(LINKS)
+REWARDS = np.array([2.0, 1.0, 0.0, -1.0])
+REFERENCE = np.array([0.1, 0.2, 0.3, 0.4])
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("beta", [0.01, 0.3, 100.0])
+def test_the_links_of_an_optimum_are_the_rewards_up_to_a_constant(divergence, beta):
+    found = regularised_optimum(REWARDS, REFERENCE, beta, divergence, 0.3)
+    np.testing.assert_allclose(found.sum(), 1.0, rtol=1e-12)
+    implied = beta * LINKS[divergence](found / REFERENCE)
+    likely = found > 1e-12
+    np.testing.assert_allclose((implied - REWARDS)[likely], (implied - REWARDS)[0], rtol=0, atol=1e-7)
+
+
+def test_closed_forms():
+    """By hand: reverse KL is a softmax; forward KL of two outcomes, at beta = 1, has 1/2 / (l - 1) + 1/2 / l = 1."""
+    found = regularised_optimum(REWARDS, REFERENCE, 0.5, "reverse_kl")
+    np.testing.assert_allclose(found, softmax(np.log(REFERENCE) + REWARDS / 0.5), rtol=1e-12)
+    level = 1 + np.sqrt(2) / 2
+    found = regularised_optimum(np.array([1.0, 0.0]), np.array([0.5, 0.5]), 1.0, "forward_kl")
+    np.testing.assert_allclose(found, [0.5 / (level - 1), 0.5 / level], rtol=1e-12)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_an_optimum_is_the_largest_value_that_a_search_finds(divergence):
+    def lost(logits):
+        probs = softmax(logits)
+        return -(probs @ REWARDS - 0.3 * divergence_of(probs, REFERENCE, divergence, 0.3))
+
+    found = minimize(lost, np.log(REFERENCE), tol=1e-12)
+    optimum = regularised_optimum(REWARDS, REFERENCE, 0.3, divergence, 0.3)
+    np.testing.assert_allclose(softmax(found.x), optimum, atol=1e-5)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_batches_constants_equal_rewards_and_tiny_weights(divergence):
+    one = regularised_optimum(REWARDS, REFERENCE, 0.3, divergence)
+    both = regularised_optimum(np.stack([REWARDS, REWARDS + 1e3]), REFERENCE, 0.3, divergence)
+    np.testing.assert_allclose(both, np.stack([one, one]), rtol=1e-9)
+    np.testing.assert_allclose(regularised_optimum(np.full(4, 7.0), REFERENCE, 0.3, divergence), REFERENCE, rtol=1e-12)
+    tiny = regularised_optimum(REWARDS, REFERENCE, 1e-9, divergence)
+    np.testing.assert_allclose(tiny, [1, 0, 0, 0], atol=1e-4)
+
+
+def test_alpha_lies_between_both_kullback_leibler_divergences():
+    ends = {name: regularised_optimum(REWARDS, REFERENCE, 0.3, name) for name in ("reverse_kl", "forward_kl")}
+    for alpha, name in ((1e-6, "reverse_kl"), (1 - 1e-6, "forward_kl")):
+        np.testing.assert_allclose(regularised_optimum(REWARDS, REFERENCE, 0.3, "alpha", alpha), ends[name], atol=1e-5)
+
+
+def test_divergences_by_hand():
+    probs, reference = np.array([0.75, 0.25]), np.array([0.25, 0.75])
+    kl = 0.5 * np.log(3)
+    middle = 0.75 * np.log(1.5) + 0.25 * np.log(0.5)
+    hellinger = 1 - 2 * np.sqrt(0.75 * 0.25)
+    for name, wanted in (
+        ("reverse_kl", kl), ("forward_kl", kl), ("jensen_shannon", 2 * middle), ("alpha", 4 * hellinger),
+    ):  # fmt: skip
+        np.testing.assert_allclose(divergence_of(probs, reference, name), wanted, rtol=1e-12)
+        assert divergence_of(probs, probs, name) == pytest.approx(0.0, abs=1e-15)
+    gone = np.array([1.0, 0.0])
+    # Ratios 2 and 0.
+    of_jensen_shannon = (2 * np.log(2) - 3 * np.log(1.5)) / 2 + np.log(2) / 2
+    wanted = [np.log(2), np.inf, of_jensen_shannon, 4 * (1 - np.sqrt(0.5))]
+    found = [float(divergence_of(gone, np.array([0.5, 0.5]), name)) for name in DIVERGENCES]
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", DIVERGENCES)
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
+def test_pinsker_holds_and_is_tight_for_small_differences(name, alpha):
+    random = np.random.default_rng(0)
+    probs, reference = random.dirichlet(np.full(4, 0.5), size=(2, 1000)) + 1e-9
+    probs, reference = probs / probs.sum(-1, keepdims=True), reference / reference.sum(-1, keepdims=True)
+    distance = np.abs(probs - reference).sum(axis=-1) / 2
+    assert (distance <= largest_total_variation(divergence_of(probs, reference, name, alpha), name) + 1e-12).all()
+    near, half = np.array([0.501, 0.499]), np.array([0.5, 0.5])
+    np.testing.assert_allclose(largest_total_variation(divergence_of(near, half, name, alpha), name), 1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((REWARDS, REFERENCE, 0.0, "reverse_kl"), "beta is 0.0, it must be positive"),
+        ((REWARDS, REFERENCE[:3] / 0.6, 0.3, "reverse_kl"), "give both a last axis with one number for each outcome"),
+        ((REWARDS, np.array([1.0, 0.0, 0.0, 0.0]), 0.3, "reverse_kl"), "reference must be distributions"),
+        ((np.array([np.nan, 0.0, 0.0, 0.0]), REFERENCE, 0.3, "reverse_kl"), "it must be an array of finite numbers"),
+        ((REWARDS, REFERENCE, 0.3, "alpha", 1.0), "alpha is 1.0, it must lie strictly between 0 and 1"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        regularised_optimum(*arguments)
+
+
+def test_bad_distributions():
+    with pytest.raises(ValueError, match="probs must be distributions"):
+        divergence_of(REWARDS, REFERENCE, "reverse_kl")
+    with pytest.raises(ValueError, match="probs and reference have the shapes"):
+        divergence_of(np.array([0.5, 0.5]), REFERENCE, "reverse_kl")
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_a_divergence_is_never_below_zero(divergence):
+    """Rounding alone would make some of these -1e-17, whose root is not a number."""
+    probs = np.random.default_rng(0).dirichlet(np.ones(30), size=1000)
+    near = probs * (1 + 1e-9 * np.random.default_rng(1).normal(size=probs.shape))
+    found = divergence_of(near / near.sum(axis=-1, keepdims=True), probs, divergence)
+    assert (found >= 0).all()
+    assert np.isfinite(largest_total_variation(found, divergence)).all()
