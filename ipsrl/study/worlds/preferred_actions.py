@@ -1,0 +1,322 @@
+"""Preferences between 30 actions, and what policies make of them, by pairs or by rewards: exact, and trained.
+
+Problems are prompts of one environment, each with its own rewards, and its row of a table of logits: one program trains
+all of them. A pair is drawn uniformly from all pairs of actions, the winner by the Bradley-Terry model of the rewards.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.optimize import minimize
+from scipy.special import entr, expit, log_softmax, softmax
+
+from ipsrl import objectives
+from ipsrl.dynamics.regularised_optima import divergence_of, largest_total_variation, regularised_optimum
+from ipsrl.environments.token_stream import TokenStream
+from ipsrl.objectives.estimators.divergences import Divergence, link
+from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.sources.source import Source
+from ipsrl.rollouts.sources.stored_groups import StoredGroups
+from ipsrl.structures import Outcomes, PolicyScores, Prompts, Rollouts, Trajectories
+from ipsrl.study.curves import Points
+from ipsrl.training.ensemble import itself, train_ensemble
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+
+ACTIONS = 30
+BINS, BATCHES = 10, 4
+REFERENCES = ("uniform", "skewed")
+PATH = np.geomspace(0.01, 100.0, 81)
+"""Weights of reverse KL between which its optima are interpolated."""
+WINNERS, LOSERS = np.nonzero(~np.eye(ACTIONS, dtype=bool))
+"""`[870]`, all ordered pairs of different actions."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Choices(TokenStream):
+    """Prompts that are answered by one token, an action; the policy sees the number of the prompt."""
+
+    rewards: tuple[tuple[float, ...], ...]
+    verifies_on_host: ClassVar[bool] = False
+    vocabulary_size: ClassVar[int] = ACTIONS
+    max_tokens: ClassVar[int] = 1
+    stop_tokens: ClassVar[tuple[int, ...]] = tuple(range(ACTIONS))
+
+    @functools.cached_property
+    def prompt_table(self) -> Prompts:
+        index = np.arange(len(self.rewards), dtype=np.int32)
+        return Prompts(index, index[:, None], np.ones((len(index), 1), bool))
+
+    @property
+    def num_observations(self) -> int:
+        return len(self.rewards)
+
+    def verify(self, trajectories: Trajectories) -> Outcomes:
+        actions = trajectories.tokens[..., 0]
+        rewards = jnp.asarray(self.rewards, jnp.float32)[trajectories.prompts.index[:, None], actions]
+        return Outcomes(rewards=rewards, outcome_id=actions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Problems:
+    """Actions with normal rewards, for each seed.
+
+    Attributes:
+      seeds: S.
+      reference: uniform over actions, or skewed: a softmax of normal numbers of its own.
+    """
+
+    seeds: tuple[int, ...]
+    reference: str = "uniform"
+
+    @functools.cached_property
+    def rewards(self) -> np.ndarray:
+        """`[S, K]`."""
+        return np.stack([np.random.default_rng(seed).normal(size=ACTIONS) for seed in self.seeds])
+
+    @functools.cached_property
+    def reference_logits(self) -> np.ndarray:
+        """`[S, K]`."""
+        if self.reference == "uniform":
+            return np.zeros((len(self.seeds), ACTIONS))
+        return np.stack([np.random.default_rng((seed, 1)).normal(size=ACTIONS) for seed in self.seeds])
+
+    @functools.cached_property
+    def reference_probs(self) -> np.ndarray:
+        return softmax(self.reference_logits, axis=-1)
+
+    @functools.cached_property
+    def environment(self) -> Choices:
+        return Choices(tuple(map(tuple, self.rewards.tolist())))
+
+    @functools.cached_property
+    def policy(self) -> Tabular:
+        """Starts at the reference."""
+        return Tabular(len(self.seeds), ACTIONS, tuple(map(tuple, self.reference_logits.tolist())))
+
+    def optimum(self, divergence: Divergence, beta: float, pairs: int = 0) -> np.ndarray:
+        """`[S, K]`, the regularised optimum of the `known` rewards."""
+        return regularised_optimum(self.known(pairs), self.reference_probs, beta, divergence)
+
+    def preferred(self) -> np.ndarray:
+        """`[S, 870]`, of each ordered pair the share that it has among exact preferences."""
+        return _wins(self.rewards) * 2 / len(WINNERS)
+
+    def pairs(self, number: int) -> np.ndarray:
+        """`[S, number, 2]`, winner and loser of pairs, the same for every reference."""
+        found = []
+        for seed, rewards in zip(self.seeds, self.rewards, strict=True):
+            random = np.random.default_rng((seed, 2))
+            drawn = random.integers(len(WINNERS), size=number)
+            pairs = np.stack([WINNERS[drawn], LOSERS[drawn]], axis=-1)
+            right = random.random(number) < expit(rewards[pairs[:, 0]] - rewards[pairs[:, 1]])
+            found.append(np.where(right[:, None], pairs, pairs[:, ::-1]))
+        return np.stack(found)
+
+    def stored(self, number: int) -> StoredGroups:
+        """These pairs of all problems as stored groups of two, a quarter of them in each batch."""
+        tokens = self.pairs(number).reshape(-1, 2, 1)
+        index = np.repeat(np.arange(len(self.seeds)), number)
+        return StoredGroups(
+            self.environment, self.policy, len(tokens) // BATCHES, index, tokens, np.ones(tokens.shape[:2], int),
+            rewards=np.tile([1.0, 0.0], (len(tokens), 1)), outcome_id=tokens[..., 0],
+            log_probs=np.zeros(tokens.shape),
+        )  # fmt: skip
+
+    def trained(
+        self, objective: str, source: Source | None, steps: int, group_size: int, learning_rate: float
+    ) -> np.ndarray:
+        """`[S, K]`, logits after training by Adam with a rate that falls to zero, from the source or by sampling."""
+        batch = len(self.seeds) if source is None else source.prompts_per_step
+        settings = TrainSettings(
+            steps, batch, group_size, optimizer="adam", learning_rate=learning_rate, cosine_decay=True,
+            max_gradient_norm=None,
+        )  # fmt: skip
+        trainer = Trainer(self.environment, self.policy, objectives.make(objective), settings, source)
+        recorded = train_ensemble(trainer, jnp.zeros(1, jnp.int32), itself, steps)
+        return np.asarray(recorded["logits"], np.float64)[0, -1]
+
+    def known(self, pairs: int) -> np.ndarray:
+        """`[S, K]`, the rewards of largest likelihood given so many pairs; the true ones if there are none."""
+        return fitted_rewards(self.seeds, pairs) if pairs else self.rewards
+
+    def along_reverse_kl(self, entropies: np.ndarray, pairs: int) -> np.ndarray:
+        """`[S]`, the true reward of reverse KL's optima of the `known` rewards at these entropies `[S]`.
+
+        The optima are interpolated between weights of the divergence. Where all have less entropy, it is that of the
+        optimum with most.
+        """
+        found = []
+        for at, of_entropy, of_reward in zip(entropies, *reverse_kl_path(self, pairs), strict=True):
+            # Towards a skewed reference the entropy may fall again: what is reached with less divergence is better.
+            rising = slice(of_entropy.argmax() + 1)
+            found.append(np.interp(at, of_entropy[rising], of_reward[rising]))
+        return np.array(found)
+
+    def measured(
+        self, logits: np.ndarray, divergence: Divergence, beta: float, pairs: int = 0
+    ) -> dict[str, np.ndarray]:
+        """Of policies `[S, K]`, each `[S, 1]`; `mean entropy` is one for all seeds, an axis of figures.
+
+        distance: total variation from the optimum of the `known` rewards, which with pairs is f-DPO's.
+        behind the best: what the true reward lacks to that of reverse KL's optima of true rewards at equal entropy,
+          which for a uniform reference is the largest that any policy has.
+        behind reverse KL: the same, of the optima of the known rewards.
+        error of preferences: expected calibration error of sigmoid(beta (f'(u_i) - f'(u_j))), of all ordered pairs.
+        over the bound: |c(pi) - c(ref)| less twice the total variation that the divergence allows, c = sum |pi - q|
+          with q = softmax r, how often an action is the best of all (Plackett-Luce); by the triangle inequality at most
+          0. In bins, c is the calibration error in ten bins of three actions, from the least to the most likely one.
+        """
+        log_probs = log_softmax(logits, axis=-1)
+        probs, truth = np.exp(log_probs), softmax(self.rewards, axis=-1)
+        reward, spread = (probs * self.rewards).sum(axis=-1), entropy(probs)
+        log_ratio = log_probs - log_softmax(self.reference_logits, axis=-1)
+        with jax.enable_x64(True):
+            implied = beta * np.asarray(link(divergence, jnp.asarray(log_ratio)))
+        allowed = 2 * largest_total_variation(divergence_of(probs, self.reference_probs, divergence), divergence)
+        values = {
+            "true reward": reward,
+            "entropy": spread,
+            "mean entropy": spread.mean(keepdims=True),
+            "distance": np.abs(probs - self.optimum(divergence, beta, pairs)).sum(axis=-1) / 2,
+            "behind the best": self.along_reverse_kl(spread, 0) - reward,
+            "behind reverse KL": self.along_reverse_kl(spread, pairs) - reward,
+            "error of preferences": calibration_error(_wins(implied), _wins(self.rewards)),
+        }
+        for name, error in (("over the bound", total_error), ("over the bound, in bins", error_in_bins)):
+            values[name] = np.abs(error(probs, truth) - error(self.reference_probs, truth)) - allowed
+        return {name: of_seeds[:, None] for name, of_seeds in values.items()}
+
+
+@functools.lru_cache(maxsize=4)
+def fitted_rewards(seeds: tuple[int, ...], pairs: int) -> np.ndarray:
+    """`[S, K]`, the rewards of largest likelihood given so many pairs of each problem, with mean 0.
+
+    An action that won all its pairs, or lost them all, gets a reward as far as the search goes.
+    """
+    drawn = Problems(seeds).pairs(pairs)
+    place = drawn[..., 0] * (ACTIONS - 1) + drawn[..., 1] - (drawn[..., 1] > drawn[..., 0])
+    shares = np.stack([np.bincount(of_seed, minlength=len(WINNERS)) / pairs for of_seed in place])
+    found = minimisers("dpo(beta=1.0)", np.zeros((len(seeds), ACTIONS)), shares)
+    return found - found.mean(axis=-1, keepdims=True)
+
+
+@functools.lru_cache(maxsize=8)
+def reverse_kl_path(problems: Problems, pairs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Entropy and true reward of reverse KL's optima of the known rewards, each `[S, 81]`, along `PATH`."""
+    optima = np.stack([problems.optimum("reverse_kl", beta, pairs) for beta in PATH], axis=1)
+    return entropy(optima), (optima * problems.rewards[:, None]).sum(axis=-1)
+
+
+def entropy(probs: np.ndarray) -> np.ndarray:
+    """Of distributions `[..., K]`, `[...]` in nats."""
+    return entr(probs).sum(axis=-1)
+
+
+def total_error(probs: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """sum |p - q| of distributions `[S, K]`, `[S]`."""
+    return np.abs(probs - truth).sum(axis=-1)
+
+
+def error_in_bins(probs: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """The same, of the sums over `BINS` bins of equally many actions, ordered by p; equal ones by their number."""
+    order = np.argsort(probs, axis=-1, kind="stable")
+    difference = np.take_along_axis(probs - truth, order, axis=-1)
+    return np.abs(difference.reshape(*difference.shape[:-1], BINS, -1).sum(axis=-1)).sum(axis=-1)
+
+
+def calibration_error(stated: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Of probabilities `[S, N]` and true ones, `[S]`: the sum over `BINS` bins of equal width of |sum p - q| / N."""
+    bins = np.minimum((stated * BINS).astype(int), BINS - 1)
+    in_bin = bins[..., None] == np.arange(BINS)
+    return np.abs(((stated - truth)[..., None] * in_bin).sum(axis=-2)).sum(axis=-1) / stated.shape[-1]
+
+
+def exact_preferences(divergence: Divergence, beta: float, problems: Problems) -> Points:
+    """`error`, the largest relative one of pi / ref at which f-DPO's loss of exact preferences is least."""
+    fitted = minimisers(f_dpo(divergence, beta), problems.reference_logits, problems.preferred())
+    ratio = softmax(fitted, axis=-1) / problems.optimum(divergence, beta)
+    return Points([0], {"error": float(np.abs(ratio - 1).max())})
+
+
+def at_optimum(divergence: Divergence, beta: float, problems: Problems, pairs: int = 0) -> Points:
+    """What is `measured` of the optimum of the true rewards or, with pairs, of those of largest likelihood."""
+    logits = np.log(np.maximum(problems.optimum(divergence, beta, pairs), 1e-300))
+    return Points([0], problems.measured(logits, divergence, beta, pairs), problems.seeds)
+
+
+def by_penalty(
+    divergence: Divergence, beta: float, problems: Problems, steps: int, group_size: int, learning_rate: float
+) -> Points:
+    """What is `measured` of policies trained on the rewards, with the divergence in them."""
+    text = f"f_divergence(divergence={divergence}, beta={beta})"
+    logits = problems.trained(text, None, steps, group_size, learning_rate)
+    return Points([steps], problems.measured(logits, divergence, beta), problems.seeds)
+
+
+def by_pairs(
+    divergence: Divergence, beta: float, problems: Problems, pairs: int, steps: int, learning_rate: float
+) -> Points:
+    """What is `measured` of policies trained by f-DPO on stored pairs; for small beta, with larger steps."""
+    rate = learning_rate / min(beta, 1.0)
+    logits = problems.trained(f_dpo(divergence, beta), problems.stored(pairs), steps, 2, rate)
+    return Points([steps], problems.measured(logits, divergence, beta, pairs), problems.seeds)
+
+
+def f_dpo(divergence: Divergence, beta: float) -> str:
+    return f"f_dpo(divergence={divergence}, beta={beta})"
+
+
+def minimisers(objective: str, reference_logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """`[S, K]`, logits at which an objective's mean loss over ordered pairs with shares `[S, 870]` is least.
+
+    The loss is the objective's own, of groups of two, in float64; the search, scipy's trust region with exact Hessians,
+    starts at the reference.
+    """
+    with jax.enable_x64(True):
+        value, gradient, hessian = _of_pairs(objective)
+        found = []
+        for start, of_pairs in zip(reference_logits, shares, strict=True):
+            # A constant added to the logits changes nothing, so the first one stays.
+            result = minimize(
+                value, start[1:] - start[0], (start, of_pairs), "trust-exact", gradient, hessian,
+                options={"gtol": 1e-13, "maxiter": 2000},
+            )  # fmt: skip
+            found.append(np.concatenate([[0.0], result.x]))
+    return np.stack(found)
+
+
+@functools.cache
+def _of_pairs(objective: str) -> tuple[Callable, Callable, Callable]:
+    """(logits but the first, reference's logits, shares) -> the mean loss, its gradient and its Hessian."""
+    made = objectives.make(objective)
+    tokens = jnp.asarray(np.stack([WINNERS, LOSERS], axis=-1))
+    ones = jnp.ones((1, 2, 1))
+
+    def of_pair(pair: Array, log_probs: Array, reference: Array) -> Array:
+        rollouts = Rollouts(
+            prompt_index=jnp.zeros(1, jnp.int32), observations=jnp.zeros((1, 2, 1), jnp.int32),
+            tokens=pair[None, :, None], token_mask=ones > 0, behaviour_log_probs=0 * ones, behaviour_entropy=0 * ones,
+            rewards=jnp.array([[1.0, 0.0]]), outcome_id=pair[None], truncated=jnp.zeros((1, 2), bool),
+            reference_log_probs=reference[pair][None, :, None],
+        )  # fmt: skip
+        output = made(PolicyScores(log_probs[pair][None, :, None], 0 * ones), rollouts)
+        return output.loss_sum / output.count
+
+    def loss(logits: Array, reference: Array, shares: Array) -> Array:
+        log_probs = jax.nn.log_softmax(jnp.concatenate([jnp.zeros(1), logits]))
+        losses = jax.vmap(of_pair, (0, None, None))(tokens, log_probs, jax.nn.log_softmax(reference))
+        return shares @ losses
+
+    return jax.jit(loss), jax.jit(jax.grad(loss)), jax.jit(jax.hessian(loss))
+
+
+def _wins(rewards: np.ndarray) -> np.ndarray:
+    """`[S, 870]`, the probability that the first of each ordered pair wins."""
+    return expit(rewards[..., WINNERS] - rewards[..., LOSERS])

@@ -1,0 +1,127 @@
+"""Problems of preferences: pairs by hand, minimisers of the rows' losses, what is measured, and training from pairs."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+
+from ipsrl.dynamics.regularised_optima import regularised_optimum
+from ipsrl.study.worlds.preferred_actions import (
+    ACTIONS,
+    LOSERS,
+    REFERENCES,
+    WINNERS,
+    Problems,
+    at_optimum,
+    by_pairs,
+    by_penalty,
+    calibration_error,
+    error_in_bins,
+    exact_preferences,
+    fitted_rewards,
+    minimisers,
+    total_error,
+)
+
+SEEDS = (0, 1)
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("divergence", ["reverse_kl", "forward_kl", "jensen_shannon", "alpha"])
+def test_exact_preferences_end_at_the_regularised_optimum(divergence, reference):
+    """The check of the study on one weight, to 1e-4 of pi / ref, the smallest one included."""
+    assert exact_preferences(divergence, 0.3, Problems(SEEDS, reference)).values["error"] < 1e-5
+
+
+def test_another_weight_of_the_divergence_is_another_optimum():
+    """So that the test above can fail."""
+    problems = Problems(SEEDS)
+    fitted = minimisers("f_dpo(divergence=forward_kl, beta=0.3)", problems.reference_logits, problems.preferred())
+    wrong = problems.optimum("forward_kl", 0.31)
+    assert np.abs(softmax(fitted, axis=-1) / wrong - 1).max() > 1e-3
+
+
+def test_pairs_are_of_different_actions_and_won_as_often_as_the_model_says():
+    problems = Problems((3,))
+    winner, loser = problems.pairs(200_000)[0].T
+    assert (winner != loser).all()
+    best, worst = problems.rewards[0].argmax(), problems.rewards[0].argmin()
+    won, lost = ((winner == best) & (loser == worst)).sum(), ((winner == worst) & (loser == best)).sum()
+    chance = expit(np.ptp(problems.rewards[0]))
+    assert won / (won + lost) == pytest.approx(chance, abs=4 * np.sqrt(chance * (1 - chance) / (won + lost)))
+    assert won + lost == pytest.approx(200_000 / 435, abs=4 * np.sqrt(200_000 / 435))
+
+
+def test_shares_of_exact_preferences():
+    problems = Problems(SEEDS)
+    shares = problems.preferred()
+    np.testing.assert_allclose(shares.sum(axis=-1), 1.0)
+    first = (WINNERS == 0) & (LOSERS == 1)
+    np.testing.assert_allclose(shares[:, first][:, 0], expit(problems.rewards[:, 0] - problems.rewards[:, 1]) / 435)
+
+
+def test_fitted_rewards_solve_the_likelihood_and_every_divergence_ends_at_their_optimum():
+    """At the maximum of a Bradley-Terry likelihood each action has won as often as its rewards say."""
+    problems = Problems((0,))
+    rewards, (winner, loser) = fitted_rewards((0,), 500)[0], problems.pairs(500)[0].T
+    expected = np.zeros(ACTIONS)
+    for action, other in ((winner, loser), (loser, winner)):
+        np.add.at(expected, action, expit(rewards[action] - rewards[other]))
+    np.testing.assert_allclose(np.bincount(winner, minlength=ACTIONS), expected, atol=1e-4)
+
+    shares = np.zeros((1, len(WINNERS)))
+    for one, other in zip(winner, loser, strict=True):
+        shares[0, (one == WINNERS) & (other == LOSERS)] += 1 / 500
+    for divergence in ("forward_kl", "jensen_shannon"):
+        fitted = minimisers(f"f_dpo(divergence={divergence}, beta=0.3)", problems.reference_logits, shares)
+        wanted = regularised_optimum(rewards, problems.reference_probs, 0.3, divergence)
+        np.testing.assert_allclose(softmax(fitted, axis=-1), wanted, rtol=1e-4)
+
+
+def test_errors_of_calibration_by_hand():
+    stated, truth = np.array([[0.05, 0.05, 0.95, 1.0]]), np.array([[0.0, 0.1, 0.75, 1.0]])
+    assert calibration_error(stated, truth)[0] == pytest.approx(0.2 / 4)
+    probs = np.zeros((1, ACTIONS))
+    probs[0, :4] = [0.4, 0.3, 0.2, 0.1]
+    truth = np.zeros((1, ACTIONS))
+    truth[0, :4] = [0.3, 0.4, 0.1, 0.2]
+    assert total_error(probs, truth)[0] == pytest.approx(0.4)
+    # The three likeliest sum to 0.9 and 0.8, the next to 0.1 and 0.2.
+    assert error_in_bins(probs, truth)[0] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_an_optimum_of_reverse_kl_is_on_its_own_path(reference):
+    values = at_optimum("reverse_kl", 0.3, Problems(SEEDS, reference)).values
+    assert np.abs(values["behind reverse KL"]).max() < 0.01
+    assert values["distance"].max() < 1e-12
+    assert values["error of preferences"].max() < 1e-12
+    assert (at_optimum("forward_kl", 0.3, Problems(SEEDS, reference)).values["behind the best"] > 0.03).all()
+
+
+def test_from_a_uniform_reference_no_policy_is_ahead_of_reverse_kl():
+    """Gibbs: at equal entropy the softmax of rewards earns most; 200 random policies earn less."""
+    problems = Problems((0,))
+    random = np.random.default_rng(0)
+    for scale in random.uniform(0.1, 5.0, size=200):
+        logits = scale * problems.rewards + random.normal(size=(1, ACTIONS))
+        assert problems.measured(logits, "reverse_kl", 0.3)["behind the best"] > -0.005
+
+
+def test_training_from_stored_pairs_ends_where_the_loss_is_least():
+    problems = Problems(SEEDS)
+    values = by_pairs("reverse_kl", 0.3, problems, 500, 300, 0.1).values
+    assert values["distance"].max() < 0.01
+    assert problems.measured(problems.reference_logits, "reverse_kl", 0.3, pairs=500)["distance"].min() > 0.5
+
+
+def test_training_with_the_penalty_ends_at_the_optimum():
+    values = by_penalty("jensen_shannon", 1.0, Problems(SEEDS), 600, 32, 0.03).values
+    assert values["distance"].max() < 0.05
+
+
+def test_the_environment_pays_an_action_its_reward():
+    """A skewed reference is where training starts; one step of size 0 leaves it."""
+    problems = Problems(SEEDS, "skewed")
+    logits = problems.trained("f_divergence(beta=0.3)", None, 1, 2, 1e-9)
+    np.testing.assert_allclose(softmax(logits, axis=-1), problems.reference_probs, atol=1e-6)
+    assert problems.environment.num_prompts == 2
