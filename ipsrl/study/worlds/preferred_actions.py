@@ -119,6 +119,12 @@ class Problems:
             found.append(np.where(right[:, None], pairs, pairs[:, ::-1]))
         return np.stack(found)
 
+    def shares(self, number: int) -> np.ndarray:
+        """`[S, 870]`, of each ordered pair the share that it has among these pairs."""
+        drawn = self.pairs(number)
+        place = drawn[..., 0] * (ACTIONS - 1) + drawn[..., 1] - (drawn[..., 1] > drawn[..., 0])
+        return np.stack([np.bincount(of_seed, minlength=len(WINNERS)) / number for of_seed in place])
+
     def stored(self, number: int) -> StoredGroups:
         """These pairs of all problems as stored groups of two, a quarter of them in each batch."""
         tokens = self.pairs(number).reshape(-1, 2, 1)
@@ -200,10 +206,7 @@ def fitted_rewards(seeds: tuple[int, ...], pairs: int) -> np.ndarray:
 
     An action that won all its pairs, or lost them all, gets a reward as far as the search goes.
     """
-    drawn = Problems(seeds).pairs(pairs)
-    place = drawn[..., 0] * (ACTIONS - 1) + drawn[..., 1] - (drawn[..., 1] > drawn[..., 0])
-    shares = np.stack([np.bincount(of_seed, minlength=len(WINNERS)) / pairs for of_seed in place])
-    found = minimisers("dpo(beta=1.0)", np.zeros((len(seeds), ACTIONS)), shares)
+    found = minimisers("dpo(beta=1.0)", np.zeros((len(seeds), ACTIONS)), Problems(seeds).shares(pairs))
     return found - found.mean(axis=-1, keepdims=True)
 
 
@@ -247,7 +250,7 @@ def exact_preferences(divergence: Divergence, beta: float, problems: Problems) -
 
 def at_optimum(divergence: Divergence, beta: float, problems: Problems, pairs: int = 0) -> Points:
     """What is `measured` of the optimum of the true rewards or, with pairs, of those of largest likelihood."""
-    logits = np.log(np.maximum(problems.optimum(divergence, beta, pairs), 1e-300))
+    logits = logits_of(problems.optimum(divergence, beta, pairs))
     return Points([0], problems.measured(logits, divergence, beta, pairs), problems.seeds)
 
 
@@ -263,10 +266,29 @@ def by_penalty(
 def by_pairs(
     divergence: Divergence, beta: float, problems: Problems, pairs: int, steps: int, learning_rate: float
 ) -> Points:
-    """What is `measured` of policies trained by f-DPO on stored pairs; for small beta, with larger steps."""
-    rate = learning_rate / min(beta, 1.0)
-    logits = problems.trained(f_dpo(divergence, beta), problems.stored(pairs), steps, 2, rate)
-    return Points([steps], problems.measured(logits, divergence, beta, pairs), problems.seeds)
+    """What is `measured` of policies trained by f-DPO on stored pairs; for small beta, with larger steps.
+
+    loss left: how far the loss is above its minimum, as a share of how far it was at the reference.
+    """
+    text, rate = f_dpo(divergence, beta), learning_rate / min(beta, 1.0)
+    logits = problems.trained(text, problems.stored(pairs), steps, 2, rate)
+    policies = logits, logits_of(problems.optimum(divergence, beta, pairs)), problems.reference_logits
+    trained, least, first = (mean_losses(text, policy, problems, pairs) for policy in policies)
+    left = {"loss left": ((trained - least) / (first - least))[:, None]}
+    return Points([steps], problems.measured(logits, divergence, beta, pairs) | left, problems.seeds)
+
+
+def logits_of(probs: np.ndarray) -> np.ndarray:
+    """Logarithms of probabilities, which for a small weight of the divergence may be 0 by rounding."""
+    return np.log(np.maximum(probs, 1e-300))
+
+
+def mean_losses(objective: str, logits: np.ndarray, problems: Problems, pairs: int) -> np.ndarray:
+    """`[S]`, an objective's mean loss over the pairs of each problem, of policies `[S, K]`."""
+    with jax.enable_x64(True):
+        value = _of_pairs(objective)[0]
+        of_seeds = zip(logits, problems.reference_logits, problems.shares(pairs), strict=True)
+        return np.array([value(of_seed[1:] - of_seed[0], *given) for of_seed, *given in of_seeds])
 
 
 def f_dpo(divergence: Divergence, beta: float) -> str:

@@ -18,6 +18,7 @@ from ipsrl.study.worlds.preferred_actions import (
     error_in_bins,
     exact_preferences,
     fitted_rewards,
+    mean_losses,
     minimisers,
     total_error,
 )
@@ -112,6 +113,17 @@ def test_training_from_stored_pairs_ends_where_the_loss_is_least():
     values = by_pairs("reverse_kl", 0.3, problems, 500, 300, 0.1).values
     assert values["distance"].max() < 0.01
     assert problems.measured(problems.reference_logits, "reverse_kl", 0.3, pairs=500)["distance"].min() > 0.5
+
+
+def test_mean_losses_by_hand():
+    """At the reference all margins are 0; by DPO with beta = 1 a margin is the difference of the logits."""
+    problems = Problems(SEEDS, "skewed")
+    np.testing.assert_allclose(mean_losses("dpo", problems.reference_logits, problems, 50), np.log(2))
+    logits = problems.reference_logits + problems.rewards
+    winner, loser = problems.pairs(50).transpose(2, 0, 1)
+    margins = np.take_along_axis(problems.rewards, winner, -1) - np.take_along_axis(problems.rewards, loser, -1)
+    wanted = -np.log(expit(margins)).mean(axis=-1)
+    np.testing.assert_allclose(mean_losses("dpo(beta=1.0)", logits, problems, 50), wanted, rtol=1e-9)
 
 
 def test_training_with_the_penalty_ends_at_the_optimum():
