@@ -20,9 +20,9 @@ Expected  Uniform. Exact preferences: optimum to 8e-7. Optima at beta 0.3: rever
           reverse KL from 0.3 on. At equal entropy forward KL is up to 0.115 [0.102, 0.127] behind, alpha 0.041,
           Jensen-Shannon 0.039; of 500 pairs 0.167 [0.132, 0.205], 0.077, 0.074. Training with the penalty ends 0.013
           from the optimum or nearer. On pairs DPO ends 0.007 from its minimiser, forward KL 0.62, 0.41, 0.19 at beta
-          0.1, 0.3, 1, alpha 0.42, 0.21, 0.07, Jensen-Shannon 0.22, 0.23, 0.32. Their losses are within 1.8 % of the fall
-          from the reference, their preferences as well calibrated (error 0.040 to 0.042): f' hardly grows where actions
-          are likely, so that pairs hardly tell how likely. That acts as early stopping: forward
+          0.1, 0.3, 1, alpha 0.42, 0.21, 0.07, Jensen-Shannon 0.22, 0.23, 0.32. Their losses are within 1.8 % of the
+          fall from the reference, their preferences as well calibrated (error 0.040 to 0.042): f' hardly grows where
+          actions are likely, so that pairs hardly tell how likely. That acts as early stopping: forward
           KL is 0.03 behind at 0.3, where its minimiser is 0.15, Jensen-Shannon 0.04 [0.00, 0.09] ahead at 0.1. The
           bound holds; in bins the error is up to 0.19 above it at beta 10, as bins of a flat reference are arbitrary.
 Doubt     With 20,000 steps two problems are still 0.14 and 0.20 from forward KL's minimiser, 0.05 and 0.00 from that of
