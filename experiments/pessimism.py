@@ -6,20 +6,28 @@ Claim     Lowering Q for the worst distribution within rho of where the policy g
 Paper     arXiv 2109.07275 (DROMO), 2102.08363 (COMBO), 2005.13239 (MOPO). Our reading, from DROMO's abstract: the ball
           is one of KL or chi-square divergence, and the rest is COMBO's critic (`ipsrl.offline.pessimism`).
 Arms      No penalty; COMBO (rho = 0) and both balls with rho of 0.1, 0.5, 2, each with four weights beta; MOPO-like: a
-          penalty on rewards over sqrt(1 + visits), four weights. The control of rho is beta: COMBO at its best weight.
-          World (`worlds.half_a_map`): 10 x 10 cells, 2000 transitions that cover the left half, a model whose rewards
-          are wrong by 0.1 on pairs without data. All exact but the data. Weights were set after trials.
+          penalty on rewards, four weights. The control of rho is beta: COMBO at its best weight. Table
+          (`worlds.half_a_map`): 10 x 10 cells, 2000 transitions that cover the left half, a model whose rewards are
+          wrong by 0.1 on pairs without data, MOPO by 1 / sqrt(1 + visits). All exact but the data. Networks
+          (`worlds.half_a_square`): a map of smooth rewards and wind for each seed, 100 transitions of its left half, an
+          ensemble of four MLPs as the model, whose disagreement is MOPO's, an MLP as Q, the KL ball. Placebo: 2000
+          transitions of the whole map. Weights were set after trials.
 Command   python -m experiments.pessimism
-Time      demo two CPU minutes, smoke ten seconds; paper, not run, an estimated day.
-Expected  Return at the start and share of 16 seeds in which Q bounds it: no penalty 0.00, 0; weight 0.03: COMBO 0.16,
-          0; KL with rho 0.1, 0.5, 2: 0.34, 0.25; 0.83 [0.80, 0.86], 0.94; 0.41, 0.56; chi-square 0.33, 0.19; 0.84
+Time      demo three and a half CPU minutes, smoke 18 CPU seconds; paper, not run, an estimated day.
+Expected  Table, return at the start and share of 16 seeds in which Q bounds it: no penalty 0.00, 0; weight 0.03: COMBO
+          0.16, 0; KL with rho 0.1, 0.5, 2: 0.34, 0.25; 0.83 [0.80, 0.86], 0.94; 0.41, 0.56; chi-square 0.33, 0.19; 0.84
           [0.82, 0.85], 0.81; 0.60, 0.69. COMBO at its best weight, 0.1, has 0.46 [0.43, 0.49] and bounds in all seeds:
           the ball costs less return, it bounds no more often. A weight of 0.01 is too small for any rho, of 0.3 too
           large, and rho = 2 is unstable: q may put a share on pairs that the policy hardly reaches, and the penalty q /
-          w has no bound. The MOPO-like penalty, which counts visits, has 0.93 and bounds in all seeds, at Q too low by
-          1.3. Without a penalty Q is too high by 2.3 on pairs with data, by 2.8 on others.
-Doubt     A table has no function approximation: what data teach of visited pairs changes no others. Networks, where the
-          model errs in ways that are not independent from pair to pair, may need the ball more, or less.
+          w has no bound. The MOPO-like penalty has 0.93 and bounds in all seeds, at Q too low by 1.3. Without a penalty
+          Q is too high by 2.3 on pairs with data, by 2.8 on others.
+          Networks: without a penalty 0.54 [0.24, 0.85], too high by 0.32 [0.15, 0.49], a bound in 0.25 of the seeds
+          (placebo 0.70, 0.04, 0.38). All that COMBO and DROMO change is less return: at weight 0.03 COMBO 0.47 and 0.62
+          of the seeds, KL with rho 0.5 0.30 and 0.81; at 0.1 0.24 and all, 0.09 and 0.88. MOPO-like at weight 3: 0.55
+          and 0.94. So the ball's gain in the table is gone.
+Doubt     A table has no function approximation: what data teach of visited pairs changes no others. On the maps of the
+          networks there is little to gain: the return without a penalty is not far below that of data everywhere, and
+          returns differ much from map to map. A map with a trap where data end would tell more.
 Smoke     python -m experiments.pessimism --preset=smoke
 """
 
@@ -33,48 +41,63 @@ from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.offline.pessimism import Critic
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import above, all_of, any_of, difference, tuned
-from ipsrl.study.worlds.half_a_map import runs
+from ipsrl.study.claims import above, all_of, among, any_of, difference, near, tuned
+from ipsrl.study.worlds import half_a_map, half_a_square
 
 NONE, COMBO, KL, CHI, MOPO = "no penalty", "COMBO", "DROMO, KL", "DROMO, chi-square", "MOPO-like"
-WEIGHTS, RADII, PENALTIES = (0.01, 0.03, 0.1, 0.3), (0.1, 0.5, 2.0), (0.03, 0.1, 0.3, 1.0)
-BALLS = {KL: "kl", CHI: "chi_square"}
+TABULAR, NETWORKS, PLACEBO = "table", "networks", "networks, data everywhere"
+WEIGHTS, RADII = (0.01, 0.03, 0.1, 0.3), (0.1, 0.5, 2.0)
+BALLS = {TABULAR: {KL: "kl", CHI: "chi_square"}, NETWORKS: {KL: "kl"}, PLACEBO: {KL: "kl"}}
+PENALTIES = {TABULAR: (0.03, 0.1, 0.3, 1.0)} | dict.fromkeys((NETWORKS, PLACEBO), (0.1, 0.3, 1.0, 3.0))
+EVERYWHERE = 20
 LITTLE = 0.05
 """Differences of returns and of shares of seeds that do not count."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """`samples` is the number of transitions, `error` the standard deviation of guessed rewards."""
+    """`samples` is the number of transitions, `error` the standard deviation of guessed rewards.
+
+    `transitions` and `updates` are those of networks; the placebo has `EVERYWHERE` times as many transitions.
+    """
 
     seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
     samples: int = at_least(1, 2000)
     error: float = non_negative(0.1)
     steps: int = at_least(1, 100)
+    transitions: int = at_least(1, 100)
+    updates: int = at_least(1, 1000)
 
 
 PRESETS = {
-    "smoke": Settings((0, 1), 200, steps=2),
+    "smoke": Settings((0, 1), 200, steps=2, updates=2),
     "demo": Settings(),
-    "paper": Settings(tuple(range(256)), steps=1000),
+    "paper": Settings(tuple(range(256)), steps=1000, updates=10_000),
 }
 
 
-def critics(steps: int) -> dict[tuple[str, float, float], Critic]:
-    """(method, weight, rho) -> the critic."""
-    found = {(NONE, 0.0, 0.0): Critic(steps=steps)}
+def critics(world: str, **kept: float) -> dict[tuple[str, float, float], Critic]:
+    """(method, weight, rho) -> the critic; `kept` are fields of all."""
+    found = {(NONE, 0.0, 0.0): Critic(**kept)}
     for weight in WEIGHTS:
-        found[COMBO, weight, 0.0] = Critic(beta=weight, steps=steps)
-        for method, ball in BALLS.items():
-            for radius in RADII:
-                found[method, weight, radius] = Critic(beta=weight, radius=radius, ball=ball, steps=steps)
-    return found | {(MOPO, weight, 0.0): Critic(uncertainty=weight, steps=steps) for weight in PENALTIES}
+        found[COMBO, weight, 0.0] = Critic(beta=weight, **kept)
+        for method, ball in BALLS[world].items():
+            for radius in RADII if world != PLACEBO else (0.5,):
+                found[method, weight, radius] = Critic(beta=weight, radius=radius, ball=ball, **kept)
+    return found | {(MOPO, weight, 0.0): Critic(uncertainty=weight, **kept) for weight in PENALTIES[world]}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    for (method, weight, radius), critic in critics(settings.steps).items():
-        compute = functools.partial(runs, critic, settings.seeds, settings.samples, settings.error)
-        yield study.Curve({"method": method, "weight": weight, "radius": radius}, compute)
+    seeds = settings.seeds
+    for world, of_table in {TABULAR: True, NETWORKS: False, PLACEBO: False}.items():
+        kept = {"steps": settings.steps} if of_table else {"steps": settings.updates, "discount": 0.9, "rate": 30.0}
+        for (method, weight, radius), critic in critics(world, **kept).items():
+            if of_table:
+                compute = functools.partial(half_a_map.runs, critic, seeds, settings.samples, settings.error)
+            else:
+                data = (EVERYWHERE * settings.transitions, 1.0) if world == PLACEBO else (settings.transitions, 0.5)
+                compute = functools.partial(half_a_square.runs, critic, seeds, *data)
+            yield study.Curve({"world": world} | of(method, weight, radius), compute)
 
 
 def of(method: str, weight: float = 0.0, radius: float = 0.0) -> dict:
@@ -115,46 +138,78 @@ def for_some_radius(method: str, weight: float) -> study.Claim:
     return lambda records: any_of(part(records) for part in parts)
 
 
+def in_each(world: str) -> dict[str, study.Claim]:
+    """Claims of tables, and of networks."""
+    balls = BALLS[world]
+    found = {
+        **{f"{method}, weight {weight:g}: for some rho a bound in over 0.05 more seeds than COMBO, at no lower return":
+            for_some_radius(method, weight) for method in balls for weight in WEIGHTS},
+        **{f"{method}: at its best weight and rho it returns over 0.05 more than COMBO at its best weight":
+            above(gain(method, COMBO), LITTLE) for method in balls},
+        **{f"{method}: at its best weight and rho it is a bound in over 0.05 more seeds than COMBO at its best":
+            above(gain(method, COMBO, "valid"), LITTLE) for method in balls},
+        "the MOPO-like penalty at its best returns over 0.05 more than DROMO (KL) at its best":
+            above(gain(MOPO, KL), LITTLE),
+        "more is not better: DROMO (KL) with weight 0.3 and rho 2 returns over 0.05 less than at its best": lambda
+            records: above(difference("return", best(KL, records), of(KL, WEIGHTS[-1], RADII[-1])), LITTLE)(records),
+        "COMBO at its best weight is a lower bound in over three of four seeds": above(valid(COMBO), 0.75),
+    }  # fmt: skip
+    return {f"{world}: {sentence}": among(claim, world=world) for sentence, claim in found.items()}
+
+
+def in_world(number: study.Number, world: str) -> study.Number:
+    return lambda records: number(records.where(world=world))
+
+
+def numbers(world: str) -> dict[str, study.Number]:
+    methods, values = (COMBO, *BALLS[world], MOPO), ("return", "gap", "visited", "unvisited")
+    found = {f"{value}, {method} at its best": at_best(value, method) for value in values for method in methods}
+    found |= {f"valid, {method} at its best": valid(method) for method in methods}
+    for method in BALLS[world]:
+        for radius in RADII:
+            arm = of(method, 0.03, radius)
+            found[f"return, {method}, weight 0.03, rho {radius:g}"] = study.final("return", **arm)
+            found[f"valid, {method}, weight 0.03, rho {radius:g}"] = study.share("valid", **arm)
+    found |= {f"{value}, {NONE}": study.final(value, **of(NONE)) for value in values}
+    found |= {f"valid, {NONE}": study.share("valid", **of(NONE))}
+    return {f"{world}: {label}": in_world(number, world) for label, number in found.items()}
+
+
 CLAIMS = {
-    "without a penalty Q is over 0.5 too high on pairs without data": above(study.final("unvisited", **of(NONE)), 0.5),
-    **{f"{method}, weight {weight:g}: for some rho a bound in over 0.05 more seeds than COMBO, at no lower return":
-        for_some_radius(method, weight) for method in BALLS for weight in WEIGHTS},
-    **{f"{method}: at its best weight and rho it returns over 0.05 more than COMBO at its best weight":
-        above(gain(method, COMBO), LITTLE) for method in BALLS},
-    **{f"{method}: at its best weight and rho it is a bound in over 0.05 more seeds than COMBO at its best":
-        above(gain(method, COMBO, "valid"), LITTLE) for method in BALLS},
-    "KL at its best returns over 0.05 more than chi-square at its best": above(gain(KL, CHI), LITTLE),
-    "the MOPO-like penalty at its best returns over 0.05 more than DROMO (KL) at its best":
-        above(gain(MOPO, KL), LITTLE),
-    "more is not better: DROMO (KL) with weight 0.3 and rho 2 returns over 0.05 less than at its best": lambda records:
-        above(difference("return", best(KL, records), of(KL, WEIGHTS[-1], RADII[-1])), LITTLE)(records),
-    "COMBO at its best weight is a lower bound in over three of four seeds": above(valid(COMBO), 0.75),
+    "table: without a penalty Q is over 0.5 too high on pairs without data":
+        above(study.final("unvisited", world=TABULAR, **of(NONE)), 0.5),
+    **in_each(TABULAR),
+    "table: KL at its best returns over 0.05 more than chi-square at its best":
+        among(above(gain(KL, CHI), LITTLE), world=TABULAR),
+    "networks: without a penalty the value of the policy is over 0.05 too high":
+        above(study.final("gap", world=NETWORKS, **of(NONE)), LITTLE),
+    "networks: without a penalty it is over 0.05 higher above the true one than with many data everywhere":
+        above(difference("gap", {"world": NETWORKS} | of(NONE), {"world": PLACEBO} | of(NONE)), LITTLE),
+    **{f"networks: {method} at its best returns over 0.05 more than no penalty":
+        among(above(gain(method, NONE), LITTLE), world=NETWORKS) for method in (COMBO, KL, MOPO)},
+    **in_each(NETWORKS),
+    **{f"placebo, data everywhere: {method} at its best changes the return by less than 0.05":
+        among(near(gain(method, NONE), 0.0, LITTLE), world=PLACEBO) for method in (COMBO, KL, MOPO)},
 }  # fmt: skip
-NUMBERS = {
-    f"{value}, {method} at its best": at_best(value, method)
-    for value in ("return", "gap", "visited", "unvisited") for method in (COMBO, *BALLS, MOPO)
-} | {f"valid, {method} at its best": valid(method) for method in (COMBO, *BALLS, MOPO)} | {
-    f"return, {method}, weight 0.03, rho {radius:g}": study.final("return", **of(method, 0.03, radius))
-    for method in BALLS for radius in RADII
-} | {
-    f"valid, {method}, weight 0.03, rho {radius:g}": study.share("valid", **of(method, 0.03, radius))
-    for method in BALLS for radius in RADII
-} | {
-    f"{value}, {NONE}": study.final(value, **of(NONE)) for value in ("return", "gap", "visited", "unvisited")
-}  # fmt: skip
-TABLE = study.Table(("return", "valid", "gap", "visited", "unvisited", "below"))
+NUMBERS = numbers(TABULAR) | numbers(NETWORKS) | numbers(PLACEBO)
+TABLE = study.Table(("return", "valid", "gap", "visited", "unvisited", "below"), "{world}", each="world")
 
 
-def panel(value: str, ylabel: str) -> Panel:
-    lines = [Line(value, "weight", "method", {"method": COMBO}), Line(value, "weight", "method", {"method": MOPO})]
-    lines += [Line(value, "weight", "method", {"method": method, "radius": 0.5}) for method in BALLS]
-    return Panel([*lines, Level(0.0)], "rho = 0.5", "weight of the penalty", ylabel, xscale="log")
+def panel(value: str, ylabel: str, world: str) -> Panel:
+    shown = {COMBO: 0.0, MOPO: 0.0} | dict.fromkeys(BALLS[world], 0.5)
+    lines = [
+        Line(value, "weight", "method", {"world": world, "method": method, "radius": radius})
+        for method, radius in shown.items()
+    ]
+    return Panel([*lines, Level(0.0)], f"{world}, rho = 0.5", "weight of the penalty", ylabel, xscale="log")
 
 
 FIGURE = Panels([
-    panel("return", "true return"), panel("gap", "Q above the true value, at the start"),
-    panel("unvisited", "Q above the true one, pairs without data"),
-])  # fmt: skip
+    panel(value, ylabel, world) for world in (TABULAR, NETWORKS) for value, ylabel in (
+        ("return", "true return"), ("gap", "Q above the true value"),
+        ("unvisited", "Q above the true one, no data"),
+    )
+], columns=3)  # fmt: skip
 
 if __name__ == "__main__":
     study.main(__name__)

@@ -5,18 +5,33 @@ import dataclasses
 import pytest
 
 from experiments import pessimism
-from experiments.pessimism import BALLS, CLAIMS, COMBO, KL, MOPO, NONE, PRESETS, best, critics
+from experiments.pessimism import (
+    BALLS,
+    CLAIMS,
+    COMBO,
+    KL,
+    MOPO,
+    NETWORKS,
+    NONE,
+    PLACEBO,
+    PRESETS,
+    TABULAR,
+    best,
+    critics,
+)
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from tests.experiments.recorded import recorded
 
-LABELS = ("method", "weight", "radius")
+WORLDS = TABULAR, NETWORKS, PLACEBO
+LABELS = ("world", "method", "weight", "radius")
+NOTHING = {"valid": 0.5, "gap": -0.1, "visited": 0.0, "unvisited": 0.0}
 
 
 def made(values, seeds=256):
-    """(method, weight, radius) -> name -> value; of `valid`, the share of seeds in which it is 1."""
+    """(world, method, weight, radius) -> name -> value; of `valid`, the share of seeds in which it is 1."""
     rows = []
-    for arm in critics(1):
+    for arm in ((world, *arm) for world in WORLDS for arm in critics(world)):
         measured = values(*arm)
         for seed in range(seeds):
             of_seed = {name: value + 0.001 * (-1) ** seed for name, value in measured.items()}
@@ -29,20 +44,25 @@ def decided(values):
     return claims.decided(CLAIMS, made(values))
 
 
-def as_claimed(method, weight, radius):
-    found = {"return": 0.5, "valid": 0.9, "gap": -0.1, "visited": 0.0, "unvisited": 0.0}
+def as_claimed(world, method, weight, radius):
+    if world == PLACEBO:
+        return NOTHING | {"return": 0.7}
+    found = NOTHING | {"return": 0.6, "valid": 0.9}
     if method == NONE:
-        found |= {"unvisited": 2.0}
-    if method in BALLS:
+        found |= {"return": 0.5, "gap": 0.5, "unvisited": 2.0}
+    if method in BALLS[TABULAR]:
         found |= {"return": 0.7 + 0.1 * (method == KL), "valid": 1.0}
     if method == MOPO:
         found |= {"return": 0.9}
     return found | ({"return": 0.1} if radius == 2.0 else {})
 
 
-def as_not_claimed(method, weight, radius):
-    found = {"return": 0.9, "valid": 0.5, "gap": -0.1, "visited": 0.0, "unvisited": 0.0}
-    return found | ({"return": 0.5 + 0.01 * (radius == 2.0), "valid": 0.1} if method in (*BALLS, MOPO) else {})
+def as_not_claimed(world, method, weight, radius):
+    if world == PLACEBO:
+        return NOTHING | {"return": 0.7 if method == NONE else 0.5}
+    found = NOTHING | {"return": 0.9}
+    lower = {"return": 0.5 + 0.01 * (radius == 2.0), "valid": 0.1}
+    return found | (lower if method in (*BALLS[TABULAR], MOPO) else {})
 
 
 def test_each_claim_may_hold():
@@ -54,10 +74,10 @@ def test_each_claim_may_fail():
 
 
 def test_the_best_setting_is_that_of_the_highest_return():
-    def values(method, weight, radius):
+    def values(world, method, weight, radius):
         return {"return": weight - (radius - 0.5) ** 2, "valid": 1.0}
 
-    records = made(values, 2)
+    records = made(values, 2).where(world=TABULAR)
     assert best(KL, records) == {"method": KL, "weight": 0.3, "radius": 0.5}
     assert best(COMBO, records) == {"method": COMBO, "weight": 0.3, "radius": 0.0}
 
@@ -83,9 +103,9 @@ def test_settings_out_of_range(changes, message):
 def test_a_small_run_measures_every_arm(tmp_path):
     settings = PRESETS["smoke"]
     records = recorded(pessimism, settings, tmp_path / "out")
-    assert len(records) == 2 * len(critics(1))
-    assert pessimism.TABLE(records, settings).count("DROMO") == 24
+    assert len(records) == 2 * sum(len(critics(world)) for world in WORLDS)
+    assert pessimism.TABLE(records, settings).count("DROMO") == 24 + 12 + 4
     assert pessimism.FIGURE(records, settings).rows
     # More weight, lower values.
-    gaps = [records.mean("gap", method=COMBO, weight=weight) for weight in (0.01, 0.03, 0.1, 0.3)]
+    gaps = [records.mean("gap", world=TABULAR, method=COMBO, weight=weight) for weight in (0.01, 0.03, 0.1, 0.3)]
     assert gaps == sorted(gaps, reverse=True)
