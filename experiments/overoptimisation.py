@@ -22,9 +22,10 @@ Expected  True value gained, of the reference's standard deviation 1. Table: DPO
           forms of RPO lose nearly all, 0.37 to 0.40, supervised 0.06.
 Doubt     DPO stopped at its best has more than RPO at any eta here, but nothing in the data says when that is. The
           weight of caution decides all, and the authors' two values end far apart. On countdown supervised training
-          does as well as RPO: right answers are all that there is to learn. Learning rates and lengths were set
-          after trials with some of these seeds. Rare arms in more pairs, or preferences drawn anew from the policy,
-          would undo DPO's fall.
+          does as well as RPO: right answers are all that there is to learn. The first record of DPO is already beyond a
+          divergence of 2, so that values at equal smaller divergences were not compared. Learning rates and lengths
+          were set after trials with some of these seeds. Rare arms in more pairs, or preferences drawn anew from the
+          policy, would undo DPO's fall.
 Smoke     python -m experiments.overoptimisation --preset=smoke
 """
 
@@ -147,8 +148,6 @@ CLAIMS = {
         below(at("fall", world, kind), MARGIN[world]) for world, kind in WHERE},
     **{f"{kind}: the value ends over {MARGIN[world]:g} above DPO's ({world})":
         above(more("value", world, kind, DPO), MARGIN[world]) for world, kind in WHERE},
-    **{f"{kind}: where the divergence reaches 1, the value is above DPO's ({world})":
-        above(more("at divergence 1", world, kind, DPO), 0.0) for world in BANDITS for kind in (CUMULATIVE, SMALL)},
     **{f"DPO: the chosen answers become less likely than under the reference, by over 1 ({world})":
         below(at("chosen", world, DPO), -1.0) for world in EVERY},
     **{f"{kind}: the chosen answers do not become less likely than under the reference ({world})":
@@ -179,7 +178,7 @@ NUMBERS = {
     **{f"held out, {kind}": at("held out", COUNTDOWN, kind) for kind in ON_COUNTDOWN},
 }  # fmt: skip
 TABLE = study.one_below_the_other(
-    *(study.Table((*SHOWN, "at divergence 1", "rare", "uncovered"), f"{world}, {coverage} coverage",
+    *(study.Table((*SHOWN, "rare", "uncovered"), f"{world}, {coverage} coverage",
                   {"world": world, "coverage": coverage}, ("kind",))
       for world, coverage in itertools.product((TABLED, SHARED), (PARTIAL, FULL))),
     study.Table(("value", "chosen", "divergence"), "the max-min itself", {"world": GAME}, ("kind",)),

@@ -29,8 +29,8 @@ from ipsrl.study.worlds.preferred_arms import FULL, PARTIAL, SHARED, TABLE
 from tests.experiments.recorded import recorded
 
 LABELS = ("world", "coverage", "kind")
-KEEPS = {"value": 1.0, "fall": 0.0, "rise": 0.0, "chosen": 0.5, "at divergence 1": 0.9, "held out": 0.0}
-FALLS = {"value": 0.3, "fall": 0.7, "rise": 1.0, "chosen": -9.0, "at divergence 1": 0.7, "held out": 0.0}
+KEEPS = {"value": 1.0, "fall": 0.0, "rise": 0.0, "chosen": 0.5, "held out": 0.0}
+FALLS = {"value": 0.3, "fall": 0.7, "rise": 1.0, "chosen": -9.0, "held out": 0.0}
 CELLS = [
     *((world, PARTIAL, kind) for world in (TABLE, SHARED) for kind in OBJECTIVES),
     *((world, FULL, kind) for world in (TABLE, SHARED) for kind in ON_FULL),
@@ -58,7 +58,7 @@ def test_each_claim_may_hold():
 
 
 def test_each_claim_may_fail():
-    rpo = {"value": 0.4, "fall": 0.6, "chosen": -2.0, "at divergence 1": 0.1, "held out": -0.3}
+    rpo = {"value": 0.4, "fall": 0.6, "chosen": -2.0, "held out": -0.3}
     changes = {CUMULATIVE: rpo, SMALL: rpo, AVERAGE: rpo}
     changes |= {DPO: KEEPS | {"held out": -0.3}, SFT: {"held out": -0.3, "value": 2.0}, TINY: {"value": 2.0}}
     changes |= {(GAME, PARTIAL, kind): {"value": 1.0} for kind in GAMES}

@@ -14,7 +14,6 @@ from ipsrl.environments.token_stream import TokenStream
 from ipsrl.fields import Checked, one_of
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.policies.tabular import Tabular
-from ipsrl.records.equal_reward import at_reward
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import Outcomes, PolicyScores, Prompts, Trajectories
 from ipsrl.study.curves import Curve, Labels, Points
@@ -212,8 +211,6 @@ def trained(
 
     Plain gradient descent: Adam would take the arms without pairs away as fast with a weight of 1e-5 as with one of 1.
     `weight` is that of imitation, of log pi of the winner.
-
-    `at divergence 1` of the last point is the value where the divergence first reached 1, NaN if it never did.
     """
     policy = LinearArms(len(arms.seeds), ARMS, arms=arms, kind=kind)
 
@@ -227,10 +224,7 @@ def trained(
         trainer = Trainer(arms, policy, objectives.make(objective), how, source)
         logits = train_ensemble(trainer, jnp.array([0]), policy.logits, every)[0]
         log_probs = log_softmax(np.moveaxis(np.asarray(logits, np.float64), 0, 1), axis=-1)
-        found = arms.measures(log_probs, beta)
-        of_runs = zip(found["divergence"], found["value"], strict=True)
-        at_one = np.array([at_reward(*run, 1.0) for run in of_runs])
-        return Points(np.arange(0, steps + 1, every), found | {"at divergence 1": at_one[:, None]}, arms.seeds)
+        return Points(np.arange(0, steps + 1, every), arms.measures(log_probs, beta), arms.seeds)
 
     return Curve(labels, compute)
 
