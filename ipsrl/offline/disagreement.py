@@ -136,17 +136,6 @@ def _checked_data(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> t
 
 
 @checked
-def misspecification(values: np.ndarray, target: np.ndarray) -> float:
-    """eps, how close the class comes to the target everywhere: min over f of max over inputs of |f - f*|.
-
-    Args:
-      values: `[F, M]`.
-      target: `[M]`, f*.
-    """
-    return float(np.abs(values - target).max(axis=1).min())
-
-
-@checked
 def largest_test_error(misspecification: float, threshold: float) -> float:
     """The population's bound on the squared error at every input that training can reach, (tau + eps)^2 [derived].
 
