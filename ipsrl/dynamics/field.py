@@ -315,7 +315,9 @@ def follow(field: LogitField, distributions: Sequence[Sequence[float]] | np.ndar
     times, logits, velocity = [0.0, FIRST_TIME], [starts, starts], field(starts)
     at_rest = AT_REST * field.scale
     while solver.status == "running" and np.abs(velocity).max() > at_rest:
-        solver.step()
+        # In its first steps SciPy subtracts from memory that it has not written yet, and may find what is no number.
+        with np.errstate(invalid="ignore"):
+            solver.step()
         times.append(float(np.exp(solver.t)))
         logits.append(solver.y.reshape(starts.shape).copy())
         if len(times) > CRAWL_STEPS + 1:
