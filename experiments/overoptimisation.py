@@ -69,7 +69,7 @@ class Settings(study.Settings):
     `steps` and `task_steps` are those of training; each problem is asked for `answers` at an evaluation.
     """
 
-    kinds: tuple[str, ...] = study.selecting(one_of(*OBJECTIVES, default=tuple(OBJECTIVES)))
+    objectives: tuple[str, ...] = study.selecting(one_of(*OBJECTIVES.values(), default=tuple(OBJECTIVES.values())))
     seeds: tuple[int, ...] = study.seeds(tuple(range(48)), least=2)
     full_seeds: tuple[int, ...] = study.seeds(tuple(range(24)), least=2)
     steps: int = positive(400)
@@ -90,8 +90,8 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        kinds=(DPO, AVERAGE), seeds=(0, 1), full_seeds=(0, 1), steps=50, task_seeds=(0, 1), problems=16, pairs=16,
-        prior_steps=200, task_steps=4, answers=4,
+        objectives=(OBJECTIVES[DPO], OBJECTIVES[AVERAGE]), seeds=(0, 1), full_seeds=(0, 1), steps=50, task_seeds=(0, 1),
+        problems=16, pairs=16, prior_steps=200, task_steps=4, answers=4,
     ),
     "demo": Settings(),
     "paper": Settings(
@@ -106,7 +106,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     every = settings.steps // POINTS
     for world in (TABLED, SHARED):
         for arms, kinds in ((partial, OBJECTIVES), (full, ON_FULL)):
-            for kind in filter(settings.kinds.__contains__, kinds):
+            for kind in (each for each in kinds if OBJECTIVES[each] in settings.objectives):
                 labels = {"world": world, "coverage": arms.coverage, "kind": kind}
                 yield trained(arms, world, OBJECTIVES[kind], WEIGHTS[kind], BETA, labels, settings.steps, every)
     for kind, eta in GAMES.items():
@@ -116,7 +116,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         settings.task_seeds, settings.problems, settings.pairs, settings.hidden_size, settings.prior_steps,
         settings.answers,
     )  # fmt: skip
-    for kind in filter(settings.kinds.__contains__, ON_COUNTDOWN):
+    for kind in (each for each in ON_COUNTDOWN if OBJECTIVES[each] in settings.objectives):
         labels = {"world": COUNTDOWN, "coverage": PARTIAL, "kind": kind}
         yield answers.trained(OBJECTIVES[kind], BETA, labels, settings.task_steps, settings.task_steps // TASK_POINTS)
 
