@@ -35,15 +35,16 @@ from ipsrl.fields import positive
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, every, near
-from ipsrl.study.worlds.shifted_inputs import CLASSES, DISCOUNT, Arm, fitted_q, regressed, slope
+from ipsrl.study.worlds.shifted_inputs import CLASSES, DISCOUNT, Regression, fitted_q, regressed, slope
 from ipsrl.study.worlds.shifted_networks import METHODS, networks
 
 LEAST, AMONG, WITH_GAME, FIRST, BEST = METHODS
 DISAGREEMENT, ANY, CHAIN, NETWORKS = "disagreement", "any undefeated", "chain", "networks"
 MULTIPLES, WIDTHS, GAME_WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0), (0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0)
 ARMS = {
-    LEAST: [Arm(0.0)], DISAGREEMENT: [*map(Arm, MULTIPLES), *(Arm(width=width) for width in WIDTHS)],
-    ANY: [Arm(any_of_several=True)],
+    LEAST: [Regression(0.0)],
+    DISAGREEMENT: [*map(Regression, MULTIPLES), *(Regression(width=width) for width in WIDTHS)],
+    ANY: [Regression(any_of_several=True)],
 }  # fmt: skip
 RATIOS, MOST_SAMPLES = (10.0, 100.0, 1000.0), 100_000
 """What claims are about."""
@@ -77,7 +78,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
             for world in CLASSES:
                 compute = functools.partial(regressed, world, arm, ratios, samples, settings.seeds)
                 yield study.Curve({"world": world, **of_arm}, compute, ("ratio", "samples"))
-            if arm in (Arm(), Arm(0.0), Arm(any_of_several=True)):
+            if arm in (Regression(), Regression(0.0), Regression(any_of_several=True)):
                 compute = functools.partial(fitted_q, arm, ratios, samples[-1], settings.seeds)
                 yield study.Curve({"world": CHAIN, **of_arm}, compute, ("ratio", "samples"))
     trained = settings.network_seeds, settings.network_steps, settings.network_starts

@@ -32,7 +32,7 @@ from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.equal_tokens import Arm, EqualTokens
+from ipsrl.study.worlds.equal_tokens import EqualTokens, Learner
 from ipsrl.study.worlds.wrong_digits import Repairers
 
 FIRST, RIGHT, TRUE, SHUFFLED, OWN = CRITICS = (
@@ -40,12 +40,12 @@ FIRST, RIGHT, TRUE, SHUFFLED, OWN = CRITICS = (
 )  # fmt: skip
 N, PAPERS, UNSHAPED = 8, "critique_grpo", "dr_grpo(entropy=0.001)"
 ARMS = {
-    "grpo_8": Arm("grpo", N), "grpo_16": Arm("grpo", 2 * N),
-    "grpo_first_mistake": Arm("grpo", N, FIRST), "grpo_shuffled": Arm("grpo", N, SHUFFLED),
-    "unshaped": Arm(UNSHAPED, N, FIRST), "critique_first_mistake": Arm(PAPERS, N, FIRST),
-    "critique_right_or_wrong": Arm(PAPERS, N, RIGHT), "critique_true_answer": Arm(PAPERS, N, TRUE),
-    "critique_own": Arm(PAPERS, N, OWN), "critique_shuffled": Arm(PAPERS, N, SHUFFLED),
-    "supervised": Arm("supervised", N, FIRST), "supervised_shuffled": Arm("supervised", N, SHUFFLED),
+    "grpo_8": Learner("grpo", N), "grpo_16": Learner("grpo", 2 * N),
+    "grpo_first_mistake": Learner("grpo", N, FIRST), "grpo_shuffled": Learner("grpo", N, SHUFFLED),
+    "unshaped": Learner(UNSHAPED, N, FIRST), "critique_first_mistake": Learner(PAPERS, N, FIRST),
+    "critique_right_or_wrong": Learner(PAPERS, N, RIGHT), "critique_true_answer": Learner(PAPERS, N, TRUE),
+    "critique_own": Learner(PAPERS, N, OWN), "critique_shuffled": Learner(PAPERS, N, SHUFFLED),
+    "supervised": Learner("supervised", N, FIRST), "supervised_shuffled": Learner("supervised", N, SHUFFLED),
 }  # fmt: skip
 MARGIN, REPAIRED, PLATEAU = 0.05, 0.02, 0.1
 

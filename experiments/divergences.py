@@ -40,6 +40,7 @@ from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
+from ipsrl.study.claims import every
 from ipsrl.study.worlds.compared_divergences import (
     DIVERGENCES,
     FORWARD,
@@ -60,7 +61,6 @@ from ipsrl.study.worlds.compared_divergences import (
     never_positive,
     of,
     some_beta,
-    together,
 )  # fmt: skip
 from ipsrl.study.worlds.preferred_actions import (
     REFERENCES,
@@ -133,11 +133,11 @@ CLAIMS = {
     **{f"{divergence}: training on 500 pairs leaves less than 2 % of what the loss can fall, at each beta":
         each_beta(study.below(study.final(LEFT), 0.02), PAIRS, divergence) for divergence in DIVERGENCES},
     **{f"at each equal beta forward KL earns less than reverse KL and has more entropy ({by})":
-        together(*in_order(REWARD, part, FORWARD, REVERSE), *in_order(ENTROPY, part, REVERSE, FORWARD))
+        every([*in_order(REWARD, part, FORWARD, REVERSE), *in_order(ENTROPY, part, REVERSE, FORWARD)])
        for part, by in BY.items()},
     **{f"at each equal beta Jensen-Shannon is between reverse and forward KL in reward and entropy ({by})":
-        together(*in_order(REWARD, part, FORWARD, JENSEN_SHANNON, REVERSE),
-                 *in_order(ENTROPY, part, REVERSE, JENSEN_SHANNON, FORWARD)) for part, by in BY.items()},
+        every([*in_order(REWARD, part, FORWARD, JENSEN_SHANNON, REVERSE),
+               *in_order(ENTROPY, part, REVERSE, JENSEN_SHANNON, FORWARD)]) for part, by in BY.items()},
     **{f"{divergence}: at equal entropy it is over 0.02 ahead of reverse KL's optima at no beta ({by}, uniform)":
         each_beta(study.above(study.final(BEHIND), -0.02), part, divergence)
        for part, by in (BY | TRAINED).items() for divergence in OTHERS},

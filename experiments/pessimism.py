@@ -41,7 +41,7 @@ from ipsrl import study
 from ipsrl.fields import at_least, non_negative
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.offline.pessimism import Critic
+from ipsrl.offline.pessimism import Pessimism
 from ipsrl.records.tidy import Records
 from ipsrl.study.claims import above, all_of, among, any_of, difference, near, tuned
 from ipsrl.study.worlds import half_a_map, half_a_square
@@ -78,15 +78,15 @@ PRESETS = {
 }
 
 
-def critics(world: str, **kept: float) -> dict[tuple[str, float, float], Critic]:
+def critics(world: str, **kept: float) -> dict[tuple[str, float, float], Pessimism]:
     """(method, weight, rho) -> the critic; `kept` are fields of all."""
-    found = {(NONE, 0.0, 0.0): Critic(**kept)}
+    found = {(NONE, 0.0, 0.0): Pessimism(**kept)}
     for weight in WEIGHTS:
-        found[COMBO, weight, 0.0] = Critic(beta=weight, **kept)
+        found[COMBO, weight, 0.0] = Pessimism(beta=weight, **kept)
         for method, ball in BALLS[world].items():
             for radius in RADII if world != PLACEBO else (0.5,):
-                found[method, weight, radius] = Critic(beta=weight, radius=radius, ball=ball, **kept)
-    return found | {(MOPO, weight, 0.0): Critic(uncertainty=weight, **kept) for weight in PENALTIES[world]}
+                found[method, weight, radius] = Pessimism(beta=weight, radius=radius, ball=ball, **kept)
+    return found | {(MOPO, weight, 0.0): Pessimism(uncertainty=weight, **kept) for weight in PENALTIES[world]}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:

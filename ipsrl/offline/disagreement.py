@@ -189,7 +189,7 @@ def smooth_game(
         updates, state = optimizer.update(jax.grad(lambda g: -loss(first, g))(second), state)
         return optax.apply_updates(second, updates), state
 
-    def step(carried: tuple, _: None) -> tuple[tuple, None]:
+    def step(carried: tuple, _: Any) -> tuple[tuple, None]:
         first, second, of_first, of_second = carried
         for _ in range(ascents):
             second, of_second = climb(second, of_second, first)

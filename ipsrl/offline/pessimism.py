@@ -80,7 +80,7 @@ class Model:
 
 
 @dataclasses.dataclass(frozen=True)
-class Critic(Checked):
+class Pessimism(Checked):
     """What is subtracted from rewards, and how the policy is improved.
 
     Attributes:
@@ -141,7 +141,7 @@ def _visits(model: Model, policy: Array, discount: float | Array) -> Array:
     return jax.lax.while_loop(lambda carried: carried[1].max() > SMALL, double, (total, power))[0]
 
 
-def improved(model: Model, counts: Array, critic: Critic) -> tuple[Array, Array]:
+def improved(model: Model, counts: Array, critic: Pessimism) -> tuple[Array, Array]:
     """The policy `[S, A]` that is learned in a model, and its Q `[S, A]`, from data with numbers of visits `[S, A]`.
 
     From a uniform policy. Each step takes the worst distribution for the last Q, solves for Q, and improves the policy;

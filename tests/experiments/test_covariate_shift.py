@@ -18,7 +18,7 @@ from experiments.covariate_shift import (
     NETWORKS,
     PRESETS,
     RATIOS,
-    Arm,
+    Regression,
     of,
 )
 from ipsrl.records.tidy import Records
@@ -85,7 +85,7 @@ def test_seeds_that_disagree_decide_nothing_about_bounds():
 def test_the_labels_of_arms():
     assert of("pair", LEAST) == {"world": "pair", "method": LEAST, "width": 0.0, "multiple": 0.0}
     assert of(NETWORKS, FIRST, width=0.3) == {"world": NETWORKS, "method": FIRST, "width": 0.3}
-    assert Arm() in ARMS[DISAGREEMENT]
+    assert Regression() in ARMS[DISAGREEMENT]
 
 
 @pytest.mark.parametrize(

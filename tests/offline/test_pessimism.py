@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from ipsrl.offline.pessimism import Critic, Model, improved, learned_model, q_values, visited, worst
+from ipsrl.offline.pessimism import Model, Pessimism, improved, learned_model, q_values, visited, worst
 
 DISCOUNT = 0.9
 
@@ -108,13 +108,13 @@ def combo(model, counts, beta, share, policy):
 @pytest.mark.parametrize("ball", ["kl", "chi_square"])
 def test_a_radius_of_zero_is_combo(ball):
     model, counts = random_model(3), np.random.default_rng(4).poisson(3.0, (6, 3)).astype(float)
-    policy, values = improved(model, jnp.asarray(counts), Critic(beta=0.3, ball=ball, discount=DISCOUNT, share=0.4))
+    policy, values = improved(model, jnp.asarray(counts), Pessimism(beta=0.3, ball=ball, discount=DISCOUNT, share=0.4))
     np.testing.assert_allclose(values, combo(model, counts, 0.3, 0.4, np.asarray(policy)), atol=1e-6)
 
 
 def test_without_a_penalty_the_policy_is_the_best_of_the_model():
     model, counts = random_model(5), jnp.ones((6, 3))
-    policy, values = improved(model, counts, Critic(discount=DISCOUNT, steps=500))
+    policy, values = improved(model, counts, Pessimism(discount=DISCOUNT, steps=500))
     best = np.zeros((6, 3))
     for _ in range(500):
         best = np.asarray(model.rewards + DISCOUNT * model.transitions @ best.max(axis=1))
@@ -128,7 +128,7 @@ def test_a_ball_lowers_what_the_policy_expects(ball):
     start = counts.sum(axis=1) / counts.sum()
 
     def expected(**changes):
-        policy, values = improved(model, counts, Critic(beta=0.1, discount=DISCOUNT, **changes))
+        policy, values = improved(model, counts, Pessimism(beta=0.1, discount=DISCOUNT, **changes))
         return float(start @ (policy * values).sum(axis=1))
 
     plain, combo, wide = expected(), expected(radius=0.0), expected(radius=0.3, ball=ball)
@@ -138,7 +138,7 @@ def test_a_ball_lowers_what_the_policy_expects(ball):
 
 def test_at_rest_the_critic_solves_its_equation():
     model, counts = random_model(8), np.random.default_rng(9).poisson(2.0, (6, 3)).astype(float)
-    critic = Critic(beta=0.1, radius=0.2, discount=DISCOUNT, steps=2000, rate=1.0)
+    critic = Pessimism(beta=0.1, radius=0.2, discount=DISCOUNT, steps=2000, rate=1.0)
     policy, values = map(np.asarray, improved(model, jnp.asarray(counts), critic))
     data = counts / counts.sum()
     pairs = np.asarray(visited(model, jnp.asarray(policy), jnp.asarray(data.sum(axis=1)), DISCOUNT))
@@ -150,7 +150,7 @@ def test_at_rest_the_critic_solves_its_equation():
 
 def test_uncertainty_is_subtracted_where_visits_are_few():
     model, counts = random_model(1), jnp.asarray(np.arange(18.0).reshape(6, 3))
-    policy, values = improved(model, counts, Critic(uncertainty=0.5, discount=DISCOUNT))
+    policy, values = improved(model, counts, Pessimism(uncertainty=0.5, discount=DISCOUNT))
     lowered = Model(model.transitions, model.rewards - 0.5 / np.sqrt(1 + counts))
     np.testing.assert_allclose(values, q_values(lowered, policy, DISCOUNT), atol=1e-9)
 
@@ -176,4 +176,4 @@ def test_a_model_is_learned_where_there_are_data():
 )
 def test_critics_out_of_range(changes, message):
     with pytest.raises(ValueError, match=message):
-        Critic(**changes)
+        Pessimism(**changes)

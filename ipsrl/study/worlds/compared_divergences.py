@@ -53,11 +53,6 @@ def in_order(value: str, part: str, *divergences: str) -> list[Claim]:
     return [lower(value, labels(part, one), labels(part, other)) for one, other in pairs]
 
 
-def together(*claims: Claim) -> Claim:
-    """Whether all claims hold."""
-    return lambda records: all_of(claim(records) for claim in claims)
-
-
 def as_calibrated(part: str, divergence: str, by: float) -> Claim:
     """Whether preferences have, at each weight, the calibration error that they have under reverse KL, within `by`."""
     number = difference("error of preferences", labels(part, divergence), labels(part, REVERSE))

@@ -22,7 +22,7 @@ from ipsrl.training.trainer import Metrics, Trainer
 
 
 @dataclasses.dataclass(frozen=True)
-class Arm:
+class Learner:
     """How a policy learns, and from what.
 
     Attributes:
@@ -65,12 +65,12 @@ class EqualTokens:
         """`[records + 1]`, tokens at which a run is measured."""
         return self.budget * np.arange(self.records + 1) / self.records
 
-    def trainer(self, arm: Arm) -> Trainer:
+    def trainer(self, arm: Learner) -> Trainer:
         """Of an arm, on the prompts that are asked; its steps and its learning rate are not used."""
         how = TrainSettings(1, self.prompts_per_step, arm.group_size, **arm.filters)
         return Trainer(self.repairers.task, self.repairers.policy, objectives.make(arm.objective), how)
 
-    def run(self, arm: Arm, learning_rate: float, seed: int) -> dict[str, np.ndarray]:
+    def run(self, arm: Learner, learning_rate: float, seed: int) -> dict[str, np.ndarray]:
         """Values `[records + 1]` over a run: the mean probability of right answers to all prompts, `score`, to those
         without initial success, `hard`, and to the `others`, NaN if there are none; and the number of `updates`.
         """
@@ -93,7 +93,12 @@ class EqualTokens:
                 tokens, updates = tokens + float(spent), updates + 1
 
     def curve(
-        self, name: str, arm: Arm, seeds: Sequence[int], learning_rates: Sequence[float], tuning_seeds: Sequence[int]
+        self,
+        name: str,
+        arm: Learner,
+        seeds: Sequence[int],
+        learning_rates: Sequence[float],
+        tuning_seeds: Sequence[int],
     ) -> Curve:
         """`run` at the learning rate with the highest final score, in the mean over the tuning seeds; steps are tokens.
 

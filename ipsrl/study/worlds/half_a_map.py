@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl.offline.pessimism import Critic, Model, improved, learned_model, q_values
+from ipsrl.offline.pessimism import Model, Pessimism, improved, learned_model, q_values
 from ipsrl.study.curves import Points
 
 SIDE, COVERED, SLIP = 10, 5, 0.1
@@ -68,7 +68,7 @@ def learned(seed: int, samples: int, error: float) -> tuple[Model, np.ndarray]:
     return learned_model(visits, rewards, guessed, error * random.normal(size=rewards.shape)), visits.sum(axis=-1)
 
 
-def runs(critic: Critic, seeds: Sequence[int], samples: int, error: float) -> Points:
+def runs(critic: Pessimism, seeds: Sequence[int], samples: int, error: float) -> Points:
     """Of each seed:
 
     return: the true value of the learned policy at the start.

@@ -1,8 +1,8 @@
 """A square of which data cover the left half: networks learn a model of it, and the values of a policy in that model.
 
 Each seed has a map of its own: rewards, and a wind that pushes, are smooth random functions of the place, so that what
-a model makes of the right half is wrong, and as often too good as too bad. A critic (`ipsrl.offline.pessimism.Critic`)
-is that of the tables, with samples in the place of sums over all pairs and a network in that of a table:
+a model makes of the right half is wrong, and as often too good as too bad. The critic (`ipsrl.offline.pessimism`) is
+that of the tables, with samples in the place of sums over all pairs and a network in that of a table:
 
     beta (E_q Q - E_data Q) + share 1/2 E_data (Q - BQ)^2 + (1 - share) 1/2 E_model (Q - BQ)^2
 
@@ -22,7 +22,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from ipsrl.offline.pessimism import Critic, worst
+from ipsrl.offline.pessimism import Pessimism, worst
 from ipsrl.study.curves import Points
 
 MOVES = np.array([[0, 1], [0, -1], [-1, 0], [1, 0]])
@@ -234,7 +234,7 @@ def _compared(
     return jax.vmap(one)(keys, squares, data, members, starts)
 
 
-def runs(critic: Critic, seeds: Sequence[int], samples: int, covered: float) -> Points:
+def runs(critic: Pessimism, seeds: Sequence[int], samples: int, covered: float) -> Points:
     """Of each seed, over `PLACES` places of the left half (all returns and values in units of mean rewards):
 
     return: the true value of the learned policy.

@@ -84,7 +84,7 @@ CLASSES: Mapping[str, Callable[[float, np.random.Generator], np.ndarray]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Arm:
+class Regression:
     """A regression: disagreement-based with tau = `multiple` eps, or least squares, which is a multiple of 0.
 
     Attributes:
@@ -122,7 +122,9 @@ def sampled(
     return counts, noise * np.sqrt(counts) * random.normal(size=counts.shape)
 
 
-def regressed(kind: str, arm: Arm, ratios: Sequence[float], samples: Sequence[int], seeds: Sequence[int]) -> Points:
+def regressed(
+    kind: str, arm: Regression, ratios: Sequence[float], samples: Sequence[int], seeds: Sequence[int]
+) -> Points:
     """error: of each seed, mean squared error on rare inputs in eps^2, for each C and number of samples.
 
     All arms see the same classes and data of a seed.
@@ -190,7 +192,7 @@ def value_of_greedy(values: np.ndarray) -> float:
     return DISCOUNT ** stays[0] * LEAVE if len(stays) else DISCOUNT ** (LENGTH - 1)
 
 
-def fitted_q(arm: Arm, ratios: Sequence[float], samples: int, seeds: Sequence[int]) -> Points:
+def fitted_q(arm: Regression, ratios: Sequence[float], samples: int, seeds: Sequence[int]) -> Points:
     """L steps of fitted Q, each a regression on the same data, from Q = 0.
 
     The class is `CHAIN_EPS` from the optimal values of each number of steps, and (1 + gamma) times that from backups of

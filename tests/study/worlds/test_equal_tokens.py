@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ipsrl.rollouts.sources.critics import Own
-from ipsrl.study.worlds.equal_tokens import Arm, EqualTokens
+from ipsrl.study.worlds.equal_tokens import EqualTokens, Learner
 from ipsrl.study.worlds.wrong_digits import Repairers
 
-PLAIN, OWN = Arm("grpo", 4), Arm("critique_grpo", 2, "own")
+PLAIN, OWN = Learner("grpo", 4), Learner("critique_grpo", 2, "own")
 
 
 @functools.cache
@@ -73,4 +73,4 @@ def test_the_rate_is_best_for_other_seeds():
 
 def test_what_cannot_be_trained_is_refused():
     with pytest.raises(ValueError, match="off-policy"):
-        small().curve("plain", Arm("critique_grpo", 4), (0, 1), (1e-3,), (7,))
+        small().curve("plain", Learner("critique_grpo", 4), (0, 1), (1e-3,), (7,))

@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from ipsrl.offline.pessimism import Critic, Model, q_values
+from ipsrl.offline.pessimism import Model, Pessimism, q_values
 from ipsrl.study.worlds.half_a_map import COVERED, GOAL, SIDE, START, collected, grid, learned, runs
 
 
@@ -42,7 +42,7 @@ def test_the_model_errs_only_where_there_are_no_data():
 
 def test_measures_without_a_penalty():
     """With rewards guessed at 0 and many data the model's best policy is nearly the grid's."""
-    points = runs(Critic(steps=60), [0, 1], 100_000, 0.0).values
+    points = runs(Pessimism(steps=60), [0, 1], 100_000, 0.0).values
     transitions, rewards = grid()
     best = np.zeros(rewards.shape)
     for _ in range(1000):
@@ -56,7 +56,7 @@ def test_measures_without_a_penalty():
 
 def test_errors_are_above_the_true_values_of_the_learned_policy():
     """A policy that is barely improved is uniform, whose values are those of two linear systems."""
-    points = runs(Critic(steps=1, rate=1e-9), [3], 2000, 0.1).values
+    points = runs(Pessimism(steps=1, rate=1e-9), [3], 2000, 0.1).values
     with jax.enable_x64(True):
         model, counts = learned(3, 2000, 0.1)
         uniform = np.full(counts.shape, 0.25)

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.offline.pessimism import Critic
+from ipsrl.offline.pessimism import Pessimism
 from ipsrl.study.worlds.half_a_square import (
     MEMBERS,
     MOVES,
@@ -83,17 +83,17 @@ def test_an_ensemble_knows_the_half_with_data_and_disagrees_in_the_other_one():
 
 def test_more_weight_lowers_values_and_a_radius_of_0_is_combo():
     seeds = (0, 1)
-    gaps = [runs(Critic(beta=beta, steps=1000, discount=0.9, rate=30.0), seeds, 100, 0.5).values["gap"].mean()
+    gaps = [runs(Pessimism(beta=beta, steps=1000, discount=0.9, rate=30.0), seeds, 100, 0.5).values["gap"].mean()
             for beta in (0.0, 0.1)]  # fmt: skip
     assert gaps[0] > 0.1 > -0.1 > gaps[1]
     # Few steps, because training soon enlarges what rounding leaves of a radius that is nearly 0.
-    found = [runs(Critic(beta=0.1, radius=radius, steps=20, discount=0.9, rate=30.0), seeds, 100, 0.5).values
+    found = [runs(Pessimism(beta=0.1, radius=radius, steps=20, discount=0.9, rate=30.0), seeds, 100, 0.5).values
              for radius in (0.0, 1e-9, 0.5)]  # fmt: skip
     np.testing.assert_allclose(found[0]["gap"], found[1]["gap"], atol=1e-4)
     assert np.abs(found[0]["gap"] - found[2]["gap"]).max() > 1e-3
 
 
 def test_measures_without_a_border_have_no_unvisited_places():
-    points = runs(Critic(steps=5, discount=0.9, rate=30.0), (0, 1), 100, 1.0)
+    points = runs(Pessimism(steps=5, discount=0.9, rate=30.0), (0, 1), 100, 1.0)
     assert "unvisited" not in points.values
     np.testing.assert_array_equal(points.values["valid"], points.values["gap"] <= 0)

@@ -12,7 +12,7 @@ from ipsrl.study.worlds.shifted_inputs import (
     MOST,
     RARE,
     RARE_PLACES,
-    Arm,
+    Regression,
     backup,
     chain_class,
     fitted_q,
@@ -55,30 +55,30 @@ def test_every_class_is_eps_from_the_target(kind, ratio):
 
 @pytest.mark.parametrize("ratio", [10.0, 100.0, 1000.0])
 def test_least_squares_on_the_population_is_linear_in_c(ratio):
-    assert population("pair", Arm(0.0), ratio) == pytest.approx(0.64 * ratio)
-    assert population("opposite", Arm(0.0), ratio) == pytest.approx(0.16 * ratio)
+    assert population("pair", Regression(0.0), ratio) == pytest.approx(0.64 * ratio)
+    assert population("opposite", Regression(0.0), ratio) == pytest.approx(0.16 * ratio)
     # The ladder's steps are 19 % apart in squared error.
-    assert population("ladder", Arm(0.0), ratio) == pytest.approx((ratio - 1) / np.log(MOST), rel=0.1)
+    assert population("ladder", Regression(0.0), ratio) == pytest.approx((ratio - 1) / np.log(MOST), rel=0.1)
 
 
 @pytest.mark.parametrize("kind", CLASSES)
 @pytest.mark.parametrize("multiple", [2.01, 3.0, 6.0])
 def test_disagreement_on_the_population_is_within_its_bound(kind, multiple):
     for ratio in (1.0, 10.0, 1000.0):
-        assert population(kind, Arm(multiple), ratio) < (multiple + 1) ** 2
+        assert population(kind, Regression(multiple), ratio) < (multiple + 1) ** 2
 
 
 def test_a_threshold_below_twice_eps_may_take_the_wrong_one():
-    assert population("opposite", Arm(1.8), 1000.0) == pytest.approx(160.0)
-    assert population("opposite", Arm(1.95), 1000.0) == pytest.approx(1.0)
+    assert population("opposite", Regression(1.8), 1000.0) == pytest.approx(160.0)
+    assert population("opposite", Regression(1.95), 1000.0) == pytest.approx(1.0)
 
 
 def test_all_arms_see_the_same_data_and_many_samples_are_the_population():
-    points = regressed("ladder", Arm(0.0), [10.0, 100.0], [100, 10**8], [3, 4])
+    points = regressed("ladder", Regression(0.0), [10.0, 100.0], [100, 10**8], [3, 4])
     assert points.values["ratio"].tolist() == [10.0, 10.0, 100.0, 100.0]
     assert points.values["samples"].tolist() == [100, 10**8] * 2
-    np.testing.assert_allclose(points.values["error"][:, 1], population("ladder", Arm(0.0), 10.0))
-    zero = regressed("ladder", Arm(1e-9), [10.0, 100.0], [100, 10**8], [3, 4])
+    np.testing.assert_allclose(points.values["error"][:, 1], population("ladder", Regression(0.0), 10.0))
+    zero = regressed("ladder", Regression(1e-9), [10.0, 100.0], [100, 10**8], [3, 4])
     np.testing.assert_array_equal(zero.values["error"], points.values["error"])
 
 
@@ -101,7 +101,7 @@ def test_backups_of_the_best_functions_are_within_the_class_that_the_chain_assum
 
 
 def test_fitted_q_by_least_squares_leaves_where_disagreement_goes_on():
-    least, robust = (fitted_q(arm, [10.0, 1000.0], 100_000, [0, 1]).values for arm in (Arm(0.0), Arm()))
+    least, robust = (fitted_q(arm, [10.0, 1000.0], 100_000, [0, 1]).values for arm in (Regression(0.0), Regression()))
     assert least["regret"][:, 0].max() == 0.0 == robust["regret"].max()
     assert least["regret"][:, 1].min() > 0.1
     # At eps' = (1 + gamma) eps the bound of one regression is 16 eps'^2.
