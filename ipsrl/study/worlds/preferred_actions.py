@@ -18,13 +18,13 @@ from scipy.special import entr, expit, log_softmax, softmax
 
 from ipsrl import objectives
 from ipsrl.dynamics.regularised_optima import divergence_of, largest_total_variation, regularised_optimum
-from ipsrl.environments.token_stream import TokenStream
 from ipsrl.objectives.estimators.divergences import Divergence, link
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.source import Source
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.structures import Outcomes, PolicyScores, Prompts, Rollouts, Trajectories
+from ipsrl.structures import PolicyScores, Rollouts
 from ipsrl.study.curves import Points
+from ipsrl.study.worlds.many_bandits import Bandits
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -39,28 +39,16 @@ WINNERS, LOSERS = np.nonzero(~np.eye(ACTIONS, dtype=bool))
 
 
 @dataclasses.dataclass(frozen=True)
-class Choices(TokenStream):
-    """Prompts that are answered by one token, an action; the policy sees the number of the prompt."""
+class Choices(Bandits):
+    """A problem's `rewards` of all actions, for each prompt."""
 
     rewards: tuple[tuple[float, ...], ...]
-    verifies_on_host: ClassVar[bool] = False
     vocabulary_size: ClassVar[int] = ACTIONS
-    max_tokens: ClassVar[int] = 1
     stop_tokens: ClassVar[tuple[int, ...]] = tuple(range(ACTIONS))
 
-    @functools.cached_property
-    def prompt_table(self) -> Prompts:
-        index = np.arange(len(self.rewards), dtype=np.int32)
-        return Prompts(index, index[:, None], np.ones((len(index), 1), bool))
-
     @property
-    def num_observations(self) -> int:
-        return len(self.rewards)
-
-    def verify(self, trajectories: Trajectories) -> Outcomes:
-        actions = trajectories.tokens[..., 0]
-        rewards = jnp.asarray(self.rewards, jnp.float32)[trajectories.prompts.index[:, None], actions]
-        return Outcomes(rewards=rewards, outcome_id=actions)
+    def reward_table(self) -> np.ndarray:
+        return np.array(self.rewards)
 
 
 @dataclasses.dataclass(frozen=True)

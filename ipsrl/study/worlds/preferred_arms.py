@@ -10,13 +10,13 @@ from scipy.special import expit, log_softmax, rel_entr
 
 from ipsrl import objectives
 from ipsrl.dynamics.adversarial_rewards import max_min
-from ipsrl.environments.token_stream import TokenStream
 from ipsrl.fields import Checked, one_of
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.structures import Outcomes, PolicyScores, Prompts, Trajectories
+from ipsrl.structures import PolicyScores, Trajectories
 from ipsrl.study.curves import Curve, Labels, Points
+from ipsrl.study.worlds.many_bandits import Bandits
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -31,7 +31,7 @@ RATE = 300.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Arms(Checked, TokenStream):
+class Arms(Checked, Bandits):
     """Bandits, one for each seed, as prompts of one environment; an answer is one token, the arm.
 
     True rewards are one half linear in the features of an arm and one half not, with variance 1 in all; the reference
@@ -47,22 +47,11 @@ class Arms(Checked, TokenStream):
     coverage: str = one_of(PARTIAL, FULL, default=PARTIAL)
 
     stop_tokens = ()
-    max_tokens = 1
     vocabulary_size = ARMS
-    verifies_on_host = False
 
     @property
-    def num_observations(self) -> int:
-        return len(self.seeds)
-
-    @functools.cached_property
-    def prompt_table(self) -> Prompts:
-        index = np.arange(len(self.seeds), dtype=np.int32)
-        return Prompts(index=index, tokens=index[:, None], mask=np.ones((len(index), 1), bool))
-
-    def verify(self, trajectories: Trajectories) -> Outcomes:
-        arms = trajectories.tokens[..., 0]
-        return Outcomes(jnp.asarray(self.rewards, jnp.float32)[trajectories.prompts.index[:, None], arms], arms)
+    def reward_table(self) -> np.ndarray:
+        return self.rewards
 
     @functools.cached_property
     def features(self) -> np.ndarray:
