@@ -60,8 +60,10 @@ def place(tree: PyTree, sharding: Sharding) -> PyTree:
 def to_host(tree: PyTree) -> PyTree:
     """Every array as a whole in NumPy, on every host; arrays sharded over hosts are gathered.
 
-    Every process must call this.
+    Every process must call this. Waits until all devices of this process have the arrays: a CPU device that is 32
+    programs behind blocks a thread which the others may need, see `start_up`.
     """
+    jax.block_until_ready(tree)
 
     def fetch(leaf):
         if _is_available_here(leaf) or leaf.is_fully_replicated:

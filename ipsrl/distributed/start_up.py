@@ -21,9 +21,11 @@ def cache_folder() -> Path:
 # By default XLA may run independent collectives in another order on each CPU device, which then deadlock: seen with
 # rematerialised blocks on a mesh of data:4,model:2, jax 0.10.2.
 ONE_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
-# By default XLA runs programs by as many threads as there are devices, or cores. Where a device is 32 programs ahead,
+# By default XLA runs programs by as many threads as there are devices, or cores. Where a device is 32 programs behind,
 # the thread that starts its next one waits; if the others then wait in a collective for a device that has no thread
 # left, all wait for ever: seen in two of three runs of two processes with four devices each on two cores, jax 0.10.2.
+# With two threads for each device one is always left. On as many cores as devices they make a step slower by a tenth to
+# a half, so there a step starts fewer programs before it waits for all devices (`hosts.to_host`).
 THREADS_PER_DEVICE = 2
 # Time that an ending process waits for the others to end.
 SHUTDOWN_TIMEOUT_SECONDS = 45
@@ -107,10 +109,10 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
     # The folder of XLA's own caches is part of the key of every program, on all platforms: in a renamed or moved
     # folder, no program would be found again.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+    threads = THREADS_PER_DEVICE * (host_devices or 1)
+    if threads > cores() and (cluster is not None or (host_devices or 1) > cores()):
+        os.environ["PJRT_NPROC"] = str(threads)
     if cluster is not None:
-        threads = THREADS_PER_DEVICE * (host_devices or 1)
-        if threads > cores():
-            os.environ["PJRT_NPROC"] = str(threads)
         _join(cluster)
 
 

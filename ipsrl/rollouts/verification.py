@@ -9,6 +9,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
+from ipsrl.distributed import hosts
 from ipsrl.environments.environment import Environment
 from ipsrl.structures import Outcomes, Trajectories
 
@@ -25,7 +26,7 @@ def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Out
     """
     _check_dictated(environment, trajectories)
     if trajectories.tokens.is_fully_addressable:
-        return environment.verify(jax.device_get(trajectories))
+        return environment.verify(hosts.to_host(trajectories))
     sharding = _over_rows(trajectories.tokens.sharding)
     verifier = verifier_of_rows(sharding, len(trajectories.tokens))
     mine = np.flatnonzero(verifier == jax.process_index())

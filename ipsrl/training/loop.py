@@ -181,7 +181,7 @@ class _Alone:
 
     def step(self) -> list[dict[str, Any]]:
         self.state, metrics = self.trainer.step(self.state)
-        return [jax.device_get(metrics)]
+        return [hosts.to_host(metrics)]
 
     def parameters(self) -> list[Parameters]:
         return [union(self.state.parameters, self.trainer.frozen)]

@@ -20,7 +20,7 @@ from jax import Array
 from jax.sharding import Mesh
 
 from ipsrl.arguments import checked
-from ipsrl.distributed import memory
+from ipsrl.distributed import hosts, memory
 from ipsrl.distributed.mesh import check_prompts_divide
 from ipsrl.distributed.placement import check_placement_rules, check_units, place, placements, shardings
 from ipsrl.environments.environment import Environment, check_group_size
@@ -31,6 +31,7 @@ from ipsrl.rewards import Reward, checksum
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
 from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
+from ipsrl.rollouts.sources.source import Metrics as SumsAndCounts
 from ipsrl.training.behaviour import reads_behaviour
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.settings import TrainSettings
@@ -227,7 +228,7 @@ class Trainer(Checked):
         check_placement_rules(self.policy.placement_rules, union(parameters, self.frozen))
         placed = placements(self.policy.placement_rules, parameters, mesh)
         # Updates donate the state, so it must not share buffers with the caller or the reference.
-        parameters = place(parameters if owned else jax.tree.map(jnp.copy, parameters), placed, mesh)
+        parameters = place(parameters if owned else _copied(parameters), placed, mesh)
         given = jnp.asarray([checksum(reward), self.groups_from.checksum], jnp.uint32)
         state = dataclasses.replace(self.first_state(seed, parameters), given=given)
         return self.start(place(state, state_placements(state, self.policy, self.optimizer(), mesh), mesh), reward)
@@ -237,7 +238,7 @@ class Trainer(Checked):
         optimizer = self.optimizer(learning_rate)
         state = TrainState.create(parameters, self.objective, optimizer, self.environment)
         # A step donates the parameters but not the reference.
-        reference = jax.tree.map(jnp.copy, parameters) if self.needs_reference else None
+        reference = _copied(parameters) if self.needs_reference else None
         return dataclasses.replace(
             state, seed=jnp.asarray(seed, jnp.int32), learning_rate=learning_rate, reference=reference
         )
@@ -306,8 +307,7 @@ class Trainer(Checked):
         """First half of a step: the groups."""
         request = Request(_number(state.seed), _number(state.step))
         source, groups, metrics = self.groups_from(state.source, self.actors(state), request)
-        means = {name: total / jnp.maximum(count, 1) for name, (total, count) in metrics.items()}
-        return dataclasses.replace(state, source=source), groups, means
+        return dataclasses.replace(state, source=source), groups, _means(metrics) if metrics else {}
 
     def learn(self, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
         """Second half of a step: the update with any groups; the given state is donated."""
@@ -325,7 +325,17 @@ class Trainer(Checked):
 
 def _number(scalar: Array) -> Array | int:
     """A replicated number as an integer, because the host chooses prompts by it; unchanged inside jit."""
-    return scalar if isinstance(scalar, jax.core.Tracer) else int(scalar.addressable_data(0))
+    return scalar if isinstance(scalar, jax.core.Tracer) else int(hosts.to_host(scalar))
+
+
+@jax.jit
+def _means(metrics: SumsAndCounts) -> Metrics:
+    return {name: total / jnp.maximum(count, 1) for name, (total, count) in metrics.items()}
+
+
+@jax.jit
+def _copied(parameters: Parameters) -> Parameters:
+    return jax.tree.map(jnp.copy, parameters)
 
 
 @functools.partial(jax.jit, static_argnames="every", donate_argnames="state")

@@ -24,6 +24,7 @@ from ipsrl.rollouts.sources.critics import Own, Shuffled
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
@@ -33,6 +34,7 @@ from ipsrl.training.loop import train
 from ipsrl.training.settings import TrainSettings
 from tests.look_up import LookUp
 from tests.training.compilations import compilations_of
+from tests.training.programs_in_flight import LIMIT, most_in_flight
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
@@ -87,6 +89,7 @@ CASES = {
         settings={"best_answers": BestAnswers(2, 2), "diversity_filter": DiversityFilter(3, 4)},
     ),
     "modes": Case(objective="mode_replay", settings={"replayed_modes": ReplayedModes(2)}),
+    "greedy answers": Case(objective="remax", settings={"greedy_answers": GreedyAnswers()}),
     "noisy verifier": Case(reward=NoisyVerifier(0.1, 0.3)),
     "learned reward": Case(reward=MatchedOutcomes(jnp.full((16, 3), 1 / 3), jnp.zeros((16, 3)))),
     "ahead": Case(LookUpWithKey(), transformer(LookUp()), settings={"async_rollouts": True}),
@@ -147,6 +150,11 @@ def test_an_interrupted_run_ends_as_one_that_was_not(name, tmp_path):
     for leaf in whole:
         if leaf.startswith("parameters"):
             np.testing.assert_allclose(plain(elsewhere[leaf]), plain(whole[leaf]), rtol=0, atol=1e-6, err_msg=leaf)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_device_falls_far_behind(name, tmp_path):
+    assert most_in_flight(lambda: run(tmp_path, CASES[name])) < LIMIT
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.distributed import hosts
 from ipsrl.fields import at_least
 from ipsrl.objectives.objective import all_equal
 from ipsrl.rollouts.sources.source import (
@@ -63,16 +64,21 @@ class DynamicSampling(Wrapper):
             asked = dataclasses.replace(request, start=start, round=number)
             inner, groups, metrics = self.inner(inner, actors, asked)
             metrics = with_sampling_metrics(groups, metrics)
-            before = dict.fromkeys(metrics, (0, 0)) | totals
-            totals = {name: jax.tree.map(operator.add, before[name], pair) for name, pair in metrics.items()}
-            start += int(metrics.get("prompts_scanned", metrics["prompts_sampled"])[0])
-            informative = ~all_equal(groups[1].rewards)
+            informative = _informative(groups[1].rewards)
             batch, kept = fill(batch, kept, groups, informative) if number else (groups, informative)
-            if kept.all():
+            metrics, share = hosts.to_host((metrics, kept.mean()))
+            totals = jax.tree.map(operator.add, totals, metrics) if number else metrics
+            start += int(metrics.get("prompts_scanned", metrics["prompts_sampled"])[0])
+            if share == 1:
                 break
-        totals |= {"sampling_rounds": (number + 1, 0), "kept_groups": (kept.mean(), 1)}
+        totals |= {"sampling_rounds": (number + 1, 0), "kept_groups": (share, 1)}
         # Always the same type, so that the update is compiled once.
         return (None, inner), sharded(batch), totals
+
+
+@jax.jit
+def _informative(rewards: Array) -> Array:
+    return ~all_equal(rewards)
 
 
 @jax.jit

@@ -2,7 +2,9 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
+from jax import Array
 
 from ipsrl.rollouts.sources.source import (
     Actors,
@@ -41,11 +43,16 @@ class GreedyAnswers(Wrapper):
         answers = greedy.answers(actors.policy, trajectories.prompts, request.key("greedy answers"), 1)
         # The reward learns from the groups alone.
         found, _ = greedy.verify(self.reward_of((None, inner)), answers, request.key("reward of greedy answers"))
-        rewards = found.rewards[:, 0]
-        number, tokens = (metrics[name][0] for name in ("trajectories_sampled", "tokens_sampled"))
-        metrics |= {
-            "greedy_reward": (rewards.mean(), 1),
-            "trajectories_sampled": (number + len(rewards), 0),
-            "tokens_sampled": (tokens + answers.token_mask.sum(dtype=jnp.float32), 0),
-        }
+        rewards, metrics = _counted(metrics, found.rewards, answers.token_mask)
         return (None, inner), (trajectories, dataclasses.replace(outcomes, greedy_rewards=rewards)), metrics
+
+
+@jax.jit
+def _counted(metrics: Metrics, rewards: Array, token_mask: Array) -> tuple[Array, Metrics]:
+    """`[P]` of the rewards `[P, 1]`, and the metrics with those of the greedy answers."""
+    number, tokens = (metrics[name][0] for name in ("trajectories_sampled", "tokens_sampled"))
+    return rewards[:, 0], metrics | {
+        "greedy_reward": (rewards.mean(), 1),
+        "trajectories_sampled": (number + rewards.size, 0),
+        "tokens_sampled": (tokens + token_mask.sum(dtype=jnp.float32), 0),
+    }

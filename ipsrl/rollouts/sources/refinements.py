@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
@@ -94,14 +95,7 @@ class OffPolicyAnswers(Wrapper):
         groups = with_best_answer(
             sampled.policy, actors.policy, *groups, *sharded(refined), sampled.temperature, self.at_most
         )
-        put_in = groups[0].off_policy
-        number, tokens = (metrics[name][0] for name in ("trajectories_sampled", "tokens_sampled"))
-        metrics |= {
-            "trajectories_sampled": (number + refined[1].rewards.size, 0),
-            "tokens_sampled": (tokens + refined[0].token_mask.sum(dtype=jnp.float32) + spent, 0),
-            "off_policy_reward": (masked_sum(groups[1].rewards, put_in) / jnp.maximum(put_in.sum(), 1), 1),
-        }
-        return (None, inner), groups, metrics
+        return (None, inner), groups, _counted(metrics, refined[0].token_mask, spent, groups)
 
     def _refined(
         self, reward: Reward | None, parameters: Parameters, groups: Groups, request: Request
@@ -114,6 +108,18 @@ class OffPolicyAnswers(Wrapper):
         # The reward learns from the groups alone.
         outcomes, _ = self.sampled.verify(reward, refined, request.key("reward of refinements"))
         return (refined, outcomes), spent
+
+
+@jax.jit
+def _counted(metrics: Metrics, refined_mask: Array, spent: Array | float, groups: Groups) -> Metrics:
+    """The metrics with those of refinements `[P, n, T]`, of which the best are in the groups."""
+    put_in = groups[0].off_policy
+    number, tokens = (metrics[name][0] for name in ("trajectories_sampled", "tokens_sampled"))
+    return metrics | {
+        "trajectories_sampled": (number + math.prod(refined_mask.shape[:2]), 0),
+        "tokens_sampled": (tokens + refined_mask.sum(dtype=jnp.float32) + spent, 0),
+        "off_policy_reward": (masked_sum(groups[1].rewards, put_in) / jnp.maximum(put_in.sum(), 1), 1),
+    }
 
 
 class Refine(abc.ABC):

@@ -107,12 +107,15 @@ class ReplayedAnswers(Wrapper):
         kept = with_found(groups, kept)
         sampled = self.sampled
         groups = put_in(sampled.policy, actors.policy, *groups, *answer, chosen, sampled.temperature, place=-1)
-        found = (kept[1].outcome_id >= 0).sum(axis=1).mean()
-        return (
-            (kept, inner),
-            sharded(groups),
-            metrics | {"replayed_answers": (chosen.mean(), 1), "outcomes_kept": (found, 1)},
-        )
+        return (kept, inner), sharded(groups), metrics | _replay_metrics(chosen, kept[1].outcome_id)
+
+
+@jax.jit
+def _replay_metrics(chosen: Array, kept_outcomes: Array) -> Metrics:
+    return {
+        "replayed_answers": (chosen.mean(), 1),
+        "outcomes_kept": ((kept_outcomes >= 0).sum(axis=1).mean(), 1),
+    }
 
 
 @jax.jit

@@ -363,11 +363,16 @@ def with_sampling_metrics(groups: Groups, metrics: Metrics) -> Metrics:
     """
     if "trajectories_sampled" in metrics:
         return metrics
-    rewards = groups[1].rewards
-    return metrics | {
+    return metrics | _sampling_metrics(groups[1].rewards, groups[0].token_mask)
+
+
+# One program, as all that a source computes outside of one: see `hosts.to_host`.
+@jax.jit
+def _sampling_metrics(rewards: Array, token_mask: Array) -> Metrics:
+    return {
         "sampled_reward": (rewards.mean(), 1.0),
         "zero_variance_groups": (all_equal(rewards).mean(), 1.0),
         "trajectories_sampled": (jnp.float32(rewards.size), 0.0),
-        "tokens_sampled": (groups[0].token_mask.sum(dtype=jnp.float32), 0.0),
+        "tokens_sampled": (token_mask.sum(dtype=jnp.float32), 0.0),
         "prompts_sampled": (jnp.float32(len(rewards)), 0.0),
     }

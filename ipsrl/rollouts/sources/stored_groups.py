@@ -272,7 +272,11 @@ class StoredGroups(Source):
             np.arange(first, first + size) % len(self.prompt_index) for first in range(0, len(self.prompt_index), size)
         ]
         scores = [
-            _scored(self.policy, actors.policy, sharded(self._answers(rows, None)), self.temperature) for rows in blocks
+            # One after the other, so that no device falls behind: see `hosts.to_host`.
+            jax.block_until_ready(
+                _scored(self.policy, actors.policy, sharded(self._answers(rows, None)), self.temperature)
+            )
+            for rows in blocks
         ]
         return replicated((jnp.concatenate(scores)[: len(self.prompt_index)], reward))
 
