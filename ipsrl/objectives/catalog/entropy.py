@@ -52,7 +52,8 @@ def simko(
 
     A fork is a token whose entropy is above the 0.8 quantile of its answer's. A right answer's token gives there 0.01
     of its credit to the three likeliest tokens, see `TopCredit`. Answers of one token have no fork: on a bandit it is
-    GRPO.
+    GRPO. Forks and likeliest tokens are those of the policy that sampled; the authors find them anew, in the policy
+    being trained, at each optimiser step: the same in the first one on a batch.
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code (the authors').

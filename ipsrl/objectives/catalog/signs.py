@@ -46,10 +46,11 @@ def ngrpo(
 
     Groups that are all wrong lose, all answers by the same, so that their mean update is not zero: what they show loses
     to what they do not. The advantages of a group add up to less than zero. The clip is narrower for A < 0 than for
-    A > 0; its limits, and the mean over tokens, are our reading.
+    A > 0. The authors' standard deviation, of G + 1 rewards, is `unbiased_std`; their batches leave out groups whose
+    rewards are all `best`.
 
     Degenerate: only groups whose rewards are all `best` get exactly zero.
-    Evidence: second-hand (reviews that quote the formula and an example).
+    Evidence: code (the authors').
     """
     return Objective(
         advantages=GroupMeanStd(unbiased=unbiased_std, virtual=best),

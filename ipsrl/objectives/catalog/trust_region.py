@@ -175,8 +175,9 @@ def dcpo(
     q is the behaviour probability of the token: the less likely it is, the more it may change, up to a ratio of
     `limit` (down to 1/2), which also bounds the loss where A < 0. The advantages are those of
     `SmoothedStandardisation`: a prompt whose rewards are equal in one batch still learns from earlier ones. The first
-    step on a prompt's first group is GRPO's. The released code sums answers, which we average, and its standard
-    deviation is `unbiased_std`.
+    step on a prompt's first group is GRPO's. The paper adds up each answer's mean over tokens, which we average; the
+    released code takes the mean over all tokens of a micro-batch, which is an answer's where that holds one. Its
+    standard deviation is `unbiased_std`.
 
     Degenerate: as long as all rewards of a prompt have been equal its groups get exactly zero.
     Evidence: code (the authors').
