@@ -106,7 +106,7 @@ def save(figure: Figure, path: str | Path, data: Sequence[table.Row], caption: s
       path: without a suffix.
       data: what the `data` beside that function has made.
       caption: what a paper would write below the figure, for `path`.txt; no such file without one.
-      mark: printed small and grey in the lower right corner, such as "smoke: nothing was learned".
+      mark: printed small and grey in the lower right corner, such as "preset smoke: no claim is decided".
 
     Returns:
       The path of the PNG.

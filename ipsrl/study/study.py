@@ -63,7 +63,7 @@ from ipsrl.study.settings import identity
 from ipsrl.study.tables import Table
 from ipsrl.training.settings import require_same_settings
 
-SMOKE = "smoke: nothing was learned; it shows that everything runs, and decides no claim"
+SMOKE = "preset smoke: no claim is decided; it shows that everything runs"
 HEADINGS = ("Claim", "Paper", "Arms", "Command", "Time", "Expected", "Doubt", "Smoke")
 OPTIONAL_HEADINGS = ("Arms", "Doubt")
 

@@ -54,9 +54,9 @@ def test_a_caption_lies_beside_the_figure_and_a_mark_stands_in_it(tmp_path):
 
     png, _ = saved("plain")
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".csv", ".pdf", ".png"]
-    marked, figure = saved("marked", caption="What one sees: α.", mark="smoke: nothing was learned")
+    marked, figure = saved("marked", caption="What one sees: α.", mark="preset smoke: no claim is decided")
     assert marked.with_suffix(".txt").read_text() == "What one sees: α.\n"
-    assert [text.get_text() for text in figure.texts] == ["smoke: nothing was learned"]
+    assert [text.get_text() for text in figure.texts] == ["preset smoke: no claim is decided"]
     changed = (imread(marked) != imread(png)).any(axis=2)
     # Only the lower right corner changes.
     assert changed.any()

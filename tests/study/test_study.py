@@ -126,7 +126,7 @@ def test_damaged_arrays_are_named(tmp_path, content):
 def test_a_smoke_run_decides_nothing(tmp_path, capsys):
     compute(tmp_path, preset="smoke")
     printed = capsys.readouterr().out
-    assert "smoke: nothing was learned" in printed
+    assert "preset smoke: no claim is decided" in printed
     assert "undecided: cubes end higher still (there is no record of height)\n" in printed
     assert "supported: " not in printed
     summary = json.loads((tmp_path / "summary.json").read_text())
