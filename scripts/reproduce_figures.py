@@ -6,8 +6,8 @@ time, our numbers, the paper's, verdict. --document=docs/figures.md also writes 
 redraws the figures that lie beside it; --claims=docs/claims.md writes the sections of the studies that test a claim of
 the field. Rows and sections of other studies stay. If a study fails, the others continue, and the exit status is 1.
 
-smoke shows only that everything runs, in ten minutes on two CPU cores; demo takes three hours; paper takes hours to
-days, and was run for only a few of them.
+smoke shows only that everything runs; demo takes hours, paper hours to days, and was run for only a few of them.
+`python -m experiments` lists all studies with their times.
 """
 
 import argparse

@@ -1,12 +1,13 @@
 """Transfer between levels of training: what is claimed of made-up records, the page, and that all can be computed."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
 
 from experiments import transfer
-from experiments.transfer import LEVELS, MARKS, MODEL, NOT_OF_MODEL, OBJECTIVES, PRESETS
+from experiments.transfer import KEEPERS, LEVELS, MARKS, MODEL, NOT_OF_MODEL, NUMBERS, OBJECTIVES, PRESETS
 from ipsrl.figures import style
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
 from scripts.make_checkpoint import make_checkpoint
@@ -14,13 +15,13 @@ from scripts.make_checkpoint import make_checkpoint
 NAMES = ("a", "b", "c", "d", "e")
 
 
-def made_up(**levels):
-    """Records of five objectives: effective outcomes, by level, of each seed; without noise on the bandit."""
+def made_up(names=NAMES, **levels):
+    """Records of some objectives: effective outcomes, by level, of each seed; without noise on the bandit."""
     rows = [
         {"level": level, "objective": name, "step": step, "reward": reward, "effective_outcomes": mean + 0.1 * number}
         | ({} if level == "bandit" else {"seed": number})
         for level, (means, seeds) in levels.items()
-        for name, mean in zip(NAMES, means, strict=True)
+        for name, mean in zip(names, means, strict=True)
         for number in range(seeds)
         for step, reward in enumerate((0.5, 0.9))
     ]
@@ -45,6 +46,16 @@ def test_claims_ask_for_the_same_order_beyond_noise():
         claim(made_up(bandit=(ORDERED, 1), language_model=(ORDERED, 1)))
     with pytest.raises(NotRecorded, match=r"0 objectives reach the reward 0\.9"):
         claim(made_up(bandit=(ORDERED, 1)))
+
+
+def test_two_classes_are_told_from_an_order_within_them():
+    names, ranks = (*KEEPERS, "a", "b", "c", "d"), (10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0)
+    records = made_up(names, bandit=(ranks, 1), language_model=((*ranks[:6], *ranks[:5:-1]), 3))
+    found = [NUMBERS[label](records).mean for label in NUMBERS if label.startswith(("two classes", "bandit and lang"))]
+    # All together; of two classes of n and m that are wholly apart sqrt(3 n m / ((n + m)^2 - 1)); within each.
+    assert sorted(found) == pytest.approx([-1, math.sqrt(3 * 24 / 99), 1 - 6 * 20 / 990, 1])
+    with pytest.raises(NotRecorded):
+        transfer.of_classes(records.where(level="bandit"))
 
 
 def test_tables_and_figure_show_all_levels(tmp_path):
