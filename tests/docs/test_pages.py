@@ -1,6 +1,9 @@
-"""What README and pages show must run, and what they link to must exist."""
+"""What README and pages show must run, what they link to must exist, and numbers are those of what is stored."""
 
+import argparse
+import collections
 import dataclasses
+import importlib
 import json
 import re
 import sys
@@ -11,14 +14,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from absl import flags
 
+from experiments import transfer, verdicts
 from ipsrl import study
+from ipsrl.dynamics import verdict_page
 from ipsrl.environments.group_log import GroupLog
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
+from ipsrl.records.tidy import Records
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.study import catalog, claims_page
+from ipsrl.study.command_line import CommandLine
 from ipsrl.study.study import run
+from scripts import reproduce_figures
 from tests.sampled_groups import collect
 
 ROOT = Path(__file__).parents[2]
@@ -146,6 +155,75 @@ def test_links_of_a_page_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
         if not target.startswith(("https://", "reference/")):
             assert (page.parent / target).exists(), target
+
+
+def options(parser):
+    """The names of all flags of an argparse parser and its commands."""
+    chosen = [
+        made for action in parser._actions if isinstance(action.choices, dict) for made in action.choices.values()
+    ]
+    commands = [made for made in chosen if isinstance(made, argparse.ArgumentParser)]
+    own = {text.lstrip("-") for action in parser._actions for text in action.option_strings}
+    return own.union(*map(options, commands))
+
+
+def flags_of(module):
+    """The flags of `experiments.NAME` or `scripts.NAME`."""
+    if module.startswith("scripts."):
+        return options(importlib.import_module(module).parser())
+    found, values = catalog.find(module.removeprefix("experiments.")), flags.FlagValues()
+    CommandLine(found.name, found.presets, found.many_hosts, found.trackers, values)
+    return set(values)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_of_a_page_have_these_flags(page):
+    text = page.read_text().replace("\\\n", " ").replace("scripts/", "scripts.").replace(".py ", " ")
+    for module, rest in re.findall(r"((?:experiments|scripts)\.[a-z_]+) ([^`#\n]*--[^`#\n]*)", text):
+        unknown = set(re.findall(r"--(\w+)", rest)) - flags_of(module)
+        assert not unknown, f"{module} {rest}"
+
+
+def test_rows_of_figures_are_those_of_the_studies():
+    page = (ROOT / "docs" / "figures.md").read_text()
+    rows = dict(line.removeprefix("| ").split(" | ", 1) for line in page.splitlines() if line.startswith("| "))
+    drawn = {variant.shows: (found, variant) for found, variant in catalog.drawn().values()}
+    for shows in rows.keys() - {"figure or table", "---"}:
+        found, variant = drawn[shows]
+        command = reproduce_figures.command(found, variant, "demo")
+        assert rows[shows].startswith(f"{'; '.join(found.claims)} | `{command}` | ")
+    for found in catalog.every().values():
+        if not found.variants:
+            assert f"- `{found.command()}`: {found.header['Time']}\n" in page
+    words = collections.Counter(each.word for each in verdict_page.read(ROOT / "docs" / "verdicts.json", 8))
+    counts = ", ".join(f"{word} {words[word]}" for word in verdict_page.MEANINGS if words[word])
+    assert f" | {counts} | " in rows[verdicts.SHOWS]
+
+
+def effective_outcomes(page, when):
+    """Records of a table of docs/transfer.md, at a reward at which objectives are compared."""
+    (table,) = re.findall(rf"^\| effective outcomes {when} (\|(?:.*\n\|)+)", page, re.MULTILINE)
+    head, _, *rows = [line.strip("| \n").split(" | ") for line in table.splitlines() if line.strip("|")]
+    of_reward = {"step": 0, "reward": 1.0}
+    kept = [
+        of_reward | {"level": level, "objective": name, "effective_outcomes": float(cell.split()[0])}
+        for name, *cells in rows
+        for level, cell in zip(head, cells, strict=False)
+        if cell.strip()
+    ]
+    return Records(kept, ("level", "objective"))
+
+
+def test_two_classes_of_transfer_are_those_of_its_tables():
+    page = (ROOT / "docs" / "transfer.md").read_text()
+    records = effective_outcomes(page, "at the bar")
+    of_classes, most, others = (f"{number(records).mean:.2f}" for number in list(transfer.NUMBERS.values())[-3:])
+    assert f"gives a\nrank correlation of {of_classes} with the model" in page
+    assert f"as the model does, {most}; within the seven it does not, {others}." in page
+    ends = effective_outcomes(page, "at the end").where(level=transfer.MODEL)
+    in_order = sorted(ends.rows, key=lambda row: row["effective_outcomes"])
+    gaps = np.diff([row["effective_outcomes"] for row in in_order])
+    assert {row["objective"] for row in in_order[1 + np.argmax(gaps) :]} == set(transfer.KEEPERS)
 
 
 SECTIONS = {name: found for name, found in catalog.drawn().items() if claims_page.has_section(found[0])}
