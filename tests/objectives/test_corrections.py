@@ -190,6 +190,7 @@ def test_without_a_cap_the_gradient_has_no_bias(text):
         assert np.abs(mean_gradient(corrected.replace("truncated(1e9)", biased)) - own).max() > 0.01
 
 
+@pytest.mark.slow
 def test_a_correction_ends_where_the_own_answers_lead():
     """Two answers are equally good, and REINFORCE prefers the likelier one. A sampler that gives the other one too
     often makes the policy end there, unless it is corrected.

@@ -94,6 +94,7 @@ def test_answer_confidence(text, rewards, expected):
     assert_close(token_advantages(text, rollouts), np.broadcast_to(np.reshape(expected, (1, 3, 1)), (1, 3, 10)))
 
 
+@pytest.mark.slow
 def test_placebos_of_answer_confidence_have_its_numbers_in_other_places():
     seen, groups = set(), 40
     rewards = np.tile(np.array([1, 1, 0], np.float32), (groups, 1))
