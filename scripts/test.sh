@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The tests: installs into .venv where needed, then runs pytest, on one process for each core.
 #
-#   scripts/test.sh                    the most informative tests, in minutes
+#   scripts/test.sh                    what a change to the core can break, in minutes
 #   scripts/test.sh --slow             everything; also compares with other people's trainers (PyTorch, verl, Tunix: 5 GB on disk)
+#   scripts/test.sh --rest             what --slow runs and the default does not
 #   scripts/test.sh --hostile          half an hour of bad input: commands, calls, and files and texts made at random
 #   scripts/test.sh --objective=NAME   the generated tests of one row of the catalog, in one process
 #   scripts/test.sh --pythons          on Python 3.11, 3.12 and 3.13, in .venv-3.11 and so on; --pythons=3.12 on that alone
@@ -18,6 +19,7 @@ pythons=""
 for argument in "$@"; do
     case "$argument" in
         --slow) extras="dev,peers"; arguments+=(-m "") ;;
+        --rest) extras="dev,peers"; arguments+=(-m slow) ;;
         --pythons) pythons="3.11,3.12,3.13" ;;
         --pythons=*) pythons="${argument#*=}" ;;
         --hostile) arguments+=(-m "" --hostile tests/hostile) ;;

@@ -17,7 +17,8 @@ import jax
 import pytest
 
 from ipsrl.distributed.start_up import cache_folder, start_up
-from tests.tiers import HOSTILE
+from tests import fast_compilation
+from tests.tiers import HOSTILE, in_slow_folder
 
 COMPILATION = cache_folder() / "compilation"
 MOST_MEMORY = 3 * 2**30
@@ -44,17 +45,9 @@ def pytest_configure(config):
 
 
 def _compile_fast():
-    """Most tests run a program once: what makes it faster takes longer to compile than it saves.
-
-    That is LLVM's optimisations, and the emitters of fused loops, which alone take half of a compilation. The flags are
-    read when JAX makes its backend, and are not for the commands that tests start.
-    """
-    flags = [os.environ.get("XLA_FLAGS", ""), "--xla_backend_optimization_level=0"]
-    # Later versions have no others, and end a process that names a flag which they do not know.
-    if jax.__version_info__ < (0, 11):
-        flags.append("--xla_cpu_use_fusion_emitters=false")
+    """Makes JAX's backend with flags that are not for the commands that tests start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLA_FLAGS", " ".join(flags).strip())
+        patch.setenv("XLA_FLAGS", fast_compilation.flags())
         jax.devices()
 
 
@@ -81,14 +74,24 @@ def pytest_ignore_collect(collection_path, config):
         return None
     text, devices = collection_path.read_text(), config.getoption("--devices")
     other_devices = devices is not None and ("eight_devices" in text) != (devices == 8)
-    # PyTorch takes seconds to import, and only files of slow tests need it.
-    slow = config.option.markexpr == "not slow" and re.search(
-        r"^pytestmark = \[?\s*pytest\.mark\.slow", text, re.MULTILINE
+    # Imports take seconds, as PyTorch's, which only slow tests need.
+    slow = re.search(r"^pytestmark = \[?\s*pytest\.mark\.slow", text, re.MULTILINE) or (
+        _is_slow_by_its_folder(collection_path, config) and "pytest.mark.core" not in text
     )
-    return True if other_devices or slow else None
+    return True if other_devices or (slow and config.option.markexpr == "not slow") else None
 
 
+def _is_slow_by_its_folder(path, config):
+    """A file or folder that is named on the command line is run, whichever it is."""
+    named = (Path(config.invocation_params.dir, argument.partition("::")[0]).resolve() for argument in config.args)
+    return in_slow_folder(path) and not any(in_slow_folder(each) and path.is_relative_to(each) for each in named)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if _is_slow_by_its_folder(item.path, config) and item.get_closest_marker("core") is None:
+            item.add_marker(pytest.mark.slow)
     name = config.getoption("--objective")
     if name is None:
         return

@@ -1,13 +1,30 @@
-"""Which cases of a test run by default, and how many examples a fuzzer tries."""
+"""Which tests run by default, and how many examples a fuzzer tries.
+
+By default: what a change to the core can break. Everything else is slow, and runs in continuous integration: the tests
+of the folders below, but for files and tests that are marked `core`, and those marked `slow` elsewhere.
+"""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+TESTS = Path(__file__).parent
+SLOW_FOLDERS = (
+    "combinatorial", "docs", "environments", "experiments", "gguf", "hostile", "integrations", "inverse",
+    "objectives/families", "offline", "online", "scripts", "study/worlds", "tunnel",
+)  # fmt: skip
+"""Studies and their worlds, tasks, single families of objectives, bad input, whole commands, other people's formats."""
+
 HOSTILE = "IPSRL_TEST_HOSTILE"
 """Set by `pytest --hostile`, which tries this many times as many examples, others each time."""
 MANY = 40
+
+
+def in_slow_folder(path: Path) -> bool:
+    """Whether the tests of a file, or of all files of a folder, are slow unless they are marked `core`."""
+    return any(path.is_relative_to(TESTS / folder) for folder in SLOW_FOLDERS)
 
 
 def slow_after(count, cases):

@@ -20,6 +20,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.records import metric_log
 from ipsrl.rollouts.randomness import stream
 from ipsrl.training.checkpoints import Checkpoints
+from tests import fast_compilation
 from tests.distributed import hosts_program
 from tests.distributed.hosts_program import MESHES, PATIENCE_SECONDS, POLICY, by_name, run, sampled
 
@@ -55,10 +56,11 @@ class Pair:
                 "--host_devices=4",
             ]  # fmt: skip
             line = ["-m", *command, *joined] if command else [hosts_program.__file__, told]
+            environment = SEES_TESTS if command else SEES_TESTS | {"XLA_FLAGS": fast_compilation.flags()}
             self.logs.append((folder / f"{process}.out", folder / f"{process}.err"))
             with self.logs[-1][0].open("w") as out, self.logs[-1][1].open("w") as err:
                 started = subprocess.Popen(
-                    [sys.executable, "-u", *line], cwd=ROOT, env=SEES_TESTS, stdout=out, stderr=err
+                    [sys.executable, "-u", *line], cwd=ROOT, env=environment, stdout=out, stderr=err
                 )
             self.processes.append(started)
 

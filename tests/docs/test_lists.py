@@ -25,6 +25,8 @@ from ipsrl.training.settings import BATCH_FILTERS, make_batch_filters
 from ipsrl.training.step import Batching
 from scripts import objectives_table
 
+pytestmark = pytest.mark.core
+
 ROOT = Path(__file__).parents[2]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]

@@ -51,6 +51,7 @@ def test_the_policy_and_its_implicit_reward_are_a_saddle():
             assert payoff(policy, paid, wins, reference, beta, eta) > value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "weight"), [("cumulative", 1.0), ("average", 0.5)])
 def test_the_minimum_is_that_of_the_catalog(text, weight):
     """At it the gradient of `rpo` by the logits vanishes; an answer of one token has `average` eta = beta * eta."""

@@ -19,6 +19,7 @@ def field(name: str, rewards: tuple[float, ...] = REWARDS, **more) -> Field:
 SEVERAL = {"steps": Steps(4, 2.0)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [

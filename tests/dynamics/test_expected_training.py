@@ -11,6 +11,7 @@ from ipsrl.dynamics.field import Field, train
 REWARDS, START = (1.0, 1.0, 0.0), ((0.5, 0.3, 0.2),)
 
 
+@pytest.mark.slow
 def test_the_end_is_that_of_training_without_a_path():
     field = Field(objectives.make("gppo"), REWARDS, 3, steps=Steps(2, 0.5))
     path = expected_training(field.objective, REWARDS, STARTS, 3, field.steps, 80)
@@ -20,6 +21,7 @@ def test_the_end_is_that_of_training_without_a_path():
     np.testing.assert_allclose(case.exponents, exponents, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_coefficient_follows_the_entropy_of_earlier_batches():
     # The entropy is always below 5 nats: the first batch has no bonus, the next ones 0.05 and 0.1.
     path = expected_training(objectives.make("skywork_entropy(target=5, step=0.05)"), REWARDS, START, 3, Steps(1), 3)

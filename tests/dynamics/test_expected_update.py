@@ -70,6 +70,7 @@ def test_small_steps_are_as_many_updates():
         np.testing.assert_allclose(exact(text, steps=steps), 3 * exact(text), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_clips_act_in_later_steps():
     """Of groups of two on two arms only the mixed one, with advantages 1 and -1, has an update: by hand."""
     logits, low, high, size = np.array([-0.3, 0.4]), 0.2, 0.28, 0.4
@@ -85,6 +86,7 @@ def test_clips_act_in_later_steps():
     np.testing.assert_allclose(found, mixed * (now - logits) / size, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_all_dtypes_and_batches_agree():
     """float32, a batch of points in one call, and a group that takes more than one block."""
     points = np.stack([LOGITS, LOGITS[::-1], np.zeros(3)]).astype(np.float32)
@@ -206,6 +208,7 @@ def test_tree_follows_the_gradient_of_the_return():
     np.testing.assert_allclose(update, gradient, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_antithetic_estimate_knows_its_error():
     objective, z, r = objectives.make("ips_reinforce"), jnp.float32(LOGITS), jnp.float32(REWARDS)
     estimate = estimated_update(objective, z, r, 5, jax.random.key(0), pairs=4000)
@@ -250,6 +253,7 @@ def test_the_largest_group_of_three_can_be_enumerated():
     assert math.comb(LARGEST_GROUP_OF_THREE + 2, 2) <= MOST_GROUPS
 
 
+@pytest.mark.slow
 def test_estimate_needs_two_pairs():
     with pytest.raises(ValueError, match="pairs is 1"):
         estimated_update(objectives.make("grpo"), jnp.zeros(2), jnp.arange(2.0), 4, jax.random.key(0), pairs=1)

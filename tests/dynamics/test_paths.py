@@ -24,6 +24,7 @@ def test_a_step_changes_the_logit_that_moves_most_by_its_length():
     np.testing.assert_allclose(moved - moved[0], 0.1 * (velocity - velocity[0]) / np.abs(velocity).max(), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_objectives_that_differ_by_a_factor_have_one_path_and_others_another():
     paths = {name: path(field_of(name), START, 0.1, 40) for name in ("reinforce", "grpo", "pass_at_k", "ips_grpo")}
     np.testing.assert_allclose(paths["grpo"], paths["reinforce"], atol=1e-9)

@@ -17,6 +17,7 @@ def test_rates_have_the_index_that_was_asked_for(way, youden):
         assert {"false negatives": made.false_positive_rate, "false positives": made.false_negative_rate}[way] == 0
 
 
+@pytest.mark.slow
 def test_the_drift_of_a_policy_gradient_by_hand():
     # z_k moves by (G - 1) / G of p_k (r_k - E r) = (2, -1, -1) / 9, p_1 by p_1 times what that is above its mean, 0.
     update = exact_update("dr_grpo", EVEN, RIGHT, NoisyVerifier(), 2)

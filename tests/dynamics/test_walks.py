@@ -20,6 +20,7 @@ FIELD = Field(objectives.make("reinforce"), REWARDS, group_size=3, environment=W
 STARTS = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.15, 0.05], [0.25, 0.25, 0.25, 0.25]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", [WALKS, Tree()], ids=["two moves", "paths that meet"])
 def test_logits_of_walks_have_their_outcomes(tree):
     logits = np.zeros((tree.num_observations, tree.vocabulary_size))
@@ -46,6 +47,7 @@ def test_each_outcome_of_the_cases_has_its_walks():
     assert leaders == [0, 1, 2] * 2
 
 
+@pytest.mark.slow
 def test_the_flow_of_expected_return_climbs_the_mean_reward():
     """The mean update is the gradient of the mean reward."""
 

@@ -1,11 +1,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from ipsrl.environments.bandit import Bandit, VectorBandit
 from ipsrl.environments.catalog import make
 from ipsrl.policies.tabular import Tabular
 from tests.sampled_groups import sample_and_verify
+
+pytestmark = pytest.mark.core
 
 
 def test_one_prompt_is_one_state_and_every_arm_one_outcome():

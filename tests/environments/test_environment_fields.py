@@ -18,6 +18,8 @@ from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool
 
+pytestmark = pytest.mark.core
+
 FIELDS = [
     (Bandit, {"rewards": ()}, "rewards must be a tuple of numbers"),
     (Bandit, {"rewards": [1.0, 2.0]}, "rewards must be a tuple of numbers"),

@@ -7,6 +7,8 @@ import pytest
 
 from ipsrl.environments.hypergrid import Hypergrid
 
+pytestmark = pytest.mark.core
+
 
 def cells_of(environment, chosen):
     return {tuple(cell) for cell in environment.coordinates(np.flatnonzero(chosen)).tolist()}

@@ -27,7 +27,7 @@ from ipsrl.training.warm_start import WarmStart, learn_prior
 from tests.environments.answers import trajectories_of
 from tests.environments.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer
 
-pytestmark = pytest.mark.eight_devices
+pytestmark = [pytest.mark.core, pytest.mark.eight_devices]
 
 BOOLEAN = HypospaceBoolean("basic", 1, observations=2)
 TASKS = [

@@ -13,6 +13,8 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.policy import distribution
 from ipsrl.structures import Prompts, Trajectories
 
+pytestmark = pytest.mark.core
+
 ENVIRONMENTS = [
     Bandit((0.3, -1.0, 2.0)),
     Bandit(((1.0, 0.0), (0.25, 0.5), (3.0, 4.0))),

@@ -24,6 +24,8 @@ from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.environments.text import ANSWER, BEGIN, EARLIER, PADDING, STOP
 from tests.environments.answers import trajectories_of
 
+pytestmark = pytest.mark.core
+
 TASKS = [
     HypospaceCausal(3),
     HypospaceCausal(4, perturbations=2),

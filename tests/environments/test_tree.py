@@ -5,6 +5,8 @@ import pytest
 
 from ipsrl.environments.tree import Tree
 
+pytestmark = pytest.mark.core
+
 
 def test_the_toy_has_ten_states_and_eighteen_trajectories():
     tree = Tree()

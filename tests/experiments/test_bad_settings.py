@@ -20,6 +20,8 @@ from experiments import (
     verdicts,
 )
 
+pytestmark = pytest.mark.core
+
 REFUSED = {
     collapse_time: [
         ({"threshold": 0.5}, "must lie between 1/2"),

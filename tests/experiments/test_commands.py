@@ -22,6 +22,8 @@ from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import make_run, settings_of
 from scripts import reproduce_figures
 
+pytestmark = pytest.mark.core
+
 ROOT = catalog.root()
 STUDIES = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if "study.main(" in path.read_text("utf-8"))
 FIGURES = {name: (study.name, variant) for name, (study, variant) in catalog.drawn().items()}

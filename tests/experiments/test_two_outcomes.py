@@ -9,6 +9,8 @@ from ipsrl.records.tidy import OneSeed, Records
 from ipsrl.study import claims
 from tests.experiments.recorded import recorded
 
+pytestmark = pytest.mark.core
+
 
 def records_of(deviation):
     """Of one objective; `[S, U]`."""

@@ -73,6 +73,7 @@ def test_a_new_adapter_changes_nothing():
     np.testing.assert_array_equal(log_probs(adapted(), union(adapters, frozen)), log_probs(BASE, frozen))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", slow_after(1, ["nf4", "float32", "bfloat16", "int8", "int4"]))
 def test_merged_parameters_compute_the_same(frozen):
     policy = adapted(frozen)

@@ -157,6 +157,7 @@ def test_features_are_the_mean_of_the_states_after_each_token():
             np.testing.assert_allclose(logits - logits.mean(), expected, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_left_padding_changes_neither_scores_nor_gradients():
     def loss(parameters, prompts):
         scores = SMALL.score(parameters, make_trajectories(prompts), TEMPERATURE)
@@ -168,6 +169,7 @@ def test_left_padding_changes_neither_scores_nor_gradients():
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-4), gradient, same)
 
 
+@pytest.mark.slow
 def test_prompts_of_one_token_or_none():
     one = make_trajectories(make_prompts((1, 1)))
     none = dataclasses.replace(
@@ -178,6 +180,7 @@ def test_prompts_of_one_token_or_none():
     assert np.asarray(scores[0]) == pytest.approx(np.asarray(scores[1]), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_trajectory_that_waits_reads_its_token_again_without_a_trace():
     prompts = make_prompts()
     cache = SMALL.start(PARAMETERS, prompts, G, T)
@@ -236,6 +239,7 @@ def test_the_scan_and_its_gradient_equal_the_recurrences(monkeypatch, platform, 
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4), found, expected)
 
 
+@pytest.mark.slow
 def test_it_learns_by_an_objective():
     environment = Addition(problems=4, digits=1)
     policy = StateSpace(environment.vocabulary_size, hidden_size=16, num_layers=1, state_size=4)

@@ -265,6 +265,7 @@ def test_equal_probabilities_are_kept_together():
     assert kept(Decoding.read("top_p=0.5"), [0.25] * 4) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_rules_are_those_of_transformers():
     transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
     logits = np.random.default_rng(0).normal(size=(20, 60)).astype(np.float32) * 3

@@ -12,6 +12,8 @@ from ipsrl.definitions import Module
 from ipsrl.objectives import make
 from ipsrl.synthetic_rollouts import synthetic_rollouts
 
+pytestmark = pytest.mark.core
+
 SHAPE = (4, 4, 6)
 
 

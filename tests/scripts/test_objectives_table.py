@@ -8,6 +8,8 @@ import pytest
 from ipsrl.objectives import names
 from scripts import objectives_table
 
+pytestmark = pytest.mark.core
+
 
 @pytest.mark.parametrize("name", names())
 def test_every_objective_has_the_lines_of_its_row(name):

@@ -20,6 +20,8 @@ from ipsrl.sweeps.launcher import Launcher
 from scripts import reproduce_figures
 from scripts.reproduce_figures import SUFFIXES
 
+pytestmark = pytest.mark.core
+
 ROOT = Path(__file__).parents[2]
 
 

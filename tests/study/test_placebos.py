@@ -2,6 +2,7 @@ import dataclasses
 
 import jax
 import numpy as np
+import pytest
 
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs
 from ipsrl.structures import Outcomes
@@ -9,6 +10,7 @@ from ipsrl.study.placebos import RandomPairs, RandomRewards
 from ipsrl.synthetic_rollouts import synthetic_rollouts
 
 
+@pytest.mark.slow
 def test_a_random_mask_keeps_as_many_answers_of_each_reward_but_others():
     rollouts, _ = synthetic_rollouts(0, prompts=6, group=16, length=5)
     rollouts = dataclasses.replace(rollouts, keys=jax.random.split(jax.random.key(1), 6))

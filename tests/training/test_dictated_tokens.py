@@ -83,6 +83,7 @@ def train(mesh, text, steps):
     return records
 
 
+@pytest.mark.slow
 def test_a_policy_learns_to_use_the_tool_and_keeps_its_ways_to_ask():
     records = train("data:8", "ips_grpo", SETTINGS.steps)
     assert records[0]["reward"] < 0.5
@@ -139,6 +140,7 @@ def test_a_turn_is_judged_by_what_is_earned_from_it_on():
     np.testing.assert_allclose(ReturnToGo(0.5, by_turn=True)(values + 1.0, rollouts)[..., 0], query + 0.125, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_rewards_by_turn_teach_each_turn_its_own():
     """Both turns are learned from what they earn; the whole reward would blame either for the other."""
     task, settings = PaidQueries(), dataclasses.replace(SETTINGS, steps=100)

@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
@@ -13,6 +14,8 @@ from ipsrl.rewards import RewardTable
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import gradient, rollouts_of
+
+pytestmark = pytest.mark.slow
 
 # A task says which of two arms pays; a third never does.
 TASKS = jnp.array([[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]])

@@ -87,6 +87,7 @@ def collected(reference=None, environment=TREE, policy=POLICY, **changes):
     return groups, metrics, ask(environment, policy, plain, parameters(1, policy), 7, 2, reference)[0]
 
 
+@pytest.mark.slow
 def test_easy_groups_keep_their_own_answers():
     """At most the mean reward of the second best group, which is replaced itself."""
     every, _, plain = collected()

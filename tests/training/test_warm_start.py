@@ -127,6 +127,7 @@ def test_a_prior_is_learned_once(prior, monkeypatch):
     assert len(learned) == len(changes) + 2
 
 
+@pytest.mark.slow
 def test_a_prior_that_is_not_finite_is_none():
     settings = dataclasses.replace(SETTINGS, steps=2, learning_rate=1e30)
     with pytest.raises(NonFiniteLossError, match=r"^step 1 has parameter_norm inf; last good checkpoint: none$"):

@@ -102,6 +102,7 @@ def test_of_equal_rewards_the_earliest_are_kept_with_the_reward_they_had_first()
     assert len(expected) == 5
 
 
+@pytest.mark.slow
 def test_answers_that_another_wrapper_put_in_stay_marked():
     source = wrapped(Sampled(ARMS, ON_ARMS, 2, 3), [BestAnswers(4, 2), ReplayedAnswers(2)])
     assert source.optional_fields >= {"off_policy"}
@@ -126,6 +127,7 @@ def test_empty_places_are_no_samples():
     assert means["distinct_outcomes"] == 2
 
 
+@pytest.mark.slow
 def test_reinvent_learns_nothing_from_empty_places():
     """A first step, where nothing is kept yet: the same update as without them."""
     after = []
@@ -194,6 +196,7 @@ def trained(path, stop=None):
     return jax.device_get(stored_tree.named_leaves(state)), metric_log.read(path / "metrics.jsonl")
 
 
+@pytest.mark.slow
 def test_a_language_model_trains_with_the_longer_groups_and_resumes_at_the_same_bits(tmp_path):
     whole, records = trained(tmp_path / "whole")
     steps = [record for record in records if "loss" in record]

@@ -88,6 +88,7 @@ def test_it_is_around_all_other_wrappers():
     assert TrainSettings(1, 2, 4, **filters).wrappers[0] == GreedyAnswers()
 
 
+@pytest.mark.slow
 def test_remax_trains_on_them():
     """With plain gradient steps: minus the gradient of the mean of (r - greedy reward) log pi over the groups."""
     settings = TrainSettings(

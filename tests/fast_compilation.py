@@ -1,0 +1,17 @@
+"""XLA's flags for programs that run once or twice: what makes them faster takes longer to compile than it saves."""
+
+import os
+
+import jax
+
+
+def flags() -> str:
+    """For $XLA_FLAGS, with those that it has; read when JAX makes its backend.
+
+    Without LLVM's optimisations, and without the emitters of fused loops, which alone take half of a compilation.
+    """
+    chosen = [os.environ.get("XLA_FLAGS", ""), "--xla_backend_optimization_level=0"]
+    # Later versions have no others, and end a process that names a flag which they do not know.
+    if jax.__version_info__ < (0, 11):
+        chosen.append("--xla_cpu_use_fusion_emitters=false")
+    return " ".join(chosen).strip()
