@@ -1,6 +1,6 @@
 """Which tests catch which faults: `python scripts/plant_faults.py`.
 
-Plants twenty faults, one at a time, in a copy of the tree, and runs the tests that should catch it: those named beside
+Plants 26 faults, one at a time, in a copy of the tree, and runs the tests that should catch it: those named beside
 the fault, or with --all every test of the default run and, if these miss it, the slow ones. Prints a table and exits
 with 1 if a fault was not caught. About ten seconds for each fault; with --all as long as the tests take.
 
@@ -36,7 +36,7 @@ class Fault:
     Attributes:
       name: as in the table.
       text, planted: before and after.
-      tests: name of a test file, in any folder.
+      tests: a test file, with its folder where another one has its name, too.
       chosen: which of its tests, in the syntax of pytest's -k.
       slow: whether only a slow test is expected to notice.
     """
@@ -181,6 +181,48 @@ FAULTS = (
         "jnp.where(bits >= HIGHEST_BIT, ~bits, bits | HIGHEST_BIT)",
         "jnp.where(bits >= HIGHEST_BIT, bits, bits | HIGHEST_BIT)",
         "test_ranks.py",
+    ),
+    Fault(
+        "the same directions of noise in every step",
+        'paired_noise(request.key("noise"), state.parameters, size)',
+        'paired_noise(stream(state.seed, 0, "noise"), state.parameters, size)',
+        "training/test_evolution.py",
+        "every_step",
+    ),
+    Fault(
+        "one buffered group for all silent ones",
+        "place = jnp.argsort(~taken, stable=True)[jnp.cumsum(~informative) - 1]",
+        "place = jnp.argsort(~taken, stable=True)[jnp.zeros_like(informative, int)]",
+        "test_sources.py",
+        "replayed_groups",
+    ),
+    Fault(
+        "an outcome that is only called wrong counts as found",
+        "right = jnp.where(outcomes.rewards > 0, outcomes.outcome_id, -1)",
+        "right = outcomes.outcome_id",
+        "test_sources.py",
+        "replayed_answers",
+    ),
+    Fault(
+        "stored answers scored without temperature",
+        "sharded(self._answers(rows, None)), self.temperature)",
+        "sharded(self._answers(rows, None)), 1.0)",
+        "test_sources.py",
+        "scored_once",
+    ),
+    Fault(
+        "a queue that grows by what is left of a budget",
+        "jnp.maximum(0.0, owed) if self.queues",
+        "jnp.abs(owed) if self.queues",
+        "test_exp4.py",
+        "one_round",
+    ),
+    Fault(
+        "a baseline that holds its own draw",
+        "(costs - costs.mean(axis=-1, keepdims=True)) * (draws / (draws - 1))",
+        "costs - costs.mean(axis=-1, keepdims=True)",
+        "test_perturbed.py",
+        "two_items",
     ),
 )
 

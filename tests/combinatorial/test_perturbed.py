@@ -30,7 +30,8 @@ def test_two_items_are_chosen_by_a_normal_distribution():
         scores, costs, noise = jnp.array([0.0, 0.7]), jnp.array([2.0, 5.0]), normal(0, 200_000, 2)
         decided = functools.partial(TopK(2, 1).chosen, costs=costs)
         found = perturbed_costs(decided, scores, noise, 0.5)
-        gradient = np.asarray(gradient_estimates(found, noise, 0.5)).mean(axis=0)
+        # Of two draws each, where a baseline that held its own draw would halve the slope.
+        gradient = gradient_estimates(found.reshape(-1, 2), noise.reshape(-1, 2, 2), 0.5).mean(axis=(0, 1))
         found, crossing = np.asarray(found), float(crossing_probability(TopK(2, 1), scores, noise, 0.5))
     at = 0.7 / (0.5 * 2**0.5)
     assert found.mean() == pytest.approx(2 + 3 * norm.cdf(at), abs=0.01)

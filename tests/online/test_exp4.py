@@ -109,6 +109,8 @@ def test_one_round_by_hand():
     np.testing.assert_allclose(kept.log_weights[0], [0, -0.02, -0.02], rtol=1e-5)
     assert float(kept.queues[0]) == pytest.approx(1.5)
     assert not kept.answers.weight.any()
+    # What is left of a budget is not saved.
+    assert float(learner.update(learner.start(), view, jnp.array([0.0]), 0.01).queues[0]) == 0.0
     unpaid = dataclasses.replace(learner, queues=False).update(learner.start(), view, jnp.array([1.0]), 0.01)
     assert float(unpaid.queues[0]) == 0.0
 

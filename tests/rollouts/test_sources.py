@@ -73,10 +73,10 @@ def test_stored_groups_come_in_a_new_order_in_each_pass(actors):
 
 
 def test_what_has_no_log_probabilities_is_scored_once_by_the_initial_policy(actors):
-    stored = StoredGroups.of(TEXT, POLICY, 4, rows())
+    stored = StoredGroups.of(TEXT, POLICY, 4, rows(), temperature=0.5)
     state = stored.init(actors, 0, None)
     _, (trajectories, _), _ = stored(state, Actors(jax.tree.map(jnp.zeros_like, actors.policy)), Request(5, 0))
-    scores = POLICY.score(actors.policy, trajectories, 1.0)
+    scores = POLICY.score(actors.policy, trajectories, 0.5)
     np.testing.assert_allclose(trajectories.behaviour_log_probs, scores.log_probs, atol=1e-5)
 
 
@@ -207,12 +207,12 @@ def test_malformed_files_are_refused(tmp_path):
         StoredGroups.of(TEXT, POLICY, 1, [rows(1)[0], {"prompt": 0, "answers": [[5]]}])
 
 
-def steps_of(source, number, parameters=RARELY, seed=0):
-    """(groups, metrics) of some steps of a source on the rare bandit."""
-    actors, found = Actors(parameters), []
-    state = source.init(actors, seed, None)
+def steps_of(source, number, reward=None):
+    """(groups, metrics) of some steps of a source on the rare bandit, and its last state."""
+    actors, found = Actors(RARELY), []
+    state = source.init(actors, 0, reward)
     for step in range(number):
-        state, groups, metrics = source(state, actors, Request(seed, step))
+        state, groups, metrics = source(state, actors, Request(0, step))
         found.append((groups, {name: float(total / max(count, 1)) for name, (total, count) in metrics.items()}))
     return found, state
 
@@ -231,19 +231,20 @@ def test_replayed_groups_take_the_place_of_those_that_say_nothing():
         changed = (np.asarray(outcomes.rewards) != np.asarray(own_outcomes.rewards)).any(axis=1)
         assert not (changed & mixed).any()
         assert metrics["replayed_groups"] == changed.mean()
-        # Each replayed group is one of the latest informative ones, and belongs to its prompt.
-        latest = set(informative[-4:])
-        index = np.asarray(trajectories.prompts.index)
-        for row in np.flatnonzero(changed):
-            assert (index[row], *tokens[row]) in latest
+        # The replayed groups are the latest informative ones, each of them once, and belong to their prompts.
+        silent, index = np.flatnonzero(~mixed), np.asarray(trajectories.prompts.index)
+        latest = informative[-4:][::-1][: len(silent)]
+        assert sorted((index[row], *tokens[row]) for row in np.flatnonzero(changed)) == sorted(latest)
         replayed += changed.sum()
         informative += [(np.asarray(own.prompts.index)[row], *own_tokens[row]) for row in np.flatnonzero(mixed)][::-1]
     assert replayed > 8
 
 
-def test_replayed_answers_bring_back_the_outcomes_that_a_group_lacks():
-    found, state = steps_of(wrapped(PLAIN, [ReplayedAnswers(2)]), 15)
-    plain, _ = steps_of(PLAIN, 15)
+@pytest.mark.parametrize(("reward", "steps"), [(None, 15), (NoisyVerifier(0.0, 0.3), 30)], ids=["sure", "noisy"])
+def test_replayed_answers_bring_back_the_outcomes_that_a_group_lacks(reward, steps):
+    """An outcome that it has only in answers that were called wrong is lacking, too."""
+    found, state = steps_of(wrapped(PLAIN, [ReplayedAnswers(2)]), steps, reward)
+    plain, _ = steps_of(PLAIN, steps, reward)
     known = set()
     for ((trajectories, outcomes), metrics), ((own, own_outcomes), _) in zip(found, plain, strict=True):
         right = np.asarray(own_outcomes.rewards) > 0

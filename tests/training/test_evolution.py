@@ -79,10 +79,16 @@ def test_nearly_greedy_members_are_rewarded_for_their_likeliest_answer():
     assert steps(trainer("grpo", noise=0.01), 5).any()
 
 
-def test_a_run_is_the_same_alone():
-    together = train_ensemble(trainer(steps=3), jnp.arange(3), itself)["logits"]
-    alone = train_ensemble(trainer(steps=3), jnp.arange(2, 3), itself)["logits"]
-    np.testing.assert_allclose(together[2:], alone, atol=1e-6)
+def test_runs_are_the_same_alone_and_every_step_has_noise_of_its_own():
+    """With one pair of members a step moves along its noise."""
+    together = train_ensemble(trainer(steps=3, group_size=2), jnp.arange(20), itself)["logits"]
+    alone = train_ensemble(trainer(steps=3, group_size=2), jnp.arange(19, 20), itself)["logits"]
+    np.testing.assert_allclose(together[19:], alone, atol=1e-6)
+    moved = np.diff(np.asarray(together)[:, :, 0], axis=1)
+    one, next_one = moved[:, :-1].reshape(-1, 3), moved[:, 1:].reshape(-1, 3)
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(next_one, axis=1)
+    assert (lengths > 0).sum() > 10
+    assert (np.abs((one * next_one).sum(axis=1))[lengths > 0] < 0.999 * lengths[lengths > 0]).all()
 
 
 def test_noise_comes_in_pairs_of_opposite_sign():
