@@ -213,6 +213,11 @@ class Rollouts:
         return cls(**(prompts | fields | optional))
 
     @property
+    def answered(self) -> Array:
+        """`[P, G]` bool, True for answers with tokens of the policy. Sources fill free places with empty answers."""
+        return self.token_mask.any(axis=-1)
+
+    @property
     def same_prompt(self) -> Array:
         """`[P, P]` bool, True where two groups answer the same prompt: a table over prompts takes all its groups."""
         return self.prompt_index[:, None] == self.prompt_index

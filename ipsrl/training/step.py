@@ -400,7 +400,7 @@ def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
     """
     empty = jnp.zeros(rollouts.rewards.shape, bool)
     if rollouts.off_policy is not None:
-        empty = rollouts.off_policy & ~rollouts.token_mask.any(axis=-1)
+        empty = rollouts.off_policy & ~rollouts.answered
     samples = (~empty).sum(dtype=jnp.float32)
     groups = jnp.float32(rollouts.rewards.shape[0])
     rewarded = jnp.where(rollouts.rewards > 0, rollouts.outcome_id, -1)

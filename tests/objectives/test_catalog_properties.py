@@ -24,6 +24,7 @@ every_objective = pytest.mark.parametrize(
 
 PROMPTS, GROUP, LENGTH = 4, 7, 5  # float32's mean of seven times 0.1 is not 0.1
 PADDING = 3
+FREE = 3  # places of a group that hold empty answers
 BETWEEN = np.array(
     [5, 0, 6, 1, 7, 2, 3, 4]
 )  # the columns of wide arrays, with the padding before and between the tokens
@@ -120,6 +121,18 @@ def batches(padding):
         jax.tree.map(lambda values: values[:, :, columns], of_scores),
     )
     return (rollouts, scores), list(wide), jax.tree.map(lambda *leaves: jnp.stack(leaves), *wide.values())
+
+
+def with_empty_answers(rollouts, scores):
+    """Groups with `FREE` more places, which hold what `best_answers` and `replayed_modes` put there."""
+
+    def longer(values):
+        return jnp.pad(values, [(0, 0), (0, FREE), *[(0, 0)] * (values.ndim - 2)])
+
+    rollouts = replace_fields(longer, rollouts, GROUP_FIELDS)
+    free = jnp.arange(GROUP + FREE) >= GROUP
+    outcome_id, off_policy = jnp.where(free, -1, rollouts.outcome_id), rollouts.off_policy | free
+    return dataclasses.replace(rollouts, outcome_id=outcome_id, off_policy=off_policy), jax.tree.map(longer, scores)
 
 
 def evaluate(objective, rollouts, scores):
@@ -304,3 +317,35 @@ def test_pieces_of_a_batch_sum_to_the_whole(text):
 @pytest.mark.parametrize("batch", ["stale", "fresh"])
 def test_stale_tokens_leave_gradients_finite(text, batch):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(facts(text)[batch]))
+
+
+@functools.partial(jax.jit, static_argnames="objective")
+def gradients_with_empty_answers(objective, rollouts, scores):
+    """Of the mean loss by the scores, with empty answers in the groups; and, for the same weights, without them."""
+    longer, of_longer = with_empty_answers(rollouts, scores)
+    weights, _, _ = objective.weigh(longer, objective.init(SIZES))
+
+    def gradient(rollouts, scores, weights):
+        def loss(scores):
+            output = objective.loss(scores, rollouts, weights, objective.init_parameters(SIZES))
+            return output.loss_sum / output.count
+
+        return jax.grad(loss)(scores)
+
+    shorter = jax.tree.map(lambda leaf: leaf[:, :GROUP], weights)
+    return gradient(longer, of_longer, weights), gradient(rollouts, scores, shorter)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        text if text in {*covering(), "dmpo", "gvpo", "lpo", "vargrad"} else pytest.param(text, marks=pytest.mark.slow)
+        for text in EVERY
+    ],
+)
+def test_the_loss_of_a_group_is_that_of_its_answers_without_the_empty_ones(text):
+    """Given their weights, of which empty answers are a part: these compare rewards, and an empty one has none."""
+    longer, shorter = gradients_with_empty_answers(make(text), *batches(0)[0])
+    for found, expected in zip(jax.tree.leaves(longer), jax.tree.leaves(shorter), strict=True):
+        assert_close(found[:, :GROUP], expected)
+        assert not found[:, GROUP:].any()

@@ -30,7 +30,7 @@ class ModeReplay(RolloutPart):
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        present, own = rollouts.token_mask.any(axis=-1), ~rollouts.off_policy
+        present, own = rollouts.answered, ~rollouts.off_policy
         replayed = present & ~own & (values > 0)
         mean = masked_sum(values, own, axis=-1) / jnp.maximum(own.sum(axis=-1), 1)
         # Any own answer stands for the others, so that only own rewards are compared.

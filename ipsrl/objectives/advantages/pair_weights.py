@@ -26,6 +26,6 @@ class PairWeights(RolloutPart):
         pairs = beats(rollouts)
         in_group = pairs.sum(axis=(1, 2))
         groups = (in_group > 0).sum()
-        answers = rollouts.token_mask.any(axis=-1).sum()
+        answers = rollouts.answered.sum()
         weight = answers / jnp.maximum(groups * in_group, 1)
         return jnp.where(pairs.any(axis=-1), weight[:, None], 0.0)

@@ -11,5 +11,5 @@ from ipsrl.structures import Rollouts
 
 def beats(rollouts: Rollouts) -> Array:
     """`[P, G, G]` bool, True at [p, w, l] where answer w has a higher reward than l, and both have tokens."""
-    rewards, answered = rollouts.rewards, rollouts.token_mask.any(axis=-1)
+    rewards, answered = rollouts.rewards, rollouts.answered
     return (rewards[:, :, None] > rewards[:, None, :]) & answered[:, :, None] & answered[:, None, :]

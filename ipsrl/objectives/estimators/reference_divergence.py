@@ -33,7 +33,7 @@ def token_divergence(log_probs: Array, rollouts: Rollouts, estimator: RewardEsti
 def mean_answer_divergence(rollouts: Rollouts) -> Array:
     """KL(behaviour || reference) in nats per answer, `[]`: the mean over answers of the summed k1."""
     divergence = masked_sum(token_divergence(rollouts.behaviour_log_probs, rollouts, "k1"), rollouts.token_mask)
-    return divergence / jnp.maximum(rollouts.token_mask.any(axis=-1).sum(), 1)
+    return divergence / jnp.maximum(rollouts.answered.sum(), 1)
 
 
 def adapted_coefficient(coefficient: Array, divergence: Array, target: float, gain: float) -> Array:

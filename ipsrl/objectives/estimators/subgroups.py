@@ -38,7 +38,7 @@ def stratum_of(rollouts: Rollouts, stratum: Stratum, width: int = 1) -> Array:
     """
     if stratum == "first_token":
         first = jnp.where(control_token(rollouts.token_mask), rollouts.tokens, 0).sum(axis=-1)
-        return jnp.where(rollouts.token_mask.any(axis=-1), first, -1)
+        return jnp.where(rollouts.answered, first, -1)
     counted = rollouts.token_mask
     if stratum == "planning":
         counted = counted & rollouts.planning_mask

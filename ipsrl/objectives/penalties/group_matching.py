@@ -3,11 +3,11 @@
 import dataclasses
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import non_negative, positive
+from ipsrl.objectives.estimators.answered import log_softmax_of_answered
 from ipsrl.objectives.objective import Metrics, Penalty
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
@@ -18,6 +18,8 @@ class GroupMatching(Penalty):
     (arXiv 2605.19461).
 
         q = softmax over the group of each answer's mean log pi,    w = softmax over the group of r / temperature
+
+    Answers without tokens do not count, in G neither.
     """
 
     name: ClassVar[str] = "group_matching"
@@ -27,7 +29,10 @@ class GroupMatching(Penalty):
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask
         mean = masked_sum(scores.log_probs, mask, axis=-1) / jnp.maximum(mask.sum(axis=-1), 1)
-        wanted = jax.nn.softmax(rollouts.rewards / self.temperature, axis=-1)
-        cost = mean.shape[-1] * (jax.nn.softmax(mean, axis=-1) - wanted) ** 2
-        metrics = {"group_matching": (cost.mean(axis=-1).sum(), jnp.float32(len(cost)))}
-        return jnp.broadcast_to(cost[..., None], mask.shape), metrics
+        found, wanted = (
+            jnp.exp(log_softmax_of_answered(values, rollouts)) for values in (mean, rollouts.rewards / self.temperature)
+        )
+        cost = (found - wanted) ** 2
+        metrics = {"group_matching": (cost.sum(), jnp.float32(len(cost)))}
+        answers = rollouts.answered.sum(axis=-1, keepdims=True)
+        return jnp.broadcast_to((answers * cost)[..., None], mask.shape), metrics

@@ -21,6 +21,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.fields import positive, share
+from ipsrl.objectives.estimators.answered import mean_of_answered
 from ipsrl.objectives.estimators.discounting import discounted_sums
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
 from ipsrl.objectives.objective import Metrics, Surrogate
@@ -55,7 +56,7 @@ class TrajectoryBalance(Surrogate):
 class GroupBalance(Surrogate):
     """Trajectory balance with log Z estimated from the group (VarGrad; log-partition variance, arXiv 2302.05446).
 
-        log Z = mean over the group of (log R + sum log P_B - sum log P_F)
+        log Z = mean over the group's answers with tokens of (log R + sum log P_B - sum log P_F)
 
     The loss is the variance of the residual in the group; nothing is learned beside the policy. The gradient also flows
     through the mean, which makes no difference: with f the residual without log Z,
@@ -67,7 +68,7 @@ class GroupBalance(Surrogate):
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         excess = _excess(scores, rollouts, advantages)
-        mean = excess.mean(axis=-1, keepdims=True)
+        mean = mean_of_answered(excess, rollouts)
         return _minus_square(excess - mean, rollouts), _mean_over_groups("log_partition", -mean)
 
 
@@ -184,7 +185,7 @@ class RewardTiltBalance(Surrogate):
         if self.partition == "table":
             log_partition = parameters["log_partition"][rollouts.prompt_index][:, None]
         else:
-            log_partition = -jax.lax.stop_gradient(excess.mean(axis=-1, keepdims=True))
+            log_partition = -jax.lax.stop_gradient(mean_of_answered(excess, rollouts))
 
         log_ratio = masked_sum(scores.log_probs - rollouts.behaviour_log_probs, mask, axis=-1)
         ratio = jax.lax.stop_gradient(jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)))

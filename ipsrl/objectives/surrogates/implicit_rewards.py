@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import positive
+from ipsrl.objectives.estimators.answered import mean_of_answered
 from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
@@ -25,7 +26,7 @@ class GroupVariance(Surrogate):
         - G / (2 (G - 1)) (f_g - mean of f)^2,    f = beta log(pi / pi') - A
 
     pi' is the policy that sampled (`behaviour`) or the `reference`. The gradient also flows through the mean, which
-    makes no difference, as in `GroupBalance`.
+    makes no difference, as in `GroupBalance`. Answers without tokens do not count.
     """
 
     beta: float = positive(0.1)
@@ -40,9 +41,10 @@ class GroupVariance(Surrogate):
         anchor = rollouts.reference_log_probs if self.anchor == "reference" else rollouts.behaviour_log_probs
         log_tilt = masked_sum(scores.log_probs - anchor, rollouts.token_mask, axis=-1)
         excess = self.beta * log_tilt - advantages[..., 0]
-        group = excess.shape[-1]
+        answers = rollouts.answered.sum(axis=-1, keepdims=True)
         # A group of one has no variance.
-        losses = group / (2 * max(group - 1, 1)) * (excess - excess.mean(axis=-1, keepdims=True)) ** 2
+        factor = answers / (2 * jnp.maximum(answers - 1, 1))
+        losses = factor * (excess - mean_of_answered(excess, rollouts)) ** 2
         return jnp.broadcast_to(-losses[..., None], rollouts.tokens.shape), {}
 
 

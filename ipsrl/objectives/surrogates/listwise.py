@@ -3,11 +3,11 @@
 import dataclasses
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import positive
+from ipsrl.objectives.estimators.answered import log_softmax_of_answered
 from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
@@ -19,9 +19,9 @@ class ListwiseMatching(Surrogate):
         w = softmax over the group of log mu + A / temperature,    q = softmax over the group of log pi
 
     of whole answers; A is the mean over an answer's tokens. `forward_kl` is the sum of w log(w / q), `reverse_kl` that
-    of q log(q / w). The terms of an answer, times G, are the value of each of its tokens, so that the mean over answers
-    of the mean over tokens is the divergence. On-policy, before the first step, the gradient by log pi is G (w - q), or
-    G q (A - sum of q A) / temperature.
+    of q log(q / w). The terms of an answer, times their number G, are the value of each of its tokens, so that the mean
+    over answers of the mean over tokens is the divergence. On-policy, before the first step, the gradient by log pi is
+    G (w - q), or G q (A - sum of q A) / temperature. Answers without tokens do not count.
     """
 
     temperature: float = positive(1.0)
@@ -31,9 +31,10 @@ class ListwiseMatching(Surrogate):
         mask = rollouts.token_mask
         length = jnp.maximum(mask.sum(axis=-1), 1)
         tilt = masked_sum(jnp.broadcast_to(advantages, mask.shape), mask, axis=-1) / length / self.temperature
-        wanted = jax.nn.log_softmax(masked_sum(rollouts.behaviour_log_probs, mask, axis=-1) + tilt, axis=-1)
-        found = jax.nn.log_softmax(masked_sum(scores.log_probs, mask, axis=-1), axis=-1)
+        wanted = log_softmax_of_answered(masked_sum(rollouts.behaviour_log_probs, mask, axis=-1) + tilt, rollouts)
+        found = log_softmax_of_answered(masked_sum(scores.log_probs, mask, axis=-1), rollouts)
         one, other = (wanted, found) if self.divergence == "forward_kl" else (found, wanted)
         cost = jnp.exp(one) * (one - other)
         metrics = {"listwise_divergence": (cost.sum(), jnp.float32(len(cost)))}
-        return jnp.broadcast_to(-cost.shape[-1] * cost[..., None], mask.shape), metrics
+        answers = rollouts.answered.sum(axis=-1, keepdims=True)
+        return jnp.broadcast_to(-(answers * cost)[..., None], mask.shape), metrics

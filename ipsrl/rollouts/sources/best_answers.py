@@ -36,8 +36,9 @@ class BestAnswers(Wrapper):
     first). They are scored by the behaviour policy and marked in `Rollouts.off_policy`, as a refinement is.
 
     Where fewer than `drawn` are kept, the other places hold empty answers: no token, reward 0, outcome -1. Means over
-    answers do not count them, but objectives that compare the answers of a group take them for answers without reward;
-    one that does not, such as `reinvent`, learns nothing from them.
+    answers do not count them, nor do objectives that compare the likelihoods of a group's answers, but those that
+    compare their rewards take them for answers without reward; one that does neither, such as `reinvent`, learns
+    nothing from them.
 
     Metrics: `best_kept`, the mean reward of the kept answers; `best_answers`, the share of the added places that are
     not empty.

@@ -30,8 +30,9 @@ class ReplayedModes(Wrapper):
     The bank of Re:Max (arXiv 2610.11064), for the objective `mode_replay`. What a group finds is kept before answers
     are added. They are scored by the behaviour policy and marked in `Rollouts.off_policy`, as a refinement is. Where
     fewer outcomes are known, the other places hold empty answers: no token, reward 0, outcome -1. `mode_replay` does
-    not count them; other objectives that compare the answers of a group take them for answers without reward. The
-    released code has the same bank, but visits that of one prompt a step, whichever prompts are sampled.
+    not count them; other objectives take them for answers without reward where they compare rewards, and leave them out
+    where they compare likelihoods. The released code has the same bank, but visits that of one prompt a step, whichever
+    prompts are sampled.
 
     Metrics: `modes_kept`, the mean number of outcomes kept for a prompt.
 
