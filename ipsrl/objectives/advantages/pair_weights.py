@@ -24,7 +24,7 @@ class PairWeights(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         pairs = beats(rollouts)
-        in_group = pairs.sum(axis=(1, 2))
+        in_group = pairs.sum(axis=(1, 2), dtype=jnp.float32)
         groups = (in_group > 0).sum()
         answers = rollouts.answered.sum()
         weight = answers / jnp.maximum(groups * in_group, 1)

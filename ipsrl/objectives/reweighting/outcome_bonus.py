@@ -67,10 +67,9 @@ class SetInfluence(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         group = rollouts.outcome_id.shape[-1]
-        alike = same_outcome(rollouts.outcome_id).sum(axis=-1, dtype=jnp.int32)
-        pairs = alike.sum(axis=-1, keepdims=True)
-        # Of integers, so that a group of one outcome gets exactly zero.
-        influence = ((2 * group - 1) * pairs - group**2 * (2 * alike - 1)) / (group * (group - 1.0)) ** 2
+        # With G - n in the place of n and G^2 - M in that of M, a group of one outcome gets exactly zero.
+        unlike = (~same_outcome(rollouts.outcome_id)).sum(axis=-1, dtype=jnp.float32)
+        influence = (2.0 * unlike - (2.0 - 1.0 / group) * unlike.mean(axis=-1, keepdims=True)) / (group - 1.0) ** 2
         return values + self.weight * influence[..., None]
 
 
