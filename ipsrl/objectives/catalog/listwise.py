@@ -40,7 +40,7 @@ def lpo(
     divergence. The target keeps the ratio of answers with equal rewards, but the step towards it, G (w - q), is
     larger for the likelier of them, so that ties are lost, slower than by GRPO.
 
-    Degenerate: groups with equal rewards get exactly zero.
+    Degenerate: groups with equal rewards get exactly zero, off-policy too.
     Evidence: our reading (abstract).
     """
     return Objective(

@@ -17,9 +17,21 @@ def mean_of_answered(values: Array, rollouts: Rollouts) -> Array:
     return (masked_sum(values, answered, axis=-1) / jnp.maximum(answered.sum(axis=-1), 1))[:, None]
 
 
+def largest_of_answered(values: Array, rollouts: Rollouts) -> Array:
+    """`[P, 1]`, the largest of `[P, G]` over answers with tokens; over all if there are none."""
+    return jnp.where(_counted(rollouts), values, -jnp.inf).max(axis=-1, keepdims=True)
+
+
 def log_softmax_of_answered(values: Array, rollouts: Rollouts) -> Array:
-    """`[P, G]`, log softmax of `[P, G]` over answers with tokens; 0 at the others."""
-    answered = rollouts.answered
-    # In a group of empty answers all count, so that gradients are finite.
-    counted = answered | ~answered.any(axis=-1, keepdims=True)
-    return jnp.where(answered, values - logsumexp(values, axis=-1, keepdims=True, where=counted), 0.0)
+    """`[P, G]`, log softmax of `[P, G]` over answers with tokens; 0 at the others.
+
+    Terms of unbounded size, such as rewards divided by a temperature, need to be relative to `largest_of_answered`: a
+    compiled program may round them here in one way and there in another.
+    """
+    log_total = logsumexp(values, axis=-1, keepdims=True, where=_counted(rollouts))
+    return jnp.where(rollouts.answered, values - log_total, 0.0)
+
+
+def _counted(rollouts: Rollouts) -> Array:
+    """`[P, G]` bool, the answers with tokens; in a group without one all, so that gradients are finite."""
+    return rollouts.answered | ~rollouts.answered.any(axis=-1, keepdims=True)

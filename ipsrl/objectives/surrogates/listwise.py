@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import positive
-from ipsrl.objectives.estimators.answered import log_softmax_of_answered
-from ipsrl.objectives.objective import Metrics, Surrogate
+from ipsrl.objectives.estimators.answered import largest_of_answered, log_softmax_of_answered
+from ipsrl.objectives.objective import Metrics, Surrogate, all_equal
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 
@@ -22,6 +22,9 @@ class ListwiseMatching(Surrogate):
     of q log(q / w). The terms of an answer, times their number G, are the value of each of its tokens, so that the mean
     over answers of the mean over tokens is the divergence. On-policy, before the first step, the gradient by log pi is
     G (w - q), or G q (A - sum of q A) / temperature. Answers without tokens do not count.
+
+    Groups of equal A get exactly zero. On-policy their divergence is zero but for rounding; off-policy it would only
+    take back steps that other groups have asked for (our reading).
     """
 
     temperature: float = positive(1.0)
@@ -30,11 +33,14 @@ class ListwiseMatching(Surrogate):
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask
         length = jnp.maximum(mask.sum(axis=-1), 1)
-        tilt = masked_sum(jnp.broadcast_to(advantages, mask.shape), mask, axis=-1) / length / self.temperature
+        mean = masked_sum(jnp.broadcast_to(advantages, mask.shape), mask, axis=-1) / length
+        largest = largest_of_answered(mean, rollouts)
+        silent = all_equal(jnp.where(rollouts.answered, mean, largest))
+        tilt = (mean - largest) / self.temperature
         wanted = log_softmax_of_answered(masked_sum(rollouts.behaviour_log_probs, mask, axis=-1) + tilt, rollouts)
         found = log_softmax_of_answered(masked_sum(scores.log_probs, mask, axis=-1), rollouts)
         one, other = (wanted, found) if self.divergence == "forward_kl" else (found, wanted)
-        cost = jnp.exp(one) * (one - other)
+        cost = jnp.where(silent[:, None], 0.0, jnp.exp(one) * (one - other))
         metrics = {"listwise_divergence": (cost.sum(), jnp.float32(len(cost)))}
         answers = rollouts.answered.sum(axis=-1, keepdims=True)
         return jnp.broadcast_to(-(answers * cost)[..., None], mask.shape), metrics

@@ -49,6 +49,37 @@ def test_a_divergence_from_the_tilted_policy_that_sampled(divergence):
     )
 
 
+def gradient_of(text, behaviour, rewards):
+    """Of the mean loss by log pi, compiled, of a group with these rewards and `LOG_PROBS`."""
+    objective = make(text)
+
+    @jax.jit
+    def gradient(rewards, log_probs):
+        def loss(log_probs):
+            scores = PolicyScores(log_probs, jnp.zeros(LOG_PROBS.shape))
+            return objective(scores, rollouts_of(behaviour, MASK, rewards=rewards)).loss_sum
+
+        return jax.grad(loss)(log_probs)
+
+    return np.asarray(gradient(jnp.float32(rewards), jnp.float32(LOG_PROBS)))
+
+
+@pytest.mark.parametrize("text", ["lpo", "lpo(temperature=0.3, divergence=reverse_kl, standardise=False)"])
+@pytest.mark.parametrize("moved", [0.0, 0.4])
+def test_a_group_of_equal_rewards_has_no_listwise_gradient(text, moved):
+    """Not even of rounding, which Adam would make a step of full size."""
+    behaviour = LOG_PROBS + moved * np.array([[[0.3, 0.1], [0.2, 0.0], [-0.5, 0.4]]])
+    assert not gradient_of(text, behaviour, [[0.1, 0.1, 0.1]]).any()
+    assert np.abs(gradient_of(text, behaviour, REWARDS)).max() > 0.05
+
+
+def test_rewards_of_any_size_have_a_softmax():
+    """A compiled program rounds r / temperature in two ways where it needs it twice."""
+    large, none = (gradient_of("dmpo", LOG_PROBS, [[reward] * 3]) for reward in (3e9, 0.0))
+    assert np.abs(none).max() > 0.05
+    assert_close(large, none)
+
+
 @pytest.mark.parametrize("text", ["lpo", "lpo(divergence=reverse_kl)"])
 def test_lpo_takes_from_the_rarer_of_two_equally_good_outcomes(text):
     """Its target keeps their ratio, its step does not: the likelier one gains on the other."""
