@@ -206,17 +206,20 @@ class Objective(Checked):
                 f"the objective needs {', '.join(missing)}, which this environment and policy do not provide; "
                 f"they provide {', '.join(sorted(available)) or 'no optional field'}"
             )
-        smallest = max(part.smallest_group for part in self.parts)
-        if group_size < smallest:
-            raise ValueError(
-                f"the objective compares the samples of a group: group_size is {group_size}, "
-                f"it must be at least {smallest}"
-            )
+        self._check_group_size(group_size)
         jax.eval_shape(lambda: (self.init(sizes), self.init_parameters(sizes)))
         if self.correction is not None and not is_proportional(self.surrogate):
             raise ValueError(
                 "the loss of the objective is not proportional to its advantages, so that a weight of tokens would not "
                 "correct for the sampler: leave the correction out"
+            )
+
+    def _check_group_size(self, group_size: int) -> None:
+        smallest = max(part.smallest_group for part in self.parts)
+        if group_size < smallest:
+            raise ValueError(
+                f"the objective compares the samples of a group: group_size is {group_size}, "
+                f"it must be at least {smallest}"
             )
 
     def init(self, sizes: Sizes) -> tuple:
@@ -232,8 +235,12 @@ class Objective(Checked):
 
         Returns:
           weights without gradient, the new state, and metrics.
+
+        Raises:
+          ValueError: an array has another shape than the others, or the groups are too small.
         """
         _check_shapes(rollouts)
+        self._check_group_size(rollouts.tokens.shape[1])
         values, new_state, metrics = rollouts.rewards, [], {}
         penalty_states = state[len(self.rollout_parts) :]
         for position, part in enumerate(self.rollout_parts):

@@ -319,6 +319,30 @@ def test_stale_tokens_leave_gradients_finite(text, batch):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(facts(text)[batch]))
 
 
+def smallest_group(text):
+    return max(part.smallest_group for part in make(text).parts)
+
+
+@pytest.mark.parametrize("text", [text for text in names() if smallest_group(text) > 1])
+def test_groups_that_are_too_small_are_refused_when_called_directly(text):
+    size = smallest_group(text)
+    rollouts, scores = random_rollouts(1, 2, size - 1)
+    with pytest.raises(ValueError, match=f"group_size is {size - 1}, it must be at least {size}"):
+        make(text)(scores, rollouts, sizes(2))
+
+
+@pytest.mark.parametrize("text", slow_after(1, EVERY))
+def test_the_smallest_groups_are_finite(text):
+    objective = make(text)
+    rollouts, scores = random_rollouts(1, 3, smallest_group(text))
+
+    @jax.jit
+    def gradient(scores):
+        return jax.value_and_grad(lambda scores: objective(scores, rollouts, sizes(3)).loss_sum)(scores)
+
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient(scores)))
+
+
 @functools.partial(jax.jit, static_argnames="objective")
 def gradients_with_empty_answers(objective, rollouts, scores):
     """Of the mean loss by the scores, with empty answers in the groups; and, for the same weights, without them."""

@@ -22,7 +22,7 @@ class PassAtK(RolloutPart):
     """Advantages of pass@k: mean of (set succeeds - rho) / s over sets of k that contain the answer (arXiv 2508.10751).
 
         rho = 1 - C(G-c, k) / C(G, k),    s = sqrt(rho (1 - rho)),    c correct answers among G
-        A = (1 - rho) / s  if correct,    (1 - rho - C(G-c-1, k-1) / C(G-1, k-1)) / s  if not
+        A = (1 - rho) / s  if correct,    (1 - rho - C(G-c-1, k-1) / C(G-1, k-1)) / s = -c/(G-c) (1 - rho) / s  if not
 
     Zero if every set fails (c = 0) or every set succeeds (G - c < k). With k = 1 and rewards 0 and 1 this is GRPO.
     """
@@ -46,10 +46,10 @@ class PassAtK(RolloutPart):
         wrong = group - correct
         if correct == 0 or wrong < self.k:
             return 0.0, 0.0
+        # May be too small for a float, and then is 0, as both advantages are.
         fails = comb(wrong, self.k) / comb(group, self.k)
-        others_fail = comb(wrong - 1, self.k - 1) / comb(group - 1, self.k - 1)
-        deviation = sqrt(fails * (1.0 - fails))
-        return fails / deviation, (fails - others_fail) / deviation
+        of_correct = sqrt(fails / (1.0 - fails))
+        return of_correct, -correct / wrong * of_correct
 
 
 @dataclasses.dataclass(frozen=True)

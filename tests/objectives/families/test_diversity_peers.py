@@ -56,6 +56,18 @@ def test_ranks_go_by_the_average_token_and_ties_share_theirs():
     assert_close(shaped(Unlikeliness(beta=0.0), rewards, behaviour=behaviour, mask=mask), rewards)
 
 
+# Pass@k
+
+
+def test_sets_that_nearly_never_fail_have_advantages():
+    """With 700 of 1,100 correct, 500 answers all fail with a probability that no float holds."""
+    rewards = np.float32(np.arange(1100) < np.array([[1], [700]]))
+    group = rollouts_of(np.zeros((2, 1100, 1)), rewards=rewards)
+    few, many = advantages_of("pass_at_k(k=500)", group)
+    assert_close(few[:2], np.sqrt(600 / 500) * np.array([1, -1 / 1099]))
+    assert not many.any()
+
+
 # DRA
 
 
