@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import BDF
-from scipy.sparse import block_diag
+from scipy.sparse import bsr_array
 from scipy.special import log_softmax, logsumexp
 
 from ipsrl.arguments import accepted, checked, shown
@@ -309,7 +309,8 @@ def follow(field: LogitField, distributions: Sequence[Sequence[float]] | np.ndar
 
     def jacobian(log_time, flat):
         # SciPy's own differences take steps relative to each logit, which are lost in rounding where one is near 0.
-        return np.exp(log_time) * block_diag(field.jacobians(flat.reshape(starts.shape)), format="csc")
+        blocks = np.exp(log_time) * field.jacobians(flat.reshape(starts.shape))
+        return bsr_array((blocks, np.arange(len(starts)), np.arange(len(starts) + 1)))
 
     solver = BDF(in_log_time, np.log(FIRST_TIME), starts.ravel(), np.log(time), rtol=1e-6, atol=1e-8, jac=jacobian)
     times, logits, velocity = [0.0, FIRST_TIME], [starts, starts], field(starts)
