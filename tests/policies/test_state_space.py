@@ -118,7 +118,8 @@ def test_score_and_step_equal_the_recurrence(chunk):
             assert np.where(mask, chosen, 0) == pytest.approx(np.asarray(scores.log_probs[number, member]), abs=1e-5)
             entropy = -(np.exp(expected) * expected).sum(-1)
             assert np.where(mask, entropy, 0) == pytest.approx(np.asarray(scores.entropy[number, member]), abs=1e-5)
-            assert stepped[number, member] == pytest.approx(expected, abs=1e-5)
+            # What float32 leaves, of NumPy's recurrence as of ours, grows with the largest number, whichever has the error.
+            assert stepped[number, member] == pytest.approx(expected, abs=2e-6 * np.abs(expected).max())
 
 
 def test_the_sampler_and_the_scorer_agree():
