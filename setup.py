@@ -58,6 +58,8 @@ setup(
         "qwix>=0.1.8,<0.2",
         # Reads array_record without TensorFlow.
         "tensorflow-datasets>=4.9.9,<5",
+        # TFDS writes data sets with it, but does not ask for it.
+        "importlib-resources",
         # Ends the process of an answer that takes too long.
         "pebble>=5.1,<6",
         "absl-py>=2.1",
@@ -116,8 +118,6 @@ setup(
             "periodictable>=2.0",
             "pygments>=2.17",
             "tzdata",
-            # TFDS writes data sets, as the tests do, with importlib_resources, but does not ask for it.
-            "importlib_resources",
             "selenium>=4.30",
             "tensorboard>=2.18",
             # The tutorial is executed.
