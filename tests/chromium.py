@@ -10,7 +10,7 @@ import pytest
 def started(profile: Path) -> Any:
     """A browser of selenium, to be quit; the test is skipped where there is none."""
     webdriver = pytest.importorskip(
-        "selenium.webdriver", reason="pages are tested by selenium: pip install -e '.[dev]'"
+        "selenium.webdriver", reason='pages are tested by selenium: pip install -e ".[dev]"'
     )
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:

@@ -116,7 +116,7 @@ def test_advantages_example(capsys):
 @pytest.mark.filterwarnings("ignore:`(is_)?gradient_checkpointing(_disable|_enable)?` is deprecated:FutureWarning")
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true but no accelerator is found:UserWarning")
 def test_trl_example(tmp_path, monkeypatch):
-    pytest.importorskip("trl", reason="pip install 'ipsrl[trl]'")
+    pytest.importorskip("trl", reason='pip install -e ".[trl]"')
     from tests.integrations import small_model
 
     monkeypatch.chdir(tmp_path)

@@ -121,7 +121,7 @@ def test_graphs_that_are_too_dense_are_refused_and_not_sought_forever():
 
 @pytest.mark.parametrize("probability", [0.2, 0.5, 0.8])
 def test_problems_and_words_are_those_of_reasoning_gym(probability):
-    theirs = pytest.importorskip("reasoning_gym", reason="pip install ipsrl[reasoning_gym]")
+    theirs = pytest.importorskip("reasoning_gym", reason='pip install -e ".[reasoning_gym]"')
     sizes = {"min_num_vertices": 5, "max_num_vertices": 5, "num_colors": 3, "edge_probability": probability}
     data_set = theirs.create_dataset("graph_color", seed=7, size=20, **sizes)
     problems = [data_set[number] for number in range(20)]

@@ -54,7 +54,7 @@ def test_too_few_boards_are_said():
 
 
 def test_problems_and_words_are_those_of_reasoning_gym():
-    theirs = pytest.importorskip("reasoning_gym", reason="pip install ipsrl[reasoning_gym]")
+    theirs = pytest.importorskip("reasoning_gym", reason='pip install -e ".[reasoning_gym]"')
     data_set = theirs.create_dataset("n_queens", seed=3, size=30, n=6, min_remove=4, max_remove=6)
     problems = [data_set[number] for number in range(30)]
     drawn = [problem_of_seed(3 + number, all_boards(6), 4, 6) for number in range(30)]

@@ -23,7 +23,7 @@ def decided(sentence, *arms):
 
 
 def test_there_is_a_curve_for_the_prior_and_for_each_seed_of_each_arm():
-    pytest.importorskip("rdkit", reason="pip install ipsrl[molecules]")
+    pytest.importorskip("rdkit", reason='pip install -e ".[molecules]"')
     curves = list(molecules.curves(PRESETS["smoke"]))
     assert [curve.labels for curve in curves] == [
         {"part": "prior"},
@@ -33,7 +33,7 @@ def test_there_is_a_curve_for_the_prior_and_for_each_seed_of_each_arm():
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_every_arm_can_be_trained(arm):
-    pytest.importorskip("rdkit", reason="pip install ipsrl[molecules]")
+    pytest.importorskip("rdkit", reason='pip install -e ".[molecules]"')
     PRESETS["smoke"].search().curve(arm, ARMS[arm], 0)
 
 
@@ -80,7 +80,7 @@ def test_unknown_rewards_and_arms_are_refused(fields, message):
 
 
 def test_missing_molecules_are_named_with_the_command_that_makes_them(tmp_path, monkeypatch):
-    pytest.importorskip("rdkit", reason="pip install ipsrl[molecules]")
+    pytest.importorskip("rdkit", reason='pip install -e ".[molecules]"')
     monkeypatch.setenv("IPSRL_CACHE", str(tmp_path))
     with pytest.raises(ValueError, match="run python scripts/make_molecules"):
         list(molecules.curves(Settings()))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="pip install 'ipsrl[trl]'")
+pytest.importorskip("torch", reason='pip install -e ".[trl]"')
 
 import jax
 import torch

@@ -8,7 +8,7 @@ from ipsrl.study.worlds.reaction_products import measures, settled
 
 @pytest.fixture(scope="module")
 def reactions():
-    pytest.importorskip("rdkit", reason="pip install ipsrl[molecules]")
+    pytest.importorskip("rdkit", reason='pip install -e ".[molecules]"')
     return Reactions()
 
 
