@@ -44,12 +44,16 @@ and the versions.
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from ipsrl import early
 
 if __name__ == "__main__":
     early.script("scripts.benchmark")
+    # Where it runs as a module, Python does not put its folder on the path.
+    sys.path.append(str(Path(__file__).parent))
 
 from benchmarks import (
     agents,

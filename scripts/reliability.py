@@ -37,6 +37,8 @@ from ipsrl import early
 
 if __name__ == "__main__":
     early.script("scripts.reliability")
+    # Where it runs as a module, Python does not put its folder on the path.
+    sys.path.append(str(Path(__file__).parent))
 
 from ipsrl.ending import Ending
 from ipsrl.records.json_files import read_json, require_file, write_json
