@@ -66,6 +66,8 @@ class Ending:
         _open_standard_streams()
         # Orbax logs errors that it also raises, with a traceback for each of its threads.
         logging.get_absl_logger().addFilter(_is_for_users)
+        # transformers, where it is imported, says that models need PyTorch; ours do not.
+        os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
         if sys.unraisablehook is sys.__unraisablehook__:
             sys.unraisablehook = self._report_unraisable
         self._before = {number: signal.signal(number, self._interrupt) for number in self._interrupts}

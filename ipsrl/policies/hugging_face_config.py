@@ -59,10 +59,10 @@ def num_positions(model_dir: str | Path) -> int:
 
 def _configurations(folder: Path) -> tuple[Any, Any]:
     """The `transformers` object of `config.json`, and its part that describes the text decoder."""
+    content = read_json(folder)
     # Imported late: transformers takes seconds to import.
     from transformers import AutoConfig
 
-    content = read_json(folder)
     model_type, text = content["model_type"], content.get("text_config")
     layers = (text if isinstance(text, dict) else content).get("num_hidden_layers")
     # transformers makes a list of them before it looks at their number.
