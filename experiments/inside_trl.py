@@ -24,14 +24,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ipsrl import study
+from ipsrl import extras, study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.text import PADDING, STOP, TextTask
 from ipsrl.fields import accepted_by, at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.integrations.versions import require_version
 from ipsrl.policies import hugging_face
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
@@ -74,10 +73,10 @@ PRESETS = {
     ),
     "demo": Settings(),
 }  # fmt: skip
+NEEDS = ("trl",)
 
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
-    require_version("trl")
     ours = grid(settings)
     yield from ours.curves({"trainer": OURS})
     for objective, seed in ours.runs:
@@ -136,6 +135,7 @@ def tokenizer_of(task: TextTask) -> Any:
 
 def in_trl(ours: TrainingGrid, objective: str, seed: int) -> study.Points:
     """Trains in TRL what the grid trains here."""
+    extras.require("trl")
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
     from transformers.utils import logging

@@ -87,6 +87,7 @@ PRESETS = {
     "small": Settings(**SMALL),
     "paper": Settings(**SMALL, **PAPER_SIZE),
 }  # fmt: skip
+NEEDS = ("rdkit",)
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:

@@ -67,6 +67,7 @@ PRESETS = {
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(64)), steps=40_000, record_every=400),
 }
+NEEDS = ("rdkit",)
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:

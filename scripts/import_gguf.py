@@ -14,6 +14,7 @@ if __name__ == "__main__":
 
 from absl import logging
 
+from ipsrl import extras
 from ipsrl.ending import Ending
 from ipsrl.gguf.conversion import DTYPES, import_gguf
 from ipsrl.gguf.packages import PACKAGES, folder_of
@@ -30,11 +31,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raises ValueError unless --out stands beside --gguf, and only there."""
+    """Raises ValueError unless --out stands beside --gguf, and only there, or if the extra [gguf] is missing."""
     if arguments.gguf is not None and not arguments.out:
         raise ValueError("--gguf needs --out, the new folder")
     if arguments.package is not None and arguments.out is not None:
         raise ValueError("--package makes its folder in the cache: leave out --out")
+    extras.require("gguf")
 
 
 def main() -> None:

@@ -31,11 +31,11 @@ if __name__ == "__main__":
 from absl import logging
 from tqdm import tqdm
 
-from ipsrl import wheels
+from ipsrl import extras, wheels
 from ipsrl.ending import Ending
 from ipsrl.environments.molecules import smiles
 from ipsrl.environments.molecules.data import FEATURE, MOSES, NAME, folder_of
-from ipsrl.environments.molecules.parsing import parsed, require_rdkit, silent
+from ipsrl.environments.molecules.parsing import parsed, silent
 from ipsrl.environments.stored_texts import VERSION, write_texts
 from ipsrl.records.run_folder import require_possible
 
@@ -96,7 +96,7 @@ def make_molecules(
         training.
       OSError: `out` cannot be written.
     """
-    require_rdkit()
+    extras.require("rdkit")
     found: dict[str, None] = {}
     broken = []
     for number, text in _shown(strings(file), "lines read"):
@@ -171,6 +171,7 @@ def _shown(values: Iterable[T], what: str) -> Iterable[T]:
 def canonical(text: str) -> str | None:
     """RDKit's canonical string of a molecule, or None where it cannot read one."""
     # Imported late: MOSES does not need it.
+    extras.require("rdkit")
     from rdkit.Chem import MolToSmiles
 
     with silent():
@@ -198,7 +199,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raises ValueError unless the flags fit together and are in their ranges."""
+    """Raises ValueError unless the flags fit together and are in their ranges, or if --smiles lacks RDKit."""
     if arguments.smiles is None:
         for flag in ("name", "longest", "test_share"):
             if getattr(arguments, flag) is not None:
@@ -217,6 +218,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--longest is {arguments.longest}, it must be at least 1")
     if arguments.test_share is not None and not 0 <= arguments.test_share < 1:
         raise ValueError(f"--test_share is {arguments.test_share}, it must be at least 0, and below 1")
+    extras.require("rdkit")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from ipsrl import early
 if __name__ == "__main__":
     early.script("scripts.report")
 
+from ipsrl import extras
 from ipsrl.ending import Ending
 from ipsrl.records.discovery import require_folder
 from ipsrl.records.report.page import write_report
@@ -28,10 +29,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raises ValueError if a text is not in UTF-8, or the folder does not exist."""
+    """Raises ValueError if a text is not in UTF-8, the folder does not exist, or the extra [analysis] is missing."""
     for name in ("out", "title"):
         require_readable(getattr(arguments, name) or "", f"--{name}")
     require_folder(arguments.folder)
+    extras.require("plotly")
 
 
 def main(command_line: Sequence[str] | None = None) -> None:

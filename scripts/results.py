@@ -24,6 +24,7 @@ from ipsrl import early
 if __name__ == "__main__":
     early.script("scripts.results")
 
+from ipsrl import extras
 from ipsrl.ending import Ending
 from ipsrl.records import results
 from ipsrl.records.discovery import require_folder, require_outside_runs
@@ -99,7 +100,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raises ValueError if a text is not in UTF-8, a folder does not exist, or an output cannot be written there."""
+    """Raises ValueError if a text is not in UTF-8, a folder does not exist, an output cannot be written there, or the
+    extra [analysis] is missing.
+    """
     for name in ("out", "parquet", "sql"):
         require_readable(str(getattr(arguments, name) or ""), f"--{name}")
     if arguments.out is not None:
@@ -114,6 +117,7 @@ def check(arguments: argparse.Namespace) -> None:
         require_outside_runs(arguments.parquet, "--parquet")
     for folder in arguments.folders:
         require_folder(folder)
+    extras.require("duckdb")
 
 
 def main(command_line: Sequence[str] | None = None) -> None:

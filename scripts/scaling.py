@@ -3,7 +3,7 @@
     python scripts/scaling.py --document=docs/scaling.md
 
 Nothing is computed and no accelerator is needed: programs are compiled ahead of time, from shapes, for TPU v5p by the
-compiler in the wheel `libtpu`. Install it with `pip install "jax[tpu]"` in a separate environment. Twenty minutes on
+compiler in the wheel `libtpu`. Install it with `pip install -e ".[tpu]"` in a separate environment. Twenty minutes on
 two busy CPU cores.
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from ipsrl import objectives
+from ipsrl import extras, objectives
 from ipsrl.distributed.collectives import Collective, collectives
 from ipsrl.distributed.mesh import DATA
 from ipsrl.distributed.placement import check_units, shardings
@@ -130,7 +130,7 @@ def devices_of(topology: str) -> list[Any]:
     """The devices of a slice, such as "v5p:2x4x4", without having one.
 
     Raises:
-      ValueError: there is no compiler for TPUs in this environment.
+      ValueError: the compiler for TPUs cannot describe it.
     """
     # The environment variables of a TPU host.
     os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5p-8")
@@ -139,10 +139,7 @@ def devices_of(topology: str) -> list[Any]:
     try:
         return topologies.get_topology_desc(topology, platform="tpu").devices
     except Exception as error:
-        raise ValueError(
-            f"programs for {topology} cannot be compiled here ({str(error).splitlines()[0]}): install jax[tpu] into a "
-            "virtual environment of its own, and run this script with it"
-        ) from error
+        raise ValueError(f"programs for {topology} cannot be compiled here: {str(error).splitlines()[0]}") from error
 
 
 def make_mesh(topology: str, **axes: int) -> Mesh:
@@ -383,13 +380,19 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def check(arguments: argparse.Namespace) -> None:
+    """Raises ValueError if the page cannot be written there, or the extra [tpu] is missing."""
+    require_possible(arguments.document.parent, "--document")
+    extras.require("libtpu")
+
+
 def main() -> None:
-    document = parser().parse_args().document
+    arguments = parser().parse_args()
     with Ending():
-        require_possible(document.parent, "--document")
+        check(arguments)
         sources = "\n".join(f"- {machine.name}: {machine.sources}" for machine in (V5P_64, H200_64))
         page = PAGE.format(version=jax.__version__, eight=eight_devices(), seven=seven_billion(), sources=sources)
-        document.write_text(page)
+        arguments.document.write_text(page)
 
 
 if __name__ == "__main__":

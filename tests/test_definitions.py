@@ -31,7 +31,10 @@ def test_what_is_wrong_with_a_command_line_is_the_same_before_and_after_the_impo
     module = catalog.module_name(name)
     early, imported = Module("ipsrl.study.command_line").refuse, importlib.import_module(module)
     for preset in imported.PRESETS:
-        assert said(early, name, Module(module), ["-m", f"--preset={preset}", "--norun_with_pdb"]) is None
+        command = ["-m", f"--preset={preset}", "--norun_with_pdb"]
+        missing = said(refuse, name, imported, command)
+        assert said(early, name, Module(module), command) == missing
+        assert missing is None or hasattr(imported, "NEEDS")
     for trial in of_flags(name):
         command = ["-m", *trial.arguments[1:]]
         sentence = said(early, name, Module(module), command)

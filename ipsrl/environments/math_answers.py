@@ -124,10 +124,8 @@ Reason step by step, and end with a line that holds nothing but #### and the ans
     def reader(self) -> Callable[[str], Answer | None]:
         if self.parser == "ours":
             return read_number
-        try:
-            from ipsrl.environments.math_verify_answers import read_by_math_verify
-        except ImportError:
-            raise ValueError("parser=math_verify needs its package: pip install ipsrl[math]") from None
+        from ipsrl.environments.math_verify_answers import read_by_math_verify
+
         return read_by_math_verify
 
     def verify_answers(

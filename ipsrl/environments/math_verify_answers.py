@@ -10,11 +10,16 @@ import logging
 from fractions import Fraction
 from typing import Any
 
-# Imported with this module: the seconds that they take are then no part of the time of an answer.
-import sympy
-from math_verify import parse
-
+from ipsrl import extras
 from ipsrl.environments.answer_text import LONGEST_ANSWER, without_thoughts
+
+# Imported with this module: the seconds that they take are then no part of the time of an answer.
+try:
+    import sympy
+    from math_verify import parse
+except ImportError:
+    extras.require("math_verify")
+    raise
 
 # It would warn that there is no alarm.
 logging.getLogger("math_verify").setLevel(logging.ERROR)

@@ -6,7 +6,6 @@ installs. Everything that its verifiers do with a model's words was read in one 
 
 import dataclasses
 import functools
-import importlib.metadata
 import inspect
 import sys
 import typing
@@ -17,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ipsrl import extras
 from ipsrl.environments.answer_text import tagged_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import IN_THIS_PROCESS, Answer, Questions, check_number
@@ -26,7 +26,6 @@ from ipsrl.fields import Checked, at_least, between, probability
 from ipsrl.specifications import Call, did_you_mean, shortened
 from ipsrl.structures import Outcomes
 
-VERSION = "0.1.25"
 EVALUATES = "its verifier evaluates an answer as code"
 VARIES = "it draws problems at random without its seed"
 REFUSED = {
@@ -202,15 +201,7 @@ class _Verifier:
 @functools.cache
 def _registered() -> Mapping[str, Any]:
     """The package's own table of classes: name -> data set and configuration."""
-    try:
-        version = importlib.metadata.version("reasoning-gym")
-    except importlib.metadata.PackageNotFoundError:
-        raise ValueError("reasoning_gym needs its package: pip install ipsrl[reasoning_gym]") from None
-    if version != VERSION:
-        raise ValueError(
-            f"reasoning-gym {version} is installed, but what its verifiers do with a model's words is known of "
-            f"{VERSION} only: pip install reasoning-gym=={VERSION}"
-        )
+    extras.require("reasoning_gym")
     # The first import of cellpylib warns of its own code.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

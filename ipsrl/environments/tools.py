@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl import specifications
+from ipsrl import extras, specifications
 from ipsrl.arguments import checked
 from ipsrl.distributed.start_up import cache_folder
 from ipsrl.environments.expressions import evaluate, read_expression
@@ -73,12 +73,10 @@ class Search:
     def __post_init__(self):
         if not _paragraphs(self.folder):
             raise ValueError(f"{self.folder} holds no texts: give a folder with *.txt files")
-        try:
-            _index(self.folder)
-        except ModuleNotFoundError:
-            raise ValueError("search needs the library bm25s: pip install 'ipsrl[tools]'") from None
+        _index(self.folder)
 
     def __call__(self, argument: str) -> str:
+        extras.require("bm25s")
         import bm25s
 
         words = bm25s.tokenize([argument], show_progress=False, return_ids=False)
@@ -116,6 +114,7 @@ def _paragraphs(folder: str) -> tuple[str, ...]:
 @functools.cache
 def _index(folder: str) -> Any:
     """The index of a folder, built once and then read from the cache folder: no worker has the time to build it."""
+    extras.require("bm25s")
     import bm25s
 
     texts = _paragraphs(folder)

@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ipsrl import extras
+
 CELL = (260, 210)
 """Width and height of a molecule, in pixels."""
 
 
 def draw_rows(path: Path, rows: Mapping[str, Sequence[tuple[str, float]]]) -> None:
     """Writes a PNG with a row of molecules for each name, given by SMILES strings, with name and number below each."""
+    extras.require("rdkit")
     from rdkit import Chem
     from rdkit.Chem import Draw
 

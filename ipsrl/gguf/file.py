@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ipsrl import extras
 from ipsrl.arguments import shown
 
 MAGIC = b"GGUF"
@@ -62,6 +63,7 @@ class File:
 
     def numbers(self, name: str) -> np.ndarray:
         """A tensor as float32, dequantised by the package `gguf`."""
+        extras.require("gguf")
         from gguf.quants import dequantize
 
         return dequantize(self.tensors[name].data, self.tensors[name].tensor_type).astype(np.float32, copy=False)
@@ -80,11 +82,8 @@ def read(path: str | Path) -> File:
     with path.open("rb") as opened:
         if opened.read(len(MAGIC)) != MAGIC:
             raise ValueError(f"{path} is not a GGUF file, which begins with the letters GGUF")
-    try:
-        # Imported late: only who imports GGUF files needs it.
-        from gguf import GGUFReader
-    except ModuleNotFoundError:
-        raise ValueError("GGUF files are read by the package gguf: pip install 'ipsrl[gguf]'") from None
+    extras.require("gguf")
+    from gguf import GGUFReader
 
     class Reader(GGUFReader):
         """Refuses to read beyond the end, where gguf's own finds nothing, as often as a damaged length says."""
@@ -112,6 +111,7 @@ def read(path: str | Path) -> File:
 
 
 def _require_known_types(file: File) -> None:
+    extras.require("gguf")
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import dequantize
 

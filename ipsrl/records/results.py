@@ -37,6 +37,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ipsrl import extras
 from ipsrl.arguments import checked
 from ipsrl.records import metric_log
 from ipsrl.records.discovery import find, labels_of, require_outside_runs, say_left_out, seed_of
@@ -91,10 +92,9 @@ def load(
     """
     if not folders:
         raise ValueError("no folders are given: name one or more that hold runs")
-    try:
-        import duckdb
-    except ImportError as error:
-        raise ValueError('results are read by DuckDB, which is not installed: pip install -e ".[analysis]"') from error
+    extras.require("duckdb")
+    import duckdb
+
     if parquet is not None:
         require_possible(Path(parquet), "--parquet")
         require_outside_runs(parquet, "--parquet")
@@ -132,6 +132,7 @@ def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str]
       ValueError: the statement is not one SELECT, DuckDB refuses it, or its answer is too large; the message is one
         sentence, with similar names for one that does not exist.
     """
+    extras.require("duckdb")
     import duckdb
 
     require_readable(sql, "SQL")
@@ -157,6 +158,7 @@ def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str]
 
 def _of_runs(rows: Sequence[Mapping[str, Any]], skip_damaged: bool) -> "duckdb.DuckDBPyConnection":
     """A connection with both tables of the runs with these descriptions."""
+    extras.require("duckdb")
     import duckdb
 
     connection = duckdb.connect(config=IN_MEMORY)
@@ -227,6 +229,7 @@ def _check_metrics(file: str) -> None:
 
 def _check_alone(row: Mapping[str, Any]) -> None:
     """Raises ValueError if DuckDB cannot make tables of a run."""
+    extras.require("duckdb")
     import duckdb
 
     if os.path.exists(row["path"] + METRICS):

@@ -1,7 +1,6 @@
 """Copies of the metric log for TensorBoard and Weights & Biases: a convenience that never stops a run."""
 
 import contextlib
-import importlib.util
 import math
 import os
 import secrets
@@ -11,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from ipsrl import extras
 from ipsrl.distributed import hosts
 from ipsrl.records import metric_log
 from ipsrl.records.json_files import replace_file
@@ -38,8 +38,7 @@ def read_trackers(text: str) -> tuple[str, ...]:
     for name in names:
         if name not in PACKAGES:
             raise ValueError(f"unknown tracker {shortened(name)}; known: {', '.join(PACKAGES)}")
-        if importlib.util.find_spec(PACKAGES[name]) is None:
-            raise ValueError(f'--tracker={name} needs {PACKAGES[name]}: pip install -e ".[trackers]"')
+        extras.require(PACKAGES[name])
     return names
 
 
@@ -99,6 +98,7 @@ class TensorBoard:
         self._writer = None
 
     def write(self, record: Record) -> None:
+        extras.require("tensorboardX")
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.summary_pb2 import Summary
 
@@ -114,6 +114,7 @@ class TensorBoard:
             self.keep()
 
     def _begin(self, step: int) -> None:
+        extras.require("tensorboardX")
         # SummaryWriter writes in a thread, and would wait for it forever once the disk is full.
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog
@@ -160,6 +161,7 @@ class WeightsAndBiases:
                 self._run.log(values, step=one["step"], commit=True)
 
     def _begin(self) -> None:
+        extras.require("wandb")
         import wandb
 
         folder = self._folder

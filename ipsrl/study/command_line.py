@@ -11,7 +11,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from ipsrl import extensions
+from ipsrl import extensions, extras
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
 from ipsrl.ending import Ending
@@ -69,11 +69,12 @@ def main(module: str) -> None:
 
 
 def refuse(name: str, module: Any, arguments: list[str]) -> None:
-    """Ends the program with a sentence if a command line is wrong, as far as its flags tell; starts nothing.
+    """Ends the program with a sentence if a command line is wrong, as far as its flags tell, or a package is missing;
+    starts nothing.
 
     Args:
       name: of the study.
-      module: its module; of its contents only PRESETS, MANY_HOSTS and TRACKERS are looked at.
+      module: its module; of its contents only PRESETS, MANY_HOSTS, TRACKERS and NEEDS are looked at.
       arguments: the command line, of which the first is the program.
     """
     if any(re.match(r"--?(help|\?)", argument) for argument in arguments):
@@ -88,6 +89,8 @@ def refuse(name: str, module: Any, arguments: list[str]) -> None:
         return
     try:
         given.read(rest)
+        for package in getattr(module, "NEEDS", ()):
+            extras.require(package)
     except ValueError as error:
         sys.exit(f"error: {error}")
 

@@ -34,7 +34,8 @@ The figure is OUT/NAME.png, .pdf and .csv, and its caption OUT/NAME.txt; OUT is 
 
 Optional: VARIANTS (several figures or tables from one module), `documents(records, settings, png)`, which writes
 pages and pictures elsewhere and returns their paths, VMAPPED and `vmapped` (many settings as one program, for the
-launcher `vmap` of sweeps), MANY_HOSTS = True (the flag --multihost) and TRACKERS = True (the flag --tracker).
+launcher `vmap` of sweeps), MANY_HOSTS = True (the flag --multihost), TRACKERS = True (the flag --tracker) and NEEDS
+(packages of extras without which nothing can be computed, by their names in `ipsrl.extras`).
 """
 
 import contextlib
@@ -49,7 +50,7 @@ from typing import Any
 
 import numpy as np
 
-from ipsrl import extensions
+from ipsrl import extensions, extras
 from ipsrl.figures import style
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
@@ -116,6 +117,7 @@ class Study:
     vmapped: tuple[str, ...] = ()
     many_hosts: bool = False
     trackers: bool = False
+    needs: Sequence[str] = ()
 
     @classmethod
     def of(cls, module: ModuleType, name: str = "") -> "Study":
@@ -166,8 +168,11 @@ def run(study: Study, settings: Any, preset: str, output: Output) -> None:
     """Computes the missing curves, prints the table and the claims, and writes the figure and the summary.
 
     Raises:
-      ValueError: a curve cannot be computed; where possible, this is found before the folder is made.
+      ValueError: a package is missing, or a curve cannot be computed; where possible, this is found before the folder
+        is made.
     """
+    for package in study.needs:
+        extras.require(package)
     curves = list(study.curves(settings))
     with RunFolder.open(output.path, identity(settings), output.resume) as folder:
         with WarningLines(output.path) as warnings:

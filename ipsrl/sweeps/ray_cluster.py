@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ipsrl import extras
 from ipsrl.sweeps.attempt import SECONDS_TO_END, attempt, child_command
 from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import State, SweepFolder
@@ -42,11 +43,12 @@ class Ray(Launcher):
                 f"cpus={self.cpus}, gpus={self.gpus}, lost_nodes={self.lost_nodes}: all must be non-negative"
             )
 
+    def check(self, runs: Sequence[SweepRun]) -> None:
+        extras.require("ray")
+
     def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
-        try:
-            import ray
-        except ImportError as error:
-            raise ValueError('Ray is not installed: pip install -e ".[ray]"') from error
+        extras.require("ray")
+        import ray
 
         try:
             host, _, port = self.address.rpartition("/")[2].rpartition(":")

@@ -4,6 +4,7 @@ import dataclasses
 import threading
 from collections.abc import Iterator, Sequence
 
+from ipsrl import extras
 from ipsrl.sweeps.attempt import attempt, child_command
 from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import State, SweepFolder
@@ -49,11 +50,12 @@ class Slurm(Launcher):
             if "=" not in option:
                 raise ValueError(f"cannot read {option!r}: further options are written further=('name=value', ...)")
 
+    def check(self, runs: Sequence[SweepRun]) -> None:
+        extras.require("submitit")
+
     def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
-        try:
-            import submitit
-        except ImportError as error:
-            raise ValueError('submitit is not installed: pip install -e ".[slurm]"') from error
+        extras.require("submitit")
+        import submitit
 
         try:
             executor = submitit.AutoExecutor(
@@ -102,6 +104,7 @@ class Job:
 
     def checkpoint(self, run: SweepRun):
         """The function that submitit queues after a preemption: the same one, because runs resume by themselves."""
+        extras.require("submitit")
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, run)

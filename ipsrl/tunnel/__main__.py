@@ -15,7 +15,7 @@ import webbrowser
 
 from absl import app, flags
 
-from ipsrl import extensions
+from ipsrl import extensions, extras
 from ipsrl.distributed.start_up import start_up
 from ipsrl.ending import Ending
 from ipsrl.study.command_line import parse
@@ -34,14 +34,11 @@ def main(arguments: list[str]) -> None:
     with Ending():
         if arguments[1:]:
             raise ValueError(f"unexpected argument {arguments[1]!r}: flags begin with --")
-        try:
-            from werkzeug.serving import make_server
+        extras.require("dash")
+        from werkzeug.serving import make_server
 
-            from ipsrl.tunnel import page
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith(("dash", "werkzeug")):
-                raise
-            raise ValueError('the page of the wind tunnel is made by Dash: pip install -e ".[tunnel]"') from None
+        from ipsrl.tunnel import page
+
         extensions.load(EXTENSIONS.value)
         start_up()
         try:

@@ -2,12 +2,16 @@
 
 from typing import Any
 
-from dash import Dash, Input, Output, State, ctx, dcc, html, no_update, set_props
-
-from ipsrl import objectives
+from ipsrl import extras, objectives
 from ipsrl.figures import interactive_portraits as figures
 from ipsrl.figures import table
 from ipsrl.tunnel.pictures import TIME, Controls, picture, verdict_of, with_rest_points
+
+try:
+    from dash import Dash, Input, Output, State, ctx, dcc, html, no_update, set_props
+except ImportError:
+    extras.require("dash")
+    raise
 
 NUMBERS = {"group_size": "group size ", "steps": " steps on a batch ", "step_size": " of size "}
 FIELDS = ("objective", *NUMBERS)

@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks import measuring
 from benchmarks.grpo_step import Compilations
 from benchmarks.workloads import COMPARED, Workload
+from ipsrl import extras, objectives
 
 STEPS, FIRST_STEPS = 40, 10
 
@@ -24,6 +25,8 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     measuring.check_runs(arguments.runs)
+    objectives.make(arguments.objective)
+    extras.require("trl")
     # First, because an objective that does not fit is refused here, before TRL says anything.
     programs = programs_of_ragged_steps(arguments.objective)
     timing = time_trl(COMPARED[arguments.workload], arguments.objective, arguments.runs)
@@ -52,6 +55,7 @@ class BridgeTiming:
 
 def time_trl(workload: Workload, objective: str, runs: int) -> BridgeTiming:
     """Times GRPO in TRL beside an objective in TRL's trainer."""
+    extras.require("trl")
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
@@ -91,6 +95,7 @@ def time_trl(workload: Workload, objective: str, runs: int) -> BridgeTiming:
 
 def programs_of_ragged_steps(objective: str) -> list[int]:
     """How many programs each of some steps compiles whose answers have other lengths each time."""
+    extras.require("torch")
     import torch
 
     from ipsrl.integrations.guest import GuestObjective

@@ -18,8 +18,7 @@ from tunix.rl.grpo.drgrpo_learner import DrGRPOConfig, DrGRPOLearner
 from tunix.rl.grpo.grpo_learner import GRPOConfig, GRPOLearner
 from tunix.rl.rl_cluster import Mode
 
-from ipsrl import objectives
-from ipsrl.integrations import versions
+from ipsrl import extras, objectives
 from ipsrl.integrations.outcomes import exact_text
 from ipsrl.integrations.refusals import WITH_EXACT_TEXT, refusal
 from ipsrl.integrations.rows import numbered
@@ -357,8 +356,8 @@ def test_our_loss_is_refused_in_another_learner():
 
 
 def test_other_versions_are_refused(monkeypatch):
-    monkeypatch.setattr(versions.metadata, "version", lambda package: "0.1.8")
-    with pytest.raises(ValueError, match=r"google-tunix 0.1.8 is installed, and this integration is tested with 0.1.7"):
+    monkeypatch.setattr(extras.metadata, "version", lambda package: "0.1.8")
+    with pytest.raises(ValueError, match=r"google-tunix 0.1.8 is installed, but only 0.1.7 is tested"):
         IPSRLLearner(cluster(), config(), even, objective="grpo")
 
 

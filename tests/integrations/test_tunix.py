@@ -1,6 +1,5 @@
 """Tunix's learner, in an environment of its own, because Tunix asks for other packages than ours."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -10,8 +9,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from benchmarks import peer_environments
+from ipsrl import extras
 from ipsrl.distributed.start_up import cache_folder
-from ipsrl.integrations.versions import TESTED
 from tests.scripts.test_lock import packaging_arguments
 
 ROOT = Path(__file__).parents[2]
@@ -59,11 +58,5 @@ def test_the_environment_has_what_the_extra_asks_for(inside):
     for line in (*asked["install_requires"], *asked["extras_require"]["tunix"]):
         requirement = Requirement(line)
         assert requirement.specifier.contains(found[requirement.name]), line
-    package, tested = TESTED["tunix"]
-    assert found[package] == tested
-
-
-@pytest.mark.skipif(importlib.util.find_spec("tunix") is not None, reason="Tunix is installed")
-def test_without_tunix_a_sentence_says_how_to_install_it():
-    with pytest.raises(ValueError, match=r"google-tunix is not installed: pip install 'ipsrl\[tunix\]'"):
-        import ipsrl.integrations.tunix  # noqa: F401
+    package = extras.PACKAGES["tunix"]
+    assert found[package.distribution] == package.version

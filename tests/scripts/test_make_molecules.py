@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import importlib.util
 import subprocess
 import sys
 import zipfile
@@ -138,7 +137,7 @@ def test_a_compressed_file_that_was_cut_is_named(tmp_path):
 
 
 def test_own_molecules_are_canonical_and_each_is_there_once(tmp_path):
-    pytest.importorskip("rdkit", reason="pip install ipsrl[molecules]")
+    pytest.importorskip("rdkit", reason='pip install -e ".[molecules]"')
     file = tmp_path / "own.smi"
     file.write_text("OCC ethanol\nC1=CC=CC=C1\nc1ccccc1C(\nCCO\nCCCCCC\nC[Xx]\n[Na+].[Cl-]\n")
     out, broken = make_molecules(tmp_path / "own", "own", file, longest=6, test_share=0.0)
@@ -153,7 +152,7 @@ def test_own_molecules_are_canonical_and_each_is_there_once(tmp_path):
 
 
 def test_the_test_split_does_not_depend_on_the_file(tmp_path):
-    pytest.importorskip("rdkit", reason="pip install ipsrl[molecules]")
+    pytest.importorskip("rdkit", reason='pip install -e ".[molecules]"')
     texts = ["C" * length + end for length in range(1, 40) for end in ("O", "N", "F", "Cl", "C(=O)O")]
     held_out = []
     for name, lines in (("one", texts), ("two", [f"{text} name" for text in texts[::-1]])):
@@ -177,7 +176,7 @@ def _file(folder, text):
 
 
 def test_the_command_counts_broken_lines(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("rdkit", reason="pip install ipsrl[molecules]")
+    pytest.importorskip("rdkit", reason='pip install -e ".[molecules]"')
     file = tmp_path / "own.smi"
     file.write_text("\n".join(["CCO", *["C("] * 7, "CN"]))
     out = tmp_path / "own"
@@ -189,12 +188,6 @@ def test_the_command_counts_broken_lines(tmp_path, monkeypatch, capsys):
     said = run(monkeypatch, f"--smiles={file}", "--name=own", f"--out={tmp_path / 'none'}")
     assert said == f"error: {file} has no molecule (lines left out: 1); line 1: RDKit cannot read 'C('"
     assert not (tmp_path / "none").exists()
-
-
-def test_without_rdkit_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"RDKit, which is not installed: pip install 'ipsrl\[molecules\]'"):
-        make_molecules(tmp_path / "own", "own", _file(tmp_path, "CCO"))
 
 
 @pytest.mark.slow

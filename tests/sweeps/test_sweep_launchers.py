@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shlex
-import sys
 import threading
 import time
 
@@ -235,13 +234,6 @@ def test_there_is_no_slurm_here(folder, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ValueError, match="there is no SLURM on this machine"):
         list(launcher_catalog.make("slurm").launch(folder, RUNS, restarts=0))
-
-
-@pytest.mark.parametrize(("text", "module", "extra"), [("slurm", "submitit", "slurm"), ("ray", "ray", "ray")])
-def test_a_missing_library_is_named(folder, monkeypatch, text, module, extra):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ValueError, match=rf'pip install -e "\.\[{extra}\]"'):
-        list(launcher_catalog.make(text).launch(folder, RUNS, restarts=0))
 
 
 # -- vmap --

@@ -16,31 +16,20 @@ ANNOTATIONS = "document.querySelector('#triangle .js-plotly-plot').layout.annota
 STATE = "?objective=grpo&rewards=1,1,0.5&group_size=4"
 
 
-def command(code, *flags):
-    started = f"import runpy, sys; {code}; sys.argv[1:] = {list(flags)}; "
-    started += "runpy.run_module('ipsrl.tunnel', run_name='__main__')"
-    return subprocess.run([sys.executable, "-c", started], cwd=ROOT, capture_output=True, text=True, timeout=120)
-
-
-def test_without_dash_the_command_names_the_extra():
-    said = command("sys.modules['dash'] = None", "--noopen")
-    assert said.returncode == 1
-    assert said.stderr == 'error: the page of the wind tunnel is made by Dash: pip install -e ".[tunnel]"\n'
-
-
 @pytest.mark.slow
 def test_a_port_in_use_is_refused():
-    pytest.importorskip("dash", reason="the page is made by Dash: pip install -e '.[tunnel]'")
+    pytest.importorskip("dash", reason='the page is made by Dash: pip install -e ".[tunnel]"')
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = command("pass", "--noopen", f"--port={port}")
+        arguments = [sys.executable, "-m", "ipsrl.tunnel", "--noopen", f"--port={port}"]
+        said = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert said.stderr == f"error: port {port} is in use: choose another by --port, or any by --port=0\n"
 
 
 @pytest.fixture(scope="module")
 def address():
     """Of a server that ends by Ctrl-C, and says nothing about requests."""
-    pytest.importorskip("dash", reason="the page is made by Dash: pip install -e '.[tunnel]'")
+    pytest.importorskip("dash", reason='the page is made by Dash: pip install -e ".[tunnel]"')
     arguments = [sys.executable, "-m", "ipsrl.tunnel", "--port=0", "--noopen"]
     with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         line = server.stdout.readline()

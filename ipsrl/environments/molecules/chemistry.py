@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ipsrl import extras
 from ipsrl.environments.molecules.parsing import FINGERPRINT_BITS, morgan, parsed, silent
 from ipsrl.environments.molecules.rewards import MoleculeReward
 
@@ -49,6 +50,7 @@ class MoleculeReader:
 
     def __call__(self, smiles: str) -> Molecule | None:
         """The molecule; None for a string that `parsed` cannot read."""
+        extras.require("rdkit")
         from rdkit import Chem
         from rdkit.Chem.Scaffolds import MurckoScaffold
 
@@ -81,6 +83,7 @@ class Spelling:
 
     def __call__(self, smiles: str) -> str | None:
         """None if RDKit cannot read the string."""
+        extras.require("rdkit")
         from rdkit import Chem
 
         with silent():
@@ -95,6 +98,7 @@ class PropertyReader:
 
     def __call__(self, smiles: str) -> dict[str, float] | None:
         """logP, SA, QED and the weight of a molecule; None if RDKit cannot read the string."""
+        extras.require("rdkit")
         from rdkit.Chem import QED, Crippen, Descriptors
         from rdkit.Contrib.SA_Score import sascorer
 

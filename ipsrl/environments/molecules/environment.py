@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from ipsrl import extras
 from ipsrl.environments.molecules.chemistry import IDENTITIES, Molecule, MoleculeReader
-from ipsrl.environments.molecules.parsing import require_rdkit
 from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.environments.molecules.smiles import BEGIN, END, SmilesVocabulary
 from ipsrl.environments.token_stream import TokenStream, written_answers
@@ -58,7 +58,7 @@ class Molecules(TokenStream, Checked):
 
     def __post_init__(self):
         super().__post_init__()
-        require_rdkit()
+        extras.require("rdkit")
         self.reward.check()
 
     @property

@@ -6,10 +6,16 @@ import itertools
 from typing import Any
 
 import numpy as np
-from rdkit import Chem
-from rdkit.Chem import QED, rdChemReactions
 
+from ipsrl import extras
 from ipsrl.environments.molecules.parsing import parsed, silent
+
+try:
+    from rdkit import Chem
+    from rdkit.Chem import QED, rdChemReactions
+except ImportError:
+    extras.require("rdkit")
+    raise
 
 AMIDE_COUPLING = "[C:1](=[O:2])[OH].[N;!H0;$(N-[#6]);!$(N-C=[O,N,S]):3]>>[C:1](=[O:2])[N:3]"
 """An acid and an amine that is no amide: a nitrogen takes one acid only."""

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.environments.molecules.parsing import require_rdkit
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import Checked, between
 
@@ -77,7 +76,6 @@ class Reactions(Checked, StateGraph):
     @property
     def graph(self) -> "ReactionGraph":
         """All molecules, routes and rewards; made once in a process, as it takes a third of a second."""
-        require_rdkit()
         from ipsrl.environments.molecules.reaction_graph import reaction_graph
 
         return reaction_graph(self.cores, self.acids)

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
-from ipsrl import specifications
+from ipsrl import extras, specifications
 from ipsrl.arguments import checked
 from ipsrl.environments.molecules.parsing import morgan, parsed, silent
 from ipsrl.fields import Checked, finite, non_negative, positive
@@ -46,6 +46,7 @@ class DrugLikeness(Factor):
     """QED, the quantitative estimate of drug-likeness (Bickerton 2012), untransformed."""
 
     def __call__(self, molecule: "Mol") -> float:
+        extras.require("rdkit")
         from rdkit.Chem import QED
 
         return QED.qed(molecule)
@@ -58,6 +59,7 @@ class FewDonors(Factor):
     most: int = non_negative(3, called="donors")
 
     def __call__(self, molecule: "Mol") -> float:
+        extras.require("rdkit")
         from rdkit.Chem import rdMolDescriptors
 
         return float(rdMolDescriptors.CalcNumHBD(molecule) <= self.most)
@@ -81,6 +83,7 @@ class Accessible(Factor):
             _cuts()
 
     def __call__(self, molecule: "Mol") -> float:
+        extras.require("rdkit")
         from rdkit.Contrib.SA_Score import sascorer
 
         if self.by_amides:
@@ -118,6 +121,7 @@ class DockStandIn(Factor):
         _of_ligands(self.ligands)
 
     def __call__(self, molecule: "Mol") -> float:
+        extras.require("rdkit")
         from rdkit.DataStructs import BulkTanimotoSimilarity
 
         similarity = max(BulkTanimotoSimilarity(morgan().GetFingerprint(molecule), list(_of_ligands(self.ligands))))
@@ -185,6 +189,7 @@ def make(text: str) -> MoleculeReward:
 @functools.cache
 def _cuts() -> "tuple[Mol, ...]":
     """What the rules of RECAP cut: amides, then the others."""
+    extras.require("rdkit")
     from rdkit import Chem
     from rdkit.Chem import Recap
 

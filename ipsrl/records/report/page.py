@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ipsrl import extras
 from ipsrl.arguments import checked
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.report.content import content
@@ -48,10 +49,9 @@ def plotly_bundle() -> str:
     Raises:
       ValueError: Plotly is not installed.
     """
-    try:
-        from plotly.offline import get_plotlyjs
-    except ModuleNotFoundError:
-        raise ValueError('the curves of a report are drawn by Plotly: pip install -e ".[analysis]"') from None
+    extras.require("plotly")
+    from plotly.offline import get_plotlyjs
+
     return get_plotlyjs()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import AxisType, Mesh
 
-from ipsrl import objectives
+from ipsrl import extras, objectives
 from ipsrl.distributed.mesh import DATA
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import PropertyReader, Spelling
@@ -102,6 +102,7 @@ class Pretraining(Checked):
           NonFiniteLossError: the loss, the gradient or the parameters of a step were NaN or infinite.
         """
         self.known("test")
+        extras.require("rdkit")
         from rdkit import __version__ as version
 
         taught = {

@@ -114,7 +114,7 @@ def test_a_missing_extra_and_an_unknown_identity_are_refused_in_a_sentence(monke
     with pytest.raises(ValueError, match="identity is 'ring', it must be one of canonical, scaffold, scaffold_class"):
         environment(identity="ring")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"RDKit, which is not installed: pip install 'ipsrl\[molecules\]'"):
+    with pytest.raises(ValueError, match=r'RDKit, which is not installed: pip install -e "\.\[molecules\]"$'):
         environment()
 
 

@@ -40,7 +40,7 @@ def test_bad_input_is_refused_in_a_sentence(tmp_path, monkeypatch):
     ):
         with pytest.raises(ValueError, match=message):
             write_report(root, tmp_path / out)
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    monkeypatch.setitem(sys.modules, "plotly", None)
     with pytest.raises(ValueError, match=r'pip install -e "\.\[analysis\]"$'):
         write_report(tmp_path, tmp_path / "out.html")
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
