@@ -118,7 +118,7 @@ def test_score_and_step_equal_the_recurrence(chunk):
             assert np.where(mask, chosen, 0) == pytest.approx(np.asarray(scores.log_probs[number, member]), abs=1e-5)
             entropy = -(np.exp(expected) * expected).sum(-1)
             assert np.where(mask, entropy, 0) == pytest.approx(np.asarray(scores.entropy[number, member]), abs=1e-5)
-            # What float32 leaves, of NumPy's recurrence as of ours, grows with the largest number, whichever has the error.
+            # The rounding of float32, which NumPy's recurrence has too, grows with the largest number.
             assert stepped[number, member] == pytest.approx(expected, abs=2e-6 * np.abs(expected).max())
 
 
