@@ -56,7 +56,9 @@ def expected_training(
         bandit = Bandit(tuple(map(float, rewards)))
         state = objective.init(bandit.sizes)
         first = jnp.asarray(starts[0])
-        after = [_next_state(objective, bandit, first, state, slice(arm, arm + 1)) for arm in range(len(rewards))]
+        after = [
+            _next_state(objective, bandit, first, state, np.repeat(arm, group_size)) for arm in range(len(rewards))
+        ]
         if any(not _equal(after[0], other) for other in after):
             raise ValueError("the objective's state depends on the sampled answers: its mean is not that of one state")
         path = np.asarray(_paths(objective, bandit, group_size, steps, updates, num_keys, starts))
@@ -94,8 +96,10 @@ def _paths(objective, bandit, group_size, steps, updates, num_keys, starts):
     return jax.vmap(from_start, out_axes=1)(starts)
 
 
-def _next_state(objective: Objective, bandit: Bandit, logits: Array, state: tuple, arms: slice = slice(None)) -> tuple:
-    """The state after a batch that holds each of some arms once."""
+def _next_state(
+    objective: Objective, bandit: Bandit, logits: Array, state: tuple, arms: np.ndarray | slice = slice(None)
+) -> tuple:
+    """The state after a batch that holds some arms, by default each once."""
     trajectories = every_trajectory(bandit, logits[None])
     outcomes = bandit.verify(trajectories)
     answers, outcomes = jax.tree.map(
