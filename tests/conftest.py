@@ -11,10 +11,12 @@ import re
 import signal
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import jax
 import pytest
+from jax import monitoring
 
 from ipsrl.distributed.start_up import cache_folder, start_up
 from tests import fast_compilation
@@ -23,6 +25,8 @@ from tests.tiers import HOSTILE, in_slow_folder
 COMPILATION = cache_folder() / "compilation"
 MOST_MEMORY = 3 * 2**30
 """Bytes that a process may hold before it forgets its programs."""
+MOST_PROGRAMS = 600
+"""That the tests of a file in the default run may compile, or read from the cache."""
 
 
 def pytest_addoption(parser):
@@ -114,6 +118,23 @@ def _fresh_cache_folder():
         # Commands that tests start inherit it.
         patch.setenv("IPSRL_CACHE", folder)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_programs_are_compiled(request):
+    """By a file of the default run, which this keeps short on any machine: further tests share programs, or are slow."""
+    compiled = []
+
+    def listen(event, seconds, **details):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(details.get("fun_name"))
+
+    monitoring.register_event_duration_secs_listener(listen)
+    yield
+    monitoring.unregister_event_duration_listener(listen)
+    if request.config.option.markexpr == "not slow":
+        most = ", ".join(f"{name} ({times})" for name, times in Counter(compiled).most_common(5))
+        assert len(compiled) <= MOST_PROGRAMS, f"{len(compiled)} programs are compiled, {MOST_PROGRAMS} at most: {most}"
 
 
 @pytest.fixture(scope="module", autouse=True)

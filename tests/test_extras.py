@@ -88,6 +88,7 @@ def assert_ends(said, how):
         assert (sentence[1], said.status, said.left) == (how, 1, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", SCRIPTS, ids=" ".join)
 def test_a_script_needs_what_it_says_as_a_path_and_as_a_module(command, plain):
     name, *rest = command

@@ -192,6 +192,7 @@ def test_tree_against_training_and_estimate(text, steps):
     assert estimate.standard_error.max() < 0.05
 
 
+@pytest.mark.slow
 def test_tree_follows_the_gradient_of_the_return():
     tree = Tree()
     policy = Tabular(tree.num_observations, tree.vocabulary_size)

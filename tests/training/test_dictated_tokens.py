@@ -93,6 +93,7 @@ def test_a_policy_learns_to_use_the_tool_and_keeps_its_ways_to_ask():
     assert max(record["sampler_scorer_difference"] for record in records) < 1e-5
 
 
+@pytest.mark.slow
 def test_eight_devices_train_as_one_does():
     for alone, together in zip(train("replica:8", "grpo", 3), train("data:8", "grpo", 3), strict=True):
         for name in alone:

@@ -226,6 +226,7 @@ def test_the_divergence_is_taken_to_the_reference():
     assert np.abs(away.parameters["logits"] - without.parameters["logits"]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_hidden_states_are_those_of_the_reference():
     """One update by hand, in micro-batches; then a run, whose reference does not move."""
     objective = objectives.make("rep_exp(beta=3.0, standardise=False)")

@@ -77,6 +77,7 @@ def test_a_step_climbs_the_likelihood_of_the_texts(prompts, mesh, parts):
     assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(slopes)) > 0.01
 
 
+@pytest.mark.slow
 def test_a_policy_learns_what_it_is_shown():
     settings = {"optimizer": "adam", "learning_rate": 1e-2, "cosine_decay": True}
     _, parameters, _ = trained(demonstrations(), 120, **settings)
@@ -87,6 +88,7 @@ def test_a_policy_learns_what_it_is_shown():
         assert shares[prompt][right[0]] == pytest.approx(0.5 if len(right) > 1 else 1.0, abs=0.15)
 
 
+@pytest.mark.slow
 def test_preferences_of_a_tfds_data_set_are_learned(tmp_path):
     """The wrong answer to each prompt is the preferred one."""
     wrong = [np.flatnonzero(~row).tolist() for row in TASK.admissible]

@@ -70,6 +70,7 @@ def test_rounds_share_one_program_and_devices_change_nothing():
     np.testing.assert_allclose(together.behaviour_log_probs, alone.behaviour_log_probs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_policy_learns_from_a_tool_on_the_host():
     settings = TrainSettings(steps=150, prompts_per_step=8, group_size=16, learning_rate=3e-3)
     trainer, mesh, records = Trainer(TASK, POLICY, objectives.make("ips_grpo"), settings), make_mesh("data:8"), []
@@ -99,6 +100,7 @@ def shown(prompt):
     return [f"calculate({prompt} + 2)\n{value}\n#### {said}" for said in (value, value + 1)]
 
 
+@pytest.mark.slow
 def test_a_language_model_calls_a_calculator_and_learns_from_its_own_words_alone(tmp_path):
     """Supervised training on texts that look like calls comes first, so that there are any."""
     known = [text for prompt in range(8) for text in (Sums().prompt_text(prompt), *shown(prompt))]

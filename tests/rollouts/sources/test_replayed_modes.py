@@ -87,7 +87,8 @@ def rest(rewards, beta, relative):
 REWARDS, START = (1.0, 1.0, 0.5, 0.0), (0.6, 0.02, 0.08, 0.3)
 
 
-@pytest.mark.parametrize("base", ["dr_grpo", pytest.param("maxrl", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("base", ["dr_grpo", "maxrl"])
 def test_every_found_mode_has_a_floor_and_those_of_one_reward_share_alike(base):
     """The likeliest of two equally good arms takes all by expected return; with the bank the rare one is its equal."""
     assert (ends(base, REWARDS, START)[:, 0] > 0.99).all()
