@@ -122,7 +122,7 @@ def _fresh_cache_folder():
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_programs_are_compiled(request):
-    """By a file of the default run, which this keeps short on any machine: further tests share programs, or are slow."""
+    """Keeps the default run short on any machine: further tests of a file share its programs, or are slow."""
     compiled = []
 
     def listen(event, seconds, **details):
