@@ -1,7 +1,6 @@
-"""Where an answer stands; and that no text takes long, whatever it repeats."""
+"""Where an answer stands; and that no text takes much work, whatever it repeats."""
 
 import re
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from ipsrl.environments.answer_text import (
 )
 from ipsrl.environments.arithmetic import read_arithmetic, value
 from tests.environments.test_answer_kinds import TASKS, answers_of
+from tests.work import calls_of
 
 MARKER = marker("result", signs="####")
 PIECES = [
@@ -109,7 +109,7 @@ def test_values_that_are_not_computed(text):
 
 @pytest.mark.parametrize("pieces", [PIECES[:6], pytest.param(PIECES, marks=pytest.mark.slow)], ids=["few", "all"])
 @pytest.mark.parametrize("task", [*TASKS, "math_answers"])
-def test_a_million_characters_take_less_than_a_second(task, pieces):
+def test_a_million_characters_take_fewer_calls(task, pieces):
     read = TASKS[task].reader if task in TASKS else answers_of(task)[0][2]
     for piece in pieces:
         for start in ("", "Answer: "):
@@ -118,6 +118,4 @@ def test_a_million_characters_take_less_than_a_second(task, pieces):
                 start + piece * (1_000_000 // len(piece)),
                 (start + piece * (3900 // len(piece)) + " z ") * 250,
             ):
-                begin = time.process_time()
-                read(text)
-                assert time.process_time() - begin < 1, start + piece
+                assert calls_of(read, text)[0] < len(text), start + piece

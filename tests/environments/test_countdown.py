@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import random
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +14,7 @@ from ipsrl.environments.countdown_solver import Solver
 from ipsrl.environments.expressions import as_tree, canonical, evaluate, infix, numbers_of
 from tests.environments.test_expressions import all_trees
 from tests.tiers import slow_after
+from tests.work import calls_of
 
 SMALL = Countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2)
 
@@ -168,24 +168,26 @@ def test_other_expressions_have_outcomes_without_reward():
     "hostile",
     [
         "10**10**10",
-        "9" * 100_000,
-        "(" * 100_000 + "1" + ")" * 100_000,
-        "-" * 100_000 + "1",
-        "1" + "+1" * 50_000,
-        r"\frac{" * 30_000,
-        " " * 100_000 + "1",
-        "9999999999*" * 1000 + "1",
-        "Answer: (" * 10_000,
-        "x " * 50_000,
-        "\\left(" * 20_000,
+        "9" * 1_000_000,
+        "(" * 1_000_000 + "1" + ")" * 1_000_000,
+        "-" * 1_000_000 + "1",
+        "1" + "+1" * 500_000,
+        r"\frac{" * 200_000,
+        " " * 1_000_000 + "1",
+        "9999999999*" * 100_000 + "1",
+        "Answer: (" * 100_000,
+        "x " * 500_000,
+        "\\left(" * 200_000,
     ],
     ids=lambda text: text[:12],
 )
-def test_hostile_answers_end_soon(hostile):
-    start = time.process_time()
-    assert verdict_of("Answer: " + hostile)[1] == 0
-    assert verdict_of("<answer>" + hostile + "</answer>")[1] == 0
-    assert time.process_time() - start < 5
+def test_hostile_answers_take_little_work(hostile):
+    # Its tables are made by the first answer.
+    verdict_of("")
+    for text in (f"Answer: {hostile}", f"<answer>{hostile}</answer>"):
+        calls, (_, reward) = calls_of(verdict_of, text)
+        assert reward == 0
+        assert calls < 10_000
 
 
 def test_prompts():

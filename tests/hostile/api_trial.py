@@ -10,7 +10,6 @@ import dataclasses
 import json
 import re
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +112,10 @@ from tests.hostile.calls.online import REFUSED as OF_ONLINE
 from tests.hostile.calls.records import REFUSED as OF_RECORDS
 from tests.hostile.calls.theory import REFUSED as OF_THEORY
 from tests.hostile.calls.training import REFUSED as OF_TRAINING
+from tests.work import calls_of
 
-SECONDS = 2.0
-"""A refusal takes less of the processor's time than this."""
+MOST_CALLS = 20_000_000
+"""A refusal makes no more calls, of functions in Python and in C: what it would refuse must not have been done."""
 LONGEST = 600
 
 BANDIT, BOOLEAN, GRPO = Bandit((1.0, 0.5)), HypospaceBoolean(), objectives.make("grpo")
@@ -177,21 +177,24 @@ REFUSED = [*OF_OBJECTIVES, *OF_THEORY, *OF_MEASURES, *OF_ONLINE, *OF_ENVIRONMENT
 
 @dataclasses.dataclass(frozen=True)
 class Ending:
-    """What a call ended in: its value, or an exception, after some seconds of the processor."""
+    """What a call ended in: its value, or an exception, after how many calls that it made itself."""
 
     value: Any
     error: BaseException | None
-    seconds: float
+    calls: int
 
 
 def made(call: str, folder: Path) -> Ending:
     """Makes a call."""
-    started, names = time.process_time(), {**globals(), "FOLDER": folder}
-    try:
-        value, error = eval(call, names), None
-    except Exception as raised:
-        value, error = None, raised
-    return Ending(value, error, time.process_time() - started)
+
+    def end() -> tuple[Any, BaseException | None]:
+        try:
+            return eval(call, {**globals(), "FOLDER": folder}), None
+        except Exception as raised:
+            return None, raised
+
+    calls, (value, error) = calls_of(end)
+    return Ending(value, error, calls)
 
 
 def write_files(folder: Path) -> None:
@@ -210,6 +213,6 @@ def faults(found: Ending, message: str) -> list[str]:
         f"it raised {type(found.error).__name__}": not isinstance(found.error, ValueError | TypeError | OSError),
         f"it said {said[:200]!r}": not re.search(message, said) or "\n" in said,
         f"it said {len(said)} characters": len(said) > LONGEST,
-        f"it took {found.seconds:.1f} s": found.seconds > SECONDS,
+        f"it made {found.calls} calls": found.calls > MOST_CALLS,
     }
     return [fault for fault, holds in wrong.items() if holds]
