@@ -50,8 +50,9 @@ def trial(fresh: int, seed: int, work: Path) -> dict[str, Any]:
             problems.append(f"{call}: {'; '.join(faults)}")
     seconds = []
     for each in random.Random(seed).sample(commands, fresh):
+        started = time.monotonic()
         said = _in_new_process(each, finished, work)
-        seconds.append(said.seconds)
+        seconds.append(time.monotonic() - started)
         if faults := command_trial.faults(each, said):
             counts[next((fault for fault in (TRACEBACK, ACCEPTED) if fault in faults), "otherwise")] += 1
             problems.append(f"{each}, in a new process: {'; '.join(faults)}")
@@ -73,9 +74,7 @@ def _in_new_process(each: command_trial.Trial, finished: Path, work: Path) -> co
     module, *arguments = command_trial.placed(each, {"@TMP": str(empty), "@RUN": str(finished)}, str(work / "out"))
     of_script = module.startswith("scripts.")
     command = [f"{module.replace('.', '/')}.py"] if of_script else ["-m", module]
-    started = time.monotonic()
     ended = subprocess.run(
         [sys.executable, *command, *arguments], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    seconds = time.monotonic() - started
-    return command_trial.Said(ended.returncode, ended.stdout, seconds, tuple(sorted(map(str, empty.rglob("*")))))
+    return command_trial.Said(ended.returncode, ended.stdout, tuple(sorted(map(str, empty.rglob("*")))))
