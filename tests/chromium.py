@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.hangs import HANGS
+
 
 def started(profile: Path) -> Any:
     """A browser of selenium, to be quit; the test is skipped where there is none."""
@@ -23,4 +25,6 @@ def started(profile: Path) -> Any:
     ):  # fmt: skip
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options, webdriver.ChromeService(driver))
+    browser = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    browser.set_script_timeout(HANGS)
+    return browser

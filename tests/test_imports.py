@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import ipsrl
+from tests.hangs import HANGS
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,7 +30,7 @@ for module, later in {LATER}.items():
 
 
 def test_what_is_not_needed_is_not_imported():
-    finished = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    finished = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, timeout=HANGS)
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.splitlines() == list(LATER)
 

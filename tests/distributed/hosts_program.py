@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import ipsrl.ending
 from ipsrl import objectives
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
@@ -34,6 +35,7 @@ from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.parameter_cache import cached
 from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching
+from tests.hangs import HANGS
 from tests.look_up import LookUpOnHost
 from tests.sampled_groups import collect
 
@@ -73,7 +75,6 @@ POLICY = Transformer(
 WITH_TOOL = LookUpOnFirstHost()
 ON_TOOL = dataclasses.replace(POLICY, vocabulary_size=WITH_TOOL.vocabulary_size)
 SEED = 5
-PATIENCE_SECONDS = 600
 # Prompts on either host; on both hosts; a model axis between hosts, so that both hold every prompt.
 MESHES = ("data:8", "data:4,model:2", "model:2,data:4")
 
@@ -140,12 +141,14 @@ def main(process, port, save=None, meshes=(), forever=None, before=(), **argumen
       before: the arguments of other runs, one after the other, before this one.
       arguments: of `run`.
     """
+    # On a slow machine seconds may lie between the last words of a process and its end.
+    ipsrl.ending.HELD_BACK_SECONDS = HANGS
     cluster = Cluster(f"127.0.0.1:{port}", num_processes=2, process_id=process, heartbeat_timeout=20)
     with Ending() as ending:
         ending.supervise()
         # Where both wait for ever, they say where, before the test loses patience. Not before the fork, which the
         # thread that waits would not survive.
-        faulthandler.dump_traceback_later(PATIENCE_SECONDS - 40, exit=True)
+        faulthandler.dump_traceback_later(HANGS - 60, exit=True)
         start_up(host_devices=4, cluster=cluster)
         with hosts.on_all_hosts():
             work(process, save, meshes, forever, before, arguments)

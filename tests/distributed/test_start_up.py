@@ -67,6 +67,19 @@ def test_each_device_of_a_cluster_has_a_thread_more_than_it_computes_with():
     assert done.stdout == "2.0\n"
 
 
+WAITS = """
+import jax
+from ipsrl.distributed.start_up import Cluster, start_up
+jax.distributed.initialize = lambda *place, **seconds: print(seconds)
+start_up(cluster=Cluster("a:9", 2, 0, heartbeat_timeout=7, join_timeout=8))
+"""
+
+
+def test_jax_waits_for_others_as_long_as_the_cluster_says():
+    done = subprocess.run([sys.executable, "-c", WAITS], capture_output=True, text=True, check=True)
+    assert "'initialization_timeout': 8, 'heartbeat_timeout_seconds': 7" in done.stdout
+
+
 def test_the_cache_folder(monkeypatch):
     monkeypatch.setenv("IPSRL_CACHE", "/somewhere")
     assert cache_folder() == Path("/somewhere")

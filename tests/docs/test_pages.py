@@ -28,6 +28,7 @@ from ipsrl.study import catalog, claims_page
 from ipsrl.study.command_line import CommandLine
 from ipsrl.study.study import run
 from scripts import reproduce_figures
+from tests.hangs import HANGS
 from tests.sampled_groups import collect
 
 ROOT = Path(__file__).parents[2]
@@ -247,7 +248,9 @@ def test_the_tutorial_runs():
     from nbclient import NotebookClient
 
     notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+    NotebookClient(
+        notebook, timeout=HANGS, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}
+    ).execute()
 
 
 def test_the_readme_is_short():

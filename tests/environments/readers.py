@@ -5,6 +5,8 @@ import os
 import sys
 import time
 
+from tests.hangs import HANGS
+
 
 def upper(text):
     return text.upper()
@@ -61,7 +63,7 @@ class FailingTool:
     def __call__(self, argument):
         if self.name == "raise":
             raise ConnectionError(argument)
-        time.sleep(60)
+        time.sleep(HANGS)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ipsrl.environments import catalog, reasoning_gym
 from ipsrl.environments.countdown import problem_of_seed
 from ipsrl.environments.reasoning_gym import ORDER_OF_SETS, REFUSED, DataSet, ReasoningGym
 from ipsrl.environments.verifier_pool import VerifierPool
+from tests.hangs import HANGS
 
 try:
     importlib.metadata.version("reasoning-gym")
@@ -68,7 +69,7 @@ def test_answers_are_scored_in_other_processes():
         [f"<answer>{problem['answer']}</answer>", "<answer>1</answer>", "<answer>[1]</answer>", ""]
         for problem in task.problems
     ]
-    there, here = (task.verify_texts([0, 1], right, VerifierPool(workers=workers)) for workers in (2, 0))
+    there, here = (task.verify_texts([0, 1], right, VerifierPool(workers, HANGS)) for workers in (2, 0))
     np.testing.assert_array_equal(there.rewards, here.rewards)
     np.testing.assert_array_equal(there.outcome_id, here.outcome_id)
     assert there.rewards[:, 0].tolist() == [1, 1]

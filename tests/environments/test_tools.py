@@ -12,6 +12,7 @@ from ipsrl.rollouts.tools import sample_with_tools
 from tests.environments import readers
 from tests.environments.scripted_policy import Scripted
 from tests.environments.tokenizers_for_tests import EOS, save_tokenizer
+from tests.hangs import HANGS
 
 TASK = HypospaceBoolean("basic", 1, observations=2)
 HERE = VerifierPool(workers=0)
@@ -117,14 +118,18 @@ def test_only_the_models_own_lines_are_calls(tokenizer):
 
 
 def test_a_tool_that_raises_or_hangs_is_told_to_the_model(tokenizer):
-    pool, tools = VerifierPool(workers=1, seconds=1.0), (readers.FailingTool("raise"), readers.FailingTool("hang"))
-    environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=pool, tools=tools)
-    lines = ["raise(x)\n", "no call\n", "hang(x)\n"]
-    answers = [np.array(environment.tokenizer(line, add_special_tokens=False)["input_ids"]) for line in lines]
-    with pytest.warns(UnreadableAnswers, match="1 of 2 texts could not be read .* it took more than 1 seconds"):
-        called = environment.call([0] * 3, answers, [np.ones(len(answer), bool) for answer in answers])
-    replies = environment.answer_texts([np.array(row) for row in called])
-    assert [reply.strip() for reply in replies] == ["raise failed: ConnectionError", "", "no answer in time"]
+    tools = (readers.FailingTool("raise"), readers.FailingTool("hang"))
+
+    def replies(seconds, *lines):
+        pool = VerifierPool(workers=1, seconds=seconds)
+        environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=pool, tools=tools)
+        answers = [np.array(environment.tokenizer(line, add_special_tokens=False)["input_ids"]) for line in lines]
+        called = environment.call([0] * len(lines), answers, [np.ones(len(answer), bool) for answer in answers])
+        return [reply.strip() for reply in environment.answer_texts([np.array(row) for row in called])]
+
+    assert replies(HANGS, "raise(x)\n", "no call\n") == ["raise failed: ConnectionError", ""]
+    with pytest.warns(UnreadableAnswers, match="1 of 1 texts could not be read .* it took more than 1 seconds"):
+        assert replies(1.0, "no call\n", "hang(x)\n") == ["", "no answer in time"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ipsrl.gguf import packages
 from ipsrl.gguf.packages import Package, folder_of
 from ipsrl.policies.hugging_face_config import read_policy
 from tests.gguf.gguf_files import write_gguf, write_model
+from tests.hangs import HANGS
 
 NAME = "tiny-model"
 
@@ -62,7 +63,7 @@ def test_two_that_make_it_at_once_both_have_it(cache, monkeypatch):
 
     def together(*arguments):
         folder = import_gguf(*arguments)
-        both.wait(60)
+        both.wait(HANGS)
         return folder
 
     monkeypatch.setattr(packages, "import_gguf", together)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.hangs import HANGS
+
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / "scripts").glob("*.sh"))
 EXPERIMENT = ["experiments.hypospace", "--mesh=data:8,model:4", "--objectives=grpo,ips_grpo(floor=0.2)"]
@@ -34,7 +36,7 @@ def script(name, *arguments, **environment):
         env={"PATH": os.environ["PATH"], "HOME": "/home/me", **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
     )
 
 

@@ -19,6 +19,7 @@ from ipsrl.study.study import Study, Variant
 from ipsrl.sweeps.launcher import Launcher
 from scripts import reproduce_figures
 from scripts.reproduce_figures import SUFFIXES
+from tests.hangs import HANGS
 
 pytestmark = pytest.mark.core
 
@@ -213,7 +214,7 @@ def test_who_ends_it_ends_the_experiment_too(tmp_path):
             assert process.poll() is None
             time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     assert "the same command continues with what is missing" in errors
     with locks[0].open("w") as file:

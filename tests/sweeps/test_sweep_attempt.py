@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from ipsrl.sweeps import attempt as attempt_file
 from ipsrl.sweeps.attempt import attempt
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun
+from tests.hangs import HANGS, wait_until
 
 RUN = SweepRun("two_outcomes", "smoke", {}, "run")
 BEGIN = "import os, pathlib, signal, sys, time; path = pathlib.Path(sys.argv[1])\n"
@@ -75,28 +75,33 @@ def test_a_process_killed_after_its_summary_has_finished(work):
     assert work(f"{FINISH}os.kill(os.getpid(), signal.SIGKILL)") == "finished"
 
 
+def ending_after(folder, lines):
+    """An event that is set when the run has printed so many lines below its command."""
+    ending, log = threading.Event(), folder.log_path(RUN)
+
+    def watch():
+        wait_until(lambda: log.exists() and log.read_text().count("\n") == 1 + lines)
+        ending.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    return ending
+
+
 def test_an_ended_sweep_leaves_a_broken_run_and_no_process(folder, work):
-    ending = threading.Event()
-    threading.Timer(0.7, ending.set).start()
     # It has a child of its own.
-    program = "os.fork(); print(os.getpid(), flush=True); time.sleep(60)"
-    assert work(program, 3, ending) == "broken"
+    program = f"os.fork(); print(os.getpid(), flush=True); time.sleep({2 * HANGS})"
+    assert work(program, 3, ending_after(folder, 2)) == "broken"
     pids = [int(line) for line in folder.log_path(RUN).read_text().splitlines() if line.isdigit()]
     assert len(pids) == 2
-    deadline = time.monotonic() + 10
-    while any(alive(pid) for pid in pids):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not any(alive(pid) for pid in pids))
     assert folder.state(RUN) == "broken"
     assert folder.failure(RUN) is None
 
 
 def test_a_process_that_does_not_hear_is_killed(folder, work, monkeypatch):
     monkeypatch.setattr(attempt_file, "SECONDS_TO_END", 0.3)
-    ending = threading.Event()
-    threading.Timer(0.5, ending.set).start()
-    program = "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
-    assert work(program, 0, ending) == folder.state(RUN) == "broken"
+    program = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep({2 * HANGS})"
+    assert work(program, 0, ending_after(folder, 1)) == folder.state(RUN) == "broken"
 
 
 def test_what_a_killed_sweep_has_left_behind_is_waited_for(folder, work):

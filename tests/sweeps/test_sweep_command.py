@@ -1,9 +1,11 @@
 """scripts/sweep.py as a user types it."""
 
+import contextlib
 import dataclasses
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import make_run
 from scripts import sweep
+from tests.hangs import HANGS, wait_until
 
 ROOT = Path(__file__).parents[2]
 GRID = ["--experiment=two_outcomes", "--preset=smoke", "--grid=seeds=[0:2],[1:3],[2:4]"]
@@ -31,21 +34,22 @@ SMALL = "steps=20;record_every=10;group_size=4;objectives=reinforce"
 
 @dataclasses.dataclass(frozen=True)
 class Pretended(Launcher):
-    """Finishes each run in a moment, or in some seconds; one with a group size of 13 fails."""
+    """Finishes each run when a path exists; one with a group size of 13 fails."""
 
-    seconds: float = 0.0
+    after: Path = ROOT
 
     def launch(self, folder, runs, restarts):
         for run in runs:
             fails = run.flags.get("group_size") == "13"
             program = "print('error: bad luck'); raise SystemExit(1)" if fails else FINISH
-            command = [sys.executable, "-c", program, str(folder.run_path(run)), str(self.seconds)]
+            command = [sys.executable, "-c", program, str(folder.run_path(run)), str(self.after)]
             yield run, attempt(folder, run, command, restarts, threading.Event())
 
 
 FINISH = """
 import pathlib, sys, time
-time.sleep(float(sys.argv[2]))
+while not pathlib.Path(sys.argv[2]).exists():
+    time.sleep(0.05)
 path = pathlib.Path(sys.argv[1])
 path.mkdir()
 (path / "summary.json").write_text('{"complete": true}')
@@ -160,14 +164,22 @@ def test_trackers_are_handed_on_and_change_no_identity(run):
 
 
 def test_the_clock_of_a_sweep_and_its_counts_go_on_while_runs_are_at_work(tmp_path, monkeypatch):
-    terminal = io.StringIO()
+    terminal, seen = io.StringIO(), tmp_path / "seen"
     terminal.isatty = lambda: True
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setattr(sweep_file, "LOOK_SECONDS", 0.1)
+    at_work = re.compile(r"0/1 runs \[(?!00:00)\d\d:\d\d<\?, running 1\]")
+
+    def watch():
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: at_work.search(terminal.getvalue()))
+        seen.touch()
+
+    threading.Thread(target=watch).start()
     folder, one = SweepFolder.at(tmp_path / "out"), make_run("two_outcomes", "smoke")
-    sweep_file.sweep(folder, [one], Pretended(seconds=1.5), retry=False, restarts=0)
+    sweep_file.sweep(folder, [one], Pretended(after=seen), retry=False, restarts=0)
     lines = terminal.getvalue().split("\r")
-    assert any("0/1 runs [00:01<?, running 1]" in line for line in lines)
+    assert any(at_work.search(line) for line in lines)
     assert "1/1 runs" in lines[-1]
     assert "finished 1" in lines[-1]
 
@@ -241,14 +253,14 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 def test_real_runs_are_those_of_the_experiment(tmp_path):
     grid = [*GRID[:2], f"--grid={SMALL};seeds=[0:2],[1:3]"]
     done = subprocess.run(
-        command(tmp_path / "out", *grid), cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+        command(tmp_path / "out", *grid), cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     # The same command as it stands in the log, in another folder.
     log = sorted(tmp_path.glob("out/logs/*.log"))[0]
     alone = log.read_text().splitlines()[0].removeprefix("$ ").replace(str(tmp_path / "out/runs"), str(tmp_path))
-    subprocess.run(alone, shell=True, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    subprocess.run(alone, shell=True, cwd=ROOT, check=True, capture_output=True, timeout=HANGS)
     for name in ("config.json", "metrics.jsonl", "summary.json"):
         assert (tmp_path / log.stem / name).read_bytes() == (tmp_path / "out/runs" / log.stem / name).read_bytes()
     (start,) = json.loads((tmp_path / "out/runs" / log.stem / "environment.json").read_text())
@@ -268,7 +280,7 @@ def test_an_interrupted_sweep_ends_its_runs_and_says_how_to_go_on(tmp_path, numb
             time.sleep(0.1)
         assert counts(status_of(out))["running"] == 1
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=HANGS)
     finally:
         process.kill()
     assert process.returncode == 130
@@ -278,5 +290,5 @@ def test_an_interrupted_sweep_ends_its_runs_and_says_how_to_go_on(tmp_path, numb
 
 def status_of(out):
     return subprocess.run(
-        command(out, "--status"), env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=120
+        command(out, "--status"), env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=HANGS
     ).stdout

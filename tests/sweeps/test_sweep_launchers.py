@@ -4,7 +4,6 @@ import contextlib
 import json
 import shlex
 import threading
-import time
 
 import pytest
 
@@ -19,6 +18,7 @@ from ipsrl.sweeps.local import shares_of_cores
 from ipsrl.sweeps.places import work_at
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import make_run, settings_of
+from tests.hangs import HANGS
 
 RUNS = [make_run("two_outcomes", "smoke", seeds=f"{seed}:{seed + 2}") for seed in range(4)]
 
@@ -44,14 +44,16 @@ def test_cores_are_divided_evenly(workers, monkeypatch):
 
 
 def test_each_place_has_one_run_at_a_time():
-    busy, seen, lock = set(), [], threading.Lock()
+    busy, seen, lock, both = set(), [], threading.Lock(), threading.Barrier(2)
 
     def work(run, place, ending):
         with lock:
             assert place not in busy
             busy.add(place)
+            is_first = place not in seen
             seen.append(place)
-        time.sleep(0.01)
+        if is_first:
+            both.wait(HANGS)
         with lock:
             busy.remove(place)
         return "finished"
@@ -67,7 +69,7 @@ def test_one_error_ends_the_others():
     def work(run, place, ending):
         if run is RUNS[0]:
             raise OSError("the disk is full")
-        ended.append(ending.wait(30))
+        ended.append(ending.wait(HANGS))
         return "broken"
 
     with pytest.raises(OSError, match="the disk is full"):

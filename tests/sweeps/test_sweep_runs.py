@@ -13,6 +13,7 @@ from experiments import two_outcomes
 from ipsrl.study import catalog
 from ipsrl.study.settings import as_text, kinds_of
 from ipsrl.sweeps.sweep_runs import make_run, make_runs, read_file, read_grid, require_unchanged, settings_of
+from tests.hangs import HANGS
 
 ROOT = catalog.root()
 EXPERIMENTS = sorted(
@@ -155,7 +156,7 @@ def test_a_flag_is_read_as_the_command_line_reads_it():
     settings = settings_of(run)
     assert (settings.async_rollouts, settings.learning_rate, settings.steps) == (True, 1e-3, 8)
     command = [sys.executable, "-c", f"import sys; sys.argv[1:] = {run.arguments[1:]!r}\n" + PROGRAM]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS)
     assert done.stdout.strip() == repr(settings), done.stderr
 
 
@@ -241,6 +242,6 @@ def test_importing_experiments_touches_no_device():
     program = "import jax\n" + "".join(f"import experiments.{name}\n" for name in EXPERIMENTS)
     # JAX refuses this once it has looked for devices.
     program += "jax.config.update('jax_num_cpu_devices', 3)\nprint(len(jax.devices()))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=HANGS)
     assert done.stdout == "3\n", done.stderr
     assert all(importlib.import_module(f"experiments.{name}") for name in EXPERIMENTS)

@@ -17,6 +17,7 @@ from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
 from ipsrl.environments.verifier_pool import UnreadableAnswers, VerifierPool
 from ipsrl.rollouts.sources.stored_groups import given_answers
+from tests.hangs import HANGS
 
 VOCABULARY = SmilesVocabulary.of(["CCOc1ccncc1(=)"])
 HERE = VerifierPool(workers=0)
@@ -93,7 +94,7 @@ class Crashing:
 
 def test_a_worker_that_crashes_costs_one_answer():
     with pytest.warns(UnreadableAnswers, match="1 of 3 texts could not be read"):
-        read = VerifierPool(workers=2).read(Crashing(), ["CCO", "die", "CC"])
+        read = VerifierPool(workers=2, seconds=HANGS).read(Crashing(), ["CCO", "die", "CC"])
     assert [molecule and molecule.canonical for molecule in read] == ["CCO", None, "CC"]
 
 
@@ -121,5 +122,5 @@ def test_a_missing_extra_and_an_unknown_identity_are_refused_in_a_sentence(monke
 def test_reading_writes_nothing(capfd):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        environment(verifier=VerifierPool(2)).read(["C(C(C", "c1ccccc", "[Xx]", "CC(C)(C)(C)C"])
+        environment(verifier=VerifierPool(2, HANGS)).read(["C(C(C", "c1ccccc", "[Xx]", "CC(C)(C)(C)C"])
     assert capfd.readouterr() == ("", "")

@@ -9,6 +9,7 @@ import pytest
 from ipsrl.records.report.page import embedded, page, write_report
 from scripts.report import main
 from tests import chromium
+from tests.hangs import HANGS
 from tests.records.report.run_folders import HOSTILE, write_run
 
 ROOT = Path(__file__).parents[3]
@@ -51,7 +52,7 @@ def test_the_command(tmp_path):
     write_run(tmp_path / "runs" / "run")
     command = [sys.executable, "scripts/report.py", f"{tmp_path}/runs"]
     environment = {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=HANGS)
     assert (done.returncode, done.stdout) == (0, f"report: {tmp_path}/runs/report.html\n"), done.stderr
     main([f"{tmp_path}/runs", f"--out={tmp_path}/page.html", "--title=<Mine>"])
     assert "<title>&lt;Mine&gt;</title>" in (tmp_path / "page.html").read_text()
@@ -107,10 +108,10 @@ def choose(browser, name, text):
 
 
 def wait_for(browser, condition):
-    """Returns when an expression of JavaScript holds; fails after some seconds."""
+    """Returns when an expression of JavaScript holds; fails if it never does."""
     from selenium.webdriver.support.wait import WebDriverWait
 
-    WebDriverWait(browser, 20).until(lambda browser: browser.execute_script(f"return {condition}"), condition)
+    WebDriverWait(browser, HANGS).until(lambda browser: browser.execute_script(f"return {condition}"), condition)
 
 
 def tick(browser, selector):
