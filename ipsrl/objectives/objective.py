@@ -346,8 +346,14 @@ def all_equal(rewards: Array) -> Array:
     last bit, and dividing that difference by itself gives advantages of order one. The same happens for two scaled
     rewards that tie up to rounding, such as 0.9 / 0.6 and 0.6 / 0.4.
     """
-    rounding = 8 * jnp.finfo(rewards.dtype).eps * jnp.abs(rewards).max(axis=-1)
-    return rewards.max(axis=-1) - rewards.min(axis=-1) <= rounding
+    return rewards.max(axis=-1) - rewards.min(axis=-1) <= rounding(rewards)[..., 0]
+
+
+def rounding(values: Array, axis: int | tuple[int, ...] | None = -1) -> Array:
+    """Difference up to which computed numbers are equal: 8 float32 spacings of the largest along the axes, which are
+    kept; `[P, 1]` for `[P, G]`.
+    """
+    return 8 * jnp.finfo(values.dtype).eps * jnp.abs(values).max(axis=axis, keepdims=True)
 
 
 @functools.cache

@@ -48,6 +48,10 @@ def test_groups_of_a_prompt_have_one_value():
     assert_close(state[0], [[4, 3], [2, 0]])
 
 
+def test_rewards_whose_squares_are_too_small_for_a_float_say_nothing():
+    assert not advantages_of("spo", groups([[1e-25, 0], [0, 0]], [0, 1])).any()
+
+
 def test_single_answers_teach_from_the_second_batch_on():
     objective = make("spo")
     weights, state, _ = objective.weigh(groups([[1], [0]], [0, 1]), objective.init(Sizes(2)))
@@ -69,4 +73,16 @@ def test_single_answers_teach_from_the_second_batch_on():
     ],
 )
 def test_only_kept_answers_are_compared(text, expected):
+    """Answers without tokens are none of them, though they are the shortest."""
     assert_close(advantages_of(text, groups([[1, 0, 0, 1]], [0], [[1, 2, 2, 4]])), [expected])
+    longer = groups([[1, 0, 0, 1, 0, 0, 0]], [0], [[1, 2, 2, 4, 0, 0, 0]])
+    assert_close(advantages_of(text, longer), [[*expected, 0, 0, 0]])
+
+
+def test_a_share_of_the_answers_is_kept_without_rounding_up():
+    """Seven of 25, 0.28 * 25 is above 7 in floating point; 0.9 / 3 for each token is as good as 0.3."""
+    found = advantages_of("gfpo(kept=0.28)", groups([np.arange(25) % 2], [0], [np.arange(1, 26)]))
+    assert found.any(axis=0).tolist() == [True] * 7 + [False] * 18
+    assert np.float32(0.9) / np.float32(3) != np.float32(0.3)
+    tied = groups([[0.9, 0.3, 0.2, 0.0]], [0], [[3, 1, 1, 1]])
+    assert_close(advantages_of("gfpo(kept=0.25, by=reward_per_token)", tied), [[1, -1, 0, 0]])

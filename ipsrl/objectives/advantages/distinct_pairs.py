@@ -11,7 +11,7 @@ from ipsrl.fields import non_negative
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.estimators.frequency import same_outcome
 from ipsrl.objectives.estimators.subgroups import normalised_among
-from ipsrl.objectives.objective import RolloutPart
+from ipsrl.objectives.objective import RolloutPart, rounding
 from ipsrl.structures import Rollouts, masked_sum
 
 Similarity = Literal["none", "outcome", "tokens"]
@@ -71,8 +71,7 @@ class DistinctPairs(RolloutPart):
     def kept(self, values: Array, rollouts: Rollouts) -> Array:
         """`[P, G]` bool, True for answers that are distinct enough."""
         centred = GroupMean()(values, rollouts)
-        rounding = 8 * jnp.finfo(values.dtype).eps * jnp.abs(values).max(axis=-1, keepdims=True)
-        side = jnp.where(jnp.abs(centred) <= rounding, 0.0, jnp.sign(centred))
+        side = jnp.where(jnp.abs(centred) <= rounding(values), 0.0, jnp.sign(centred))
         opposite = side[:, :, None] * side[:, None, :] < 0
         distance = jnp.abs(values[:, :, None] - values[:, None, :])
         if self.similarity == "outcome":

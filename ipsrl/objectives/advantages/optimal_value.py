@@ -3,11 +3,13 @@
 import dataclasses
 from typing import Any, ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import logsumexp
 
 from ipsrl.fields import positive
+from ipsrl.objectives.estimators.answered import largest_of_answered
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts, Sizes, masked_sum
 
@@ -24,7 +26,8 @@ class OptimalAdvantage(RolloutPart):
                   of several first groups in one batch, the mean of their V* is kept
         others    V* of the other answers of the group, anew each time
 
-    so that V* never depends on the answer that it is subtracted from. The state is a table over prompts.
+    so that V* never depends on the answer that it is subtracted from. Answers without tokens do not count. The state is
+    a table over prompts.
     """
 
     beta: float = positive(0.5, called="beta1, the temperature of the optimal value,")
@@ -39,21 +42,16 @@ class OptimalAdvantage(RolloutPart):
         return {"value": jnp.zeros(sizes.num_prompts), "known": jnp.zeros(sizes.num_prompts, bool)}
 
     def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
-        log_weight = rollouts.reference_log_probs - rollouts.behaviour_log_probs
-        log_weight = masked_sum(log_weight, rollouts.token_mask, axis=-1)
-        tilted = log_weight + values / self.beta
-        own = jnp.eye(values.shape[-1], dtype=bool)
-
-        def over_others(log_terms: Array) -> Array:
-            return logsumexp(jnp.where(own, -jnp.inf, log_terms[:, None, :]), axis=-1)
-
-        value = self.beta * (over_others(tilted) - over_others(log_weight))
-        advantages = jnp.where(all_equal(values)[:, None], 0.0, values - value)
+        answered = rollouts.answered
+        others = answered[:, None, :] & ~jnp.eye(values.shape[-1], dtype=bool)
+        silent = all_equal(jnp.where(answered, values, largest_of_answered(values, rollouts)))[:, None]
+        advantages = values - self._value_of(values, rollouts, others)
+        advantages = jnp.where(silent | ~others.any(axis=-1), 0.0, advantages)
         if self.value == "others":
             return advantages, state
         prompts = rollouts.prompt_index
         known, kept = state["known"][prompts], state["value"][prompts]
-        whole = self.beta * (logsumexp(tilted, axis=-1) - logsumexp(log_weight, axis=-1))
+        whole = self._value_of(values, rollouts, answered[:, None, :])[:, 0]
         same_prompt = rollouts.same_prompt
         whole = masked_sum(whole, same_prompt, axis=-1) / same_prompt.sum(axis=-1)
         new_state = {
@@ -61,3 +59,16 @@ class OptimalAdvantage(RolloutPart):
             "known": state["known"].at[prompts].set(True),
         }
         return jnp.where(known[:, None], values - kept[:, None], advantages), new_state
+
+    def _value_of(self, values: Array, rollouts: Rollouts, counted: Array) -> Array:
+        """V* over the counted answers, `[P, N, G]` bool -> `[P, N]`; over all where there are none."""
+        counted |= ~counted.any(axis=-1, keepdims=True)
+        log_weight = rollouts.reference_log_probs - rollouts.behaviour_log_probs
+        log_weight = masked_sum(log_weight, rollouts.token_mask, axis=-1)[:, None, :]
+        log_share = jax.nn.log_softmax(jnp.where(counted, log_weight, -jnp.inf), axis=-1)
+        largest = jnp.where(counted, values[:, None, :], -jnp.inf).max(axis=-1, keepdims=True)
+        below = jnp.where(counted, (values[:, None, :] - largest) / self.beta, 0.0)
+        # The first form is exact for small rewards, the second where only the largest counts.
+        less = (jnp.exp(log_share) * jnp.expm1(below)).sum(axis=-1)
+        log_mean = jnp.where(less > -0.5, jnp.log1p(less), logsumexp(log_share + below, axis=-1))
+        return largest[..., 0] + self.beta * log_mean

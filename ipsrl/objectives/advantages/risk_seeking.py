@@ -28,9 +28,10 @@ class ExponentialUtility(RolloutPart):
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        # Relative to the largest reward, so that nothing overflows.
-        utility = jnp.exp(self.beta * (values - values.max(axis=-1, keepdims=True)))
-        advantages = (utility / utility.mean(axis=-1, keepdims=True) - 1.0) / self.beta
+        # Relative to the largest reward, so that nothing overflows, and minus 1, so that small rewards are not rounded.
+        utility = jnp.expm1(self.beta * (values - values.max(axis=-1, keepdims=True)))
+        mean = utility.mean(axis=-1, keepdims=True)
+        advantages = (utility - mean) / (1.0 + mean) / self.beta
         return jnp.where(all_equal(values)[:, None], 0.0, advantages)
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import below_one
-from ipsrl.objectives.objective import RolloutPart
+from ipsrl.objectives.objective import RolloutPart, rounding
 from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 
@@ -35,8 +35,7 @@ class TrackedValue(RolloutPart):
         before = state[rollouts.prompt_index]
         number, total = jnp.where(before[:, :1] > 0, before, here).T
         advantages = values - (total / number)[:, None]
-        rounding = 8 * jnp.finfo(values.dtype).eps * jnp.abs(values).max()
-        silent = advantages.max() - advantages.min() <= rounding
-        std = jnp.where(silent, 1.0, advantages.std())
-        whitened = jnp.where(silent, 0.0, (advantages - advantages.mean()) / std)
+        std = advantages.std()
+        silent = (advantages.max() - advantages.min() <= rounding(values, axis=None)) | (std == 0)
+        whitened = jnp.where(silent, 0.0, (advantages - advantages.mean()) / jnp.where(silent, 1.0, std))
         return whitened, state.at[rollouts.prompt_index].set(self.decay * before + here)

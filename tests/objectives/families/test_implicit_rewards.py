@@ -109,6 +109,24 @@ def test_answers_of_another_policy_are_weighted_to_the_reference():
     assert_close(found, [[1 - np.log((2 + 5 * np.e) / 7), -1.0, 1 - np.log((np.e + 2) / 3)]])
 
 
+def test_the_optimal_value_of_small_and_of_distant_rewards():
+    """Nearly a mean, of rewards far below the temperature; far above, the largest counts, however unlikely."""
+    found = weighed("a2po(value=others)", [of_prompt([1e-7, 0, 0, 0])])
+    np.testing.assert_allclose(found, [[1e-7, -1e-7 / 3, -1e-7 / 3, -1e-7 / 3]], rtol=1e-4)
+    found = weighed("a2po(beta1=1.0, value=others)", [of_prompt([0, 100, 0], [1, 1e-9, 1])])
+    assert_close(found, [[-100 - np.log(1e-9), 100, -100 - np.log(1e-9)]])
+
+
+def test_answers_without_tokens_have_no_part_in_the_optimal_value():
+    """Beside the others, which the reference hardly ever gives, they would be all of it."""
+    batch = of_prompt([1, 0, 1, 0, 0], np.array([1, 2, 5, 1, 1]) * 1e-12)
+    batch = dataclasses.replace(batch, token_mask=batch.token_mask.at[:, 3:].set(False))
+    found = weighed("a2po(beta1=1.0, value=others)", [batch])
+    assert_close(found[:, :3], [[1 - np.log((2 + 5 * np.e) / 7), -1.0, 1 - np.log((np.e + 2) / 3)]])
+    later = weighed("a2po(beta1=1.0)", [batch, of_prompt([0, 0])])
+    assert_close(later, -np.log((6 * np.e + 2) / 8) * np.ones((1, 2)))
+
+
 @pytest.mark.parametrize("beta1", [0.5, 2.0])
 def test_the_optimal_value_is_only_a_baseline_on_policy(beta1):
     objective = make(f"a2po(beta1={beta1}, beta2=0.3)")

@@ -39,6 +39,12 @@ def test_risk_seeking_weighs_prompts_if_rewards_are_0_and_1():
         assert_close(advantages_of(f"rs_grpo(beta={beta})", group), weight * advantages_of("dr_grpo", group))
 
 
+def test_small_rewards_are_not_rounded():
+    """Then it is the group's mean that is subtracted."""
+    found = advantages_of("rs_grpo", groups([1e-7, 0, 0, 0]))
+    np.testing.assert_allclose(found, [[7.5e-8, -2.5e-8, -2.5e-8, -2.5e-8]], rtol=1e-5)
+
+
 def test_large_exponents_do_not_overflow():
     assert_close(advantages_of("rs_grpo(beta=50.0)", groups([90, 100, 0, -100])), np.array([[-1, 3, -1, -1]]) / 50)
 
