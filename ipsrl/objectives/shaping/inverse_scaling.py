@@ -6,7 +6,6 @@ environment's backward policy (`InverseProbability`) or by a learned one (`Inver
 """
 
 import dataclasses
-import math
 from typing import Any, ClassVar
 
 import jax
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import above, below_one, non_negative, positive, probability, share
+from ipsrl.objectives.estimators.answered import largest_of_answered
 from ipsrl.objectives.estimators.frequency import outcome_frequency
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, Sizes, masked_sum
@@ -28,23 +28,25 @@ class InverseScaling(RolloutPart):
     small.
 
     With `effective_share` s > 0, each group uses the largest e <= alpha at which the effective sample size of its
-    weights, (sum w)^2 / sum w^2, is at least s G (our reading: of the weights alone, without the rewards). It falls as
-    e grows: with x = -log p, its logarithm has the slope 2 (mean of x under w - mean of x under w^2) <= 0.
+    weights, (sum w)^2 / sum w^2, is at least s G (our reading: of the weights alone, without the rewards; of answers
+    with tokens). It falls as e grows: with x = -log p, its logarithm has the slope 2 (mean of x under w - mean of x
+    under w^2) <= 0.
     """
 
     alpha: float = non_negative(1.0)
     _: dataclasses.KW_ONLY
     effective_share: float = below_one(0.0)
 
-    def exponent(self, log_probability: Array) -> Array | float:
+    def exponent(self, log_probability: Array, rollouts: Rollouts) -> Array | float:
         """e, from log p `[P, G]`: one number, or `[P, 1]` if it depends on the group."""
         if self.effective_share == 0.0:
             return self.alpha
-        surprise = log_probability.max(axis=-1, keepdims=True) - log_probability
-        least = math.log(self.effective_share * log_probability.shape[-1])
+        answered = rollouts.answered
+        surprise = largest_of_answered(log_probability, rollouts) - log_probability
+        least = jnp.log(self.effective_share * answered.sum(axis=-1))
 
         def enough(exponent):
-            log_weight = exponent[:, None] * surprise
+            log_weight = jnp.where(answered, exponent[:, None] * surprise, -jnp.inf)
             return 2 * jax.nn.logsumexp(log_weight, axis=-1) - jax.nn.logsumexp(2 * log_weight, axis=-1) >= least
 
         def halve(_, bounds):
@@ -80,7 +82,7 @@ class InverseFrequency(InverseScaling):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         probability = jnp.maximum(outcome_frequency(rollouts.outcome_id, self.pseudo_count), self.floor)
-        return values / probability ** self.exponent(jnp.log(probability))
+        return values / probability ** self.exponent(jnp.log(probability), rollouts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +116,7 @@ class InverseMovingFrequency(InverseScaling):
         blended = jnp.where(met_before, (1.0 - self.rate) * state + self.rate * frequency, frequency)
         state = jnp.where(total > 0, blended, state)
         probability = jnp.maximum(state[place], self.floor)
-        return values / probability ** self.exponent(jnp.log(probability)), state
+        return values / probability ** self.exponent(jnp.log(probability), rollouts), state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +151,7 @@ class InverseProbability(InverseScaling):
     def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
         log_path = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
         log_probability = log_path if self.by_path else log_path - rollouts.log_backward
-        log_weight = jnp.log(jnp.maximum(values, 0.0)) - self.exponent(log_probability) * log_probability
+        log_weight = jnp.log(jnp.maximum(values, 0.0)) - self.exponent(log_probability, rollouts) * log_probability
 
         # All groups of a prompt share its mean and compute the same new state.
         same_prompt = rollouts.same_prompt

@@ -2,6 +2,10 @@
 
 The gradient of E[r] - beta Omega(pi) is the policy gradient of the reward r - beta dOmega/dpi. The added term is
 computed from the behaviour policy, so it is a constant for the gradient, and exact in the first step on each batch.
+
+It may exceed rewards by orders of magnitude, and then float32 would round these away: so entropies and divergences are
+relative to the group's answer that pays most for them, for advantages that do not depend on a constant. Answers without
+tokens pay nothing.
 """
 
 import dataclasses
@@ -12,6 +16,7 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from ipsrl.fields import below_one, non_negative, positive
+from ipsrl.objectives.estimators.answered import largest_of_answered
 from ipsrl.objectives.estimators.divergences import Divergence, check_alpha, link
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, masked_sum
@@ -22,7 +27,7 @@ EXPONENT_LIMIT = 20.0
 
 @dataclasses.dataclass(frozen=True)
 class TsallisEntropy(RolloutPart):
-    """r - beta q/(q-1) (p^(q-1) - 1), p the behaviour policy's probability of the whole answer; q = 1: r - beta log p.
+    """r - beta q/(q-1) p^(q-1), p the behaviour policy's probability of the whole answer; q = 1: r - beta log p.
 
     Its mean policy gradient is that of E[r] + beta S_q, S_q = (1 - sum p^q) / (q - 1): Shannon's entropy at q = 1.
     """
@@ -33,9 +38,9 @@ class TsallisEntropy(RolloutPart):
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         log_probability = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
         if self.q == 1.0:
-            return values - self.beta * log_probability
+            return values - self.beta * _relative(log_probability, rollouts)
         exponent = jnp.minimum((self.q - 1.0) * log_probability, EXPONENT_LIMIT)
-        return values - self.beta * self.q / (self.q - 1.0) * jnp.expm1(exponent)
+        return values - self.beta * _relative(self.q / (self.q - 1.0) * jnp.expm1(exponent), rollouts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +63,12 @@ class ReferenceDivergence(RolloutPart):
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         log_ratio = rollouts.behaviour_log_probs - rollouts.reference_log_probs
         log_ratio = masked_sum(log_ratio, rollouts.token_mask, axis=-1)
-        return values - self.beta * link(self.divergence, log_ratio, self.alpha)
+        return values - self.beta * _relative(link(self.divergence, log_ratio, self.alpha), rollouts)
+
+
+def _relative(costs: Array, rollouts: Rollouts) -> Array:
+    """Costs `[P, G]` less the largest of the group, at most 0; 0 for answers without tokens."""
+    return jnp.where(rollouts.answered, costs - largest_of_answered(costs, rollouts), 0.0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -143,3 +143,19 @@ def test_effective_sample_size_of_very_long_answers():
     part = InverseProbability(effective_share=0.5)
     shaped, _ = part.update_state(rollouts.rewards, rollouts, part.init(Sizes(1)))
     assert_close(effective_size(np.float64(shaped)), [1.5])
+
+
+def test_answers_without_tokens_have_no_part_in_the_effective_sample_size():
+    """As answers of probability 1 they would leave no exponent at which enough of the group counts."""
+    log_probs, empty = np.array([-41.0, -42.0, -44.0]), 5
+    found = []
+    for number in (0, empty):
+        behaviour = np.append(log_probs, np.zeros(number))[None, :, None]
+        rewards = np.append(np.ones(3), np.zeros(number))[None]
+        rollouts = rollouts_of(behaviour, behaviour < 0, rewards=np.float32(rewards), log_backward=0 * rewards)
+        part = InverseProbability(effective_share=0.7)
+        shaped, _ = part.update_state(rollouts.rewards, rollouts, part.init(Sizes(1)))
+        found.append(np.float64(shaped)[:, :3])
+    assert_close(effective_size(found[0]), [2.1])
+    # The running mean, a scale, counts all answers.
+    assert_close(found[1] / found[1].sum(), found[0] / found[0].sum())

@@ -20,22 +20,31 @@ from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 
 
 def test_bonuses_of_very_unlikely_answers_are_finite():
-    rollouts = rollouts_of(np.full((1, 2, 400), -2.0))
-    bonus = 0.5 / 0.5 * (np.exp(20.0) - 1)
-    assert_close(TsallisEntropy(1.0, 0.5)(rollouts.rewards, rollouts), 1 + np.full((1, 2), bonus))
-    assert_close(TsallisEntropy(1.0, 2.0)(rollouts.rewards, rollouts), np.full((1, 2), 3.0))
-    assert_close(TsallisEntropy(1.0, 1.0)(rollouts.rewards, rollouts), np.full((1, 2), 801.0))
+    """Relative to that of the certain first answer."""
+    rollouts = rollouts_of(np.array([[[0.0] * 400, [-2.0] * 400]]))
+    for q, bonus in ((0.5, 0.5 / 0.5 * (np.exp(20.0) - 1)), (2.0, 2.0), (1.0, 800.0)):
+        assert_close(TsallisEntropy(1.0, q)(rollouts.rewards, rollouts), [[1.0, 1 + bonus]])
+
+
+@pytest.mark.parametrize("text", ["tsallis(q=0.5)", "tsallis(q=1.0)", "f_divergence(divergence=forward_kl, beta=1e6)"])
+def test_rewards_are_not_lost_behind_what_all_answers_of_a_group_have(text):
+    """Log-probabilities of -41 beside -21 of the reference, and answers without tokens, which have no part in it."""
+    behaviour, mask = np.full((1, 4, 1), -41.0), np.array([[[1], [1], [0], [0]]])
+    reference = np.full((1, 4, 1), -21.0, np.float32)
+    rollouts = rollouts_of(behaviour, mask, rewards=np.float32([[1, 0, 0, 0]]), reference_log_probs=reference)
+    assert_close(advantages_of(text, rollouts), [[0.75, -0.25, -0.25, -0.25]])
 
 
 # f-divergences
 
 
 def test_a_divergence_looks_at_whole_answers():
-    """log u = 0.5 + 0.25 of two tokens; what lies outside the mask is not even a number."""
-    behaviour, reference = [[[-1.0, -1.0, np.nan]]], [[[-1.5, -1.25, 7.0]]]
-    rollouts = rollouts_of(behaviour, [[[1, 1, 0]]], reference_log_probs=np.float32(reference))
-    assert_close(ReferenceDivergence("reverse_kl", 2.0)(rollouts.rewards, rollouts), [[1 - 2 * 0.75]])
-    assert_close(ReferenceDivergence("forward_kl", 2.0)(rollouts.rewards, rollouts), [[1 + 2 * np.exp(-0.75)]])
+    """log u = 0.5 + 0.25 of two tokens, beside 1; what lies outside the mask is not even a number."""
+    behaviour, reference = [[[-1.0, -1.0, np.nan], [-1.0, 0.0, 0.0]]], [[[-1.5, -1.25, 7.0], [-2.0, 0.0, 0.0]]]
+    rollouts = rollouts_of(behaviour, [[[1, 1, 0], [1, 0, 0]]], reference_log_probs=np.float32(reference))
+    assert_close(ReferenceDivergence("reverse_kl", 2.0)(rollouts.rewards, rollouts), [[1 + 2 * 0.25, 1]])
+    more = 2 * (np.exp(-0.75) - np.exp(-1))
+    assert_close(ReferenceDivergence("forward_kl", 2.0)(rollouts.rewards, rollouts), [[1 + more, 1]])
 
 
 # alpha-DPG
