@@ -82,4 +82,4 @@ class DistinctPairs(RolloutPart):
             distinctiveness = jnp.where(opposite, distance, 0.0).max(axis=-1)
         else:
             distinctiveness = masked_sum(distance, opposite, axis=-1) / jnp.maximum(opposite.sum(axis=-1), 1)
-        return opposite.any(axis=-1) & (distinctiveness >= self.tau)
+        return opposite.any(axis=-1) & (distinctiveness >= self.tau - rounding(values))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import non_negative
-from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.objectives.objective import RolloutPart, all_equal, rounding
 from ipsrl.structures import Rollouts, masked_sum
 
 
@@ -38,7 +38,8 @@ class ModeReplay(RolloutPart):
         silent = all_equal(jnp.where(own, values, first))
         scale = jnp.ones_like(mean)
         if self.base == "maxrl":
-            silent, scale = silent | (mean <= 0), jnp.where(mean > 0, mean, 1.0)
+            earns = mean > rounding(jnp.where(own, values, 0.0))[:, 0]
+            silent, scale = silent | ~earns, jnp.where(earns, mean, 1.0)
         fresh = jnp.where(own & ~silent[:, None], (values - mean[:, None]) / scale[:, None], 0.0)
         in_bank = replayed.sum(axis=-1)
         answers = present.sum()

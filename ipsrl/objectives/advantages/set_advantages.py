@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.fields import at_least, probability
-from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.objectives.objective import RolloutPart, all_equal, rounding
 from ipsrl.structures import Rollouts
 
 
@@ -56,10 +56,10 @@ class PassAtK(RolloutPart):
 class MaximumLikelihood(RolloutPart):
     """A_g = (r_g - mean) / mean^q of the group: MaxRL (q = 1, arXiv 2602.02710), GARL (arXiv 2604.25907).
 
-    Between the return (q = 0) and the likelihood of success (q = 1). Zero if the mean is not positive or all rewards
-    are equal. With rewards 0 and 1 and success probability p, the mean update is w grad p, where w tends to p^-q as G
-    grows; at q = 1, w = (1 - (1 - p)^(G-1)) / p. `centred=False` is A_g = r_g / mean^q; at q = 1 this is a mean over
-    the correct answers alone, and w = (1 - (1 - p)^G) / p.
+    Between the return (q = 0) and the likelihood of success (q = 1). Zero if the mean is not positive, up to rounding,
+    or all rewards are equal. With rewards 0 and 1 and success probability p, the mean update is w grad p, where w tends
+    to p^-q as G grows; at q = 1, w = (1 - (1 - p)^(G-1)) / p. `centred=False` is A_g = r_g / mean^q; at q = 1 this is a
+    mean over the correct answers alone, and w = (1 - (1 - p)^G) / p.
     """
 
     centred: bool = True
@@ -68,7 +68,8 @@ class MaximumLikelihood(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         mean = values.mean(axis=-1, keepdims=True)
-        scale = jnp.where(mean > 0, mean, 1.0) ** self.q
+        earns = mean > rounding(values)
+        scale = jnp.where(earns, mean, 1.0) ** self.q
         if not self.centred:
-            return jnp.where(mean > 0, values / scale, 0.0)
-        return jnp.where((mean > 0) & ~all_equal(values)[:, None], (values - mean) / scale, 0.0)
+            return jnp.where(earns, values / scale, 0.0)
+        return jnp.where(earns & ~all_equal(values)[:, None], (values - mean) / scale, 0.0)

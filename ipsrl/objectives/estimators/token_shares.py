@@ -6,6 +6,7 @@ Both use all valid tokens of a batch of rollouts.
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.objectives.objective import rounding
 from ipsrl.structures import Rollouts, masked_sum
 
 SHARE_ROUNDING = 2.0**-22
@@ -18,13 +19,15 @@ def token_covariance(advantages: Array, rollouts: Rollouts) -> Array:
     """(log pi - mean log pi) (A - mean A), means over all valid tokens of the batch, `[P, G, T]`; 0 elsewhere.
 
     Its mean is the covariance that lowers the entropy of a softmax policy (arXiv 2505.22617). pi is the behaviour
-    policy.
+    policy. A difference of rounding is 0.
     """
     mask = rollouts.token_mask
     tokens = jnp.maximum(number_of_tokens(mask), 1.0)
 
     def centred(values):
-        return jnp.where(mask, values - masked_sum(values, mask) / tokens, 0.0)
+        difference = values - masked_sum(values, mask) / tokens
+        differs = jnp.abs(difference) > rounding(jnp.where(mask, values, 0.0), axis=None)
+        return jnp.where(mask & differs, difference, 0.0)
 
     return centred(rollouts.behaviour_log_probs) * centred(advantages)
 

@@ -10,7 +10,7 @@ from jax import Array
 from ipsrl.fields import at_least, open_probability, positive
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
 from ipsrl.objectives.estimators.ranks import quantile
-from ipsrl.objectives.objective import Metrics, Penalty
+from ipsrl.objectives.objective import Metrics, Penalty, rounding
 from ipsrl.structures import PolicyScores, Rollouts
 
 
@@ -55,8 +55,10 @@ class LowProbabilityRegulariser(Penalty):
         likeliest = rollouts.top_log_probs[..., : self.likeliest]
         in_proxy = (log_probs > self._log_threshold(likeliest)[..., 0]) & (log_probs >= likeliest[..., -1])
         probability = jnp.exp(log_probs)
-        ranked = mask & (advantages < 0) if self.form == "code" else mask
-        regularised = mask & (probability < quantile(probability, ranked, self.rho)) & (advantages < 0) & in_proxy
+        # An answer whose reward is its group's mean has an advantage of rounding.
+        negative = mask & (advantages < -rounding(jnp.where(mask, advantages, 0.0), axis=(1, 2)))
+        ranked = negative if self.form == "code" else mask
+        regularised = negative & (probability < quantile(probability, ranked, self.rho)) & in_proxy
         return self.coefficient * regularised.astype(jnp.float32), state
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:

@@ -15,7 +15,7 @@ from ipsrl.fields import at_least, non_negative, positive, probability
 from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
 from ipsrl.objectives.estimators.likelihood import average_log_probability
 from ipsrl.objectives.estimators.permutations import permuted_among
-from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.objectives.objective import RolloutPart, all_equal, rounding
 from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency
 from ipsrl.structures import Rollouts, masked_sum
 
@@ -99,15 +99,18 @@ class Unlikeliness(RolloutPart):
 
         r~_g = r_g (1 - beta rank_g / G)
 
-    rank orders the length-averaged behaviour log-probabilities, 0 = least likely; ties share the mean of their ranks.
+    rank orders the length-averaged behaviour log-probabilities, 0 = least likely; ties, up to rounding, share the mean
+    of their ranks.
     """
 
     beta: float = probability(0.25)
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        own, other = (jnp.expand_dims(average_log_probability(rollouts), axis) for axis in (2, 1))
-        rank = (other < own).sum(axis=-1) + ((other == own).sum(axis=-1) - 1) / 2
+        likelihood = average_log_probability(rollouts)
+        behind = likelihood[:, :, None] - likelihood[:, None, :]
+        tied = jnp.abs(behind) <= rounding(likelihood)[..., None]
+        rank = ((behind > 0) & ~tied).sum(axis=-1) + (tied.sum(axis=-1) - 1) / 2
         return values * (1.0 - self.beta * rank / values.shape[-1])
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import finite, positive
-from ipsrl.objectives.objective import RolloutPart
+from ipsrl.objectives.objective import RolloutPart, rounding
 from ipsrl.structures import Rollouts, masked_sum
 
 
@@ -30,9 +30,10 @@ class ModeAnchor(RolloutPart):
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         log_reference = masked_sum(rollouts.reference_log_probs, rollouts.token_mask, axis=-1)
         if self.threshold is None:
-            good = (values == values.max(axis=-1, keepdims=True)) & (values > 0)
+            good = (values >= values.max(axis=-1, keepdims=True) - rounding(values)) & (values > 0)
         else:
             good = values >= self.threshold
         level = jnp.where(good, log_reference, -jnp.inf).max(axis=-1, keepdims=True)
-        anchor = jnp.where(good & (log_reference == level), values, -jnp.inf).max(axis=-1, keepdims=True)
+        likeliest = good & (log_reference >= level - rounding(log_reference))
+        anchor = jnp.where(likeliest, values, -jnp.inf).max(axis=-1, keepdims=True)
         return jnp.where(good, anchor + self.beta * (level - log_reference), values)

@@ -1,0 +1,90 @@
+"""Computed numbers that are equal but for rounding count as equal, where being larger by a bit would make a choice."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.objectives import make
+from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs
+from ipsrl.objectives.estimators.pairs import beats
+from ipsrl.objectives.shaping.mode_anchor import ModeAnchor
+from ipsrl.structures import Sizes
+from tests.objectives.groups import advantages_of, rollouts_of
+
+ALMOST = np.float32(0.3) * np.float32(3)
+"""0.90000004, where 0.9 is 0.9."""
+
+
+def of_lengths(lengths, value, **fields):
+    """One group of answers of so many tokens, with equal log-probabilities."""
+    mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    return rollouts_of(np.full((1, *mask.shape), value), mask[None], **fields)
+
+
+def coefficients_of(text, rollouts):
+    objective = make(text)
+    return np.asarray(objective.weigh(rollouts, objective.init(Sizes(1)))[0].coefficients[0])
+
+
+def test_means_of_equal_tokens_are_equally_likely():
+    """The mean of seven times -0.7 is not -0.7 in float32."""
+    assert not advantages_of("unlikeliness", of_lengths([1, 7], -0.7)).any()
+
+
+def test_equally_good_answers_are_anchored_together():
+    """Rewards of 3 * 0.3 and 0.9 are both the group's best; the reference likes the first by one nat."""
+    rewards, reference = np.float32([[ALMOST, 0.9, 0.5]]), np.float32([[[-2.0], [-3.0], [-1.0]]])
+    group = rollouts_of(np.zeros((1, 3, 1)), rewards=rewards, reference_log_probs=reference)
+    np.testing.assert_allclose(ModeAnchor(1.0)(group.rewards, group), [[0.9, 1.9, 0.5]], rtol=1e-6)
+
+
+def test_of_equally_liked_answers_the_best_is_the_anchor():
+    """The reference gives one token e^-0.7, or seven e^-0.1: which sum is larger decides nothing."""
+    reference = np.float32(np.where(np.arange(7) < 1, [[-0.7], [-0.1]], [[0.0], [-0.1]]))[None]
+    for rewards in ([0.9, 0.6], [0.6, 0.9]):
+        group = of_lengths([1, 7], -0.7, rewards=np.float32([rewards]), reference_log_probs=reference)
+        np.testing.assert_allclose(ModeAnchor(1.0, 0.5)(group.rewards, group), [[0.9, 0.9]], rtol=1e-6)
+
+
+def test_rewards_that_differ_by_rounding_form_no_pair():
+    rewards = np.float32([[ALMOST, 0.9, 0.5]])
+    pairs = np.asarray(beats(rollouts_of(np.zeros((1, 3, 1)), rewards=rewards)))[0]
+    assert pairs.tolist() == [[False, False, True], [False, False, True], [False, False, False]]
+
+
+def test_a_distinctiveness_of_exactly_tau_is_enough():
+    """One token of three is shared with the answer of the other sign, and 1 - 1/3 is below 2/3 in float32."""
+    tokens = np.array([[[1, 2, 3], [1, 4, 5]]])
+    group = rollouts_of(np.zeros((1, 2, 3)), rewards=np.float32([[1, 0]]), tokens=tokens)
+    assert DistinctPairs(tau=2 / 3)(group.rewards, group).any()
+
+
+@pytest.mark.parametrize("text", ["maxrl", "maxrl(centred=False)", "garl(q=0.5)", "mode_replay"])
+def test_a_mean_of_rounding_is_not_positive(text):
+    """0.1 + 0.6 - 0.7 would divide."""
+    rewards = np.float32([[0.1, 0.6, -0.7]])
+    assert rewards.mean() > 0
+    group = rollouts_of(np.zeros((1, 3, 1)), rewards=rewards, off_policy=np.zeros((1, 3), bool))
+    assert not advantages_of(text, group).any()
+
+
+def test_tokens_of_equal_probability_have_no_covariance():
+    group = of_lengths([1, 7, 5], -0.7, rewards=np.float32([[1, 0, 0]]))
+    assert not coefficients_of("kl_cov(fraction=1.0)", group).any()
+
+
+def test_a_reward_at_the_mean_is_not_punished():
+    """Lp-Reg protects unlikely tokens with A < 0: of rewards 1.1, 1.3, 1.5 and the last token, only those of 1.1."""
+    probs = np.array([0.6, 0.3, 0.1])
+    tokens = np.array([[[2], [2], [0]]])
+    group = rollouts_of(np.log(probs)[tokens], rewards=np.float32([[1.1, 1.3, 1.5]]), tokens=tokens)
+    shape = (1, 3, 1, 3)
+    group = dataclasses.replace(
+        group,
+        top_tokens=jnp.broadcast_to(jnp.arange(3), shape),
+        top_log_probs=jnp.broadcast_to(jnp.float32(np.log(probs)), shape),
+    )
+    found = coefficients_of("lp_reg(rho=0.9)", group)
+    assert found[0, :, 0].tolist() == [1, 0, 0]
