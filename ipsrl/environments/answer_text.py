@@ -6,6 +6,7 @@ numbers and words: the processes that read answers then import little.
 
 import collections
 import re
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -237,6 +238,11 @@ def _read_after(
 def read_lines(lines: list[str], read: Callable[[str], Any]) -> Any:
     """What `read` makes of the lines, None if there are none."""
     return read("\n".join(lines)) if lines else None
+
+
+def checksum(text: str) -> int:
+    """The CRC-32 of a text, which may have half a character, as the cut answers of models do."""
+    return zlib.crc32(text.encode(errors="surrogatepass"))
 
 
 def _end_of_box(rest: str) -> int | None:

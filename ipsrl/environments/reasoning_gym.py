@@ -10,14 +10,13 @@ import inspect
 import sys
 import typing
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ipsrl import extras
-from ipsrl.environments.answer_text import tagged_answer
+from ipsrl.environments.answer_text import checksum, tagged_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import IN_THIS_PROCESS, Answer, Questions, check_number
 from ipsrl.environments.text import NO_OUTCOME, listed_history
@@ -169,7 +168,7 @@ You may think first. Then write the final answer, and nothing else, between thes
 
 def outcome_of(answer: str | None) -> int:
     """A stable outcome id, within int32, shared by answers that differ in case and blanks alone; -1 for None."""
-    return NO_OUTCOME if answer is None else zlib.crc32(" ".join(answer.split()).casefold().encode()) % 2**31
+    return NO_OUTCOME if answer is None else checksum(" ".join(answer.split()).casefold()) % 2**31
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,14 +9,13 @@ import abc
 import dataclasses
 import functools
 import re
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ipsrl.arguments import checked
-from ipsrl.environments.answer_text import WITHDRAWN, last_answer, tagged_answer
+from ipsrl.environments.answer_text import WITHDRAWN, checksum, last_answer, tagged_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Answer, Questions, Quotation, check_number
 from ipsrl.environments.token_stream import TokenStream, written_answers
@@ -263,7 +262,7 @@ class TextTask(TokenStream, Questions):
 
     def outside(self, content: str) -> int:
         """A stable outcome id, within int32, of a well-formed answer outside the K hypotheses."""
-        return self.num_hypotheses + zlib.crc32(content.encode()) % (2**31 - self.num_hypotheses)
+        return self.num_hypotheses + checksum(content) % (2**31 - self.num_hypotheses)
 
     def _outcome_in(self, prompt: int, answer: Answer | None) -> tuple[int, Answer | None]:
         return self._outcome_of(None if answer is None else self.meaning(prompt, answer))

@@ -1,12 +1,14 @@
 """Where an answer stands; and that no text takes much work, whatever it repeats."""
 
 import re
+import zlib
 
 import pytest
 
 from ipsrl.environments.answer_text import (
     LONGEST_ANSWER,
     MOST_MARKERS,
+    checksum,
     last_answer,
     marker,
     plain_lines,
@@ -119,3 +121,9 @@ def test_a_million_characters_take_fewer_calls(task, pieces):
                 (start + piece * (3900 // len(piece)) + " z ") * 250,
             ):
                 assert calls_of(read, text)[0] < len(text), start + piece
+
+
+def test_half_a_character_is_no_error_in_ids_of_outcomes():
+    """The ids of whole texts stay those that records hold."""
+    assert checksum("a\ud800b") != checksum("ab")
+    assert checksum("Albania") == zlib.crc32(b"Albania")
