@@ -36,5 +36,4 @@ def test_no_program_is_compiled_after_the_first_step(tmp_path, capsys):
     benchmark.main(["compile", "--workloads=S", "--runs=5", f"--json={tmp_path / 'compile.json'}"])
     found = json.loads((tmp_path / "compile.json").read_text())["compile"]["S"]
     assert len(set(found["programs"])) == 1
-    assert found["warm"]["median"] < found["cold"]
     assert "programs after step" in capsys.readouterr().out
