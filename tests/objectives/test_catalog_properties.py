@@ -11,6 +11,7 @@ import pytest
 from ipsrl.objectives import make, names
 from ipsrl.objectives.aggregation import SequenceSum
 from ipsrl.objectives.objective import FIELDS_BY_SHAPE
+from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
 from tests.objectives.declared import ROWS
 from tests.objectives.groups import greedy_of, parts_of, random_rollouts, sizes
 from tests.objectives.rows import SILENCE
@@ -345,7 +346,9 @@ def test_the_smallest_groups_are_finite(text):
 
 @functools.partial(jax.jit, static_argnames="objective")
 def gradients_with_empty_answers(objective, rollouts, scores):
-    """Of the mean loss by the scores, with empty answers in the groups; and, for the same weights, without them."""
+    """Of the mean loss by the scores: with empty answers in the groups; without them, for the same weights; and without
+    them altogether.
+    """
     longer, of_longer = with_empty_answers(rollouts, scores)
     weights, _, _ = objective.weigh(longer, objective.init(SIZES))
 
@@ -357,19 +360,51 @@ def gradients_with_empty_answers(objective, rollouts, scores):
         return jax.grad(loss)(scores)
 
     shorter = jax.tree.map(lambda leaf: leaf[:, :GROUP], weights)
-    return gradient(longer, of_longer, weights), gradient(rollouts, scores, shorter)
+    alone, _, _ = objective.weigh(rollouts, objective.init(SIZES))
+    return gradient(longer, of_longer, weights), gradient(rollouts, scores, shorter), gradient(rollouts, scores, alone)
 
 
-@pytest.mark.parametrize(
+def unlikely():
+    """Groups of all kinds of rewards, whose answers are as unlikely as those of language models are."""
+    rollouts, scores = random_rollouts(4, PROMPTS, GROUP, LENGTH)
+    rewards = jnp.stack([jnp.roll(jnp.array([1.25, 0.95, 1.0, 0.0, 0.0, 1.0, 0.0]), place) for place in range(PROMPTS)])
+
+    def rarer(log_probs):
+        return jnp.where(rollouts.token_mask, log_probs - 8.0, log_probs)
+
+    policies = ("behaviour_log_probs", "reference_log_probs", "proximal_log_probs")
+    rollouts = replace_fields(rarer, rollouts, policies)
+    parts = {"reward_parts": parts_of(rewards), "greedy_rewards": greedy_of(rewards)}
+    return dataclasses.replace(rollouts, rewards=rewards, **parts), replace_fields(rarer, scores, ["log_probs"])
+
+
+beside_empty_answers = pytest.mark.parametrize(
     "text",
     [
-        text if text in {*covering(), "dmpo", "gvpo", "lpo", "vargrad"} else pytest.param(text, marks=pytest.mark.slow)
+        text
+        if text in {*covering(), "a2po", "dmpo", "gfpo", "gvpo", "lpo", "tsallis(q=0.5)", "vargrad"}
+        else pytest.param(text, marks=pytest.mark.slow)
         for text in EVERY
     ],
 )
+
+
+@beside_empty_answers
 def test_the_loss_of_a_group_is_that_of_its_answers_without_the_empty_ones(text):
     """Given their weights, of which empty answers are a part: these compare rewards, and an empty one has none."""
-    longer, shorter = gradients_with_empty_answers(make(text), *batches(0)[0])
+    longer, shorter, _ = gradients_with_empty_answers(make(text), *batches(0)[0])
     for found, expected in zip(jax.tree.leaves(longer), jax.tree.leaves(shorter), strict=True):
         assert_close(found[:, :GROUP], expected)
         assert not found[:, GROUP:].any()
+
+
+@beside_empty_answers
+def test_empty_answers_outweigh_no_others(text):
+    """They change a gradient as three answers without reward can; as answers of probability 1 they would rule it."""
+    if any(isinstance(part, MasteredDivergence) for part in make(text).parts):
+        pytest.skip("three answers without reward more may make a group unmastered, which then has another loss")
+    longer, _, alone = (gradient.log_probs for gradient in gradients_with_empty_answers(make(text), *unlikely()))
+    longer, alone = np.float64(longer[:, :GROUP]), np.float64(alone)
+    size, of_alone = np.linalg.norm(longer), np.linalg.norm(alone)
+    assert of_alone / 5 < size < 5 * of_alone
+    assert (longer * alone).sum() > 0.5 * size * of_alone

@@ -18,9 +18,9 @@ ALMOST = np.float32(0.3) * np.float32(3)
 
 
 def of_lengths(lengths, value, **fields):
-    """One group of answers of so many tokens, with equal log-probabilities."""
+    """One group of answers of so many tokens, with equal log-probabilities, or with those of each answer."""
     mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
-    return rollouts_of(np.full((1, *mask.shape), value), mask[None], **fields)
+    return rollouts_of(np.broadcast_to(value, mask.shape)[None], mask[None], **fields)
 
 
 def coefficients_of(text, rollouts):
@@ -59,6 +59,12 @@ def test_a_distinctiveness_of_exactly_tau_is_enough():
     tokens = np.array([[[1, 2, 3], [1, 4, 5]]])
     group = rollouts_of(np.zeros((1, 2, 3)), rewards=np.float32([[1, 0]]), tokens=tokens)
     assert DistinctPairs(tau=2 / 3)(group.rewards, group).any()
+
+
+@pytest.mark.parametrize("text", ["tsallis(q=0.5)", "tsallis(q=1.0)", "tsallis(q=3.0)"])
+def test_answers_of_equal_probability_have_equal_bonuses(text):
+    """Without a reward there is nothing beside which a difference of rounding would be small."""
+    assert not advantages_of(text, of_lengths([1, 3, 7], [[-2.1], [-0.7], [-0.3]], rewards=np.zeros((1, 3)))).any()
 
 
 @pytest.mark.parametrize("text", ["maxrl", "maxrl(centred=False)", "garl(q=0.5)", "mode_replay"])

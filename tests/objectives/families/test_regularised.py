@@ -109,6 +109,13 @@ def test_good_answers_are_anchored_at_the_one_the_reference_likes_best(threshold
     assert_close(ModeAnchor(0.5, threshold)(jnp.asarray(rewards), rollouts), [expected])
 
 
+def test_an_answer_without_tokens_is_no_anchor():
+    """Though its reward of 0 is above the threshold, and its probability 1."""
+    reference = np.full((1, 3, 1), -2.0, np.float32)
+    rollouts = rollouts_of(np.zeros((1, 3, 1)), [[[1], [1], [0]]], reference_log_probs=reference)
+    assert_close(ModeAnchor(0.5, -1.0)(jnp.array([[-0.5, -2.0, 0.0]]), rollouts), [[-0.5, -2.0, 0.0]])
+
+
 def test_of_equally_liked_answers_the_best_is_the_anchor():
     rollouts = rollouts_of(np.zeros((1, 3, 1)), reference_log_probs=np.full((1, 3, 1), -2.0, np.float32))
     assert_close(ModeAnchor(0.5, 0.5)(jnp.array([[0.6, 0.9, 0.2]]), rollouts), [[0.9, 0.9, 0.2]])
