@@ -10,7 +10,7 @@ from importlib import metadata
 
 
 @dataclasses.dataclass(frozen=True)
-class Package:
+class OptionalPackage:
     """A package that is not always installed.
 
     Attributes:
@@ -27,27 +27,29 @@ class Package:
 
 
 PACKAGES = {
-    "bm25s": Package("bm25s", "tools", "texts are searched by bm25s"),
-    "dash": Package("dash", "tunnel", "the page of the wind tunnel is made by Dash"),
-    "duckdb": Package("duckdb", "analysis", "results are read by DuckDB"),
-    "gguf": Package("gguf", "gguf", "GGUF files are read by the package gguf"),
-    "libtpu": Package("libtpu", "tpu", "programs for TPUs are compiled by libtpu"),
-    "math_verify": Package("math-verify", "math", "parser=math_verify reads answers by the package math-verify"),
-    "plotly": Package("plotly", "analysis", "the curves of a report are drawn by Plotly"),
-    "ray": Package("ray", "ray", "the launcher ray needs Ray"),
-    "rdkit": Package("rdkit", "molecules", "molecules are read by RDKit"),
+    "bm25s": OptionalPackage("bm25s", "tools", "texts are searched by bm25s"),
+    "dash": OptionalPackage("dash", "tunnel", "the page of the wind tunnel is made by Dash"),
+    "duckdb": OptionalPackage("duckdb", "analysis", "results are read by DuckDB"),
+    "gguf": OptionalPackage("gguf", "gguf", "GGUF files are read by the package gguf"),
+    "libtpu": OptionalPackage("libtpu", "tpu", "programs for TPUs are compiled by libtpu"),
+    "math_verify": OptionalPackage(
+        "math-verify", "math", "parser=math_verify reads answers by the package math-verify"
+    ),
+    "plotly": OptionalPackage("plotly", "analysis", "the curves of a report are drawn by Plotly"),
+    "ray": OptionalPackage("ray", "ray", "the launcher ray needs Ray"),
+    "rdkit": OptionalPackage("rdkit", "molecules", "molecules are read by RDKit"),
     # What its verifiers do with a model's words was read in this version.
-    "reasoning_gym": Package(
+    "reasoning_gym": OptionalPackage(
         "reasoning-gym", "reasoning_gym", "the questions of reasoning_gym are made by reasoning-gym", "0.1.25"
     ),
-    "submitit": Package("submitit", "slurm", "the launcher slurm needs submitit"),
-    "tensorboardX": Package("tensorboardX", "trackers", "--tracker=tensorboard needs tensorboardX"),
-    "torch": Package("torch", "trl", "the bridge to trainers in PyTorch needs torch"),
+    "submitit": OptionalPackage("submitit", "slurm", "the launcher slurm needs submitit"),
+    "tensorboardX": OptionalPackage("tensorboardX", "trackers", "--tracker=tensorboard needs tensorboardX"),
+    "torch": OptionalPackage("torch", "trl", "the bridge to trainers in PyTorch needs torch"),
     # Of other people's trainers, methods are overridden: the versions that are tested.
-    "trl": Package("trl", "trl", "objectives inside TRL's trainer need trl", "1.16"),
-    "tunix": Package("google-tunix", "tunix", "objectives inside Tunix's learner need google-tunix", "0.1.7"),
-    "verl": Package("verl", "verl", "objectives inside verl's trainer need verl", "0.9"),
-    "wandb": Package("wandb", "trackers", "--tracker=wandb needs wandb"),
+    "trl": OptionalPackage("trl", "trl", "objectives inside TRL's trainer need trl", "1.16"),
+    "tunix": OptionalPackage("google-tunix", "tunix", "objectives inside Tunix's learner need google-tunix", "0.1.7"),
+    "verl": OptionalPackage("verl", "verl", "objectives inside verl's trainer need verl", "0.9"),
+    "wandb": OptionalPackage("wandb", "trackers", "--tracker=wandb needs wandb"),
 }
 """Module -> its package."""
 

@@ -20,11 +20,11 @@ import tempfile
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from tests.hangs import HANGS
+
 ROOT = Path(__file__).resolve().parents[1]
 AT_WORK = "at work\n"
 COMPILATION = "/jax/core/compile/backend_compile_duration"
-HANGS = 600
-"""Seconds after which a command counts as hanging."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -109,8 +109,9 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
     # The folder of XLA's own caches is part of the key of every program, on all platforms: in a renamed or moved
     # folder, no program would be found again.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
-    threads = THREADS_PER_DEVICE * (host_devices or 1)
-    if threads > cores() and (cluster is not None or (host_devices or 1) > cores()):
+    devices = host_devices or 1
+    threads = THREADS_PER_DEVICE * devices
+    if threads > cores() and (cluster is not None or devices > cores()):
         os.environ["PJRT_NPROC"] = str(threads)
     if cluster is not None:
         _join(cluster)
