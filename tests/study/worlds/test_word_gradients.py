@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -25,7 +27,8 @@ def test_many_answers_give_the_exact_gradient_and_all_have_advantages():
 
 def test_without_advantages_there_is_no_direction():
     start = POLICY.init(jax.random.key(0))
-    groups = Sampled(WORDS, POLICY, prompts_per_step=4, group_size=1)(None, Actors(start), Request(0, 0))[1]
-    found = gradient_measures(WORDS, POLICY, objectives.make("grpo"), start, groups)
+    answers, outcomes = Sampled(WORDS, POLICY, prompts_per_step=4, group_size=2)(None, Actors(start), Request(0, 0))[1]
+    equal = dataclasses.replace(outcomes, rewards=np.zeros_like(outcomes.rewards))
+    found = gradient_measures(WORDS, POLICY, objectives.make("grpo"), start, (answers, equal))
     assert found["kept"] == 0
     assert all(np.isnan(found[name]) for name in ("alignment", "clash", "near", "far"))
