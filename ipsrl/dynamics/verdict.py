@@ -93,6 +93,16 @@ def is_idle(surrogate: Surrogate) -> bool:
     Then the policy is the one that sampled the batch, as with one update on each batch: nothing is clipped, and
     objectives that differ only in their clips are the same.
     """
+    if surrogate.on_policy and "proximal_log_probs" not in surrogate.needs:
+        return False
+    plain, own = _first_gradient(PolicyGradient()), _first_gradient(surrogate)
+    factor = (own * plain).sum() / (plain * plain).sum()
+    return bool(factor > 0 and np.allclose(own, factor * plain, atol=1e-5))
+
+
+@functools.cache
+def _first_gradient(surrogate: Surrogate) -> np.ndarray:
+    """With respect to the tokens' log-probabilities, under the policy that sampled the batch."""
     rollouts, scores = synthetic_rollouts(seed=0, prompts=2, group=4, length=1)
     rollouts = dataclasses.replace(
         rollouts,
@@ -103,20 +113,15 @@ def is_idle(surrogate: Surrogate) -> bool:
         top_log_probs=scores.top_log_probs,
     )
     advantages = jnp.asarray(np.random.default_rng(0).normal(size=rollouts.tokens.shape), jnp.float32)
+    parameters = surrogate.init_parameters(synthetic_sizes(prompts=2))
 
-    def gradient(part: Surrogate) -> np.ndarray:
-        parameters = part.init_parameters(synthetic_sizes(prompts=2))
+    @jax.jit
+    @jax.grad
+    def gradient(log_probs):
+        now = dataclasses.replace(scores, log_probs=log_probs)
+        return surrogate.evaluate(now, rollouts, advantages, parameters, None)[0].sum()
 
-        def value(log_probs):
-            now = dataclasses.replace(scores, log_probs=log_probs)
-            return part.evaluate(now, rollouts, advantages, parameters, None)[0].sum()
-
-        return np.asarray(jax.grad(value)(scores.log_probs))
-
-    plain, own = gradient(PolicyGradient()), gradient(surrogate)
-    factor = (own * plain).sum() / (plain * plain).sum()
-    has_ratios = not surrogate.on_policy or "proximal_log_probs" in surrogate.needs
-    return bool(has_ratios and factor > 0 and np.allclose(own, factor * plain, atol=1e-5))
+    return np.asarray(gradient(scores.log_probs))
 
 
 @checked
