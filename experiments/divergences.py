@@ -90,7 +90,7 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings((0, 1), (0.3,), (0.3,), steps=20, group_size=4, pair_steps=20, divergences=(REVERSE, FORWARD)),
+    "smoke": Settings((0, 1), (0.3,), (0.3,), steps=300, group_size=32, pair_steps=200, divergences=(REVERSE, FORWARD)),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(64)), trained_betas=(0.1, 0.2, 0.3, 1.0, 3.0, 10.0), pair_steps=20_000),
 }

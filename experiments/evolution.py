@@ -76,7 +76,7 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings((GRPO, BY_IPS), (0, 1), 8, 20, (0, 1), 4, 5),
+    "smoke": Settings((GRPO, ES, BY_IPS), tuple(range(8)), 64, 600, (0, 1), 4, 5),
     "demo": Settings(),
     "paper": Settings(ARMS, tuple(range(256)), 256, 4000, tuple(range(64)), 256, 2000),
 }

@@ -55,7 +55,9 @@ class Settings(study.EnsembleSettings):
 
 
 PRESETS = {
-    "smoke": Settings(("grpo",), (32, 33), steps=200, record_every=50, right=(2,), limits=(0.5,), group_sizes=(8,)),
+    "smoke": Settings(
+        ("grpo",), seeds=tuple(range(8)), steps=1000, record_every=500, right=(2,), limits=(0.5,), group_sizes=(8,)
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(32, 160)), steps=10_000),
 }

@@ -87,8 +87,8 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        lengths=(100, 1_000), chains=(0, 1), discounts=(0.0, 0.9), shares=(0.0, 1.0), problems=(0, 1),
-        objectives=(GRPO, IPS_PLAIN), seeds=(0, 1), steps=20,
+        lengths=(300, 3_000, 30_000), chains=(0, 1, 2, 3), discounts=(0.0, 0.9), shares=(0.0, 1.0), problems=(0, 1),
+        objectives=(GRPO, IPS_PLAIN), seeds=(0, 1, 2, 3), steps=1000,
     ),
     "demo": Settings(),
     "paper": Settings(chains=tuple(range(128)), problems=tuple(range(512)), seeds=tuple(range(256)), steps=20_000),

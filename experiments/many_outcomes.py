@@ -58,7 +58,7 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(("grpo", COUNTS, EXACT), (16, 64), (0, 1), passes=2, rate_batches=16),
+    "smoke": Settings(("grpo", COUNTS, EXACT), (16, 512), (0, 1), passes=16, rate_batches=8),
     "demo": Settings(),
     "paper": Settings(
         num_outcomes=tuple(2**n for n in range(4, 13)), seeds=tuple(range(16)), passes=64, rate_batches=2048

@@ -67,7 +67,7 @@ class Settings(study.EnsembleSettings):
 
 
 PRESETS = {
-    "smoke": Settings(seeds=(0, 1, 2, 3), steps=200, record_every=20),
+    "smoke": Settings(seeds=tuple(range(8)), steps=1000, record_every=500),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(256)), steps=40_000, record_every=400),
 }

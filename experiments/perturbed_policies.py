@@ -87,7 +87,7 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings((0, 1), 256, 17, (2, 4), (0.0, 0.1, 0.2, 0.4), (25, 50), 10, (0, 1), 20),
+    "smoke": Settings((0, 1), 1024, 33, (2, 12), (0.0, 0.1, 0.2, 0.4, 0.8), (25, 50), 50, (0, 1), 400),
     "demo": Settings(),
     "paper": Settings(
         tuple(range(32)), 65_536, 193, (2, 64), samples=(50, 100, 200, 400, 800, 1600, 3200), sets=500,

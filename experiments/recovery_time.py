@@ -76,7 +76,7 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(starts=(1e-2, 1e-3), seeds=tuple(range(20)), step_size=0.05),
+    "smoke": Settings(starts=(1e-2, 1e-3)),
     "demo": Settings(),
     "paper": Settings(starts=(1e-2, 1e-3, 1e-4, 1e-5), seeds=tuple(range(400))),
 }

@@ -77,7 +77,7 @@ class Settings(study.EnsembleSettings):
     record_every: int = positive(1)
 
 
-SMOKE = Settings(("grpo", "gppo"), (0, 1), 4, steps=16, passes=(2,))
+SMOKE = Settings(("grpo", "gppo", "ips_grpo"), seeds=(0, 1, 2, 3), group_size=4, steps=400, passes=(2,))
 PRESETS = {"smoke": SMOKE, "demo": Settings(), "paper": Settings(seeds=tuple(range(256)), steps=20_000)}
 
 

@@ -71,7 +71,7 @@ class Settings(study.Settings):
 
 MANY = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 23, 26, 29, 32, 37, 42, 48, 56, 64)
 PRESETS = {
-    "smoke": Settings(group_sizes=(2, 4, 8, 16), alphas=5, seeds=(0, 1, 2, 3), steps=4000),
+    "smoke": Settings(group_sizes=(3, 5, 8, 16), alphas=8, seeds=tuple(range(8))),
     "demo": Settings(),
     "paper": Settings(group_sizes=MANY, alphas=25),
 }

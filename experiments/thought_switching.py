@@ -68,7 +68,7 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        searches=(EARLY,), objectives=(GRPO,), alphas=(3.0,), betas=(2.0, 100.0), seeds=(0, 1), problems=8,
+        searches=(EARLY,), objectives=(GRPO,), alphas=(100.0,), betas=(2.0, 100.0), seeds=(0, 1), problems=8,
         hidden_size=16, num_layers=1, prior_steps=4, steps=1, prompts_per_step=4, group_size=4, answers=4,
     ),
     "demo": Settings(),

@@ -1,13 +1,10 @@
-import dataclasses
-
 import numpy as np
 import pytest
 
 from experiments import collapse_time
-from experiments.collapse_time import COLLAPSES, HALF, KEEPERS, PRESETS
+from experiments.collapse_time import COLLAPSES, HALF, KEEPERS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 EXACT, KEPT = collapse_time.CLAIMS
 
@@ -36,10 +33,8 @@ def test_claims():
 
 
 @pytest.mark.slow
-def test_ties_collapse_after_the_exact_time_and_others_keep_them(tmp_path):
-    changed = {"group_sizes": (4, 16), "seeds": tuple(range(1000)), "keeper_seeds": tuple(range(40))}
-    settings = dataclasses.replace(PRESETS["demo"], **changed)
-    records = recorded(collapse_time, settings, tmp_path / "out")
+def test_ties_collapse_after_the_exact_time_and_others_keep_them(smoke):
+    settings, records = smoke(collapse_time)
     for size in (4, 16):
         where = {"objective": COLLAPSES, "group_size": size}
         updates, exact = records.ends("updates", **where), records.mean("exact", **where)

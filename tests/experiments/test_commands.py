@@ -22,6 +22,7 @@ from ipsrl.study.study import HEADINGS, OPTIONAL_HEADINGS, Output, run
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import make_run, settings_of
 from scripts import reproduce_figures
+from tests import fast_compilation
 from tests.hangs import HANGS
 
 pytestmark = pytest.mark.core
@@ -38,10 +39,10 @@ def command(*arguments: str, **options) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory):
+def everything(smokes):
     """The folder of a sweep of all figures at smoke size, by the published command."""
-    out = tmp_path_factory.mktemp("figures")
-    finished = command("scripts/reproduce_figures.py", "--preset=smoke", f"--out={out}")
+    out, quickly = smokes.path, os.environ | {"XLA_FLAGS": fast_compilation.flags()}
+    finished = command("scripts/reproduce_figures.py", "--preset=smoke", f"--out={out}", env=quickly)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert (out / "figures.md").read_text() in finished.stdout
     assert "not finished" not in finished.stdout

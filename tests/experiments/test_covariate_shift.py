@@ -24,7 +24,6 @@ from experiments.covariate_shift import (
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.worlds.shifted_inputs import CLASSES
-from tests.experiments.recorded import recorded
 
 LABELS = ("world", "method", "multiple", "width", "ratio", "samples")
 SAMPLES = (100, 1000, 10_000, 100_000)
@@ -102,9 +101,8 @@ def test_settings_out_of_range(changes, message):
         dataclasses.replace(PRESETS["smoke"], **changes)
 
 
-def test_a_small_run_measures_every_arm(tmp_path):
-    settings = PRESETS["smoke"]
-    records = recorded(covariate_shift, settings, tmp_path / "out")
+def test_a_small_run_measures_every_arm(smoke):
+    settings, records = smoke(covariate_shift)
     arms = sum(map(len, ARMS.values()))
     assert len(records) == 2 * 2 * (2 * arms * len(CLASSES) + 3 + len(METHODS))
     # In one class for all C least squares loses the rare inputs, disagreement does not.

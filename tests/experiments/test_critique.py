@@ -1,7 +1,5 @@
 """What the study decides from made-up records of runs, and that all of it runs."""
 
-import dataclasses
-
 import pytest
 
 from experiments import critique
@@ -14,14 +12,12 @@ from experiments.critique import (
     GRPO_8,
     GRPO_16,
     NUMBERS,
-    PRESETS,
     SHUFFLED,
     WORDS,
     Settings,
 )  # fmt: skip
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 # At the end, on prompts without initial success.
 AS_CLAIMED = {
@@ -100,9 +96,8 @@ def test_settings_out_of_range():
         Settings(asked=1)
 
 
-def test_a_small_run_measures_all(tmp_path):
-    settings = dataclasses.replace(PRESETS["smoke"], seeds=(0, 1))
-    found = recorded(critique, settings, tmp_path / "run")
+def test_a_small_run_measures_all(smoke):
+    settings, found = smoke(critique)
     assert len(found) == 2 * (1 + 3 * len(settings.arms))
     assert found.where(arm=WORDS).distinct("step") == [0, 250, 500]
     priors, arms = critique.TABLE(found, settings).split("\n\n")

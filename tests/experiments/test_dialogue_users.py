@@ -5,7 +5,6 @@ from experiments.dialogue_users import CONTEXT, ENTROPY, EXACT, FLAT, FOMAML, IP
 from ipsrl.environments.interview import BONUSES
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 SEEDS = 6
 LABELS = ("part", "bonuses", "arm")
@@ -83,9 +82,8 @@ def test_arms_have_a_curve_of_training_and_one_by_turn():
     assert parts[FLAT] == [study.TRAINING] * 2
 
 
-def test_smoke_records_phases_and_shows_dialogues(tmp_path):
-    settings = study.PRESETS["smoke"]
-    records = recorded(study, settings, tmp_path / "out")
+def test_smoke_records_phases_and_shows_dialogues(smoke):
+    settings, records = smoke(study)
     _, reward = records.curve("reward", part=study.TRAINING)
     assert reward.shape == (2, 2)
     by_turn = records.where(part=study.BY_TURN)

@@ -21,7 +21,6 @@ from ipsrl.study.worlds.compared_divergences import (
     labels,
 )
 from ipsrl.study.worlds.preferred_actions import REFERENCES
-from tests.experiments.recorded import recorded
 
 LABELS = ("part", "reference", "divergence", "beta")
 # Reward falls and entropy rises in this order.
@@ -92,9 +91,8 @@ def test_settings_out_of_range(changes, message):
         dataclasses.replace(PRESETS["smoke"], **changes)
 
 
-def test_a_small_run_measures_every_part(tmp_path):
-    settings = dataclasses.replace(PRESETS["smoke"], steps=300, group_size=32, pair_steps=200)
-    found = recorded(divergences, settings, tmp_path / "out")
+def test_a_small_run_measures_every_part(smoke):
+    settings, found = smoke(divergences)
     assert found.mean("error", **labels(PREFERENCES, FORWARD), beta=0.3) < 1e-4
     assert found.mean("distance", **labels(PAIRS, REVERSE)) < 0.1
     assert found.mean("distance", **labels(PAIRS, FORWARD)) > 0.1

@@ -5,7 +5,6 @@ from experiments import entropy_law
 from experiments.entropy_law import CLAIMS, KEEPERS, PAPERS, PRESETS, TASKS, curves
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 
 def decided(tasks=TASKS, **changed):
@@ -78,8 +77,8 @@ def test_all_tasks_take_the_catalog_and_a_penalty():
     assert min(map(len, names.values())) > 50
 
 
-def test_a_run_holds_exact_rewards_and_entropies(tmp_path):
-    records = recorded(entropy_law, PRESETS["smoke"], tmp_path / "out")
+def test_a_run_holds_exact_rewards_and_entropies(smoke):
+    _, records = smoke(entropy_law)
     steps, entropy = records.curve("entropy", task="bandit", objective="grpo")
     assert steps.tolist() == list(range(21))
     start = 1 / np.arange(1, 13)

@@ -5,11 +5,10 @@ import dataclasses
 import pytest
 
 from experiments import evolution
-from experiments.evolution import CLAIMS, ES, EXACT, FLOW, GRPO, NUMBERS, PRESETS, R99, RANDOM, WORLDS, Settings
+from experiments.evolution import CLAIMS, ES, EXACT, FLOW, GRPO, NUMBERS, PRESETS, R99, RANDOM, WORLDS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.worlds.evolved import SHARED, TABLED
-from tests.experiments.recorded import recorded
 
 LABELS = ("world", "kind", "noise")
 PLAIN = {
@@ -102,13 +101,9 @@ def test_settings_out_of_range(changes, message):
         dataclasses.replace(PRESETS["smoke"], **changes)
 
 
-def test_on_a_table_large_noise_keeps_what_grpo_loses(tmp_path):
-    settings = Settings(
-        arms=(GRPO, ES), seeds=tuple(range(8)), population=64, steps=600, shared_seeds=(0, 1), shared_population=4,
-        shared_steps=5,
-    )  # fmt: skip
-    found = recorded(evolution, settings, tmp_path / "out")
-    assert len(found) == len(EXACT) + 8 * 4 + 2 * 4
+def test_on_a_table_large_noise_keeps_what_grpo_loses(smoke):
+    settings, found = smoke(evolution)
+    assert len(found) == len(EXACT) + 8 * 5 + 2 * 5
     flow = {noise: found.mean(R99, kind=FLOW, noise=noise) for noise in (0.0, 1.0, 4.0)}
     assert found.mean(R99, kind=GRPO, world=TABLED) == pytest.approx(flow[0.0], abs=0.02)
     for noise in (1.0, 4.0):

@@ -1,12 +1,9 @@
-import dataclasses
-
 import pytest
 
 from experiments import grpo_failures
-from experiments.grpo_failures import ALONE, BONUSES, CLAIMS, PRESETS
+from experiments.grpo_failures import ALONE, BONUSES, CLAIMS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 LABELS = ("part", "objective", "right", "limit", "group_size")
 
@@ -67,9 +64,8 @@ def test_silent_groups_must_be_as_many_as_computed_at_every_size():
 
 
 @pytest.mark.slow
-def test_grpo_drowns_in_silent_groups_and_stays_collapsed(tmp_path):
-    settings = dataclasses.replace(PRESETS["smoke"], seeds=tuple(range(8)), steps=1000, record_every=500)
-    records = recorded(grpo_failures, settings, tmp_path / "out")
+def test_grpo_drowns_in_silent_groups_and_stays_collapsed(smoke):
+    _, records = smoke(grpo_failures)
     silent = records.where(part="silent")
     assert silent.ends("silent").mean() == pytest.approx(silent.ends("exact").mean(), abs=0.03)
     assert records.where(part="after", objective=ALONE).column("back").sum() == 0

@@ -16,7 +16,6 @@ from experiments.hybrid_addition import (
 )
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 LABELS = ("prior", "arm", "learning_rate")
 SLOW, FAST = study.RATES
@@ -123,9 +122,8 @@ def test_groups_that_cannot_be_halved_are_refused():
         list(study.curves(settings))
 
 
-def test_a_small_run_measures_both_modes(tmp_path):
-    settings = study.PRESETS["smoke"]
-    found = recorded(study, settings, tmp_path / "out")
+def test_a_small_run_measures_both_modes(smoke):
+    settings, found = smoke(study)
     assert found.distinct("step") == [0, 1]
     levels = [found.curve(f"thinking_{level}")[1] for level in (1, 2, 3, 4)]
     assert sum(levels) / 4 == pytest.approx(found.curve("thinking")[1])

@@ -5,7 +5,6 @@ from experiments import hybrid_modes as study
 from experiments.hybrid_modes import CONTROLLED, DEGRPO, EXACT, FIXED, FOMAML, FORCED_HGPO, GRPO, HGPO, PAPERS, SAMPLED
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 SEEDS = 32
 LABELS = ("part", "skills", "arm")
@@ -131,8 +130,8 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
         study.Settings(**changes)
 
 
-def test_smoke_records_what_became_of_the_modes(tmp_path):
-    records = recorded(study, study.PRESETS["smoke"], tmp_path / "out")
+def test_smoke_records_what_became_of_the_modes(smoke):
+    _, records = smoke(study)
     assert study.Settings(arms=(GRPO,), group_size=6).group_size == 6
     for part, runs in ((SAMPLED, 2), (EXACT, 1)):
         steps, share = records.curve("share", part=part)

@@ -3,11 +3,10 @@
 import pytest
 
 from experiments import inference_routing as study
-from experiments.inference_routing import CLAIMS, COMMON, PRESETS, RARE, Settings
+from experiments.inference_routing import CLAIMS, COMMON, RARE, Settings
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.worlds.routed_tasks import ARMS
-from tests.experiments.recorded import recorded
 
 LABELS = ("error_rate", "depth", "arm")
 # By depth, from 2 to 5, and for rare errors.
@@ -93,9 +92,8 @@ def test_bad_settings_are_refused(changes, message):
         list(study.curves(Settings(**changes)))
 
 
-def test_a_small_run_measures_estimates_and_regret(tmp_path):
-    settings = PRESETS["smoke"]
-    found = recorded(study, settings, tmp_path / "run")
+def test_a_small_run_measures_estimates_and_regret(smoke):
+    settings, found = smoke(study)
     assert len(found) == 2 * 2 * 2 * 2
     ends = found.at_end()
     assert set(ends.column("step").tolist()) == {settings.rounds}

@@ -23,7 +23,6 @@ from experiments.inverse_soft_rl import (
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.worlds.revealed_rewards import CANDIDATES, OUTCOMES
-from tests.experiments.recorded import recorded
 
 LABELS = ("part", "kind", "discount", "share", "world")
 OF_CHAIN = {
@@ -105,12 +104,8 @@ def test_settings_out_of_range(changes, message):
         dataclasses.replace(PRESETS["smoke"], **changes)
 
 
-def test_a_small_run_reveals_what_the_study_says(tmp_path):
-    settings = dataclasses.replace(
-        PRESETS["smoke"], lengths=(300, 3_000, 30_000), chains=(0, 1, 2, 3), objectives=(GRPO, IPS_PLAIN),
-        seeds=(0, 1, 2, 3), steps=1000,
-    )  # fmt: skip
-    found = recorded(inverse_soft_rl, settings, tmp_path / "out")
+def test_a_small_run_reveals_what_the_study_says(smoke):
+    settings, found = smoke(inverse_soft_rl)
     for kind in (TABULAR, SLOW):
         assert found.mean("slope of reward error", part="errors", kind=kind) == pytest.approx(-0.5, abs=0.1)
     assert found.mean("gap of equals", part="trained", kind=GRPO, world="graded") > 2

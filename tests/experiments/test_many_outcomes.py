@@ -1,15 +1,11 @@
-import dataclasses
-
 import numpy as np
 import pytest
 
 from experiments import many_outcomes
-from experiments.many_outcomes import COUNTS, EXACT, PRESETS
+from experiments.many_outcomes import COUNTS, EXACT
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
-SMALL = dataclasses.replace(PRESETS["smoke"], rate_batches=8)
 LABELS = ("objective", "num_outcomes", "estimate", "K")
 KEEPS_MORE, AGREE = many_outcomes.CLAIMS
 
@@ -44,9 +40,8 @@ def test_measures_are_of_what_pays():
 
 
 @pytest.mark.slow
-def test_counts_fall_behind_as_outcomes_multiply_and_exact_probabilities_do_not(tmp_path):
-    settings = dataclasses.replace(SMALL, num_outcomes=(16, 512), passes=16)
-    records = recorded(many_outcomes, settings, tmp_path / "out")
+def test_counts_fall_behind_as_outcomes_multiply_and_exact_probabilities_do_not(smoke):
+    _, records = smoke(many_outcomes)
     kept = {
         name: {count: records.mean("diversity", objective=name, num_outcomes=count) for count in (16, 512)}
         for name in ("grpo", COUNTS, EXACT)

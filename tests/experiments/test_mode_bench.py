@@ -6,7 +6,6 @@ from experiments import mode_bench as study
 from experiments.mode_bench import CLAIMS, DOMAINS, GRPO, HELD_OUT, IPS, NAMES, NUMBERS, PLACEBO, RIVALS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 START = {"pass_1": 0.3, "pass_8": 0.8, "pass_32": 0.9, "pcmd": 0.8, "defined": 1.0, "effective": 4.0}
 
@@ -74,9 +73,8 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
         study.Settings(**changes)
 
 
-def test_smoke(tmp_path):
-    settings = study.PRESETS["smoke"]
-    found = recorded(study, settings, tmp_path / "run")
+def test_smoke(smoke):
+    settings, found = smoke(study)
     assert sorted(found.column("step").tolist()) == [0, 0, 1, 1, 2, 2]
     assert "held-out problems" in study.TABLE(found, settings)
     assert study.FIGURE(found, settings).rows

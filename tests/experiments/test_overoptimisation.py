@@ -26,7 +26,6 @@ from experiments.overoptimisation import (
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.worlds.preferred_arms import FULL, PARTIAL, SHARED, TABLE
-from tests.experiments.recorded import recorded
 
 LABELS = ("world", "coverage", "kind")
 KEEPS = {"value": 1.0, "fall": 0.0, "rise": 0.0, "chosen": 0.5, "held out": 0.0}
@@ -90,9 +89,8 @@ def test_settings_out_of_range(changes, message):
         dataclasses.replace(PRESETS["smoke"], **changes)
 
 
-def test_a_small_run_shows_the_fall_on_shared_features(tmp_path):
-    settings = dataclasses.replace(PRESETS["smoke"], seeds=tuple(range(8)), steps=200)
-    found = recorded(overoptimisation, settings, tmp_path / "out")
+def test_a_small_run_shows_the_fall_on_shared_features(smoke):
+    settings, found = smoke(overoptimisation)
     dpo = {"world": SHARED, "coverage": PARTIAL, "kind": DPO}
     assert found.low("fall", **dpo) > 0.05
     assert found.low("rise", **dpo) > 0.2

@@ -1,5 +1,3 @@
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -7,7 +5,6 @@ from experiments import path_multiplicity
 from experiments.path_multiplicity import PRESETS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 REWARDS = (0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -43,9 +40,8 @@ def test_claims_are_about_every_seed():
 
 
 @pytest.mark.slow
-def test_paths_decide_unless_the_probability_is_that_of_the_outcome(tmp_path):
-    settings = dataclasses.replace(PRESETS["demo"], seeds=tuple(range(8)), steps=1000, record_every=500)
-    records = recorded(path_multiplicity, settings, tmp_path / "out")
+def test_paths_decide_unless_the_probability_is_that_of_the_outcome(smoke):
+    _, records = smoke(path_multiplicity)
     for labels, rows in records.each():
         np.testing.assert_allclose(rows.curve("share", **labels)[1][:, 0], 35 / 42, rtol=1e-5)
         assert rows.ends("reward").min() > 0.95

@@ -20,7 +20,6 @@ from experiments.perturbed_policies import (
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.worlds.perturbed_paths import PATHS, VEHICLES
-from tests.experiments.recorded import recorded
 
 SLOPES = {
     "crossing over lambda": 1.0, "bias over lambda": 1.0, "variance over lambda": -1.0, "best lambda over n": -0.25,
@@ -85,11 +84,8 @@ def test_settings_out_of_range(changes, message):
         dataclasses.replace(PRESETS["smoke"], **changes)
 
 
-def test_a_small_run_measures_every_arm(tmp_path):
-    settings = dataclasses.replace(
-        PRESETS["smoke"], size=1024, angles=33, draws=(2, 12), smoothings=(0.0, 0.1, 0.2, 0.4, 0.8), sets=50, steps=400
-    )
-    found = recorded(perturbed_policies, settings, tmp_path / "out")
+def test_a_small_run_measures_every_arm(smoke):
+    settings, found = smoke(perturbed_policies)
     at = {"world": PATHS, "draws": MANY}
     assert found.mean("least_excess", **at, kind="of n", n=25) < 0.8 * found.mean(
         "excess", **at, kind="learned", n=25, smoothing=0.0

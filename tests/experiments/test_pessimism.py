@@ -21,7 +21,6 @@ from experiments.pessimism import (
 )
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 WORLDS = TABULAR, NETWORKS, PLACEBO
 LABELS = ("world", "method", "weight", "radius")
@@ -100,9 +99,8 @@ def test_settings_out_of_range(changes, message):
         dataclasses.replace(PRESETS["smoke"], **changes)
 
 
-def test_a_small_run_measures_every_arm(tmp_path):
-    settings = PRESETS["smoke"]
-    records = recorded(pessimism, settings, tmp_path / "out")
+def test_a_small_run_measures_every_arm(smoke):
+    settings, records = smoke(pessimism)
     assert len(records) == 2 * sum(len(critics(world)) for world in WORLDS)
     assert pessimism.TABLE(records, settings).count("DROMO") == 24 + 12 + 4
     assert pessimism.FIGURE(records, settings).rows

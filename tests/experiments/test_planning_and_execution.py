@@ -11,7 +11,6 @@ from experiments.planning_and_execution import (
     NAMES,
     NUMBERS,
     PAPERS,
-    PRESETS,
     RANDOM_STRONG,
     STRONG,
     USUAL,
@@ -19,7 +18,6 @@ from experiments.planning_and_execution import (
 )  # fmt: skip
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 LABELS = ("prior", "objective")
 SOONER = ((0.5, 0.9, 1.0), (0.3, 0.3, 0.8))
@@ -93,7 +91,7 @@ def test_numbers_are_read_from_the_records():
     assert found["accuracy, with an execution of 0.6, HICRA at alpha 1"].mean == pytest.approx(0.825)
 
 
-def test_smoke(tmp_path):
-    found = recorded(planning_and_execution, PRESETS["smoke"], tmp_path)
+def test_smoke(smoke):
+    _, found = smoke(planning_and_execution)
     assert found.distinct("seed") == [0, 1]
     assert found.distinct("step") == [0, 1, 2]

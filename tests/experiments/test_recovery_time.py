@@ -4,9 +4,9 @@ import pytest
 from experiments import recovery_time
 from experiments.recovery_time import EXACT, PRESETS
 from ipsrl.dynamics.finite_groups import COUNT_RULES
+from ipsrl.dynamics.time_scales import recovery_coefficient
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 
 def test_the_mean_field_may_be_a_tenth_off():
@@ -31,9 +31,8 @@ def test_theory_begins_a_hundred_times_below_the_rarest_start_and_rules_differ_t
 
 
 @pytest.mark.slow
-def test_rare_outcomes_recover_hyperbolically(tmp_path):
-    settings = PRESETS["demo"]
-    records = recorded(recovery_time, settings, tmp_path / "out")
+def test_rare_outcomes_recover_hyperbolically(smoke):
+    settings, records = smoke(recovery_time)
     for rule in COUNT_RULES:
         for start in settings.starts:
             where = {"rule": rule, "kind": "sampled", "start": start}
@@ -41,4 +40,5 @@ def test_rare_outcomes_recover_hyperbolically(tmp_path):
             standard_error = times.std(ddof=1) / np.sqrt(len(times))
             # A finite step takes longer by up to h r_2 omega(1) / G = 1 % of omega(1) / (omega(1) - 4 omega(G)).
             assert -4 * standard_error < times.mean() - mean_field < 4 * standard_error + 0.0135 * mean_field
-        assert times.mean() == pytest.approx(records.mean("approximation", **where), rel=0.05)
+        coefficient, rarer = recovery_coefficient(settings.rewards, settings.weights, rule), settings.starts[-1] / 10
+        assert recovery_time.mean_field_time(rule, rarer, settings) == pytest.approx(1 / coefficient / rarer, rel=0.05)

@@ -20,7 +20,6 @@ from ipsrl.study.worlds.search_diversity import (
     SLOW_RANDOM,
     THEN,
 )
-from tests.experiments.recorded import recorded
 
 VALUES = {"right": 10.0, "wrong": 50.0, "effective": 4.0, "pass_1": 0.5, "pass_64": 0.9}
 BOTH = VALUES | {f"held_out_{name}": value for name, value in VALUES.items()}
@@ -103,9 +102,8 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
         study.Settings(**changes)
 
 
-def test_smoke(tmp_path):
-    settings = study.PRESETS["smoke"]
-    found = recorded(study, settings, tmp_path / "run")
+def test_smoke(smoke):
+    settings, found = smoke(study)
     assert sorted(found.where(arm=GRPO).column("step").tolist()) == [0, 0, 2, 2]
     begins = [found.where(arm=arm, step=0).column("right").tolist() for arm in settings.arms]
     assert begins[0] == begins[1]

@@ -7,7 +7,6 @@ from experiments.search_strata import BETTER, EXACT, KEPT, OFTEN, SAMPLED, WORSE
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.worlds.search_strata import ADVANTAGES, BLENDS, EQUAL, GRPO, IPS, LONGER, NAMES, SAN, SHORTER, WORTH
-from tests.experiments.recorded import recorded
 
 LABELS = ("part", "arm", "regime")
 
@@ -83,9 +82,8 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
         study.Settings(**changes)
 
 
-def test_smoke(tmp_path):
-    settings = study.PRESETS["smoke"]
-    found = recorded(study, settings, tmp_path / "run")
+def test_smoke(smoke):
+    settings, found = smoke(study)
     exact, runs = found.where(part=EXACT), found.where(part=SAMPLED)
     assert exact.column("better").tolist() == pytest.approx([0.5] * (settings.updates + 1), abs=1e-4)
     assert sorted(runs.column("step").tolist()) == [0, 0, 2, 2]

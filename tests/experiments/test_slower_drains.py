@@ -1,12 +1,9 @@
-import dataclasses
-
 import pytest
 
 from experiments import slower_drains
-from experiments.slower_drains import CLAIMS, METHODS, NUMBERS, PLACEBO, PRESETS
+from experiments.slower_drains import CLAIMS, METHODS, NUMBERS, PLACEBO
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 
 def decided(words=(), times=(), ends=(), steps=(1, 2, 4, 8)):
@@ -68,11 +65,8 @@ def test_no_claim_is_made_of_aer_which_is_grpo_here():
     assert [label for label in NUMBERS if "AER" in label]
 
 
-def test_grpo_loses_a_right_outcome_and_ips_keeps_both(tmp_path):
-    settings = dataclasses.replace(
-        PRESETS["demo"], objectives=("grpo", "ips_grpo"), passes=(2,), seeds=(0, 1, 2, 3), group_size=4, steps=400
-    )
-    records = recorded(slower_drains, settings, tmp_path / "out")
+def test_grpo_loses_a_right_outcome_and_ips_keeps_both(smoke):
+    _, records = smoke(slower_drains)
     words = {
         name: set(records.where(side="exact", objective=name).column("word").tolist()) for name in ("grpo", "ips_grpo")
     }

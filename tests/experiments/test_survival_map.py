@@ -73,9 +73,8 @@ def test_figure_crosses_out_cells_and_draws_the_border(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_weaker_outcome_survives_above_the_border(tmp_path):
-    settings = dataclasses.replace(PRESETS["demo"], group_sizes=(3, 5, 8, 16), alphas=8, seeds=tuple(range(8)))
-    records = recorded(survival_map, settings, tmp_path / "out")
+def test_the_weaker_outcome_survives_above_the_border(smoke):
+    _, records = smoke(survival_map)
     cells = [(labels, cell) for labels, cell in records.each()]
     assert len(cells) == 3 * 4 * 8
     assert {cell.column("survived").mean() for _, cell in cells} >= {0.0, 1.0}

@@ -5,12 +5,11 @@ import dataclasses
 import pytest
 
 from experiments import thought_switching
-from experiments.thought_switching import CLAIMS, DEAD, EARLY, GRPO, IPS, NUMBERS, PRESETS, WEIGHTED, Settings
+from experiments.thought_switching import CLAIMS, DEAD, EARLY, GRPO, IPS, NUMBERS, WEIGHTED, Settings
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study import claims
 from ipsrl.study.worlds.best_penalty import best, best_alphas, strongest
 from ipsrl.study.worlds.thought_switches import PLACEBO, PRIOR, SWITCH
-from tests.experiments.recorded import recorded
 
 FIRST, EVERYWHERE = 2.0, 100.0
 ALPHAS = (0.0, 3.0, 10.0)
@@ -122,9 +121,8 @@ def test_settings_out_of_range():
         Settings(alphas=(3.0, 1.0))
 
 
-def test_a_small_run_measures_every_penalty(tmp_path):
-    settings = dataclasses.replace(PRESETS["smoke"], alphas=(100.0,))
-    found = recorded(thought_switching, settings, tmp_path / "run")
+def test_a_small_run_measures_every_penalty(smoke):
+    settings, found = smoke(thought_switching)
     assert len(found) == 2 * (8 + 4)
     assert not found.where(penalised=PLACEBO, objective=GRPO)
     without = found.where(alpha=0.0, objective=PRIOR)

@@ -1,11 +1,10 @@
 import pytest
 
 from experiments import verifier_corrections
-from experiments.verifier_corrections import ARMS, CLAIMS, PRESETS, STD
+from experiments.verifier_corrections import ARMS, CLAIMS, STD
 from ipsrl import objectives
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 
 def decided(rows, sentence):
@@ -57,8 +56,8 @@ def test_derived_claims_hold_at_every_policy_or_not():
 
 
 @pytest.mark.slow
-def test_the_backward_correction_undoes_errors_exactly(tmp_path):
-    records = recorded(verifier_corrections, PRESETS["smoke"], tmp_path / "out")
+def test_the_backward_correction_undoes_errors_exactly(smoke):
+    _, records = smoke(verifier_corrections)
     sentence = "derived: without std the backward correction has the clean expected update"
     assert decided(records.rows, sentence) is True
     plain = records.where(kind="exact", arm="dr_grpo")

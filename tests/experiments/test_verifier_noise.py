@@ -1,11 +1,10 @@
 import pytest
 
 from experiments import verifier_noise
-from experiments.verifier_noise import ALWAYS, CLAIMS, NAMES, PRESETS, RANDOM
+from experiments.verifier_noise import ALWAYS, CLAIMS, NAMES, RANDOM
 from ipsrl.dynamics.verifier_errors import WAYS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from tests.experiments.recorded import recorded
 
 LABELS = ("kind", "objective", "way", "J", "start", "errors", "hack")
 
@@ -81,7 +80,7 @@ def test_fewer_right_outcomes_are_decided_by_paired_seeds(value, sentence):
 
 
 @pytest.mark.slow
-def test_a_hack_is_a_second_optimum_and_random_errors_are_none(tmp_path):
-    records = recorded(verifier_noise, PRESETS["smoke"], tmp_path / "out")
+def test_a_hack_is_a_second_optimum_and_random_errors_are_none(smoke):
+    _, records = smoke(verifier_noise)
     assert decided(records.rows, "exact drift of true accuracy") is True
     assert decided(records.rows, "near the hack") is True
