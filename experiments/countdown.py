@@ -24,7 +24,7 @@ TASK = "countdown(numbers=4, problems=64, largest_number=12, largest_target=40, 
 SMALL = "countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2)"
 DEMO = TextTaskSettings(tasks=(TASK,), prompts_per_step=32, micro_batches=4)
 PRESETS = {
-    "smoke": dataclasses.replace(SMOKE, tasks=(SMALL,)),
+    "smoke": dataclasses.replace(SMOKE, tasks=(SMALL,), objectives=("grpo",)),
     "demo": DEMO,
     "paper": dataclasses.replace(DEMO, seeds=(0, 1, 2, 3, 4), steps=600),
 }

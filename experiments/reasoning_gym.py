@@ -32,7 +32,7 @@ SMALL = {
 }
 DEMO = TextTaskSettings(tasks=tuple(TASKS.values()), prompts_per_step=32, micro_batches=4)
 PRESETS = {
-    "smoke": dataclasses.replace(SMOKE, tasks=(SMALL["queens"],)),
+    "smoke": dataclasses.replace(SMOKE, tasks=(SMALL["queens"],), objectives=("ips_grpo(floor=0.2)",)),
     "demo": DEMO,
     "paper": dataclasses.replace(DEMO, seeds=(0, 1, 2, 3, 4), steps=600),
 }

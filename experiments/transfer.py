@@ -166,7 +166,7 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings("smoke", ("bandit", "hypergrid", "one_of_many"), ("grpo", "unlikeliness", "darling", "ips_grpo")),
+    "smoke": Settings("smoke", ("bandit", "hypergrid", "one_of_many"), ("grpo", "darling", "ips_grpo")),
     "demo": Settings("demo"),
 }
 

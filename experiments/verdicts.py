@@ -221,7 +221,7 @@ CLAIMS = {
 NUMBERS = {of_word: functools.partial(counted, of_word=of_word) for of_word in MEANINGS}
 TABLE, FIGURE = table, draw
 SHOWS = "what every objective does to the outcomes, in a word"
-VARIANTS = {"verdicts": study.Variant(SHOWS, {"smoke": {"objectives": "grpo,ips_grpo"}})}
+VARIANTS = {"verdicts": study.Variant(SHOWS, {"smoke": {"objectives": "grpo"}})}
 
 if __name__ == "__main__":
     study.main(__name__)

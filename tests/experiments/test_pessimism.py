@@ -27,7 +27,7 @@ LABELS = ("world", "method", "weight", "radius")
 NOTHING = {"valid": 0.5, "gap": -0.1, "visited": 0.0, "unvisited": 0.0}
 
 
-def made(values, seeds=256):
+def made(values, seeds=160):
     """(world, method, weight, radius) -> name -> value; of `valid`, the share of seeds in which it is 1."""
     rows = []
     for arm in ((world, *arm) for world in WORLDS for arm in critics(world)):
