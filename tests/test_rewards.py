@@ -1,6 +1,7 @@
 """Rewards apart from outcomes: their samples follow what they declare, and the expected update is exact over noise."""
 
 import dataclasses
+import functools
 import itertools
 
 import jax
@@ -111,36 +112,32 @@ def test_the_expected_update_is_the_mean_over_the_noise(text):
     objective, logits = objectives.make(text), jnp.array([0.3, -0.2])
     rates = {"false_positive_rate": 0.2, "false_negative_rate": 0.3}
     found = expected_update(objective, logits, NoisyVerifier(**rates, verifier=RewardTable(jnp.array([[1.0, 0.0]]))), 3)
-    probs, bandit, policy = np.asarray(jax.nn.softmax(logits)), Bandit((0.0, 0.0)), Tabular(1, 2)
+    probs = np.asarray(jax.nn.softmax(logits))
     accepted, total = np.array([0.7, 0.2]), np.zeros(2)
     for arms in itertools.product((0, 1), repeat=3):
         for rewards in itertools.product((0.0, 1.0), repeat=3):
             chances = np.where(rewards, accepted[list(arms)], 1 - accepted[list(arms)]) * probs[list(arms)]
-            total += chances.prod() * update_of(objective, bandit, policy, logits, arms, rewards)
+            total += chances.prod() * update_of(objective, logits, np.array(arms), np.array(rewards))
     np.testing.assert_allclose(found, total, atol=1e-5)
 
 
-def update_of(objective, bandit, policy, logits, arms, rewards):
+@functools.partial(jax.jit, static_argnums=0)
+def update_of(objective, logits, arms, rewards):
     """Minus the gradient of the loss of one group."""
+    bandit, policy = Bandit((0.0, 0.0)), Tabular(1, 2)
     trajectories = sample_groups(
         bandit, policy, {"logits": logits[None]}, bandit.prompts(jnp.array([0])), jax.random.key(0), 3
     )
     log_probs = jax.nn.log_softmax(logits)
-    tokens = jnp.array(arms)[None, :, None]
+    tokens = arms[None, :, None]
     trajectories = dataclasses.replace(trajectories, tokens=tokens, behaviour_log_probs=log_probs[tokens])
-    outcomes = dataclasses.replace(bandit.verify(trajectories), rewards=jnp.array([rewards]))
-    return one_update(objective, policy, logits, trajectories, outcomes)
-
-
-def one_update(objective, policy, logits, trajectories, outcomes):
-    rollouts = Rollouts.of(trajectories, outcomes)
-    sizes = Bandit((0.0, 0.0)).sizes
+    rollouts = Rollouts.of(trajectories, dataclasses.replace(bandit.verify(trajectories), rewards=rewards[None]))
 
     def loss(logits):
-        output = objective(policy.score({"logits": logits[None]}, trajectories, 1.0), rollouts, sizes)
+        output = objective(policy.score({"logits": logits[None]}, trajectories, 1.0), rollouts, bandit.sizes)
         return output.loss_sum / output.count
 
-    return -np.asarray(jax.grad(loss)(logits))
+    return -jax.grad(loss)(logits)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +165,7 @@ def test_the_checksum_tells_rewards_apart():
         None, NoisyVerifier(0.1), NoisyVerifier(0.2), NoisyVerifier(0.0, 0.1), RewardTable(table),
         RewardTable(1 - table),
         PatternVerifier((1,)), PatternVerifier((2,)), PatternVerifier((1,), RewardTable(table)), FormulaReward(groups),
-        FormulaReward(one_update),
+        FormulaReward(update_of),
     ]  # fmt: skip
     assert len({checksum(reward) for reward in rewards}) == len(rewards)
     assert checksum(RewardTable(table)) == checksum(RewardTable(np.asarray(table)))
