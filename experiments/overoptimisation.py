@@ -91,7 +91,7 @@ class Settings(study.Settings):
 PRESETS = {
     "smoke": Settings(
         objectives=(OBJECTIVES[DPO], OBJECTIVES[AVERAGE]), seeds=tuple(range(8)), full_seeds=(0, 1), steps=200,
-        task_seeds=(0, 1), problems=16, pairs=16, hidden_size=16, prior_steps=100, task_steps=4, answers=4,
+        task_seeds=(0, 1), problems=16, pairs=16, prior_steps=100, task_steps=4, answers=4,
     ),
     "demo": Settings(),
     "paper": Settings(

@@ -12,7 +12,7 @@ from ipsrl.study.recording import record
 from ipsrl.sweeps.attempt import attempt, child_command
 from ipsrl.sweeps.forked import call_forked, preload
 from ipsrl.sweeps.sweep_folder import SweepFolder
-from ipsrl.sweeps.sweep_runs import make_run, settings_of
+from ipsrl.sweeps.sweep_runs import make_run
 from tests import fast_compilation
 
 
@@ -31,20 +31,31 @@ def smokes(tmp_path_factory) -> SweepFolder:
 
 
 @pytest.fixture
-def smoke(smokes, monkeypatch):
-    """Study's module -> settings and records of its smoke run, which is made here unless another process has made it.
+def smoke_folder(smokes, monkeypatch):
+    """Study's module -> the folder of its smoke run, which is made here unless another process has made it.
 
     The run is a process of the sweep `smokes`, which waits for it as this waits for the sweep's.
     """
 
-    def settings_and_records(module):
+    def folder_of(module):
         run = make_run(module.__name__.rpartition(".")[2], "smoke")
         monkeypatch.setenv("XLA_FLAGS", fast_compilation.flags())
         preload([run.experiment])
         forked = functools.partial(call_forked, cores=set())
         state = attempt(smokes, run, child_command(smokes, run), restarts=0, ending=threading.Event(), call=forked)
         assert state == "finished", smokes.log_path(run).read_text()
-        settings, folder = settings_of(run), RunFolder(smokes.run_path(run), {}, lock=None)
+        return smokes.run_path(run)
+
+    return folder_of
+
+
+@pytest.fixture
+def smoke(smoke_folder):
+    """Module of a study without training runs -> settings and records of its smoke run."""
+
+    def settings_and_records(module):
+        settings = module.PRESETS["smoke"].resolved()
+        folder = RunFolder(smoke_folder(module), {}, lock=None)
         return settings, record(list(module.curves(settings)), folder, None)
 
     return settings_and_records
