@@ -40,19 +40,13 @@ def pytest_configure(config):
     if config.getoption("--hostile"):
         os.environ[HOSTILE] = "1"
     config.addinivalue_line("markers", "eight_devices: of a file whose tests need eight CPU devices")
+    # Commands that tests start inherit it.
+    os.environ["XLA_FLAGS"] = fast_compilation.flags()
     start_up(host_devices=config.getoption("--devices") or 8)
-    _compile_fast()
     # In tests, what is compiled at all is compiled again and again.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     if (name := config.getoption("--objective")) is not None:
         _check_declared(name)
-
-
-def _compile_fast():
-    """Makes JAX's backend with flags that are not for the commands that tests start."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLA_FLAGS", fast_compilation.flags())
-        jax.devices()
 
 
 def _check_declared(name):

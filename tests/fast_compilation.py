@@ -10,8 +10,9 @@ def flags() -> str:
 
     Without LLVM's optimisations, and without the emitters of fused loops, which alone take half of a compilation.
     """
-    chosen = [os.environ.get("XLA_FLAGS", ""), "--xla_backend_optimization_level=0"]
+    chosen = ["--xla_backend_optimization_level=0"]
     # Later versions have no others, and end a process that names a flag which they do not know.
     if jax.__version_info__ < (0, 11):
         chosen.append("--xla_cpu_use_fusion_emitters=false")
-    return " ".join(chosen).strip()
+    # In the same order in all processes of pytest: it is part of the key of a cached program.
+    return " ".join(dict.fromkeys([*os.environ.get("XLA_FLAGS", "").split(), *chosen]))
