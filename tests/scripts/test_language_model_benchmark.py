@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import benchmark
-from benchmarks import grpo_peers, language_model, peer_environments
+from benchmarks import grpo_peers, language_model, measuring, peer_environments
 from benchmarks.contender import Contender
 from benchmarks.peers import grpo_task
 from benchmarks.workloads import Batch
@@ -60,8 +60,10 @@ def test_a_batch_is_read_as_it_is_written():
 
 @pytest.mark.slow
 def test_a_checkpoint_is_trained_by_all_that_are_installed(tmp_path, monkeypatch):
-    folder, file = make_checkpoint(tmp_path / "model", "llama"), tmp_path / "measured.json"
+    folder = make_checkpoint(tmp_path / "model", "llama", hidden_size=16, num_layers=1)
+    file = tmp_path / "measured.json"
     monkeypatch.setenv("IPSRL_CACHE", str(CACHE))
+    monkeypatch.setattr(measuring, "FEWEST_RUNS", 1)
     monkeypatch.setattr(grpo_peers, "FAR", 0.5)
     monkeypatch.setitem(
         language_model.SIZES, "trial", {"prompts": 2, "group_size": 4, "prompt_length": 6, "completion_length": 3}
@@ -70,7 +72,8 @@ def test_a_checkpoint_is_trained_by_all_that_are_installed(tmp_path, monkeypatch
     (tmp_path / "older").mkdir()
     (tmp_path / "older" / "ipsrl").symlink_to(SCRIPTS.parent / "ipsrl")
     flags = ("--sizes=trial", "--dtypes=float32", f"--model_dir={folder}", f"--against={tmp_path / 'older'}")
-    benchmark.main(["language_model", *flags, f"--contenders={','.join(contenders)}", f"--json={file}"])
+    flags += (f"--contenders={','.join(contenders)}", "--runs=1", f"--json={file}")
+    benchmark.main(["language_model", *flags])
     rows = json.loads(file.read_text())["language_model"]["trial"]
     assert [row["name"] for row in rows] == ["ipsrl", "older", *contenders[1:]]
     assert rows[0]["description"]["package"] == str(SCRIPTS.parent / "ipsrl")

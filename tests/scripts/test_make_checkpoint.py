@@ -11,7 +11,7 @@ import pytest
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.policies.hugging_face_config import read_policy
-from scripts.make_checkpoint import FAMILIES, make_checkpoint
+from scripts.make_checkpoint import FAMILIES, main, make_checkpoint
 from tests.tiers import slow_after
 
 
@@ -81,11 +81,13 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command(tmp_path):
-    command = [sys.executable, "scripts/make_checkpoint.py", "--family=gemma3", f"--out={tmp_path / 'model'}"]
-    done = subprocess.run([*command, "--dtype=bfloat16", "--num_layers=3"], check=True, capture_output=True, text=True)
+def test_the_command(tmp_path, monkeypatch):
+    command = ["scripts/make_checkpoint.py", "--family=gemma3", f"--out={tmp_path / 'model'}"]
+    line = [sys.executable, *command, "--dtype=bfloat16", "--num_layers=3"]
+    done = subprocess.run(line, check=True, capture_output=True, text=True)
     assert "config.json, generation_config.json, model.safetensors, tokenizer.json" in done.stdout
     assert read_policy(tmp_path / "model").num_layers == 3
-    again = subprocess.run(command, capture_output=True, text=True)
-    assert again.returncode == 1
-    assert again.stderr == f"error: {tmp_path / 'model'} exists already: choose a new folder for the export.\n"
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as again:
+        main()
+    assert again.value.code == f"error: {tmp_path / 'model'} exists already: choose a new folder for the export."
