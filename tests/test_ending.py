@@ -1,10 +1,13 @@
 """Commands that are interrupted, unread, without room or aborted end with one sentence and a documented status."""
 
+import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -23,6 +26,17 @@ HOUR = 3600
 # On a slow machine seconds may lie between two interrupts, and between the last words of a process and its end.
 ipsrl.ending.ONE_INTERRUPT_SECONDS = ipsrl.ending.HELD_BACK_SECONDS = HOUR
 """
+FORKS = """
+import json
+while request := sys.stdin.readline():
+    program, *streams = json.loads(request)
+    if os.fork() == 0:
+        for number, path in enumerate((os.devnull, *streams)):
+            os.dup2(os.open(path, os.O_RDWR), number)
+        exec(program)
+        break
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
 
 
 def start(program, **streams):
@@ -30,11 +44,21 @@ def start(program, **streams):
     return subprocess.Popen(line, env=SEES_US, text=True, **({"stdout": -1, "stderr": -1} | streams))
 
 
-def ends(program, **streams):
-    """The exit status, and what was printed to both streams."""
-    with start(program, **streams) as process:
-        out, err = process.communicate(timeout=HANGS)
-    return process.returncode, out, err
+@pytest.fixture(scope="module")
+def ends():
+    """Call with a program for its exit status, and what it printed to both streams.
+
+    All are forks of one process, which has the imports, and end like any other.
+    """
+    with start(FORKS, stdin=subprocess.PIPE, stderr=None) as parent:
+
+        def ends(program):
+            with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
+                print(json.dumps([textwrap.dedent(program), out.name, err.name]), file=parent.stdin, flush=True)
+                assert select.select([parent.stdout], [], [], HANGS)[0], err.read()
+                return int(parent.stdout.readline()), out.read(), err.read()
+
+        yield ends
 
 
 def begun(process):
@@ -80,12 +104,14 @@ def test_closed_streams_do_not_reach_files(closed, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_results_without_room_are_an_error_and_messages_without_room_are_not():
-    with open("/dev/full", "w") as full:
-        sentence = "error: [Errno 28] No space left on device; once that is fixed, try again\n"
-        assert ends('with Ending("try again"):\n    print("results")', stdout=full) == (1, None, sentence)
-        program = 'with Ending():\n    print("message", file=sys.stderr)\n    print("results")'
-        assert ends(program, stderr=full) == (0, "results\n", None)
+def test_results_without_room_are_an_error_and_messages_without_room_are_not(ends):
+    def ends_without_room(stream, program):
+        return ends(f"os.dup2(os.open('/dev/full', os.O_WRONLY), {stream})\n{program}")
+
+    sentence = "error: [Errno 28] No space left on device; once that is fixed, try again\n"
+    assert ends_without_room(1, 'with Ending("try again"):\n    print("results")') == (1, "", sentence)
+    program = 'with Ending():\n    print("message", file=sys.stderr)\n    print("results")'
+    assert ends_without_room(2, program) == (0, "results\n", "")
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
@@ -108,7 +134,7 @@ def test_many_interrupts_are_one(times):
         assert process.returncode == 130
 
 
-def test_faults_of_the_program_keep_their_traceback_and_others_are_sentences():
+def test_faults_of_the_program_keep_their_traceback_and_others_are_sentences(ends):
     status, _, err = ends("with Ending():\n    [].pop()")
     assert (status, err.splitlines()[-1]) == (1, "IndexError: pop from empty list")
     assert ends("with Ending():\n    raise ValueError('bad input')") == (1, "", "error: bad input\n")
@@ -137,7 +163,7 @@ SAVES = """
 """
 
 
-def test_a_disk_that_refuses_a_checkpoint_ends_with_one_sentence(tmp_path):
+def test_a_disk_that_refuses_a_checkpoint_ends_with_one_sentence(ends, tmp_path):
     """Also a checkpoint whose metadata a kill has kept from being written is read without a word."""
     status, _, err = ends(SAVES.format(folder=str(tmp_path), limit=20_000))
     assert (status, err) == (1, f"error: [Errno 27] File too large: '{tmp_path}'; once that is fixed, try again\n")
@@ -147,7 +173,7 @@ def test_a_disk_that_refuses_a_checkpoint_ends_with_one_sentence(tmp_path):
     assert ends(SAVES.format(folder=str(tmp_path), limit=10_000_000)) == (0, "found 1\n", "")
 
 
-def test_a_refused_write_does_not_wait_for_threads_that_never_end():
+def test_a_refused_write_does_not_wait_for_threads_that_never_end(ends):
     """Nor does one hear of errors in native threads, which end in this hook."""
     status, _, err = ends("""
         import threading, types
@@ -184,7 +210,7 @@ LOST = (
         (f"import atexit; atexit.register(os.abort); {LAST_WORDS}; raise ValueError('mine')", 1, "error: mine\n"),
     ],
 )
-def test_a_supervised_command_ends_as_its_worker_or_with_a_sentence_for_a_lost_host(program, status, said):
+def test_a_supervised_command_ends_as_its_worker_or_with_a_sentence_for_a_lost_host(ends, program, status, said):
     body = f"with Ending() as ending:\n    ending.supervise()\n    {program}"
     found, _, err = ends(body)
     assert (found, re.sub("Fatal Python error.*", "", err, flags=re.DOTALL)) == (status, said)
@@ -232,7 +258,7 @@ def test_supervised_commands_are_interrupted_once():
         assert process.returncode == 130
 
 
-def test_an_interruption_where_nothing_can_be_raised_is_not_lost():
+def test_an_interruption_where_nothing_can_be_raised_is_not_lost(ends):
     status, _, err = ends("""
         class Deleted:
             def __del__(self):
@@ -244,7 +270,7 @@ def test_an_interruption_where_nothing_can_be_raised_is_not_lost():
     assert (status, err) == (130, "interrupted: try again\n")
 
 
-def test_a_platform_that_is_not_there_is_named():
+def test_a_platform_that_is_not_there_is_named(ends):
     status, _, err = ends("""
         import jax
         jax.config.update("jax_platforms", "foo")
@@ -269,7 +295,7 @@ JOINS = """
 
 
 @pytest.mark.parametrize("process", [0, 1])
-def test_a_host_that_waits_in_vain_for_the_others_says_so(process):
+def test_a_host_that_waits_in_vain_for_the_others_says_so(ends, process):
     status, _, err = ends(JOINS.format(process=process, seconds=3))
     assert (status, err) == (75, LOST)
 
