@@ -29,21 +29,22 @@ ARMS = Bandit(((1.0, 0.0, 0.0), (0.0, 1.0, 1.0)))
 POLICY = Tabular(ARMS.num_observations, ARMS.vocabulary_size)
 
 
-def groups(group_size=4000):
-    """Both prompts, one of them twice."""
+@pytest.fixture(scope="module")
+def groups():
+    """Both prompts, one of them twice: trajectories and outcomes."""
     parameters = POLICY.init(jax.random.key(0))
     prompts = ARMS.prompts(jnp.array([0, 1, 0]))
-    trajectories = sample_groups(ARMS, POLICY, parameters, prompts, jax.random.key(1), group_size)
+    trajectories = sample_groups(ARMS, POLICY, parameters, prompts, jax.random.key(1), 4000)
     return trajectories, ARMS.verify(trajectories)
 
 
-def test_without_a_reward_the_environment_decides():
-    trajectories, outcomes = groups(8)
+def test_without_a_reward_the_environment_decides(groups):
+    trajectories, outcomes = groups
     assert rewarded(None, trajectories, outcomes, jax.random.key(0)) == (outcomes, None)
 
 
-def test_a_table_and_a_formula():
-    trajectories, outcomes = groups(50)
+def test_a_table_and_a_formula(groups):
+    trajectories, outcomes = groups
     table = jnp.array([[3.0, 2.0, 1.0], [0.5, -1.0, 7.0]])
     found, following = rewarded(RewardTable(table), trajectories, outcomes, jax.random.key(0))
     index = np.asarray(trajectories.prompts.index)
@@ -55,8 +56,8 @@ def test_a_table_and_a_formula():
     assert not rewarded(RewardTable(table), trajectories, none, jax.random.key(0))[0].rewards.any()
 
 
-def test_a_noisy_verifier_errs_as_often_as_declared_and_for_each_prompt_apart():
-    trajectories, outcomes = groups()
+def test_a_noisy_verifier_errs_as_often_as_declared_and_for_each_prompt_apart(groups):
+    trajectories, outcomes = groups
     false_positive, false_negative = np.array([0.1, 0.4]), 0.25
     reward = NoisyVerifier(false_positive, false_negative)
     noisy = np.asarray(rewarded(reward, trajectories, outcomes, jax.random.key(2))[0].rewards)
@@ -70,8 +71,8 @@ def test_a_noisy_verifier_errs_as_often_as_declared_and_for_each_prompt_apart():
     np.testing.assert_array_equal(again, noisy)
 
 
-def test_noise_on_noise():
-    trajectories, outcomes = groups(4)
+def test_noise_on_noise(groups):
+    trajectories, outcomes = groups
     twice = NoisyVerifier(0.1, 0.2, NoisyVerifier(0.3, 0.0))
     _, probs = twice.possible(trajectories, outcomes)
     accepted = np.where(np.asarray(outcomes.rewards) == 1, 0.8, 0.3 * 0.8 + 0.7 * 0.1)
@@ -79,8 +80,8 @@ def test_noise_on_noise():
     np.testing.assert_allclose(probs.sum(axis=-1), 1.0, rtol=1e-6)
 
 
-def test_a_pattern_is_accepted_wherever_it_stands():
-    trajectories, outcomes = groups(30)
+def test_a_pattern_is_accepted_wherever_it_stands(groups):
+    trajectories, outcomes = groups
     found = rewarded(PatternVerifier((2,)), trajectories, outcomes, jax.random.key(0))[0].rewards
     tokens = np.asarray(trajectories.tokens)[..., 0]
     np.testing.assert_array_equal(found, np.where(tokens == 2, 1.0, outcomes.rewards))
@@ -112,29 +113,34 @@ def test_the_expected_update_is_the_mean_over_the_noise(text):
     objective, logits = objectives.make(text), jnp.array([0.3, -0.2])
     rates = {"false_positive_rate": 0.2, "false_negative_rate": 0.3}
     found = expected_update(objective, logits, NoisyVerifier(**rates, verifier=RewardTable(jnp.array([[1.0, 0.0]]))), 3)
-    probs = np.asarray(jax.nn.softmax(logits))
-    accepted, total = np.array([0.7, 0.2]), np.zeros(2)
-    for arms in itertools.product((0, 1), repeat=3):
-        for rewards in itertools.product((0.0, 1.0), repeat=3):
-            chances = np.where(rewards, accepted[list(arms)], 1 - accepted[list(arms)]) * probs[list(arms)]
-            total += chances.prod() * update_of(objective, logits, np.array(arms), np.array(rewards))
-    np.testing.assert_allclose(found, total, atol=1e-5)
+    probs, bandit, policy = np.asarray(jax.nn.softmax(logits)), Bandit((0.0, 0.0)), Tabular(1, 2)
+    every = itertools.product(itertools.product((0, 1), repeat=3), itertools.product((0.0, 1.0), repeat=3))
+    arms, rewards = map(np.array, zip(*every, strict=True))
+    accepted = np.array([0.7, 0.2])[arms]
+    chances = np.where(rewards, accepted, 1 - accepted) * probs[arms]
+    updates = jax.vmap(functools.partial(update_of, objective, bandit, policy, logits))(arms, rewards)
+    np.testing.assert_allclose(found, chances.prod(axis=1) @ updates, atol=1e-5)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def update_of(objective, logits, arms, rewards):
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def update_of(objective, bandit, policy, logits, arms, rewards):
     """Minus the gradient of the loss of one group."""
-    bandit, policy = Bandit((0.0, 0.0)), Tabular(1, 2)
     trajectories = sample_groups(
         bandit, policy, {"logits": logits[None]}, bandit.prompts(jnp.array([0])), jax.random.key(0), 3
     )
     log_probs = jax.nn.log_softmax(logits)
     tokens = arms[None, :, None]
     trajectories = dataclasses.replace(trajectories, tokens=tokens, behaviour_log_probs=log_probs[tokens])
-    rollouts = Rollouts.of(trajectories, dataclasses.replace(bandit.verify(trajectories), rewards=rewards[None]))
+    outcomes = dataclasses.replace(bandit.verify(trajectories), rewards=rewards[None])
+    return one_update(objective, policy, logits, trajectories, outcomes)
+
+
+def one_update(objective, policy, logits, trajectories, outcomes):
+    rollouts = Rollouts.of(trajectories, outcomes)
+    sizes = Bandit((0.0, 0.0)).sizes
 
     def loss(logits):
-        output = objective(policy.score({"logits": logits[None]}, trajectories, 1.0), rollouts, bandit.sizes)
+        output = objective(policy.score({"logits": logits[None]}, trajectories, 1.0), rollouts, sizes)
         return output.loss_sum / output.count
 
     return -jax.grad(loss)(logits)
@@ -164,8 +170,8 @@ def test_the_checksum_tells_rewards_apart():
     rewards = [
         None, NoisyVerifier(0.1), NoisyVerifier(0.2), NoisyVerifier(0.0, 0.1), RewardTable(table),
         RewardTable(1 - table),
-        PatternVerifier((1,)), PatternVerifier((2,)), PatternVerifier((1,), RewardTable(table)), FormulaReward(groups),
-        FormulaReward(update_of),
+        PatternVerifier((1,)), PatternVerifier((2,)), PatternVerifier((1,), RewardTable(table)),
+        FormulaReward(update_of), FormulaReward(one_update),
     ]  # fmt: skip
     assert len({checksum(reward) for reward in rewards}) == len(rewards)
     assert checksum(RewardTable(table)) == checksum(RewardTable(np.asarray(table)))
