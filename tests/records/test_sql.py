@@ -10,10 +10,16 @@ from ipsrl.records import results
 from tests.records.recorded_experiment import rows, values, write_experiment
 
 
-@pytest.fixture
-def folder(tmp_path):
-    write_experiment(tmp_path / "hypospace")
-    return tmp_path / "hypospace"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "hypospace"
+    write_experiment(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def connection(folder):
+    return results.load(folder)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +73,8 @@ def folder(tmp_path):
         ),
     ],
 )
-def test_sql_that_is_not_answered(folder, tmp_path, monkeypatch, sql, message):
-    monkeypatch.chdir(tmp_path)
-    connection = results.load(folder)
+def test_sql_that_is_not_answered(connection, folder, monkeypatch, sql, message):
+    monkeypatch.chdir(folder.parent)
     with pytest.raises(ValueError, match=message) as refused:
         results.select(connection, sql)
     assert "\n" not in str(refused.value)
@@ -77,8 +82,7 @@ def test_sql_that_is_not_answered(folder, tmp_path, monkeypatch, sql, message):
     assert os.listdir() == ["hypospace"]
 
 
-def test_in_a_notebook_sql_reads_and_writes_nothing_else_either(folder):
-    connection = results.load(folder)
+def test_in_a_notebook_sql_reads_and_writes_nothing_else_either(connection, folder):
     for sql in ("from read_text('/etc/passwd')", "copy runs to 'runs.csv'", "attach 'more.db'", "install httpfs"):
         with pytest.raises(duckdb.PermissionException):
             connection.execute(sql)
@@ -89,23 +93,21 @@ def test_in_a_notebook_sql_reads_and_writes_nothing_else_either(folder):
     assert connection.sql("select count(*) from runs").fetchall() == [(3,)]
 
 
-def test_a_pivot_is_answered(folder):
-    connection = results.load(folder)
+def test_a_pivot_is_answered(connection):
     pivot = "pivot runs on objective in ('grpo', 'maxrl(a=1)') using avg(recovery) group by kind"
     # In no order: DuckDB groups in several threads.
     assert {"kind": "training", "grpo": 0.4, "maxrl(a=1)": 0.1} in rows(connection, pivot)
 
 
-def test_what_is_refused_twice_is_refused_in_the_same_words(folder):
-    connection = results.load(folder)
+def test_what_is_refused_twice_is_refused_in_the_same_words(connection):
     for _ in range(2):
         with pytest.raises(ValueError, match="SQL reads the tables runs and metrics alone"):
             results.select(connection, "from which_secret('a', 'b')")
 
 
-def test_a_query_too_large_for_memory_is_refused_and_writes_nothing(folder, tmp_path, monkeypatch):
+def test_a_query_too_large_for_memory_is_refused_and_writes_nothing(folder, monkeypatch):
     monkeypatch.setitem(results.IN_MEMORY, "memory_limit", "400MB")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder.parent)
     connection = results.load(folder)
     with pytest.raises(ValueError, match="there is too little memory: ask for fewer rows or columns"):
         results.select(connection, "from range(100000000) order by hash(range)")
