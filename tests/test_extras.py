@@ -57,19 +57,35 @@ MAINS = {
     ("-m", "experiments.hypospace", *SMOKE, "--tasks=reasoning_gym(dataset=gcd)"): "reasoning_gym",
 }
 NEEDY = {"inside_trl": "trl", "molecules": "molecules", "molecules_enumerated": "molecules", "one_of_many": "gguf"}
+OTHER_STUDIES = [study for study in catalog.names() if study not in NEEDY]
 ASK_FOR_A_MODEL = ("math_answers", "warm_start")
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory):
+def plain():
     """The modules that cannot be imported, and how each command that is tried by default ends."""
+    return tried_by_words([*MAINS, *map(smoke, NEEDY)])
+
+
+@pytest.fixture(scope="module")
+def plain_others(tmp_path_factory):
+    """How each script ends, as a path and as a module, and each study that needs no extra."""
     answers = tmp_path_factory.mktemp("answers") / "answers.jsonl"
     answers.write_text("".join(f'{{"label": {label}, "verdict": {label}}}\n' for label in (0, 1)))
-    words = [("-m", f"scripts.{name}", *rest) for name, *rest in SCRIPTS]
-    words += [(f"scripts/{name}.py", *rest) for name, *rest in SCRIPTS]
-    words += [*MAINS, *map(smoke, NEEDY)]
-    raised, said = tried([[part.replace("@ANSWERS", str(answers)) for part in command] for command in words])
+    words = [*map(smoke, OTHER_STUDIES)]
+    for script in SCRIPTS:
+        words += of_script(script)
+    return tried_by_words(words, str(answers))[1]
+
+
+def tried_by_words(words, answers=""):
+    raised, said = tried([[part.replace("@ANSWERS", answers) for part in command] for command in words])
     return raised, dict(zip(words, said, strict=True))
+
+
+def of_script(script):
+    name, *rest = script
+    return (f"scripts/{name}.py", *rest), ("-m", f"scripts.{name}", *rest)
 
 
 def smoke(study):
@@ -90,10 +106,9 @@ def assert_ends(said, how):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", SCRIPTS, ids=" ".join)
-def test_a_script_needs_what_it_says_as_a_path_and_as_a_module(command, plain):
-    name, *rest = command
-    for words in ((f"scripts/{name}.py", *rest), ("-m", f"scripts.{name}", *rest)):
-        assert_ends(plain[1][words], SCRIPTS[command])
+def test_a_script_needs_what_it_says_as_a_path_and_as_a_module(command, plain_others):
+    for words in of_script(command):
+        assert_ends(plain_others[words], SCRIPTS[command])
 
 
 @pytest.mark.parametrize("command", MAINS, ids=" ".join)
@@ -107,10 +122,9 @@ def test_a_study_that_needs_an_extra_says_so(study, extra, plain):
 
 
 @pytest.mark.slow
-def test_all_other_studies_need_none():
-    others = [study for study in catalog.names() if study not in NEEDY]
-    _, ended = tried([smoke(study) for study in others])
-    for study, said in zip(others, ended, strict=True):
+def test_all_other_studies_need_none(plain_others):
+    for study in OTHER_STUDIES:
+        said = plain_others[smoke(study)]
         if study in ASK_FOR_A_MODEL:
             assert re.fullmatch("error: --model_dir is missing: .*\n", said.text), said.text
         else:
