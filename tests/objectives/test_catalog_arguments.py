@@ -76,16 +76,28 @@ def consequences(objective):
     Not compiled: nearly every objective is looked at once, and compiling one takes as long as ten runs of it.
     """
     state, parameters = objective.init(SIZES), objective.init_parameters(SIZES)
+    *earlier, last = three_batches()
 
-    def loss(scores, parameters):
-        output = objective.loss(scores, rollouts, weights, parameters)
-        return output.loss_sum, output
-
-    for rollouts, scores in three_batches():
+    def weigh(rollouts, state):
         weights, state, _ = objective.weigh(rollouts, state)
-        weights = objective.weights_of_steps(weights, rollouts)[-1]
-        (gradient, slope), output = jax.grad(loss, argnums=(0, 1), has_aux=True)(scores, parameters)
-        parameters = jax.tree.map(lambda value, d: value - objective.surrogate.learning_rate * d, parameters, slope)
+        return objective.weights_of_steps(weights, rollouts)[-1], state
+
+    def gradients(rollouts, scores, weights, parameters):
+        def loss(scores, parameters):
+            output = objective.loss(scores, rollouts, weights, parameters)
+            return output.loss_sum, output
+
+        return jax.grad(loss, argnums=(0, 1), has_aux=True)(scores, parameters)
+
+    # Where nothing is learned, earlier batches leave nothing.
+    for rollouts, scores in earlier if jax.tree.leaves((state, parameters)) else ():
+        weights, state = weigh(rollouts, state)
+        if parameters:
+            (_, slope), _ = gradients(rollouts, scores, weights, parameters)
+            parameters = jax.tree.map(lambda value, d: value - objective.surrogate.learning_rate * d, parameters, slope)
+    rollouts, scores = last
+    weights, _ = weigh(rollouts, state)
+    (gradient, _), output = gradients(rollouts, scores, weights, parameters)
     advantages = np.where(rollouts.token_mask, weights.advantages, 0.0)
     parts = (advantages, gradient.log_probs, gradient.top_log_probs, output.loss_sum, output.count)
     return np.concatenate([np.ravel(part) for part in parts])
@@ -147,20 +159,25 @@ def with_part(objective, part, new):
     return Objective(**{field.name: swap(getattr(objective, field.name)) for field in dataclasses.fields(Objective)})
 
 
-PART_FIELDS = {
-    (type(part), field.name): None for text in EVERY for part in parts(make(text)) for field in dataclasses.fields(part)
-}
+CARRIERS = {}
+"""Kind of part -> the objectives that have one, with it."""
+for objective in map(make, EVERY):
+    for part in parts(objective):
+        CARRIERS.setdefault(type(part), []).append((objective, part))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "field"), PART_FIELDS, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [(kind, field.name) for kind in CARRIERS for field in dataclasses.fields(kind)],
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_every_field_of_every_part_changes_something(kind, field):
-    carriers = [(make(text), part) for text in EVERY for part in parts(make(text)) if type(part) is kind]
     hint = typing.get_type_hints(kind)[field]
 
     def matters(objective, part, other):
         new = valid(functools.partial(dataclasses.replace, part), **{field: other})
         return new is not None and differ(objective, with_part(objective, part, new))
 
-    for others in alternatives(getattr(carriers[0][1], field), hint):
-        assert any(matters(*carrier, other) for carrier in carriers for other in others), others
+    for others in alternatives(getattr(CARRIERS[kind][0][1], field), hint):
+        assert any(matters(*carrier, other) for carrier in CARRIERS[kind] for other in others), others
