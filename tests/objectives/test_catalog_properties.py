@@ -14,6 +14,7 @@ from ipsrl.objectives.objective import FIELDS_BY_SHAPE
 from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
 from tests.objectives.declared import ROWS
 from tests.objectives.groups import greedy_of, parts_of, random_rollouts, sizes
+from tests.objectives.halves import losing, weighing
 from tests.objectives.rows import SILENCE
 from tests.tiers import slow_after
 
@@ -55,9 +56,25 @@ def replace_fields(change, structure, fields):
     return dataclasses.replace(structure, **{name: change(getattr(structure, name)) for name in fields})
 
 
+def in_numpy(structure):
+    """All arrays but keys: operations on those of JAX are compiled one by one."""
+    return jax.tree.map(
+        lambda leaf: leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf), structure
+    )
+
+
+def stacked(batches):
+    return jax.tree.map(lambda *leaves: (np if isinstance(leaves[0], np.ndarray) else jnp).stack(leaves), *batches)
+
+
+@functools.cache
+def rollouts_in_numpy(seed, group=GROUP):
+    return in_numpy(random_rollouts(seed, PROMPTS, group, LENGTH))
+
+
 def reordered(axis, rollouts, scores):
     def reorder(values):
-        return jnp.take(values, ORDERS[axis], axis)
+        return values[ORDERS[axis]] if axis == 0 else np.take(values, ORDERS[axis], axis)
 
     rollouts = jax.tree.map(reorder, rollouts) if axis == 0 else replace_fields(reorder, rollouts, GROUP_FIELDS)
     return rollouts, jax.tree.map(reorder, scores)
@@ -82,33 +99,54 @@ def padded(rollouts, scores, padding, garbage):
     return rollouts, jax.tree.map(pad, scores)
 
 
+def with_rewards(rollouts, rewards, **fields):
+    fields |= {"reward_parts": parts_of(rewards), "greedy_rewards": greedy_of(rewards)}
+    return dataclasses.replace(rollouts, rewards=rewards, **in_numpy(fields))
+
+
+def unlikely():
+    """Groups of all kinds of rewards, whose answers are as unlikely as those of language models are."""
+    rollouts, scores = rollouts_in_numpy(4)
+    rewards = [np.roll(np.float32([1.25, 0.95, 1.0, 0.0, 0.0, 1.0, 0.0]), place) for place in range(PROMPTS)]
+
+    def rarer(log_probs):
+        return np.where(rollouts.token_mask, log_probs - np.float32(8.0), log_probs)
+
+    policies = ("behaviour_log_probs", "reference_log_probs", "proximal_log_probs")
+    rollouts = replace_fields(rarer, rollouts, policies)
+    return with_rewards(rollouts, np.stack(rewards)), replace_fields(rarer, scores, ["log_probs"])
+
+
+BESIDE_EMPTY = ["plain", "unlikely"]
+"""The first of `batches`: groups that get empty answers, too."""
+
+
 @functools.cache
 def batches(padding):
     """A batch whose groups have no reward, reward for all, and twice both, and the wide batches made from it."""
-    rollouts, scores = random_rollouts(0, PROMPTS, GROUP, LENGTH)
+    rollouts, scores = rollouts_in_numpy(0)
     # No reward is the mean of its group: clips would look at the sign of a rounding error. One group has a single best.
-    rewards = rollouts.rewards.at[0].set(0.0).at[1].set(1.0).at[2:, 0].set(0.95).at[3, 1].set(1.25)
-    rollouts = dataclasses.replace(
-        rollouts, rewards=rewards, reward_parts=parts_of(rewards), greedy_rewards=greedy_of(rewards)
-    )
-    equal = jnp.full_like(rewards, 0.1)
-    assert (equal.mean(axis=-1) != equal[:, 0]).all()  # so that subtracting the mean alone would not do
+    rewards = rollouts.rewards.copy()
+    rewards[0], rewards[1], rewards[2:, 0], rewards[3, 1] = 0.0, 1.0, 0.95, 1.25
+    rollouts = with_rewards(rollouts, rewards)
+    equal = np.full_like(rewards, 0.1)
+    assert (jnp.mean(equal, axis=-1) != equal[:, 0]).all()  # so that subtracting the mean alone would not do
 
     def rewarded(rewards, **fields):
-        fields |= {"rewards": rewards, "reward_parts": parts_of(rewards), "greedy_rewards": greedy_of(rewards)}
-        return dataclasses.replace(rollouts, **fields), scores
+        return with_rewards(rollouts, rewards, **fields), scores
 
     def stale(log_ratio):
-        return rollouts, dataclasses.replace(scores, log_probs=rollouts.behaviour_log_probs + log_ratio)
+        return rollouts, dataclasses.replace(scores, log_probs=rollouts.behaviour_log_probs + np.float32(log_ratio))
 
     wide = {
         "plain": (rollouts, scores),
+        "unlikely": unlikely(),
         "prompts": reordered(0, rollouts, scores),
         "group": reordered(1, rollouts, scores),
-        "shifted": rewarded(rewards + 0.75),
-        "scaled": rewarded(rewards * 3.0),
-        "no reward": rewarded(jnp.zeros_like(equal)),
-        "one outcome": rewarded(equal, outcome_id=jnp.ones_like(rollouts.outcome_id)),
+        "shifted": rewarded(rewards + np.float32(0.75)),
+        "scaled": rewarded(rewards * np.float32(3.0)),
+        "no reward": rewarded(np.zeros_like(equal)),
+        "one outcome": rewarded(equal, outcome_id=np.ones_like(rollouts.outcome_id)),
         "equal rewards": rewarded(equal),
         "stale": stale(100.0),
         "fresh": stale(-100.0),
@@ -121,31 +159,37 @@ def batches(padding):
         replace_fields(lambda values: values[:, :, columns], of_others, TOKEN_FIELDS),
         jax.tree.map(lambda values: values[:, :, columns], of_scores),
     )
-    return (rollouts, scores), list(wide), jax.tree.map(lambda *leaves: jnp.stack(leaves), *wide.values())
+    return (rollouts, scores), list(wide), stacked(wide.values())
+
+
+def with_places(leaf):
+    """`FREE` more places in each group."""
+    return np.pad(leaf, [(0, 0), (0, FREE), *[(0, 0)] * (leaf.ndim - 2)])
 
 
 def with_empty_answers(rollouts, scores):
-    """Groups with `FREE` more places, which hold what `best_answers` and `replayed_modes` put there."""
-
-    def longer(values):
-        return jnp.pad(values, [(0, 0), (0, FREE), *[(0, 0)] * (values.ndim - 2)])
-
-    rollouts = replace_fields(longer, rollouts, GROUP_FIELDS)
-    free = jnp.arange(GROUP + FREE) >= GROUP
-    outcome_id, off_policy = jnp.where(free, -1, rollouts.outcome_id), rollouts.off_policy | free
-    return dataclasses.replace(rollouts, outcome_id=outcome_id, off_policy=off_policy), jax.tree.map(longer, scores)
+    """Groups whose further places hold what `best_answers` and `replayed_modes` put there."""
+    rollouts = replace_fields(with_places, rollouts, GROUP_FIELDS)
+    free = np.arange(GROUP + FREE) >= GROUP
+    marks = {"outcome_id": np.where(free, np.int32(-1), rollouts.outcome_id), "off_policy": rollouts.off_policy | free}
+    return dataclasses.replace(rollouts, **marks), jax.tree.map(with_places, scores)
 
 
-def evaluate(objective, rollouts, scores):
-    """Weights, the output of a batch on its own, and the gradient of the loss by the scores."""
-    weights, _, _ = objective.weigh(rollouts, objective.init(SIZES))
+def weigh(objective, rollouts):
+    """Weights, and metrics."""
+    weights, _, metrics = objective.weigh(rollouts, objective.init(SIZES))
+    return weights, metrics
+
+
+def output_and_gradient(objective, rollouts, scores, weights):
+    """Of the loss of a batch, given its weights; the gradient is by the scores."""
 
     def loss(scores):
-        output = objective(scores, rollouts, SIZES)
+        output = objective.loss(scores, rollouts, weights, objective.init_parameters(SIZES))
         return output.loss_sum, output
 
     gradient, output = jax.grad(loss, has_aux=True)(scores)
-    return weights, output, gradient
+    return output, gradient
 
 
 def gradient_by_rollouts(function, rollouts):
@@ -172,27 +216,47 @@ def factor_of(text):
 
 
 @functools.partial(jax.jit, static_argnames="objective")
-def program(objective, batch, wide):
-    """All that the tests below ask of an objective: one program, as compiling is what they cost."""
-    rollouts, scores = batch
-    weights, _, _ = objective.weigh(rollouts, objective.init(SIZES))
-    halves = jax.tree.map(lambda leaf: leaf.reshape(2, PROMPTS // 2, *leaf.shape[1:]), (scores, rollouts, weights))
-    statistics = jax.tree.map(lambda leaf: leaf.sum(axis=0), jax.vmap(objective.statistics)(*halves))
-    pieces = jax.vmap(lambda *half: objective.loss(*half, objective.init_parameters(SIZES), statistics))(*halves)
-    return {
-        "wide": jax.vmap(functools.partial(evaluate, objective))(*wide),
-        "narrow weights": weights,
-        "pieces": jax.tree.map(lambda leaf: leaf.sum(axis=0), pieces),
-    }
+def weights_of(objective, *stacks):
+    """Weights and metrics of stacked batches."""
+    return [jax.vmap(functools.partial(weigh, objective))(rollouts) for rollouts in stacks]
+
+
+@functools.partial(jax.jit, static_argnames="objective")
+def losses_of(objective, stack):
+    return jax.vmap(functools.partial(output_and_gradient, objective))(*stack)
+
+
+@functools.partial(jax.jit, static_argnames="objective")
+def losses_and_pieces(objective, stack, batch):
+    """Of stacked batches the losses, and of a batch the sum of the losses of its halves."""
+    halves = jax.tree.map(lambda leaf: leaf.reshape(2, PROMPTS // 2, *leaf.shape[1:]), batch)
+    rollouts, scores, weights = halves
+    statistics = jax.vmap(objective.statistics)(scores, rollouts, weights)
+    statistics = jax.tree.map(lambda leaf: leaf.sum(axis=0), statistics)
+    parameters = objective.init_parameters(SIZES)
+    pieces = jax.vmap(lambda *half: objective.loss(*half, parameters, statistics))(scores, rollouts, weights)
+    return losses_of(objective, stack), jax.tree.map(lambda leaf: leaf.sum(axis=0), pieces)
+
+
+def losses_and_pieces_of(text, wide_weights, weights):
+    batch, _, wide = batches(padding_of(text))
+    return losses_and_pieces(losing(make(text)), (*wide, wide_weights), (*batch, weights))
 
 
 @functools.cache
 def facts(text):
-    """What `program` finds, in NumPy, with the wide batches by their names."""
-    batch, named, wide = batches(padding_of(text))
-    found = jax.device_get(program(make(text), batch, wide))
-    wide = found.pop("wide")
-    return found | {name: jax.tree.map(lambda leaf, at=at: leaf[at], wide) for at, name in enumerate(named)}
+    """All that the tests below ask of an objective, in NumPy: two programs, as compiling is what they cost.
+
+    Weights, output and gradient of each wide batch, by its name.
+    """
+    (rollouts, _), named, (wide, _) = batches(padding_of(text))
+    found = weights_of(weighing(make(text)), wide, jax.tree.map(lambda leaf: leaf[None], rollouts))
+    (weights, metrics), (narrow_weights, _) = jax.device_get(found)
+    narrow_weights = jax.tree.map(lambda leaf: leaf[0], narrow_weights)
+    (output, gradient), pieces = jax.device_get(losses_and_pieces_of(text, weights, narrow_weights))
+    found = weights, dataclasses.replace(output, metrics=metrics | output.metrics), gradient
+    by_name = {name: jax.tree.map(lambda leaf, at=at: leaf[at], found) for at, name in enumerate(named)}
+    return by_name | {"narrow weights": narrow_weights, "pieces": pieces}
 
 
 def assert_close(actual, expected, rtol=2e-5):
@@ -208,7 +272,10 @@ def test_every_row_of_the_catalog_is_declared(name):
 @pytest.mark.parametrize("text", slow_after(2, covering()))
 def test_neither_jit_nor_padding_changes_anything(text):
     """Op by op at the width of the answers, against the program's wide arrays with garbage behind the masks."""
-    weights, output, gradient = evaluate(make(text), *batches(padding_of(text))[0])
+    objective, (rollouts, scores) = make(text), jax.tree.map(jnp.asarray, batches(padding_of(text))[0])
+    weights, _ = weigh(objective, rollouts)
+    output = objective(scores, rollouts, SIZES)
+    _, gradient = output_and_gradient(objective, rollouts, scores, weights)
     wide_weights, wide_output, wide_gradient = facts(text)["garbage"]
     assert_close(jax.tree.map(lambda leaf: leaf[..., :LENGTH], wide_weights), weights)
     assert_close(wide_output, dataclasses.replace(output, loss_sum=output.loss_sum * factor_of(text)))
@@ -335,47 +402,43 @@ def test_groups_that_are_too_small_are_refused_when_called_directly(text):
 @pytest.mark.parametrize("text", slow_after(1, EVERY))
 def test_the_smallest_groups_are_finite(text):
     objective = make(text)
-    rollouts, scores = random_rollouts(1, 3, smallest_group(text))
+    rollouts, scores = rollouts_in_numpy(1, smallest_group(text))
 
     @jax.jit
     def gradient(scores):
-        return jax.value_and_grad(lambda scores: objective(scores, rollouts, sizes(3)).loss_sum)(scores)
+        return jax.value_and_grad(lambda scores: objective(scores, rollouts, SIZES).loss_sum)(scores)
 
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient(scores)))
 
 
-@functools.partial(jax.jit, static_argnames="objective")
-def gradients_with_empty_answers(objective, rollouts, scores):
-    """Of the mean loss by the scores: with empty answers in the groups; without them, for the same weights; and without
-    them altogether.
+@functools.cache
+def longer_batches(padding):
+    """The batches `BESIDE_EMPTY`, with empty answers in their groups."""
+    wide = batches(padding)[2]
+    each = (jax.tree.map(lambda leaf, at=at: leaf[at], wide) for at in range(len(BESIDE_EMPTY)))
+    return stacked([with_empty_answers(*batch) for batch in each])
+
+
+@functools.cache
+def gradients_with_empty_answers(text):
+    """By the name of a batch, the gradient of the mean loss: with empty answers in the groups, and without them for the
+    same weights.
     """
-    longer, of_longer = with_empty_answers(rollouts, scores)
-    weights, _, _ = objective.weigh(longer, objective.init(SIZES))
-
-    def gradient(rollouts, scores, weights):
-        def loss(scores):
-            output = objective.loss(scores, rollouts, weights, objective.init_parameters(SIZES))
-            return output.loss_sum / output.count
-
-        return jax.grad(loss)(scores)
-
-    shorter = jax.tree.map(lambda leaf: leaf[:, :GROUP], weights)
-    alone, _, _ = objective.weigh(rollouts, objective.init(SIZES))
-    return gradient(longer, of_longer, weights), gradient(rollouts, scores, shorter), gradient(rollouts, scores, alone)
+    longer = longer_batches(padding_of(text))
+    ((weights, _),) = jax.device_get(weights_of(weighing(make(text)), longer[0]))
+    # The program of `facts` has more batches: they are there once more.
+    again = np.arange(len(batches(padding_of(text))[1])) % len(BESIDE_EMPTY)
+    shorter = jax.tree.map(lambda leaf: leaf[again, :, :GROUP], weights)
+    of_shorter, _ = losses_and_pieces_of(text, shorter, facts(text)["narrow weights"])
+    both = jax.device_get((losses_of(losing(make(text)), (*longer, weights)), of_shorter))
+    return {
+        name: [mean_gradient(*jax.tree.map(lambda leaf, at=at: leaf[at], found)) for found in both]
+        for at, name in enumerate(BESIDE_EMPTY)
+    }
 
 
-def unlikely():
-    """Groups of all kinds of rewards, whose answers are as unlikely as those of language models are."""
-    rollouts, scores = random_rollouts(4, PROMPTS, GROUP, LENGTH)
-    rewards = jnp.stack([jnp.roll(jnp.array([1.25, 0.95, 1.0, 0.0, 0.0, 1.0, 0.0]), place) for place in range(PROMPTS)])
-
-    def rarer(log_probs):
-        return jnp.where(rollouts.token_mask, log_probs - 8.0, log_probs)
-
-    policies = ("behaviour_log_probs", "reference_log_probs", "proximal_log_probs")
-    rollouts = replace_fields(rarer, rollouts, policies)
-    parts = {"reward_parts": parts_of(rewards), "greedy_rewards": greedy_of(rewards)}
-    return dataclasses.replace(rollouts, rewards=rewards, **parts), replace_fields(rarer, scores, ["log_probs"])
+def mean_gradient(output, gradient):
+    return jax.tree.map(lambda leaf: leaf / output.count, gradient)
 
 
 beside_empty_answers = pytest.mark.parametrize(
@@ -392,7 +455,7 @@ beside_empty_answers = pytest.mark.parametrize(
 @beside_empty_answers
 def test_the_loss_of_a_group_is_that_of_its_answers_without_the_empty_ones(text):
     """Given their weights, of which empty answers are a part: these compare rewards, and an empty one has none."""
-    longer, shorter, _ = gradients_with_empty_answers(make(text), *batches(0)[0])
+    longer, shorter = gradients_with_empty_answers(text)["plain"]
     for found, expected in zip(jax.tree.leaves(longer), jax.tree.leaves(shorter), strict=True):
         assert_close(found[:, :GROUP], expected)
         assert not found[:, GROUP:].any()
@@ -403,8 +466,9 @@ def test_empty_answers_outweigh_no_others(text):
     """They change a gradient as three answers without reward can; as answers of probability 1 they would rule it."""
     if any(isinstance(part, MasteredDivergence) for part in make(text).parts):
         pytest.skip("three answers without reward more may make a group unmastered, which then has another loss")
-    longer, _, alone = (gradient.log_probs for gradient in gradients_with_empty_answers(make(text), *unlikely()))
-    longer, alone = np.float64(longer[:, :GROUP]), np.float64(alone)
+    _, output, gradient = facts(text)["unlikely"]
+    alone = np.float64(mean_gradient(output, gradient).log_probs)
+    longer = np.float64(gradients_with_empty_answers(text)["unlikely"][0].log_probs[:, :GROUP])
     size, of_alone = np.linalg.norm(longer), np.linalg.norm(alone)
     assert of_alone / 5 < size < 5 * of_alone
     assert (longer * alone).sum() > 0.5 * size * of_alone

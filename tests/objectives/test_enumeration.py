@@ -22,7 +22,7 @@ DISTRIBUTION = {
 }
 # No ties r_i / n_i^alpha = r_j / n_j^alpha; the last rewards hold a wrong outcome, for rules that ask what is correct.
 REWARDS = {2: [(1.0, 0.13), (1.0, 0.0)], 3: [(1.0, 0.55, 0.13), (0.55, 1.0, 0.0)]}
-SIZES = [(3, 5), (3, 2), (2, 8)]
+SIZES = [(3, 5), (2, 8)]
 """Outcomes and samples of a group; the first says most."""
 
 
@@ -38,35 +38,44 @@ def expectation(row, outcomes, rewards, group):
     return mean
 
 
+@functools.cache
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def rollouts_of_all_groups(outcomes, rewards, group):
+    """Of each group on its own, a batch of one."""
+
+    def rollouts(ids):
+        return bandit_rollouts(ids[None], np.array(rewards, np.float32), jax.nn.log_softmax(LOGITS[outcomes]))
+
+    return jax.vmap(rollouts)(all_groups(outcomes, group))
+
+
 @functools.partial(jax.jit, static_argnames="objective")
-def updates(objective, logits, rewards, groups):
+def updates(objective, logits, rollouts):
     """`[groups, K]`, minus the gradient of the loss of each group on its own by the logits."""
     outcomes = len(logits)
 
-    def update(ids):
+    def update(rollouts):
         def loss(z):
             log_distribution = jax.nn.log_softmax(z)
             entropy = -(jnp.exp(log_distribution) * log_distribution).sum()
-            rollouts = bandit_rollouts(ids[None], rewards, jax.nn.log_softmax(logits))
             scores = PolicyScores(
-                log_distribution[ids][None, :, None],
-                jnp.full((1, len(ids), 1), entropy),
+                log_distribution[rollouts.tokens],
+                jnp.full(rollouts.tokens.shape, entropy),
                 log_distribution[rollouts.top_tokens],
-                mean_log_probs=jnp.full((1, len(ids), 1), log_distribution.mean()),
+                mean_log_probs=jnp.full(rollouts.tokens.shape, log_distribution.mean()),
             )
             output = objective(scores, rollouts, Sizes(1, outcomes, 1 + outcomes, outcomes))
             return output.loss_sum / output.count
 
         return -jax.grad(loss)(logits)
 
-    return jax.vmap(update)(groups)
+    return jax.vmap(update)(rollouts)
 
 
 def mean_update(text, outcomes, rewards, group):
     """`[K]`, the average of `updates` over all K^G groups with their probabilities."""
-    groups = all_groups(outcomes, group)
-    sampled = updates(make(text), LOGITS[outcomes], np.array(rewards, np.float32), groups)
-    return DISTRIBUTION[outcomes][groups].prod(axis=-1) @ np.asarray(sampled, np.float64)
+    sampled = updates(make(text), LOGITS[outcomes], rollouts_of_all_groups(outcomes, rewards, group))
+    return DISTRIBUTION[outcomes][all_groups(outcomes, group)].prod(axis=-1) @ np.asarray(sampled, np.float64)
 
 
 def smallest_group(text):

@@ -12,6 +12,7 @@ from ipsrl.objectives import make, names
 from ipsrl.structures import PolicyScores, Sizes, Weights
 from tests.objectives.declared import ROWS
 from tests.objectives.groups import greedy_of, parts_of, rollouts_of
+from tests.objectives.halves import losing, weighing
 from tests.objectives.token_values import (
     BACKWARD,
     BEHAVIOUR,
@@ -100,25 +101,25 @@ def declared(tokens, log_ratio, advantages, mask, step=1e-6):
 
 
 @functools.partial(jax.jit, static_argnames="objective")
-def program(objective, log_probs, advantages, rollouts, others):
-    """The loss with these advantages and without penalties, its gradient, and the own advantages for other rollouts.
-
-    One program, as compiling is what it costs.
-    """
-
-    def weigh(rollouts):
-        return objective.weigh(rollouts, objective.init(SIZES))[0]
-
-    coefficients = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), jax.eval_shape(weigh, rollouts).coefficients)
+def loss_and_gradient(objective, log_probs, advantages, rollouts):
+    """The mean loss with these advantages, and its gradient by the log-probabilities."""
 
     def loss(log_probs):
         means = rollouts.proximal_mean_log_probs + MEANS_MOVED * jnp.arange(LENGTH)
         scores = PolicyScores(log_probs, rollouts.behaviour_entropy, rollouts.top_log_probs, mean_log_probs=means)
-        weights = Weights(advantages, coefficients)
-        output = objective.loss(scores, rollouts, weights, objective.init_parameters(SIZES))
+        parameters = objective.init_parameters(SIZES)
+        output = objective.loss(scores, rollouts, Weights(advantages, ()), parameters)
         return output.loss_sum / output.count
 
-    return *jax.value_and_grad(loss)(log_probs), jax.vmap(weigh)(others).advantages
+    return jax.value_and_grad(loss)(log_probs)
+
+
+@functools.partial(jax.jit, static_argnames="objective")
+def advantages_of_each(objective, batches):
+    def weigh(rollouts):
+        return objective.weigh(rollouts, objective.init(SIZES))[0].advantages
+
+    return jax.vmap(weigh)(batches)
 
 
 @functools.cache
@@ -135,11 +136,13 @@ def batch_of_all():
 
 
 @functools.cache
-def computed(text):
+def computed_loss(text):
+    """The loss without penalties, and its gradient."""
     log_ratio, advantages, _ = case()
-    rollouts, others, _, _ = batch_of_all()
-    log_probs = jnp.float32(log_ratio) + rollouts.behaviour_log_probs
-    return jax.device_get(program(make(text), log_probs, jnp.float32(advantages), rollouts, others))
+    rollouts = batch_of_all()[0]
+    objective = dataclasses.replace(losing(make(text)), penalties=())
+    log_probs = np.float32(log_ratio) + np.asarray(rollouts.behaviour_log_probs)
+    return jax.device_get(loss_and_gradient(objective, log_probs, np.float32(advantages), rollouts))
 
 
 TOKENS = {text: row.tokens for text, row in ROWS.items() if row.tokens is not None} | {
@@ -171,7 +174,7 @@ TOKENS = {text: row.tokens for text, row in ROWS.items() if row.tokens is not No
 @pytest.mark.parametrize("text", TOKENS)
 def test_the_loss_is_that_of_the_declared_tokens(text):
     loss, gradient = declared(TOKENS[text], *case())
-    actual, actual_gradient, _ = computed(text)
+    actual, actual_gradient = computed_loss(text)
     np.testing.assert_allclose(actual_gradient, gradient, rtol=2e-4, atol=1e-6 * np.abs(gradient).max() + 1e-7)
     if loss is not None:
         np.testing.assert_allclose(actual, loss, rtol=2e-5, atol=1e-6)
@@ -180,8 +183,8 @@ def test_the_loss_is_that_of_the_declared_tokens(text):
 @pytest.mark.parametrize("text", names())
 def test_advantages_look_at_lengths_as_declared(text):
     """The same answers but for their lengths get the same advantages, or those that the row declares."""
-    _, _, rewards, cut = batch_of_all()
-    mask, (before, after) = case()[2], computed(text)[2]
+    _, others, rewards, cut = batch_of_all()
+    mask, (before, after) = case()[2], np.asarray(advantages_of_each(weighing(make(text)), others))
     lengths = ROWS[text].lengths
     if lengths is None:
         message = f"the advantages of {text!r} depend on the lengths of answers: its Row has to declare `lengths`"

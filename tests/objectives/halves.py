@@ -1,0 +1,19 @@
+"""The two halves of an objective, each with one fixed other half: rows that share a half share its compiled program."""
+
+import dataclasses
+
+from ipsrl.objectives.advantages.baselines import GroupMean
+from ipsrl.objectives.aggregation import SequenceMean
+from ipsrl.objectives.surrogates.ratio import PolicyGradient
+
+
+def weighing(objective):
+    """The objective but for what `weigh` does not read."""
+    return dataclasses.replace(
+        objective, surrogate=PolicyGradient(), aggregation=SequenceMean(), first=None, correction=None
+    )
+
+
+def losing(objective):
+    """The objective but for what `loss` does not read."""
+    return dataclasses.replace(objective, reward_shaping=(), advantages=GroupMean(), reweighting=())
