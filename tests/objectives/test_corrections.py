@@ -3,6 +3,7 @@ they would correct nothing.
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -159,15 +160,14 @@ def probs(logits):
     return np.exp(logits - np.logaddexp.reduce(logits))
 
 
-def mean_gradient(text, logits=LOGITS, sampler=SAMPLER, group=3):
-    """`[K]`, the mean ascent direction over all groups of the sampler."""
+@functools.partial(jax.jit, static_argnames=("objective", "group"))
+def gradient_over_groups(objective, logits, sampler, group):
     groups = all_groups(3, group)
-    mu, pi = (jax.nn.log_softmax(jnp.asarray(one)) for one in (sampler, logits))
+    mu, pi = jax.nn.log_softmax(sampler), jax.nn.log_softmax(logits)
     rollouts = bandit_rollouts(groups, REWARDS, mu)
     rollouts = dataclasses.replace(rollouts, proximal_log_probs=pi[groups][..., None])
-    objective = make(text)
     weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(len(groups), 3, 4, 3)))
-    chances = probs(sampler)[groups].prod(axis=-1)
+    chances = jnp.exp(mu[groups].sum(axis=-1))
     weights = dataclasses.replace(weights, advantages=weights.advantages * chances[:, None, None])
 
     def loss(logits):
@@ -175,7 +175,12 @@ def mean_gradient(text, logits=LOGITS, sampler=SAMPLER, group=3):
         output = objective.loss(PolicyScores(log_probs, jnp.zeros(log_probs.shape)), rollouts, weights)
         return output.loss_sum / group
 
-    return -np.asarray(jax.grad(loss)(jnp.asarray(logits)))
+    return -jax.grad(loss)(logits)
+
+
+def mean_gradient(text, logits=LOGITS, sampler=SAMPLER, group=3):
+    """`[K]`, the mean ascent direction over all groups of the sampler."""
+    return np.asarray(gradient_over_groups(make(text), logits, sampler, group))
 
 
 @pytest.mark.parametrize("text", ["reinforce", "dr_grpo(aggregation=sequence_sum)", "rloo"])
@@ -209,7 +214,8 @@ def test_a_correction_ends_where_the_own_answers_lead():
     assert trained("reinforce", off)[1] > 0.8
 
 
-def tree_gradients(text):
+@functools.partial(jax.jit, static_argnames="objective")
+def tree_gradients(objective):
     """`[2, 3]`, mean ascent directions of two-token answers, by the logits of the first and of the second token (one
     bit each; the second does not see the first); and the exact one.
     """
@@ -221,7 +227,6 @@ def tree_gradients(text):
         return jnp.stack([table[0, answers[:, 0]], table[1, answers[:, 1]]], axis=-1)[:, None]
 
     rollouts = rollouts_of(of_tokens(mu), rewards=rewards[:, None], proximal_log_probs=of_tokens(pi))
-    objective = make(text)
     weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
     chances = jnp.exp(of_tokens(mu).sum(axis=-1))
     weights = dataclasses.replace(weights, advantages=weights.advantages * chances[..., None])
@@ -237,11 +242,11 @@ def tree_gradients(text):
 
 
 def test_in_longer_answers_only_the_sequence_has_no_bias():
-    found, exact = tree_gradients("reinforce(correction=truncated(1e9, level=sequence))")
+    found, exact = tree_gradients(make("reinforce(correction=truncated(1e9, level=sequence))"))
     np.testing.assert_allclose(found, exact, atol=1e-6)
     # Weights of tokens can even lead further away than none: here the first token's lacks that of the second.
-    by_token, _ = tree_gradients("reinforce(correction=truncated(1e9))")
-    plain, _ = tree_gradients("reinforce")
+    by_token, _ = tree_gradients(make("reinforce(correction=truncated(1e9))"))
+    plain, _ = tree_gradients(make("reinforce"))
     assert np.abs(by_token - exact).max() > np.abs(plain - exact).max() > 0.01
 
 
