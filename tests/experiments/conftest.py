@@ -13,7 +13,6 @@ from ipsrl.sweeps.attempt import attempt, child_command
 from ipsrl.sweeps.forked import call_forked, preload
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import make_run
-from tests import fast_compilation
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +30,7 @@ def smokes(tmp_path_factory) -> SweepFolder:
 
 
 @pytest.fixture
-def smoke_folder(smokes, monkeypatch):
+def smoke_folder(smokes):
     """Study's module -> the folder of its smoke run, which is made here unless another process has made it.
 
     The run is a process of the sweep `smokes`, which waits for it as this waits for the sweep's.
@@ -39,7 +38,6 @@ def smoke_folder(smokes, monkeypatch):
 
     def folder_of(module):
         run = make_run(module.__name__.rpartition(".")[2], "smoke")
-        monkeypatch.setenv("XLA_FLAGS", fast_compilation.flags())
         preload([run.experiment])
         forked = functools.partial(call_forked, cores=set())
         state = attempt(smokes, run, child_command(smokes, run), restarts=0, ending=threading.Event(), call=forked)
