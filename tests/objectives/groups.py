@@ -1,5 +1,6 @@
 """Groups for tests: random rollouts, and a bandit whose groups can all be enumerated."""
 
+import functools
 import itertools
 
 import jax
@@ -89,29 +90,32 @@ def rollouts_of(behaviour, mask=None, **fields):
     """Rollouts with the given log-probabilities `[P, G, T]`; rewards are 1 and outcomes 0 unless given."""
     behaviour = jnp.asarray(behaviour, jnp.float32)
     group_shape = behaviour.shape[:2]
-    defaults = {
-        "tokens": jnp.zeros(behaviour.shape, jnp.int32),
-        "behaviour_entropy": jnp.zeros(behaviour.shape),
-        "rewards": jnp.ones(group_shape),
-        "outcome_id": jnp.zeros(group_shape, jnp.int32),
-        "truncated": jnp.zeros(group_shape, bool),
-    }
-    return Rollouts(
-        prompt_index=jnp.arange(group_shape[0]),
-        observations=jnp.zeros(behaviour.shape, jnp.int32),
-        token_mask=jnp.ones(behaviour.shape, bool) if mask is None else jnp.asarray(mask, bool),
-        behaviour_log_probs=behaviour,
-        **defaults | {name: jnp.asarray(values) for name, values in fields.items()},
-    )
+    fields = {
+        "prompt_index": np.arange(group_shape[0], dtype=np.int32),
+        "observations": np.zeros(behaviour.shape, np.int32),
+        "tokens": np.zeros(behaviour.shape, np.int32),
+        "token_mask": np.ones(behaviour.shape, bool) if mask is None else np.asarray(mask, bool),
+        "behaviour_log_probs": behaviour,
+        "behaviour_entropy": np.zeros(behaviour.shape, np.float32),
+        "rewards": np.ones(group_shape, np.float32),
+        "outcome_id": np.zeros(group_shape, np.int32),
+        "truncated": np.zeros(group_shape, bool),
+    } | fields
+    # Made by NumPy: what JAX makes outside a program is compiled on its own.
+    return Rollouts(**{name: jnp.asarray(values) for name, values in fields.items()})
 
 
-def token_advantages(text, rollouts):
-    """`[P, G, T]`, the weights that an objective gives to tokens in its first batch."""
-    objective = make(text)
+@functools.partial(jax.jit, static_argnames="objective")
+def first_advantages(objective, rollouts):
     weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(len(rollouts.rewards))))
     return weights.advantages
 
 
+def token_advantages(text, rollouts):
+    """`[P, G, T]`, the weights that an objective gives to tokens in its first batch."""
+    return np.asarray(first_advantages(make(text), rollouts))
+
+
 def advantages_of(text, rollouts):
     """`[P, G]`, the weights of one-token answers, in float64."""
-    return np.asarray(token_advantages(text, rollouts)[..., 0], np.float64)
+    return np.float64(token_advantages(text, rollouts)[..., 0])
