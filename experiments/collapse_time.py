@@ -84,7 +84,7 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings((4, 16), tuple(range(1000)), keeper_seeds=tuple(range(40)), keeper_steps=4000),
+    "smoke": Settings((4, 16), tuple(range(400)), keeper_seeds=tuple(range(40)), keeper_steps=4000),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(10_000)), keeper_seeds=tuple(range(400)), keeper_steps=100_000),
 }

@@ -99,7 +99,7 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(objectives=("grpo", "ips_grpo"), group_size=4, arrows=6, starts=3),
+    "smoke": Settings(objectives=("ips_grpo",), group_size=4, arrows=6, starts=3),
     "demo": Settings(),
     "paper": Settings(group_size=16, rewards=((1.0, 1.0, 0.0), (1.0, 1.0, 0.5), (1.0, 0.6, 0.3)), arrows=16, starts=9),
 }
