@@ -29,11 +29,21 @@ from tests.tiers import slow_after
 LOGITS, REWARDS = np.array([0.2, -0.6, 0.7]), np.array([1.0, 0.55, 0.13])
 
 
-def exact(text, logits=LOGITS, rewards=REWARDS, group_size=5, **options):
+in_one_program = jax.jit(
+    expected_update, static_argnames=("objective", "group_size", "environment", "off_policy", "steps")
+)
+
+
+estimate_in_one_program = jax.jit(
+    estimated_update, static_argnames=("objective", "group_size", "environment", "steps", "pairs")
+)
+
+
+def exact(text, logits=LOGITS, rewards=REWARDS, group_size=5, update=in_one_program, **options):
     """`expected_update` in float64."""
     with jax.enable_x64(True):
         arrays = jnp.asarray(logits, jnp.float64), jnp.asarray(rewards, jnp.float64)
-        return np.asarray(expected_update(objectives.make(text), *arrays, group_size, **options))
+        return np.asarray(update(objectives.make(text), *arrays, group_size, **options))
 
 
 @pytest.mark.parametrize(
@@ -56,12 +66,14 @@ def test_closed_mean_fields(name, rule, group_size, alpha, floor):
 
 @pytest.mark.parametrize("correction", ["truncated(1.2)", "masked(0.8, 1.2, level=geometric)", "sequence_mask(0.1)"])
 def test_a_correction_changes_nothing_where_the_policy_samples_itself(correction):
-    np.testing.assert_allclose(exact(f"ips_grpo(correction={correction})"), exact("ips_grpo"), atol=1e-12)
+    corrected = exact(f"ips_grpo(correction={correction})", update=expected_update)
+    np.testing.assert_allclose(corrected, exact("ips_grpo"), atol=1e-12)
 
 
 def test_a_sequence_mask_acts_in_later_steps():
     steps = Steps(3, 1.0)
-    assert np.abs(exact("grpo(correction=sequence_mask(0.1))", steps=steps) - exact("grpo", steps=steps)).max() > 1e-3
+    corrected = exact("grpo(correction=sequence_mask(0.1))", steps=steps, update=expected_update)
+    assert np.abs(corrected - exact("grpo", steps=steps)).max() > 1e-3
 
 
 def test_small_steps_are_as_many_updates():
@@ -91,7 +103,7 @@ def test_all_dtypes_and_batches_agree():
     """float32, a batch of points in one call, and a group that takes more than one block."""
     points = np.stack([LOGITS, LOGITS[::-1], np.zeros(3)]).astype(np.float32)
     objective = objectives.make("ips_grpo")
-    many = jax.vmap(lambda z: expected_update(objective, z, jnp.float32(REWARDS), 33))(jnp.asarray(points))
+    many = jax.vmap(lambda z: in_one_program(objective, z, jnp.float32(REWARDS), 33))(jnp.asarray(points))
     for point, update in zip(points, many, strict=True):
         np.testing.assert_allclose(update, exact("ips_grpo", point, group_size=33), atol=2e-6)
 
@@ -112,7 +124,7 @@ def test_carried_state_is_used(group_size):
             )
         )
         arrays = jnp.asarray(LOGITS, jnp.float64), jnp.asarray(REWARDS, jnp.float64)
-        update = expected_update(objective, *arrays, group_size, objective_state=state)
+        update = in_one_program(objective, *arrays, group_size, objective_state=state)
     # Rewards and their running mean are float32 in the objective's code.
     np.testing.assert_allclose(update, flow / mean_weight, rtol=2e-5)
 
@@ -125,12 +137,13 @@ def test_jacobian_sees_weights_that_follow_the_policy():
     with jax.enable_x64(True):
         rewards = jnp.asarray(REWARDS, jnp.float64)
 
+        @jax.jit
         def field(logits):
             return expected_update(objective, logits, rewards, 2)
 
         logits = jnp.log(probs)
-        jacobian = jax.jacfwd(differentiable(field))(logits)
-        blind = jax.jacfwd(field)(logits)
+        jacobian = jax.jit(jax.jacfwd(differentiable(field)))(logits)
+        blind = jax.jit(jax.jacfwd(field))(logits)
         differences = np.stack([field(logits + e) - field(logits - e) for e in 1e-5 * np.eye(3)], axis=1) / 2e-5
     np.testing.assert_allclose(jacobian, differences, atol=1e-8)
     assert np.abs(jacobian - blind).max() > 0.1
@@ -156,7 +169,7 @@ def test_best_answer_among_all_but_impossible_ones():
     objective, off_policy = objectives.make("critique_grpo"), OffPolicyAnswers(8)
 
     def field(logits, rewards):
-        return expected_update(objective, jnp.float32(logits), jnp.float32(rewards), 3, off_policy=off_policy)
+        return in_one_program(objective, jnp.float32(logits), jnp.float32(rewards), 3, off_policy=off_policy)
 
     for rare in (-110.0, -np.inf):
         for rewards in ([1.0, 0.3, 0.0], [0.3, 0.0, 1.0]):
@@ -180,13 +193,13 @@ def test_tree_against_training_and_estimate(text, steps):
     logits = jax.random.normal(jax.random.key(0), (tree.num_observations, tree.vocabulary_size))
     rewards = jnp.asarray(tree.reward_table()[0])
     options = {"environment": tree, "steps": steps}
-    update = expected_update(objective, logits, rewards, 3, **options)
+    update = in_one_program(objective, logits, rewards, 3, **options)
     assert np.abs(update).max() > 0.05
     sampled = trained(objective, tree, logits, 3, 4000, steps=steps)
     error = sampled.std(axis=0, ddof=1) / math.sqrt(4000)
     # Rounding of logits over the step size.
     assert np.all(np.abs(sampled.mean(axis=0) - update) <= 4 * error + 2e-5)
-    estimate = estimated_update(objective, logits, rewards, 3, jax.random.key(0), pairs=1000, **options)
+    estimate = estimate_in_one_program(objective, logits, rewards, 3, jax.random.key(0), pairs=1000, **options)
     # Illegal actions have updates and errors of 0.
     assert np.all(np.abs(estimate.update - update) <= 4 * estimate.standard_error + 1e-7)
     assert estimate.standard_error.max() < 0.05
@@ -203,21 +216,21 @@ def test_tree_follows_the_gradient_of_the_return():
         probs = tree.terminal_distribution(log_probs_table(policy, {"logits": table}, tree))
         return probs @ rewards
 
-    gradient = jax.grad(mean_return)(logits)
+    gradient = jax.jit(jax.grad(mean_return))(logits)
     assert np.abs(gradient).max() > 0.01
-    update = expected_update(objectives.make("reinforce"), logits, rewards, 2, environment=tree)
+    update = in_one_program(objectives.make("reinforce"), logits, rewards, 2, environment=tree)
     np.testing.assert_allclose(update, gradient, atol=1e-6)
 
 
 @pytest.mark.slow
 def test_antithetic_estimate_knows_its_error():
     objective, z, r = objectives.make("ips_reinforce"), jnp.float32(LOGITS), jnp.float32(REWARDS)
-    estimate = estimated_update(objective, z, r, 5, jax.random.key(0), pairs=4000)
+    estimate = estimate_in_one_program(objective, z, r, 5, jax.random.key(0), pairs=4000)
     assert estimate.groups == 8000
     error = np.abs(estimate.update - exact("ips_reinforce", group_size=5))
     assert np.all(error < 4 * estimate.standard_error)
     assert np.all(estimate.standard_error > 0)
-    few = jax.vmap(lambda key: estimated_update(objective, z, r, 5, key, pairs=2).update)
+    few = jax.vmap(lambda key: estimate_in_one_program(objective, z, r, 5, key, pairs=2).update)
     spread = few(jax.random.split(jax.random.key(1), 500)).std(axis=0)
     np.testing.assert_allclose(estimate.standard_error, spread * math.sqrt(2 / 4000), rtol=0.15)
 
@@ -229,7 +242,7 @@ def test_pairs_gain_whatever_the_order_of_the_arms():
     single = trained(objective, Bandit((0.0, 0.5, 1.0)), jnp.zeros((1, 3)), 8, 4000)[:, 0]
     for rewards in [(0.5, 0.0, 1.0), (0.0, 1.0, 0.5)]:
         arrays = jnp.zeros(3), jnp.float32(rewards)
-        estimate = estimated_update(objective, *arrays, 8, jax.random.key(0), pairs=2000)
+        estimate = estimate_in_one_program(objective, *arrays, 8, jax.random.key(0), pairs=2000)
         assert np.linalg.norm(estimate.standard_error) < 2 / 3 * np.linalg.norm(single.std(axis=0)) / math.sqrt(4000)
 
 

@@ -30,7 +30,7 @@ def test_any_number_of_policies_is_one_program():
 def test_the_jacobian_is_the_derivative_of_the_expected_update():
     with jax.enable_x64(True):
         update = differentiable(lambda logits: expected_update(OBJECTIVE, logits, np.array(REWARDS), 4, num_keys=1))
-        expected = np.asarray(jax.vmap(jax.jacfwd(update))(LOGITS))
+        expected = np.asarray(jax.jit(jax.vmap(jax.jacfwd(update)))(LOGITS))
     np.testing.assert_allclose(Field(OBJECTIVE, REWARDS, 4).jacobians(LOGITS), expected, rtol=0, atol=1e-9)
 
 

@@ -33,10 +33,8 @@ def test_logits_of_walks_have_their_outcomes(tree):
     np.testing.assert_allclose(np.exp(field.log_probs(found)), expected, rtol=1e-12)
     if tree is WALKS:
         with jax.enable_x64(True):
-            of_walks = [
-                np.exp(every_trajectory(tree, table).behaviour_log_probs[0].sum(axis=-1))
-                for table in found.reshape(-1, *field.table_shape)
-            ]
+            log_probs = jax.jit(jax.vmap(lambda table: every_trajectory(tree, table).behaviour_log_probs[0]))
+            of_walks = np.exp(log_probs(found.reshape(-1, *field.table_shape)).sum(axis=-1))
         np.testing.assert_allclose(of_walks, probs, rtol=1e-12)
 
 
@@ -51,12 +49,14 @@ def test_each_outcome_of_the_cases_has_its_walks():
 def test_the_flow_of_expected_return_climbs_the_mean_reward():
     """The mean update is the gradient of the mean reward."""
 
-    def slope(logits):
-        def value(table):
-            return WALKS.terminal_distribution(jax.nn.log_softmax(table)) @ np.array(REWARDS)
+    @jax.jit
+    @jax.grad
+    def gradient(table):
+        return WALKS.terminal_distribution(jax.nn.log_softmax(table)) @ np.array(REWARDS)
 
+    def slope(logits):
         with jax.enable_x64(True):
-            return np.asarray(jax.grad(value)(logits.reshape(3, 2))).ravel()
+            return np.asarray(gradient(logits.reshape(3, 2))).ravel()
 
     logits = FIELD.logits_of(STARTS, "starts")
     np.testing.assert_allclose(FIELD(logits), [slope(row) for row in logits], rtol=1e-6)
