@@ -8,6 +8,9 @@ import faulthandler
 import functools
 import itertools
 import json
+import math
+import os
+import signal
 import sys
 
 import jax
@@ -40,6 +43,8 @@ from tests.look_up import LookUpOnHost
 from tests.sampled_groups import collect
 
 VERIFIED = []
+LOST_AFTER = math.inf
+"""Prompts that this process verifies before it is killed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +57,10 @@ class FirstTokenVerified(HypospaceCausal):
 
     def verify(self, trajectories):
         VERIFIED.extend(np.asarray(trajectories.prompts.index).tolist())
+        if len(VERIFIED) >= LOST_AFTER:
+            # The one that the shell knows, which this process does not outlive.
+            os.kill(os.getppid(), signal.SIGKILL)
+            signal.pause()
         first = np.asarray(trajectories.tokens)[:, :, 0]
         said = super().verify(trajectories)
         return dataclasses.replace(
@@ -131,16 +140,20 @@ def run(
         )  # fmt: skip
 
 
-def main(process, port, save=None, meshes=(), forever=None, before=(), **arguments):
+def main(process, port, meshes=(), forever=None, then=(), lost=None, **arguments):
     """Joins the other process, and runs.
 
     Args:
       process, port: which of the two this is, and where they meet.
-      save: the final parameters, and what `sampled` finds on `meshes`, go to this file followed by the process.
+      meshes: where to try `sampled`, after a check of what hosts do together.
       forever: a folder to write checkpoints to instead, until this process is killed.
-      before: the arguments of other runs, one after the other, before this one.
-      arguments: of `run`.
+      then: the arguments of other runs, one after the other, after this one.
+      lost: which process is killed in the 11th step.
+      arguments: of `run_and_save`.
     """
+    global LOST_AFTER
+    if lost == process:
+        LOST_AFTER = 11 * 8
     # On a slow machine seconds may lie between the last words of a process and its end.
     ipsrl.ending.HELD_BACK_SECONDS = HANGS
     cluster = Cluster(f"127.0.0.1:{port}", num_processes=2, process_id=process, heartbeat_timeout=20)
@@ -151,18 +164,18 @@ def main(process, port, save=None, meshes=(), forever=None, before=(), **argumen
         faulthandler.dump_traceback_later(HANGS - 60, exit=True)
         start_up(host_devices=4, cluster=cluster)
         with hosts.on_all_hosts():
-            work(process, save, meshes, forever, before, arguments)
+            if forever:
+                save_for_ever(forever)
+            if meshes:
+                check_hosts(process, arguments["out"])
+                check_cache(process, arguments["out"])
+            run_and_save(process, meshes, **arguments)
+            for each in then:
+                run_and_save(process, **each)
 
 
-def work(process, save, meshes, forever, before, arguments):
-    """What `main` does when both have joined."""
-    if forever:
-        save_for_ever(forever)
-    if meshes:
-        check_hosts(process, arguments["out"])
-        check_cache(process, arguments["out"])
-    for each in before:
-        run(**each)
+def run_and_save(process, meshes=(), save=None, **arguments):
+    """Runs; final parameters, and what `sampled` finds on `meshes`, go to a file, `save` followed by the process."""
     state = run(**arguments)
     if save:
         found = {}

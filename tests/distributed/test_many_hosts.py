@@ -28,7 +28,10 @@ from tests.hangs import HANGS, wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 ROOT = Path(__file__).parents[2]
-SEES_TESTS = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+SEES_TESTS = os.environ | {
+    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    "XLA_FLAGS": fast_compilation.flags(),
+}
 STEPS = 12
 # All that a process says that has lost the other.
 LOST = re.compile(
@@ -57,11 +60,10 @@ class Pair:
                 "--host_devices=4",
             ]  # fmt: skip
             line = ["-m", *command, *joined] if command else [hosts_program.__file__, told]
-            environment = SEES_TESTS if command else SEES_TESTS | {"XLA_FLAGS": fast_compilation.flags()}
             self.logs.append((folder / f"{process}.out", folder / f"{process}.err"))
             with self.logs[-1][0].open("w") as out, self.logs[-1][1].open("w") as err:
                 started = subprocess.Popen(
-                    [sys.executable, "-u", *line], cwd=ROOT, env=environment, stdout=out, stderr=err
+                    [sys.executable, "-u", *line], cwd=ROOT, env=SEES_TESTS, stdout=out, stderr=err
                 )
             self.processes.append(started)
 
@@ -135,12 +137,28 @@ def alone(tmp_path_factory):
     return folder, run(folder, "data:8", STEPS, evaluate_every=4)
 
 
+LONG = {"mesh": "data:8", "steps": 12, "checkpoint_every": 4, "optimizer": "adam"}
+"""In its 11th step a process may be lost."""
+
+
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    """The folder of the same run of two processes."""
+def pair(alone, tmp_path_factory):
+    """The folder of three runs of two processes.
+
+    In `run` is that of `alone`; in `undisturbed` one of `LONG`; in `continued` that of `alone` from its last checkpoint
+    but one on another mesh, because the last is damaged.
+    """
     folder = tmp_path_factory.mktemp("pair")
-    out, save = str(folder / "run"), str(folder / "found")
-    together(folder, out=out, save=save, meshes=MESHES, mesh="data:8", steps=STEPS, evaluate_every=4)
+    shutil.copytree(alone[0], folder / "continued")
+    data = max((folder / "continued" / "checkpoints" / "12").rglob("*"), key=lambda path: path.stat().st_size)
+    data.write_bytes(data.read_bytes()[:-1] + b"x")
+    continued = {"mesh": "model:2,data:4", "steps": STEPS, "resume": True}
+    whole = {"mesh": "data:8", "steps": STEPS, "evaluate_every": 4}
+    first, *then = [
+        {"out": str(folder / name), "save": str(folder / f"{name}-found")} | arguments
+        for name, arguments in {"run": whole, "undisturbed": LONG, "continued": continued}.items()
+    ]
+    together(folder, meshes=MESHES, then=then, **first)
     return folder
 
 
@@ -155,7 +173,7 @@ def test_two_processes_train_as_one(alone, pair):
             if name in ("reward", "length", "distinct_outcomes", "unparsed", "evaluation/answers_0"):
                 assert other[name] == mine[name]
     for process in range(2):
-        found = np.load(pair / f"found{process}.npz")
+        found = np.load(pair / f"run-found{process}.npz")
         for name, value in by_name(alone[1].parameters).items():
             np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-6)
     begun = POLICY.init(stream(hosts_program.SEED, 0, "parameters"))
@@ -166,7 +184,7 @@ def test_two_processes_train_as_one(alone, pair):
 @pytest.mark.parametrize("mesh", MESHES)
 def test_answers_are_the_same_and_each_is_verified_once(pair, mesh):
     expected, verified = sampled(make_mesh(mesh), POLICY.init(jax.random.key(0)))
-    found = [np.load(pair / f"found{process}.npz") for process in range(2)]
+    found = [np.load(pair / f"run-found{process}.npz") for process in range(2)]
     for one in found:
         np.testing.assert_array_equal(one[f"{mesh} tokens"], expected["tokens"])
         np.testing.assert_array_equal(one[f"{mesh} rewards"], expected["rewards"])
@@ -176,7 +194,8 @@ def test_answers_are_the_same_and_each_is_verified_once(pair, mesh):
 
 
 def test_only_the_first_process_writes_files(pair):
-    assert {path.name for path in (pair / "run").iterdir()} == {
+    # A checkout with changes is recorded, too.
+    assert {path.name for path in (pair / "run").iterdir()} - {"uncommitted.diff"} == {
         "config.json", "environment.json", "metrics.jsonl", "warnings.jsonl", "checkpoints", ".lock",
     }  # fmt: skip
     (start,) = json.loads((pair / "run" / "environment.json").read_text())
@@ -196,31 +215,14 @@ def test_one_process_continues_what_two_began_on_another_mesh(alone, pair, tmp_p
     assert [start["processes"] for start in starts] == [2, 1]
 
 
-def test_two_processes_continue_what_one_began_on_another_mesh(alone, tmp_path):
+def test_two_processes_continue_what_one_began_on_another_mesh(alone, pair):
     """The latest checkpoint is damaged: all hosts agree on the one before it."""
-    shutil.copytree(alone[0], tmp_path / "run")
-    data = max((tmp_path / "run" / "checkpoints" / "12").rglob("*"), key=lambda path: path.stat().st_size)
-    data.write_bytes(data.read_bytes()[:-1] + b"x")
-    done = together(
-        tmp_path, out=str(tmp_path / "run"), mesh="model:2,data:4", steps=STEPS, resume=True,
-        save=str(tmp_path / "found"),
-    )  # fmt: skip
-    assert "The checkpoint of step 12 cannot be used" in done.said(0)
-    assert "cannot be used" not in done.said(1)
-    assert (tmp_path / "run" / "checkpoints" / "unusable-12").exists()
+    said = [(pair / f"{process}.err").read_text() for process in range(2)]
+    assert "The checkpoint of step 12 cannot be used" in said[0]
+    assert "cannot be used" not in said[1]
+    assert (pair / "continued" / "checkpoints" / "unusable-12").exists()
     for name, value in by_name(alone[1].parameters).items():
-        np.testing.assert_allclose(np.load(tmp_path / "found1.npz")[name], value, rtol=0, atol=1e-6)
-
-
-def test_batch_filters_decide_alike_on_all_hosts(tmp_path):
-    filters = "dynamic_sampling(rounds=3), difficulty_filter(width=8, last_width=8, warm_up=1), off_policy(answers=2)"
-    arguments = {"mesh": "data:8", "steps": 3, "filters": filters}
-    run(tmp_path / "alone", **arguments)
-    together(tmp_path, out=str(tmp_path / "run"), **arguments)
-    ours, theirs = records(tmp_path / "alone"), records(tmp_path / "run")
-    assert len(theirs) == 3
-    assert_same_records(ours, theirs)
-    assert theirs[0].keys() >= {"sampling_rounds", "prompt_survival", "off_policy_reward"}
+        np.testing.assert_allclose(np.load(pair / "continued-found1.npz")[name], value, rtol=0, atol=1e-6)
 
 
 RUNS = {
@@ -229,6 +231,11 @@ RUNS = {
         "checkpoint_every": 2,
         "filters": "best_answers(size=4, drawn=2), replayed_groups, replayed_answers, diversity_filter(bucket=8), "
         "off_policy(refine=second_attempt(critic=shuffled(own)), answers=2)",
+    },
+    "filtered": {
+        "steps": 3,
+        "filters": "dynamic_sampling(rounds=3), difficulty_filter(width=8, last_width=8, warm_up=1), "
+        "off_policy(answers=2)",
     },
     "stored": {"steps": 3, "stored": True},
     "tools": {"steps": 2, "tools": True},
@@ -242,8 +249,8 @@ def sources(tmp_path_factory):
     first_part, second_part = wrapped | {"steps": 2}, wrapped | {"resume": True}
     run(folder / "second", "data:8", **first_part)
     runs = [*RUNS.items(), ("both", first_part), ("both", second_part), ("second", second_part)]
-    *before, last = [{"out": str(folder / name), "mesh": "data:8"} | arguments for name, arguments in runs]
-    together(folder, before=before, **last)
+    first, *then = [{"out": str(folder / name), "mesh": "data:8"} | arguments for name, arguments in runs]
+    together(folder, then=then, **first)
     return folder
 
 
@@ -257,11 +264,15 @@ def assert_same_state(found, state):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_source_gives_two_processes_what_it_gives_one(name, sources, tmp_path):
-    """Wrappers around wrappers, a table that both verify, and a tool that the first calls for both."""
+    """Wrappers around wrappers, filters that all hosts must decide alike, a table that both verify, and a tool that the
+    first calls for both.
+    """
     state = run(tmp_path / "run", "data:8", **RUNS[name])
     assert_same_state(last_state(sources / name, RUNS[name]["steps"], state), state)
     assert_same_records(records(tmp_path / "run"), records(sources / name))
     assert records(sources / name)[-1]["gradient_norm"] > 0.1
+    if name == "filtered":
+        assert records(sources / name)[0].keys() >= {"sampling_rounds", "prompt_survival", "off_policy_reward"}
 
 
 def test_any_number_of_processes_continues_what_wrappers_keep(sources, tmp_path):
@@ -279,41 +290,28 @@ def test_any_number_of_processes_continues_what_wrappers_keep(sources, tmp_path)
     assert record["filtered_answers"] > 0
 
 
-LONG = {"mesh": "data:8", "steps": 40, "optimizer": "adam"}
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """The state of a longer run of two processes that nobody touched."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    together(folder, out=str(folder / "run"), save=str(folder / "found"), **LONG)
-    return folder
-
-
 @pytest.mark.parametrize("lost", [0, 1])
-def test_the_loss_of_a_process_ends_the_other_and_a_restart_ends_at_the_same_bits(undisturbed, tmp_path, lost):
+def test_the_loss_of_a_process_ends_the_other_and_a_restart_ends_at_the_same_bits(pair, tmp_path, lost):
     out = tmp_path / "run"
-    with Pair(tmp_path, out=str(out), **LONG) as pair:
-        pair.wait_until((out / "checkpoints" / "20" / "seal.json").exists)
-        pair.processes[lost].send_signal(signal.SIGKILL)
-        statuses = pair.wait()
+    with Pair(tmp_path, out=str(out), lost=lost, **LONG) as losing:
+        statuses = losing.wait()
         assert statuses[lost] == -signal.SIGKILL
         assert statuses[1 - lost] == os.EX_TEMPFAIL
-        assert LOST.fullmatch(pair.said(1 - lost)), pair.said(1 - lost)
-    assert 20 <= len(records(out)) < LONG["steps"]
+        assert LOST.fullmatch(losing.said(1 - lost)), losing.said(1 - lost)
+    assert 8 <= len(records(out)) < LONG["steps"]
+    assert list((out / "checkpoints").glob("*/seal.json"))
     if lost == 0:
         return  # What a restart finds does not depend on who was lost.
     together(tmp_path, out=str(out), resume=True, save=str(tmp_path / "found"), **LONG)
-    assert (out / "metrics.jsonl").read_bytes() == (undisturbed / "run" / "metrics.jsonl").read_bytes()
+    assert (out / "metrics.jsonl").read_bytes() == (pair / "undisturbed" / "metrics.jsonl").read_bytes()
     for process in range(2):
-        found, expected = (np.load(folder / f"found{process}.npz") for folder in (tmp_path, undisturbed))
-        assert_same_bits(dict(found), dict(expected))
+        found, expected = tmp_path / f"found{process}.npz", pair / f"undisturbed-found{process}.npz"
+        assert_same_bits(dict(np.load(found)), dict(np.load(expected)))
 
 
 def test_a_process_that_is_told_to_end_ends(tmp_path):
-    out = tmp_path / "run"
-    with Pair(tmp_path, out=str(out), **LONG) as pair:
-        pair.wait_until((out / "checkpoints" / "20" / "seal.json").exists)
+    with Pair(tmp_path, forever=str(tmp_path / "checkpoints")) as pair:
+        pair.wait_until(lambda: pair.printed(0))
         pair.processes[1].terminate()
         assert pair.wait()[1] == -signal.SIGTERM
 
@@ -369,8 +367,9 @@ def test_the_published_pair_runs(tmp_path):
         assert shown.count(old) == 1
         shown = shown.replace(old, new)
     done = subprocess.run(
-        ["bash", "-c", shown.replace("--preset=smoke", short)], cwd=ROOT, capture_output=True, text=True, timeout=HANGS
-    )
+        ["bash", "-c", shown.replace("--preset=smoke", short)], cwd=ROOT, env=SEES_TESTS, capture_output=True,
+        text=True, timeout=HANGS,
+    )  # fmt: skip
     assert json.loads((tmp_path / "summary.json").read_text())["complete"], done.stderr
     (start,) = json.loads((tmp_path / "environment.json").read_text())
     assert start["processes"] == 2

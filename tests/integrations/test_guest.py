@@ -1,6 +1,7 @@
 """An objective in another trainer gives the weights, losses and gradients that it gives here."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -28,11 +29,15 @@ def supported():
             yield name
 
 
+@functools.cache
 def batch(seed=0):
+    """Arrays of NumPy, parts of which are taken without compiling anything."""
     rollouts, scores = random_rollouts(seed, PROMPTS, GROUP, LENGTH, binary=False)
-    return Rows.of(rollouts), scores.log_probs.reshape(-1, LENGTH), scores.entropy.reshape(-1, LENGTH)
+    found = Rows.of(rollouts), scores.log_probs.reshape(-1, LENGTH), scores.entropy.reshape(-1, LENGTH)
+    return jax.device_get(found)
 
 
+@functools.partial(jax.jit, static_argnames="objective")
 def ours(objective, rows, log_probs, entropy, state, parameters):
     """Loss and gradients by the scores, of whole groups that lie one after the other."""
     groups = np.arange(PROMPTS * GROUP).reshape(PROMPTS, GROUP)

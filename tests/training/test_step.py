@@ -109,19 +109,21 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured():
 
 def steps_by_hand(objective, batching, trajectories, rollouts):
     """The parameters after all optimiser steps on a batch, and the metrics of each."""
-    weights, _, _ = objective.weigh(rollouts, objective.init(TREE.sizes))
+    weights, _, _ = jax.jit(objective.weigh)(rollouts, objective.init(TREE.sizes))
 
     def loss(parameters, share):
         trajectories, rollouts, weights = share
         output = objective.loss(TABLE.score(parameters, trajectories, 1.0), rollouts, weights)
         return output.loss_sum / output.count, output.metrics
 
+    gradient = jax.jit(jax.grad(loss, has_aux=True))
+
     parameters, found = start(), []
     for _ in range(batching.epochs):
         for first in range(batching.mini_batches):
             batch = (trajectories, rollouts, weights)
             share = jax.tree.map(lambda leaf, first=first: leaf[first :: batching.mini_batches], batch)
-            slope, metrics = jax.grad(loss, has_aux=True)(parameters, share)
+            slope, metrics = gradient(parameters, share)
             parameters = jax.tree.map(lambda leaf, by: leaf - 0.5 * by, parameters, slope)
             found.append(metrics)
     return parameters, found
