@@ -52,7 +52,7 @@ REFUSED = {
         ({"objectives": ("grppo",)}, "unknown objective 'grppo'"),
     ],
     path_multiplicity: [
-        ({"steps": 150}, "must be a multiple of --record_every, 20"),
+        ({"steps": 150}, "must be a multiple of --record_every, 500"),
         ({"ends": (8, 1)}, "must be two ends, of which more paths lead to the first"),
         ({"ends": (1, 3)}, "must be two ends, of which more paths lead to the first"),
         ({"ends": (3,)}, "must be two ends, of which more paths lead to the first"),
