@@ -27,15 +27,13 @@ SMALL = StateSpace(V, hidden_size=20, num_layers=2, state_size=3, convolution=3,
 
 def randomised(policy: StateSpace, seed: int = 0):
     """Parameters with noise on all of them, so that none is 0 or 1."""
-    parameters = policy.init(jax.random.key(seed))
-    leaves, tree = jax.tree.flatten(parameters)
-    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
-    return tree.unflatten(
-        [leaf + 0.3 * jax.random.normal(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=True)]
-    )
+    parameters = jax.device_get(jax.jit(policy.init)(jax.random.key(seed)))
+    generator = np.random.default_rng(seed + 1)
+    return jax.tree.map(lambda leaf: leaf + np.float32(0.3 * generator.normal(size=leaf.shape)), parameters)
 
 
 PARAMETERS = randomised(SMALL)
+SCORE = jax.jit(StateSpace.score, static_argnums=0)
 
 
 def make_prompts(lengths=(1, 4, 6), extra_padding=0) -> Prompts:
@@ -104,7 +102,7 @@ def test_layers_made_one_by_one_are_those_of_all():
 def test_score_and_step_equal_the_recurrence(chunk):
     policy, prompts = dataclasses.replace(SMALL, chunk=chunk), make_prompts()
     trajectories = make_trajectories(prompts)
-    scores = policy.score(PARAMETERS, trajectories, TEMPERATURE)
+    scores = SCORE(policy, PARAMETERS, trajectories, TEMPERATURE)
     stepped = log_softmax(
         np.asarray(step_logits(policy, PARAMETERS, prompts, trajectories.observations)) / TEMPERATURE, axis=-1
     )
@@ -127,14 +125,14 @@ def test_the_sampler_and_the_scorer_agree():
     policy = dataclasses.replace(SMALL, vocabulary_size=environment.vocabulary_size)
     parameters = randomised(policy)
     sampled = sample_groups(environment, policy, parameters, environment.prompts(jnp.arange(4)), jax.random.key(3), 5)
-    scores = policy.score(parameters, sampled, 1.0)
+    scores = SCORE(policy, parameters, sampled, 1.0)
     assert np.asarray(sampled.behaviour_log_probs) == pytest.approx(np.asarray(scores.log_probs), abs=1e-5)
     assert np.asarray(sampled.behaviour_entropy) == pytest.approx(np.asarray(scores.entropy), abs=1e-5)
 
 
 def test_prompt_log_probs_equal_the_recurrence():
     prompts = make_prompts()
-    log_probs, mask = SMALL.prompt_log_probs(PARAMETERS, prompts, TEMPERATURE)
+    log_probs, mask = jax.jit(SMALL.prompt_log_probs)(PARAMETERS, prompts, TEMPERATURE)
     assert mask.sum(axis=1).tolist() == [0, 3, 5]
     for number in (1, 2):
         prompt = np.asarray(prompts.tokens[number])[np.asarray(prompts.mask[number])]
@@ -146,7 +144,7 @@ def test_prompt_log_probs_equal_the_recurrence():
 def test_features_are_the_mean_of_the_states_after_each_token():
     """By what the unembedding makes of them: log-probabilities after each token, up to a constant of the vocabulary."""
     trajectories, head = make_trajectories(make_prompts()), PARAMETERS["embedding"]
-    features = SMALL.answer_features(PARAMETERS, trajectories)
+    features = jax.jit(SMALL.answer_features)(PARAMETERS, trajectories)
     for number in range(3):
         prompt = np.asarray(trajectories.prompts.tokens)[number][np.asarray(trajectories.prompts.mask)[number]]
         for member in range(G):
@@ -160,12 +158,13 @@ def test_features_are_the_mean_of_the_states_after_each_token():
 
 @pytest.mark.slow
 def test_left_padding_changes_neither_scores_nor_gradients():
-    def loss(parameters, prompts):
-        scores = SMALL.score(parameters, make_trajectories(prompts), TEMPERATURE)
+    def loss(parameters, trajectories):
+        scores = SMALL.score(parameters, trajectories, TEMPERATURE)
         return (scores.log_probs + scores.entropy).sum(), scores.log_probs
 
-    (_, plain), gradient = jax.value_and_grad(loss, has_aux=True)(PARAMETERS, make_prompts())
-    (_, padded), same = jax.value_and_grad(loss, has_aux=True)(PARAMETERS, make_prompts(extra_padding=4))
+    value_and_gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))
+    (_, plain), gradient = value_and_gradient(PARAMETERS, make_trajectories(make_prompts()))
+    (_, padded), same = value_and_gradient(PARAMETERS, make_trajectories(make_prompts(extra_padding=4)))
     assert np.asarray(plain) == pytest.approx(np.asarray(padded), abs=1e-5)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-4), gradient, same)
 
@@ -177,34 +176,35 @@ def test_prompts_of_one_token_or_none():
         one, prompts=Prompts(one.prompts.index, one.prompts.tokens[:, :0], one.prompts.mask[:, :0])
     )
     # Without a prompt the first observation is the first token as well.
-    scores = [SMALL.score(PARAMETERS, trajectories, TEMPERATURE).log_probs for trajectories in (one, none)]
+    scores = [SCORE(SMALL, PARAMETERS, trajectories, TEMPERATURE).log_probs for trajectories in (one, none)]
     assert np.asarray(scores[0]) == pytest.approx(np.asarray(scores[1]), abs=1e-6)
 
 
 @pytest.mark.slow
 def test_a_trajectory_that_waits_reads_its_token_again_without_a_trace():
     prompts = make_prompts()
-    cache = SMALL.start(PARAMETERS, prompts, G, T)
+    cache = jax.jit(SMALL.start, static_argnums=(2, 3))(PARAMETERS, prompts, G, T)
+    step = jax.jit(SMALL.step)
     tokens = jax.random.randint(jax.random.key(0), (4, 3, G), 0, V)
     waits = np.array([[True, False, False], [False, True, False], [False, False, False]])
     position, alone = np.zeros((3, G), int), cache
-    logits, cache = SMALL.step(PARAMETERS, cache, tokens[0], jnp.asarray(position))
-    expected, alone = SMALL.step(PARAMETERS, alone, tokens[0], jnp.int32(0))
+    logits, cache = step(PARAMETERS, cache, tokens[0], jnp.asarray(position))
+    expected, alone = step(PARAMETERS, alone, tokens[0], jnp.int32(0))
     for number in (1, 2, 3):
         # Those that wait are shown the token before once more.
         for _ in range(2):
             shown = jnp.where(waits, tokens[number - 1], tokens[number])
-            logits, cache = SMALL.step(PARAMETERS, cache, shown, jnp.asarray(position + ~waits))
-        logits, cache = SMALL.step(PARAMETERS, cache, tokens[number], jnp.asarray(position := position + 1))
-        expected, alone = SMALL.step(PARAMETERS, alone, tokens[number], jnp.int32(number))
+            logits, cache = step(PARAMETERS, cache, shown, jnp.asarray(position + ~waits))
+        logits, cache = step(PARAMETERS, cache, tokens[number], jnp.asarray(position := position + 1))
+        expected, alone = step(PARAMETERS, alone, tokens[number], jnp.int32(number))
         assert np.asarray(logits) == pytest.approx(np.asarray(expected), abs=1e-5)
 
 
 def test_bfloat16_is_close_to_float32():
     rounded, trajectories = dataclasses.replace(SMALL, dtype="bfloat16"), make_trajectories(make_prompts())
-    parameters = SMALL.init(jax.random.key(0))
-    exact = SMALL.score(parameters, trajectories, 1.0).log_probs
-    near = rounded.score(parameters, trajectories, 1.0).log_probs
+    parameters = jax.jit(SMALL.init)(jax.random.key(0))
+    exact = SCORE(SMALL, parameters, trajectories, 1.0).log_probs
+    near = SCORE(rounded, parameters, trajectories, 1.0).log_probs
     assert near.dtype == jnp.float32
     assert 0 < np.abs(np.asarray(exact - near)).max() < 0.02
 
@@ -216,6 +216,17 @@ def naive_scan(rates, steps, inputs, write, read, state):
         state = kept + (steps * inputs)[..., t, :, None] * write[..., t, None, :]
         outputs.append((state * read[..., t, None, :]).sum(-1))
     return jnp.stack(outputs, axis=-2), state
+
+
+def value_and_gradient(scan):
+    def loss(*arguments):
+        outputs, last = scan(*arguments)
+        return (outputs**2).sum() + jnp.sin(last).sum()
+
+    return jax.jit(jax.value_and_grad(loss, tuple(range(6))))
+
+
+NAIVE = value_and_gradient(naive_scan)
 
 
 @pytest.mark.parametrize("platform", ["cpu", "tpu"])
@@ -230,13 +241,8 @@ def test_the_scan_and_its_gradient_equal_the_recurrences(monkeypatch, platform, 
         jnp.asarray(array, jnp.float32) for array in (rates, steps, inputs, write, read, draw(size=(2, 3, 6, 3)))
     )
 
-    def loss(scan, *arguments):
-        outputs, last = scan(*arguments)
-        return (outputs**2).sum() + jnp.sin(last).sum()
-
-    where = tuple(range(6))
-    expected = jax.value_and_grad(lambda *a: loss(naive_scan, *a), where)(*arguments)
-    found = jax.jit(jax.value_and_grad(lambda *a: loss(lambda *b: selective_scan(*b, chunk), *a), where))(*arguments)
+    expected = NAIVE(*arguments)
+    found = value_and_gradient(lambda *arguments: selective_scan(*arguments, chunk))(*arguments)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4), found, expected)
 
 

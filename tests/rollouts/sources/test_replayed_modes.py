@@ -57,7 +57,7 @@ def test_a_command_may_name_it_and_what_is_out_of_range_is_refused():
 def ends(objective, rewards, start, **filters):
     """`[8 seeds, K]`, the distributions over the arms of a bandit after training with groups of 16."""
     bandit = Bandit(rewards)
-    settings = TrainSettings(1000, 16, 16, optimizer="sgd", learning_rate=1.0, max_gradient_norm=None, **filters)
+    settings = TrainSettings(1000, 8, 16, optimizer="sgd", learning_rate=1.0, max_gradient_norm=None, **filters)
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
     trainer = Trainer(bandit, policy, objectives.make(objective), settings)
     starts = {"logits": jnp.tile(jnp.log(jnp.float32(start)), (8, 1, 1))}
