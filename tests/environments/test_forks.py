@@ -46,7 +46,7 @@ def test_outcomes_rewards_and_plans_of_sampled_answers(forks):
 def test_plans_are_equally_likely_and_every_step_may_slip(slip):
     forks = Forks()
     policy = Tabular(forks.num_observations, forks.vocabulary_size, forks.logits(slip))
-    probs = outcome_probs(forks, policy, policy.init(jax.random.key(0)))
+    probs = jax.jit(outcome_probs, static_argnums=(0, 1))(forks, policy, policy.init(jax.random.key(0)))
     carried_out = (1 - slip) ** 8
     assert np.asarray(probs) == pytest.approx([carried_out / 9] * 9 + [1 - carried_out], rel=1e-4)
 

@@ -225,7 +225,7 @@ def test_exact_returns_are_those_of_a_walk_through_everything(hierarchy):
 
 @pytest.mark.slow
 def test_exact_courses_are_the_means_of_samples():
-    for task in (Interview(users=6), Interview(users=6, hierarchy=False)):
+    for task in (Interview(users=6, turns=8), Interview(users=6, turns=8, hierarchy=False)):
         trajectories = sampled(task, 2000)
         outcomes, phases = verify(task, trajectories), task.phases(trajectories.tokens)
         _, parameters = policy_of(task)

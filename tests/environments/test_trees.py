@@ -9,6 +9,7 @@ from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 
 TREES = Trees()
+PROBS = jax.jit(outcome_probs, static_argnums=(0, 1))
 TABLE = Tabular(TREES.num_observations, TREES.vocabulary_size)
 
 
@@ -26,18 +27,16 @@ def test_prompts_are_copies_of_a_tree_that_share_only_outcomes():
 
 def test_uniform_walks_end_as_on_a_tree():
     one = Tree()
-    alone = outcome_probs(
-        one, (table := Tabular(one.num_observations, one.vocabulary_size)), table.init(jax.random.key(0))
-    )
+    alone = PROBS(one, (table := Tabular(one.num_observations, one.vocabulary_size)), table.init(jax.random.key(0)))
     for prompt in range(2):
-        np.testing.assert_allclose(outcome_probs(TREES, TABLE, TABLE.init(jax.random.key(0)), prompt), alone, rtol=1e-6)
+        np.testing.assert_allclose(PROBS(TREES, TABLE, TABLE.init(jax.random.key(0)), prompt), alone, rtol=1e-6)
 
 
 def test_logits_reach_the_probabilities_and_are_uniform_over_walks():
     probs = np.array([[0.7, 0.1, 0.1, 0.1], [0.01, 0.01, 0.18, 0.8]])
     logits = TREES.logits_for(probs)
     for prompt in range(2):
-        found = outcome_probs(TREES, TABLE, {"logits": jnp.asarray(logits)}, prompt)
+        found = PROBS(TREES, TABLE, {"logits": jnp.asarray(logits)}, prompt)
         np.testing.assert_allclose(found, probs[prompt], rtol=1e-5)
     # (0, 3) is reached by four walks, so that the one move of length 3 has a quarter of its probability.
     assert np.exp(logits[0, 5]) == pytest.approx(0.7 / 4, rel=1e-5)
@@ -46,7 +45,7 @@ def test_logits_reach_the_probabilities_and_are_uniform_over_walks():
 def test_a_prior_is_right_as_often_as_asked_and_has_its_preference():
     preference = np.array([[3.0, 1.0, 9.0, 9.0], [9.0, 1.0, 1.0, 9.0]])
     logits = {"logits": jnp.asarray(TREES.prior(np.array([0.4, 0.02]), preference))}
-    found = [outcome_probs(TREES, TABLE, logits, prompt) for prompt in range(2)]
+    found = [PROBS(TREES, TABLE, logits, prompt) for prompt in range(2)]
     np.testing.assert_allclose(found, [[0.3, 0.1, 0.3, 0.3], [0.49, 0.01, 0.01, 0.49]], rtol=1e-4)
 
 

@@ -83,10 +83,14 @@ def test_rows_of_a_bandit_are_its_prompts():
 
 @every_case
 def test_mean_token_entropy_is_that_of_all_walks_by_their_probabilities(policy, environment):
-    parameters = jax.tree.map(
-        lambda leaf: leaf + 0.3 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape), policy.init(jax.random.key(1))
-    )
-    walks = every_trajectory(environment, log_probs_table(policy, parameters, environment))
-    probs = jnp.exp(walks.behaviour_log_probs[0].sum(axis=-1))
+    parameters = random_parameters(policy)
+
+    @jax.jit
+    def walks_and_mean(parameters):
+        walks = every_trajectory(environment, log_probs_table(policy, parameters, environment))
+        return walks, mean_token_entropy(environment, policy, parameters)
+
+    walks, mean = jax.device_get(walks_and_mean(parameters))
+    probs = np.exp(walks.behaviour_log_probs[0].sum(axis=-1))
     exact = (probs @ walks.behaviour_entropy[0].sum(axis=-1)) / (probs @ walks.token_mask[0].sum(axis=-1))
-    np.testing.assert_allclose(mean_token_entropy(environment, policy, parameters), exact, rtol=1e-5)
+    np.testing.assert_allclose(mean, exact, rtol=1e-5)

@@ -16,7 +16,7 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.text import STOP
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.policy import Policy
-from ipsrl.policies.state_table import log_probs_table
+from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.decoding import Decoding, TokenPenalty
@@ -30,6 +30,7 @@ TEMPERATURE = 0.7
 GROUP_SIZE = 6
 TEXT = HypospaceBoolean("basic", depth=1)
 TRANSFORMER = Transformer(TEXT.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
+FRESH = jax.jit(TRANSFORMER.init)
 BANDIT = Bandit(((1.0, 0.0, 0.5), (0.0, 1.0, 2.0)))
 
 
@@ -54,7 +55,7 @@ def case(request) -> Case:
     environment = {"bandit": BANDIT, "tree": Tree(), "hypergrid": Hypergrid(2, side=4), "text": TEXT}[request.param]
     if environment is TEXT:
         # Fresh parameters are nearly uniform; these have logits below 15, whose rounding is 1e-6.
-        policy, parameters = TRANSFORMER, jax.tree.map(lambda leaf: 2 * leaf, TRANSFORMER.init(jax.random.key(5)))
+        policy, parameters = TRANSFORMER, jax.tree.map(lambda leaf: 2 * leaf, FRESH(jax.random.key(5)))
     else:
         policy, parameters = tabular(environment), random_logits(environment)
     prompts = environment.prompts(jnp.array([0, 20, 34, 20]) % environment.num_prompts)
@@ -148,9 +149,10 @@ def test_outcomes_are_as_frequent_as_the_exact_distribution_says(environment, te
     sampled = sample_groups(
         environment, policy, parameters, prompts, jax.random.key(2), samples // 4, Decoding(temperature)
     )
-    counts = np.bincount(np.asarray(environment.verify(sampled).outcome_id).ravel(), minlength=environment.num_outcomes)
+    outcomes = jax.jit(environment.verify)(sampled)
+    counts = np.bincount(np.asarray(outcomes.outcome_id).ravel(), minlength=environment.num_outcomes)
     tempered = jax.tree.map(lambda logits: logits / temperature, parameters)
-    probs = environment.terminal_distribution(log_probs_table(policy, tempered, environment))
+    probs = jax.jit(outcome_probs, static_argnums=(0, 1))(environment, policy, tempered)
     probs = np.asarray(probs, np.float64)
     assert probs.max() / probs.min() > 1.5
     deviation = (counts - samples * probs) / np.sqrt(samples * probs * (1 - probs))
@@ -223,7 +225,7 @@ def test_the_key_decides_everything_and_the_devices_nothing(name):
     policy = tabular(environment) if name == "hypergrid" else TRANSFORMER
     decoding = Decoding(penalty=TokenPenalty((1, 2, 3), 1.0, 4)) if name == "penalised" else Decoding()
     # Fresh parameters have logits of order one, whose rounding stays far below the tolerance.
-    parameters = random_logits(environment) if name == "hypergrid" else policy.init(jax.random.key(5))
+    parameters = random_logits(environment) if name == "hypergrid" else FRESH(jax.random.key(5))
     prompts = environment.prompts(jnp.arange(16) % environment.num_prompts)
 
     def sample(key, prompts=prompts, parameters=parameters):
