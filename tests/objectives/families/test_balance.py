@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
+from tests.objectives.mean_updates import mean_update
 from tests.objectives.tree_walks import every_walk
 from tests.tiers import slow_after
 
@@ -145,9 +145,9 @@ def test_reinvent_ascends_the_return_less_the_divergence_from_the_prior():
 
     objective = make(f"reinvent(sigma={sigma})")
     for group_size in (1, 4):
-        update = expected_update(objective, logits, rewards, group_size)
+        update = mean_update(objective, logits, rewards, group_size)
         np.testing.assert_allclose(update, 2 * sigma * jax.grad(penalised)(logits), atol=1e-5)
-        np.testing.assert_allclose(expected_update(objective, sigma * rewards, rewards, group_size), 0.0, atol=1e-5)
+        np.testing.assert_allclose(mean_update(objective, sigma * rewards, rewards, group_size), 0.0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("sigma", "near"), [(2.0, 0.2), (128.0, 2e-3)])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import make
 from ipsrl.objectives.reweighting.diversity_weights import UniformCorrect
 from ipsrl.objectives.shaping.diversity_rewards import (
@@ -20,6 +19,7 @@ from ipsrl.objectives.shaping.diversity_rewards import (
 )
 from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+from tests.objectives.mean_updates import mean_update
 
 
 def shaped(part, rewards, **fields):
@@ -142,7 +142,7 @@ def test_tied_arms_end_alike_and_only_the_released_configuration_keeps_a_wrong_o
     objective = make(f"rep_exp(features=outcome{options})")
 
     def update(probs, rewards):
-        return expected_update(objective, jnp.log(jnp.float32(probs)), jnp.float32(rewards), 8)
+        return mean_update(objective, jnp.log(jnp.float32(probs)), jnp.float32(rewards), 8)
 
     for rare in (0.001, 0.1, 0.49):
         assert update([rare, 1 - rare], [1, 1])[0] > 1e-4

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from ipsrl.dynamics.cases import WALKS
-from ipsrl.dynamics.expected_update import Steps, expected_update
+from ipsrl.dynamics.expected_update import Steps
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.objectives.surrogates.implicit_rewards import BellmanRegression
 from ipsrl.policies.policy import Actions, score_logits
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import all_groups, assert_close, bandit_rollouts, rollouts_of
+from tests.objectives.mean_updates import mean_update
 
 LOGITS = jnp.array([0.4, -0.3, 1.1, 0.0])
 REWARDS = jnp.array([1.0, 1.0, 0.0, 0.3])
@@ -48,13 +49,13 @@ def test_half_the_variance_of_what_the_implicit_reward_misses():
 def test_towards_the_policy_that_sampled_the_first_step_is_rloo():
     """Not Dr. GRPO: the unbiased variance has its factor G / (G - 1)."""
     for group in (2, 4):
-        expected = 0.3 * expected_update(make("rloo"), LOGITS, REWARDS, group)
-        np.testing.assert_allclose(expected_update(make("gvpo(beta=0.3)"), LOGITS, REWARDS, group), expected, atol=1e-6)
+        expected = 0.3 * mean_update(make("rloo"), LOGITS, REWARDS, group)
+        np.testing.assert_allclose(mean_update(make("gvpo(beta=0.3)"), LOGITS, REWARDS, group), expected, atol=1e-6)
 
 
 def test_towards_a_reference_it_is_the_regularised_return():
     for group in (2, 4):
-        found = expected_update(make("gvpo(beta=0.3, anchor=reference)"), LOGITS, REWARDS, group, reference=REFERENCE)
+        found = mean_update(make("gvpo(beta=0.3, anchor=reference)"), LOGITS, REWARDS, group, reference=REFERENCE)
         np.testing.assert_allclose(found, 0.3 * jax.grad(regularised)(LOGITS), atol=1e-6)
 
 
@@ -130,7 +131,7 @@ def test_answers_without_tokens_have_no_part_in_the_optimal_value():
 @pytest.mark.parametrize("beta1", [0.5, 2.0])
 def test_the_optimal_value_is_only_a_baseline_on_policy(beta1):
     objective = make(f"a2po(beta1={beta1}, beta2=0.3)")
-    found = expected_update(objective, LOGITS, REWARDS, 4, reference=REFERENCE)
+    found = mean_update(objective, LOGITS, REWARDS, 4, reference=REFERENCE)
     np.testing.assert_allclose(found, 0.6 * jax.grad(regularised)(LOGITS), atol=1e-6)
 
 
@@ -187,7 +188,7 @@ def test_the_first_step_of_rover_is_that_of_expected_return():
     walks = Tree(depth=2, longest_step=2, rewards=(1.0, 1.0, 1.0))
     for environment, logits in ((None, LOGITS[:3]), (walks, jax.random.normal(jax.random.key(0), (3, 4)))):
         exact, found = (
-            expected_update(make(text), logits, jnp.array([1.0, 0.6, 0.0]), 4, environment=environment)
+            mean_update(make(text), logits, jnp.array([1.0, 0.6, 0.0]), 4, environment=environment)
             for text in ("dr_grpo(aggregation=token_mean)", "rover(beta=0.7)")
         )
         np.testing.assert_allclose(found, 1.4 * exact, atol=1e-6)
@@ -196,7 +197,7 @@ def test_the_first_step_of_rover_is_that_of_expected_return():
 
 def share_of_drift(group, steps):
     """How much faster the likelier of two right arms rises than the rarer, relative to its rise above a wrong one."""
-    update = expected_update(
+    update = mean_update(
         make("rover"), jnp.log(jnp.array([0.5, 0.3, 0.2])), jnp.array([1.0, 1.0, 0.0]), group, steps=Steps(steps, 0.5)
     )
     return float((update[0] - update[1]) / (update[0] - update[2]))
@@ -224,10 +225,10 @@ def test_several_steps_hold_back_a_move_to_a_state_in_which_a_token_was_unlearne
     """Of two first moves one leads to right answers only; two paths do not help the outcome that both can reach."""
     rewards, first = jnp.array([1.0, 1.0, 0.0]), []
     for objective in (make("rover"), dataclasses.replace(make("rover"), surrogate=WithoutNext())):
-        update = expected_update(objective, jnp.zeros((3, 2)), rewards, 8, environment=WALKS, steps=Steps(64, 0.5))
+        update = mean_update(objective, jnp.zeros((3, 2)), rewards, 8, environment=WALKS, steps=Steps(64, 0.5))
         first.append(float(jax.nn.softmax(0.5 * update[0])[0]))
     assert first == pytest.approx([0.363, 0.393], abs=2e-3)
     # Equal rewards move nothing, where the uniform policy would give half to the outcome with two paths.
     logits = jnp.array([[0.3, -0.3], [0.5, -0.2], [-0.4, 0.1]])
-    equal = expected_update(make("rover"), logits, jnp.ones(3), 4, environment=WALKS, steps=Steps(4, 0.5))
+    equal = mean_update(make("rover"), logits, jnp.ones(3), 4, environment=WALKS, steps=Steps(4, 0.5))
     assert np.abs(equal).max() < 1e-6

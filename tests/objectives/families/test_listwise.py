@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import make
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import assert_close, rollouts_of
+from tests.objectives.mean_updates import mean_update
 
 MASK = np.array([[[True, True], [True, False], [True, True]]])
 LOG_PROBS = np.array([[[-1.0, -2.0], [-0.5, 0.0], [-3.0, -0.4]]])
@@ -84,14 +84,14 @@ def test_rewards_of_any_size_have_a_softmax():
 def test_lpo_takes_from_the_rarer_of_two_equally_good_outcomes(text):
     """Its target keeps their ratio, its step does not: the likelier one gains on the other."""
     logits = jnp.log(jnp.array([0.5, 0.3, 0.2]))
-    update = expected_update(make(text), logits, jnp.array([1.0, 1.0, 0.0]), 6)
+    update = mean_update(make(text), logits, jnp.array([1.0, 1.0, 0.0]), 6)
     assert update[0] - update[1] > 0.01
 
 
 def test_dmpo_makes_correct_answers_equally_likely_once_they_are_alone():
     """Without wrong answers the advantage is silent, and the penalty gives to the rarer answer of a pair."""
     logits = jnp.log(jnp.array([0.7, 0.3]))
-    update = expected_update(make("dmpo"), logits, jnp.array([1.0, 1.0]), 2)
+    update = mean_update(make("dmpo"), logits, jnp.array([1.0, 1.0]), 2)
     probs = jax.nn.softmax(logits)
     # Groups of one answer of each, with probability 2 * 0.7 * 0.3: q = p, w = 1/2.
     excess = probs - 0.5

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import make
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+from tests.objectives.mean_updates import mean_update
 
 LOGITS = jnp.array([0.4, -0.3, 1.1, 0.0])
 CORRECT = jnp.array([1.0, 1.0, 0.0, 0.0])
@@ -41,7 +41,7 @@ def test_garl_amplifies_the_gradient_of_the_success_probability(q, group):
         return chances @ ((1 - share) * share**-q + (others / group) ** (1 - q) * (others > 0))
 
     p = float(success(LOGITS))
-    found = expected_update(make(f"garl(q={q})"), LOGITS, CORRECT, group)
+    found = mean_update(make(f"garl(q={q})"), LOGITS, CORRECT, group)
     np.testing.assert_allclose(found, factor(p) * jax.grad(success)(LOGITS), rtol=1e-4, atol=1e-6)
     assert_close(factor(1e-9), (group - 1) / group * group**q)
     if q == 1.0:

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import make
 from ipsrl.structures import Sizes
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+from tests.objectives.mean_updates import mean_update
 
 LOGITS = jnp.array([0.4, -0.3, 1.1, 0.0])
 REWARDS = jnp.array([1.0, 1.0, 0.0, 0.3])
@@ -35,7 +35,7 @@ def test_what_inverse_cluster_sizes_leave_of_expected_return():
     assert_close(found - found[3], [3 / 4 + 1 / 8, 3 / 4 + 1 / 8, 1, 0])
     logits, rewards = jnp.log(jnp.array([0.59, 0.39, 0.02])), jnp.array([1.0, 1.0, 0.0])
     for text, likelier_gains in (("grpo", True), ("uniqueness_aware", True), ("ips_grpo", False)):
-        update = expected_update(make(text), logits, rewards, 8)
+        update = mean_update(make(text), logits, rewards, 8)
         assert (update[0] > update[1]) == likelier_gains, text
 
 
@@ -91,7 +91,7 @@ def test_penalties_on_repetition_are_tsallis_entropies(group):
     """Added to the advantage, beta is half the weight. In the reward, the baseline holds part of every bonus."""
 
     def same(text, beta):
-        update = expected_update(make(text), LOGITS, REWARDS, group)
+        update = mean_update(make(text), LOGITS, REWARDS, group)
         expected = (group - 1) / group * jax.grad(tsallis(beta))(LOGITS)
         np.testing.assert_allclose(update, expected, rtol=1e-4, atol=1e-6)
 
@@ -138,9 +138,9 @@ def smoothed(logits, positive=0.3, negative=0.2):
 
 def test_the_mean_update_adds_an_entropy_of_the_correct_answers():
     text = "differential_smoothing(positive=0.3, negative=0.2, standardise=False)"
-    plain = expected_update(make("dr_grpo"), LOGITS, REWARDS, 4)
+    plain = mean_update(make("dr_grpo"), LOGITS, REWARDS, 4)
     expected = plain + jax.grad(smoothed)(LOGITS)
-    np.testing.assert_allclose(expected_update(make(text), LOGITS, REWARDS, 4), expected, atol=1e-6)
+    np.testing.assert_allclose(mean_update(make(text), LOGITS, REWARDS, 4), expected, atol=1e-6)
 
 
 def test_ties_are_lost_before_they_return():
@@ -148,7 +148,7 @@ def test_ties_are_lost_before_they_return():
 
     def gain(wrong):
         logits = jnp.log(jnp.array([0.6 * (1 - wrong), 0.4 * (1 - wrong), wrong]))
-        update = expected_update(make("differential_smoothing"), logits, jnp.array([1.0, 1.0, 0.0]), 4)
+        update = mean_update(make("differential_smoothing"), logits, jnp.array([1.0, 1.0, 0.0]), 4)
         return update[0] - update[1]
 
     assert gain(0.3) > 0.03

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import make
 from ipsrl.objectives.estimators.mastered import mastered_groups
 from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
@@ -15,6 +14,7 @@ from ipsrl.objectives.shaping.mode_anchor import ModeAnchor
 from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+from tests.objectives.mean_updates import mean_update
 
 # Tsallis entropies
 
@@ -79,7 +79,7 @@ def test_it_rests_at_the_reference_times_the_rewards_and_returns_at_a_rate_of_on
 
     def update(alpha, moved):
         logits = reference + jnp.log(rewards) + moved * jnp.array([1.0, -1.0, 0.5])
-        return expected_update(make(f"alpha_dpg(alpha={alpha})"), logits, rewards, 4, reference=reference)
+        return mean_update(make(f"alpha_dpg(alpha={alpha})"), logits, rewards, 4, reference=reference)
 
     assert np.abs(update(alpha, 0.0)).max() < 1e-6
     slowest = update(0.9, 0.01) / 0.1

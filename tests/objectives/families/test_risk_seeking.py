@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages.risk_seeking import BestOfSets
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+from tests.objectives.mean_updates import mean_update
 
 LOGITS = jnp.array([0.4, -0.3, 1.1, 0.0])
 GRADED = jnp.array([1.0, 0.8, 0.0, 0.3])
@@ -86,7 +86,7 @@ def test_the_mean_update_is_the_gradient_of_the_best_of_k(rewards, baseline):
         at_most = jnp.cumsum(probs[order]) ** 3
         return jnp.diff(at_most, prepend=0.0) @ rewards[order]
 
-    update = expected_update(make(f"pkpo(k=3, graded=True, baseline={baseline})"), LOGITS, rewards, 5)
+    update = mean_update(make(f"pkpo(k=3, graded=True, baseline={baseline})"), LOGITS, rewards, 5)
     np.testing.assert_allclose(5 * update, jax.grad(best_of_three)(LOGITS), rtol=1e-4, atol=2e-6)
 
 

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import make
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+from tests.objectives.mean_updates import mean_update
 
 LOGITS = jnp.array([0.4, -0.3, 1.1, 0.0])
 REWARDS = jnp.array([1.0, 1.0, 0.0, 0.3])
@@ -26,9 +26,9 @@ def test_correct_and_wrong_answers_have_weights_of_their_own():
 @pytest.mark.parametrize(("positive", "negative"), [(0.1, 1.0), (0.0, 1.0), (1.0, 0.0), (0.4, 0.6)])
 def test_weights_of_correct_and_wrong_answers_do_not_change_the_direction_of_the_mean_update(positive, negative):
     text = f"w_reinforce(positive={positive}, negative={negative})"
-    plain = expected_update(make("reinforce"), LOGITS, REWARDS, 4)
+    plain = mean_update(make("reinforce"), LOGITS, REWARDS, 4)
     np.testing.assert_allclose(
-        expected_update(make(text), LOGITS, REWARDS, 4), (positive + negative) * plain, rtol=1e-5, atol=1e-6
+        mean_update(make(text), LOGITS, REWARDS, 4), (positive + negative) * plain, rtol=1e-5, atol=1e-6
     )
 
 
@@ -58,8 +58,8 @@ def test_a_virtual_best_answer_counts_in_mean_and_standard_deviation():
 
 
 def test_on_policy_topr_is_reinforce():
-    plain = expected_update(make("reinforce"), LOGITS, REWARDS, 4)
-    np.testing.assert_allclose(expected_update(make("topr"), LOGITS, REWARDS, 4), 2 * plain, rtol=1e-5, atol=1e-6)
+    plain = mean_update(make("reinforce"), LOGITS, REWARDS, 4)
+    np.testing.assert_allclose(mean_update(make("topr"), LOGITS, REWARDS, 4), 2 * plain, rtol=1e-5, atol=1e-6)
 
 
 # QAE
@@ -85,8 +85,8 @@ def test_the_quantile_is_one_of_the_rewards():
 
 def test_the_mean_update_of_qae_has_the_direction_of_reinforce():
     binary = jnp.array([1.0, 1.0, 0.0, 0.0])
-    plain = expected_update(make("reinforce"), LOGITS, binary, 5)
-    found = expected_update(make("qae"), LOGITS, binary, 5)
+    plain = mean_update(make("reinforce"), LOGITS, binary, 5)
+    found = mean_update(make("qae"), LOGITS, binary, 5)
     factor = float(found @ plain / (plain @ plain))
     assert factor > 1
     np.testing.assert_allclose(found, factor * plain, atol=1e-6)
