@@ -357,11 +357,12 @@ def rounding(values: Array, axis: int | tuple[int, ...] | None = -1) -> Array:
 
 
 @functools.cache
+@jax.ensure_compile_time_eval()
 def is_proportional(surrogate: Surrogate) -> bool:
     """Whether the gradient of the values by an answer's log-probabilities is proportional to its advantages.
 
     Then weights of answers can be put on either. Found by differentiating for random answers, advantages and factors
-    from 1/2 to 3/2, so that parts need not declare it.
+    from 1/2 to 3/2, so that parts need not declare it; also while a program is traced, which may ask first.
     """
     kept = max(surrogate.top_tokens, 1)
     rollouts, scores = synthetic_rollouts(0, 2, 3, length=3, binary=False, vocabulary=kept + 6, top_tokens=kept)

@@ -7,6 +7,7 @@ import pytest
 from ipsrl import objectives
 from ipsrl.dynamics.expected_update import differentiable, expected_update
 from ipsrl.dynamics.field import Field, _program
+from ipsrl.objectives.objective import is_proportional
 
 OBJECTIVE, REWARDS = objectives.make("ips_grpo"), (1.0, 0.6, 0.3)
 LOGITS = np.random.default_rng(0).normal(size=(5, 3))
@@ -32,6 +33,13 @@ def test_the_jacobian_is_the_derivative_of_the_expected_update():
         update = differentiable(lambda logits: expected_update(OBJECTIVE, logits, np.array(REWARDS), 4, num_keys=1))
         expected = np.asarray(jax.jit(jax.vmap(jax.jacfwd(update)))(LOGITS))
     np.testing.assert_allclose(Field(OBJECTIVE, REWARDS, 4).jacobians(LOGITS), expected, rtol=0, atol=1e-9)
+
+
+def test_a_surrogate_is_looked_at_while_its_program_is_traced():
+    """Nothing is corrected where the policy has sampled: velocities are those without."""
+    corrected = objectives.make("ips_grpo(correction=truncated(1.2))")
+    is_proportional.cache_clear()
+    np.testing.assert_allclose(Field(corrected, REWARDS, 4)(LOGITS), Field(OBJECTIVE, REWARDS, 4)(LOGITS), atol=1e-12)
 
 
 def test_no_policy_at_once_is_refused():
