@@ -1,15 +1,10 @@
 """A small language model with random weights. Import it only where PyTorch is installed."""
 
-import gc
-
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 WORDS = 12
-
-# TRL's trainers look for garbage whenever they begin: not among the million objects that imports have made.
-gc.freeze()
 
 
 def tokenizer():

@@ -1,6 +1,5 @@
 """Small models in Tunix. Import it only where Tunix is installed."""
 
-import gc
 import zlib
 
 import jax
@@ -17,9 +16,6 @@ WORDS, LENGTH = 12, 6
 END, PAD = WORDS, WORDS + 1
 ONE = (0,), (0,)
 BATCHES = [["1 2", "3", "4 5 6", "7"], ["8", "9 1", "3", "2"], ["5", "5 5", "6 7", "1"]]
-
-# Tunix looks for garbage five times for every cluster: not among the million objects that imports have made.
-gc.freeze()
 
 
 class Words:

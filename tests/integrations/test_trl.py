@@ -1,6 +1,7 @@
 """An objective in TRL's trainer: the same steps as TRL where TRL has it, and what only we have."""
 
 import dataclasses
+import gc
 import math
 import subprocess
 import sys
@@ -28,6 +29,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`(is_)?gradient_checkpointing(_disable|_enable)?` is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true but no accelerator is found:UserWarning"),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imports_are_no_garbage():
+    """TRL looks for garbage whenever a trainer begins: not among the million objects that imports have made."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")
