@@ -262,6 +262,7 @@ def _supervise(worker: int, words: int, status: int) -> NoReturn:
     if code not in (os.EX_TEMPFAIL, INTERRUPTED):
         os.write(2, held)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        if code != -signal.SIGKILL:  # It has no other handler, and cannot be given one.
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)

@@ -208,6 +208,8 @@ LOST = (
         # Another host ends while this one, which is done, waits for it.
         (f"import atexit; atexit.register(os.abort); {LAST_WORDS}", 0, ""),
         (f"import atexit; atexit.register(os.abort); {LAST_WORDS}; raise ValueError('mine')", 1, "error: mine\n"),
+        # As by a system that is out of memory.
+        ("os.kill(os.getpid(), signal.SIGKILL)", -9, ""),
     ],
 )
 def test_a_supervised_command_ends_as_its_worker_or_with_a_sentence_for_a_lost_host(ends, program, status, said):
