@@ -22,7 +22,7 @@ DISTRIBUTION = {
 }
 # No ties r_i / n_i^alpha = r_j / n_j^alpha; the last rewards hold a wrong outcome, for rules that ask what is correct.
 REWARDS = {2: [(1.0, 0.13), (1.0, 0.0)], 3: [(1.0, 0.55, 0.13), (0.55, 1.0, 0.0)]}
-SIZES = [(3, 5), (2, 8)]
+SIZES = [(3, 5), (3, 2), (2, 8)]
 """Outcomes and samples of a group; the first says most."""
 
 
