@@ -5,6 +5,7 @@ until it gets to work: it opens the folder of a study, compiles a program or sta
 """
 
 import dataclasses
+import faulthandler
 import importlib
 import importlib.metadata
 import json
@@ -13,7 +14,6 @@ import os
 import platform
 import re
 import runpy
-import signal
 import subprocess
 import sys
 import tempfile
@@ -118,9 +118,9 @@ def run(command):
 
 def become(command, log):
     """Goes on as `python` with these arguments."""
-    signal.alarm(HANGS)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    faulthandler.dump_traceback_later(HANGS, exit=True)
     end_at_work()
     sys.orig_argv = [sys.executable, *command]
     if command[0] == "-m":
