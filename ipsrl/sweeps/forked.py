@@ -39,7 +39,7 @@ def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, c
     """
     announce(command, log)
     with Connection(os.dup(log.fileno())) as output, ONE_THREAD:
-        process = SERVER.Process(target=_run_module, args=(command[2:], output, cores))
+        process = SERVER.Process(target=run_module, args=(command[2:], output, cores))
         process.start()
 
     def poll() -> int | None:
@@ -50,8 +50,8 @@ def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, c
     return -signal.SIGKILL if status == SERVER_LOST else status
 
 
-def _run_module(arguments: Sequence[str], output: Connection, cores: set[int]) -> None:
-    """Runs in the new process, like `python -m`."""
+def run_module(arguments: Sequence[str], output: Connection, cores: set[int]) -> None:
+    """Goes on, in a new process of `SERVER`, as `python -m` with these arguments; prints to `output`."""
     os.setsid()
     if cores:
         os.sched_setaffinity(0, cores)

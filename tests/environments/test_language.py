@@ -331,6 +331,7 @@ def test_questions_without_hypotheses(folder, monkeypatch):
         environment.outcome_space(0)
 
 
+@pytest.mark.slow
 def test_warm_start_and_evaluation_take_it(folder):
     # A policy that sees the token before it, and no question, learns the format at least.
     environment = asked(folder, max_tokens=16)

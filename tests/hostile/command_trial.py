@@ -3,10 +3,11 @@
 import argparse
 import dataclasses
 import importlib
+import os
 import re
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from absl import flags
@@ -15,7 +16,7 @@ from ipsrl.study import catalog
 from ipsrl.study.command_line import FORMER_NAMES, CommandLine
 from ipsrl.study.settings import KINDS, Kind, kinds_of
 from ipsrl.study.study import Study
-from ipsrl.sweeps.forked import call_forked, preload
+from ipsrl.sweeps.forked import SERVER, preload, run_module
 from tests.hangs import HANGS
 
 DEEP = f"grpo(kl={'k3(' * 2000}1{')' * 2000})"
@@ -150,18 +151,19 @@ class Trials:
 
     def run(self, trial: Trial) -> Said:
         """Runs a command until it has ended; one that hangs is ended by a signal."""
-        ending = threading.Event()
-        timer = threading.Timer(HANGS, ending.set)
-        timer.start()
         with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("w+") as log:
             (Path(folder) / "empty").mkdir()
             arguments = placed(trial, {"@TMP": f"{folder}/empty", "@RUN": str(self._finished)}, f"{folder}/out")
-            status = call_forked(["python", "-m", *arguments], log, ending, set())
-            timer.cancel()
+            with Connection(os.dup(log.fileno())) as output:
+                process = SERVER.Process(target=run_module, args=(arguments, output, set()))
+                process.start()
+            process.join(HANGS)
+            process.kill()
+            process.join()
             log.seek(0)
-            _, _, text = log.read().partition("\n")
+            text = log.read()
             left = {*_contents(Path(folder) / "empty"), *_contents(self._finished) ^ self._before}
-        return Said(status, text, tuple(sorted(name for name, _ in left)))
+        return Said(process.exitcode, text, tuple(sorted(name for name, _ in left)))
 
 
 def _contents(folder: Path) -> set[tuple[str, bytes]]:

@@ -10,6 +10,7 @@ from ipsrl.environments.search_agent import SearchAgent
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify
+from tests.tiers import slow_after
 
 pytestmark = pytest.mark.eight_devices
 
@@ -19,7 +20,7 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", slow_after(1, TASKS))
 def test_agents_do_the_same_on_eight_devices(name):
     task = TASKS[name]
     policy = Transformer(task.vocabulary_size, hidden_size=16, num_layers=1)

@@ -155,6 +155,7 @@ def test_state_space_models_are_timed_beside_transformers_of_equal_size():
         assert 0.95 < one / other < 1.05
 
 
+@pytest.mark.slow
 def test_a_shared_prompt_saves_operations():
     (timing,) = shared_prompt.time_shared_prompts([(24, 8)], prompts=1, group=4, runs=2)
     assert (timing.prompt, timing.answer) == (24, 8)

@@ -133,6 +133,7 @@ def test_the_claim_compares_intervals():
         claim(records((0,), grpo=0.2, ips_grpo=0.5))
 
 
+@pytest.mark.slow
 def test_the_prior_and_the_ceiling_have_rows_beside_the_objectives(tmp_path, capsys):
     small = {"evaluate_every": 4, "prompts_per_step": 2, "micro_batches": 1}
     asked = dataclasses.replace(hypospace.PRESETS["smoke"], objectives=("grpo",), mesh="replica:-1", **small)

@@ -162,6 +162,7 @@ def test_a_dry_run_on_pods_prints_the_commands(folder):
         ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_results_of_pods_are_fetched(folder, tmp_path, monkeypatch, capsys):
     """With a stand-in for gcloud whose slices are always there, and where the second run has no luck."""
     (tmp_path / "bin").mkdir()

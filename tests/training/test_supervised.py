@@ -16,6 +16,7 @@ from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
+from tests.tiers import slow_after
 
 pytestmark = pytest.mark.eight_devices
 
@@ -54,9 +55,17 @@ def trained(rows, steps, objective="supervised", mesh="data:8", **settings):
     return before, jax.device_get(state.parameters), jax.device_get(groups)
 
 
-@pytest.mark.parametrize("prompts", [False, True])
-@pytest.mark.parametrize(("mesh", "parts"), [("data:8", 1), ("replica:8", 4), ("data:4,model:2", 2)])
-def test_a_step_climbs_the_likelihood_of_the_texts(prompts, mesh, parts):
+@pytest.mark.parametrize(
+    ("mesh", "parts", "prompts"),
+    slow_after(
+        2,
+        [
+            ("data:8", 1, False), ("data:4,model:2", 2, True),
+            ("data:8", 1, True), ("data:4,model:2", 2, False), ("replica:8", 4, False), ("replica:8", 4, True),
+        ],
+    ),
+)  # fmt: skip
+def test_a_step_climbs_the_likelihood_of_the_texts(mesh, parts, prompts):
     objective = f"supervised(prompts={prompts})"
     before, after, (answers, outcomes) = trained(
         demonstrations((1.0, 0.5)), 1, objective, mesh, batching=Batching(micro_batches=parts)

@@ -89,6 +89,7 @@ def prior():
     return prior_parameters(SMALL, POLICY, SETTINGS)
 
 
+@pytest.mark.slow
 def test_the_prior_is_as_right_as_asked_and_biased_as_asked(prior):
     outcomes = independent_answers(SMALL, POLICY, prior, jax.random.key(0), answers_per_prompt=400).outcomes
     weights = answer_weights(SMALL, SETTINGS, np.random.default_rng(SETTINGS.seed))
