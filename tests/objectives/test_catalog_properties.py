@@ -39,6 +39,7 @@ TOKEN_FIELDS = [*FIELDS_BY_SHAPE["PGT"], "tokens", *FIELDS_BY_SHAPE["PGTK"]]
 ORDERS = [np.random.default_rng(1).permutation(size) for size in (PROMPTS, GROUP)]
 
 
+@functools.cache
 def covering():
     """A dozen rows with as many kinds of parts as a dozen can have."""
     kinds = {
