@@ -92,9 +92,16 @@ def test_a_sweep_can_be_handed_to_the_cluster(cluster, tmp_path):
     entry = [sys.executable, "scripts/sweep.py", "--launcher=ray", "--experiment=two_outcomes", "--preset=smoke"]
     submit = [Path(sys.executable).with_name("ray"), "job", "submit", f"--address=http://{cluster.webui_url}"]
     command = [*submit, f"--working-dir={ROOT}", "--", *entry, "--grid=seeds=0,1", f"--out={out}"]
-    submitted = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
-    assert submitted.returncode == 0, submitted.stdout + submitted.stderr
-    assert "finished  2\n" in submitted.stdout
+    tried = []
+
+    def is_taken():
+        tried.append(subprocess.run(command, capture_output=True, text=True, timeout=HANGS))
+        # The cluster answers before the process has joined it that takes jobs.
+        return "No available agent to submit job" not in tried[-1].stdout + tried[-1].stderr
+
+    wait_until(is_taken)
+    assert tried[-1].returncode == 0, tried[-1].stdout + tried[-1].stderr
+    assert "finished  2\n" in tried[-1].stdout
     # What has run is the copy that the cluster was handed.
     starts = [start for path in out.glob("runs/*/environment.json") for start in json.loads(path.read_text())]
     assert [start["git_commit"] for start in starts] == [None, None]
