@@ -332,7 +332,8 @@ def test_training_ends_with_the_parameters_of_verl(folder, cluster, monkeypatch)
     # On two processes, and in three mini-batches of three groups, which verl fills with rows that are none.
     shape = [
         f"{ACTOR}.ppo_mini_batch_size=3", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2", f"{ACTOR}.ppo_epochs=2",
-        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2", "trainer.n_gpus_per_node=2",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2",
+        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=2", "trainer.n_gpus_per_node=2",
     ]  # fmt: skip
     wanted, _ = trained(
         verl_on_cpu.Observed, folder / "theirs", f"algorithm.adv_estimator={estimator}", *changes, *shape
