@@ -300,7 +300,7 @@ JOINS = """
 
 @pytest.mark.parametrize("process", [0, 1])
 def test_a_host_that_waits_in_vain_for_the_others_says_so(ends, process):
-    status, _, err = ends(JOINS.format(process=process, seconds=3))
+    status, _, err = ends(JOINS.format(process=process, seconds=1))
     assert (status, err) == (75, LOST)
 
 
