@@ -16,7 +16,7 @@ from ipsrl.study import catalog
 from ipsrl.study.command_line import FORMER_NAMES, CommandLine
 from ipsrl.study.settings import KINDS, Kind, kinds_of
 from ipsrl.study.study import Study
-from ipsrl.sweeps.forked import SERVER, preload, run_module
+from ipsrl.sweeps.forked import SERVER, run_module
 from tests.hangs import HANGS
 
 DEEP = f"grpo(kl={'k3(' * 2000}1{')' * 2000})"
@@ -146,7 +146,7 @@ class Trials:
     """
 
     def __init__(self, run: Path):
-        preload(catalog.names())
+        SERVER.set_forkserver_preload([*map(catalog.module_name, catalog.names()), "tests.hostile.script_definitions"])
         self._finished, self._before = run, _contents(run)
 
     def run(self, trial: Trial) -> Said:
