@@ -329,9 +329,10 @@ def test_training_ends_with_the_parameters_of_verl(folder, cluster, monkeypatch)
     """Two steps of verl's trainer, whole but for the sampler: queue, workers, engine, loss and optimiser."""
     text = "grpo(kl=0.04, clip=(0.2, 0.28), aggregation=token_mean)"
     estimator, changes = ALIKE[text]
-    # On two processes, and in three mini-batches of three groups, which verl fills with rows that are none.
+    # On two processes; of two mini-batches of two groups, verl fills the second with rows that are none.
     shape = [
-        f"{ACTOR}.ppo_mini_batch_size=3", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2", f"{ACTOR}.ppo_epochs=2",
+        "data.train_batch_size=3", f"{ACTOR}.ppo_mini_batch_size=2", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2",
+        f"{ACTOR}.ppo_epochs=2",
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2",
         "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=2", "trainer.n_gpus_per_node=2",
     ]  # fmt: skip
