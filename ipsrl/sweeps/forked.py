@@ -51,7 +51,13 @@ def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, c
 
 
 def run_module(arguments: Sequence[str], output: Connection, cores: set[int]) -> None:
-    """Goes on, in a new process of `SERVER`, as `python -m` with these arguments; prints to `output`."""
+    """Goes on, in a new process of `SERVER`, as `python -m` with these arguments.
+
+    Args:
+      arguments: the module, and the arguments of its command.
+      output: a file for all that it prints.
+      cores: as in `call_forked`.
+    """
     os.setsid()
     if cores:
         os.sched_setaffinity(0, cores)

@@ -43,6 +43,7 @@ ACTOR = "actor_rollout_ref.actor"
 GROUP, LONGEST = 4, 8
 NO_DUAL_CLIP = f"{ACTOR}.clip_ratio_c=1e6"
 BY_ANSWER = f"{ACTOR}.loss_agg_mode=seq-mean-token-mean"
+OF_A_WHOLE_TRAINING = "grpo(kl=0.04, clip=(0.2, 0.28), aggregation=token_mean)"
 ALIKE = {
     "grpo": ("grpo", [BY_ANSWER, NO_DUAL_CLIP]),
     "dr_grpo": ("grpo", [
@@ -63,7 +64,7 @@ ALIKE = {
         f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_coef=0.04", f"{ACTOR}.kl_loss_type=low_var_kl", BY_ANSWER,
         NO_DUAL_CLIP,
     ]),
-    "grpo(kl=0.04, clip=(0.2, 0.28), aggregation=token_mean)": ("grpo", [
+    OF_A_WHOLE_TRAINING: ("grpo", [
         f"{ACTOR}.clip_ratio_high=0.28", f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_coef=0.04",
         f"{ACTOR}.kl_loss_type=low_var_kl", NO_DUAL_CLIP,
     ]),
@@ -327,8 +328,7 @@ def parameters(folder, step):
 
 def test_training_ends_with_the_parameters_of_verl(folder, cluster, monkeypatch):
     """Two steps of verl's trainer, whole but for the sampler: queue, workers, engine, loss and optimiser."""
-    text = "grpo(kl=0.04, clip=(0.2, 0.28), aggregation=token_mean)"
-    estimator, changes = ALIKE[text]
+    estimator, changes = ALIKE[OF_A_WHOLE_TRAINING]
     # On two processes; of two mini-batches of two groups, verl fills the second with rows that are none.
     shape = [
         "data.train_batch_size=3", f"{ACTOR}.ppo_mini_batch_size=2", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2",
@@ -340,7 +340,7 @@ def test_training_ends_with_the_parameters_of_verl(folder, cluster, monkeypatch)
         verl_on_cpu.Observed, folder / "theirs", f"algorithm.adv_estimator={estimator}", *changes, *shape
     )
     monkeypatch.setattr(ours, "GuestObjective", lambda text, *rest: GuestObjective(made(text), *rest))
-    found, _ = trained(Ours, folder / "ours", *of_ours(text), *shape)
+    found, _ = trained(Ours, folder / "ours", *of_ours(OF_A_WHOLE_TRAINING), *shape)
     assert (wanted - parameters(folder / "theirs", 1)).abs().max() > 1e-3
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
 
