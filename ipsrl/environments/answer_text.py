@@ -146,9 +146,18 @@ def last_answer(
     return None
 
 
+OPENS_THOUGHT, CLOSES_THOUGHT = "<think>", "</think>"
+TAGS = (OPENS_THOUGHT, CLOSES_THOUGHT, "<answer>", "</answer>")
+
+
 def without_thoughts(text: str) -> str:
     """The text behind the last `</think>`, up to a `<think>` that is not closed."""
-    return text.rpartition("</think>")[2].partition("<think>")[0]
+    return text.rpartition(CLOSES_THOUGHT)[2].partition(OPENS_THOUGHT)[0]
+
+
+def ends_in_thought(text: str) -> bool:
+    """Whether a `<think>` is not closed."""
+    return OPENS_THOUGHT in text.rpartition(CLOSES_THOUGHT)[2]
 
 
 def tagged_answer(read: Callable[[str], Any], text: str) -> Any:

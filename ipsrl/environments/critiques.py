@@ -88,7 +88,10 @@ def true_answer(environment: TextTask | LanguageTask, prompt: int) -> list[int]:
     right = np.flatnonzero(environment.admissible[prompt])
     if not len(right):
         raise ValueError(f"prompt {prompt} has no right answer that could be said")
-    return [token for token in environment.render(int(right[0])) if token not in environment.stop_tokens]
+    if isinstance(environment, LanguageTask):
+        answer = environment.task.answer_text(int(right[0]))
+        return environment.tokenizer(answer, add_special_tokens=False)["input_ids"]
+    return [token for token in environment.render(int(right[0])) if token != STOP]
 
 
 def _said(environment: TextTask | LanguageTask, prompt: int, attempt: Sequence[int], where: bool) -> list[int]:
@@ -100,7 +103,7 @@ def _said(environment: TextTask | LanguageTask, prompt: int, attempt: Sequence[i
     if isinstance(environment, LanguageTask):
         task, [text] = environment.task, environment.answer_texts([attempt])
         # Texts of a model may take a reader long, so they are read where time is limited.
-        [answer] = environment.verifier.read(task.reader, [text])
+        [answer] = environment.verifier.read(task.reader, [environment.thought(prompt) + text])
         if answer is not None and is_right(task, prompt, task.outcome(answer)):
             sentence = "The answer is right."
         else:

@@ -3,7 +3,7 @@
 import bisect
 import dataclasses
 import functools
-import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,21 +12,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.environments.answer_text import CLOSES_THOUGHT, OPENS_THOUGHT, ends_in_thought
+from ipsrl.environments.chat_template import ChatTemplate, unread_tokens
 from ipsrl.environments.environment import OutcomeSpace, dictates
 from ipsrl.environments.questions import Questions, Quotation
 from ipsrl.environments.stop_strings import StopStrings
 from ipsrl.environments.text import TextTask
 from ipsrl.environments.token_stream import TokenStream, written_answers
+from ipsrl.environments.tokenizer_folder import Token, prompt_tokens, read_stop_tokens, read_tokenizer
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import Checked, positive
-from ipsrl.model_folder import read_object, require_files
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 # Any token of the model may be behind the masks of prompts and answers.
 PADDING = 0
-# The date for chat templates that ask for one: the default of Llama 3.1's template.
-DATE = "26 Jul 2024"
 ATTEMPT = "Your earlier answer:"
+
+
+class TurnsWithoutStop(UserWarning):
+    """A chat template ends the model's turn with a token that does not end an answer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +47,9 @@ class LanguageTask(TokenStream, Checked):
     answer alone, it ends as well: its tokens up to that one are actions of the policy. Tokens unknown to the tokenizer
     decode to no text.
 
-    Answers are verified as text, without special tokens and up to a stop string, also if they are truncated at
-    `max_tokens`.
+    Answers are verified as text up to a stop string, also if they are truncated at `max_tokens`. Stop tokens and
+    `unread_tokens` are no part of it, all other special tokens are. Where the prompt ends within a thought, the answer
+    begins within it.
 
     Around a `TextTask` this is a `HypothesisEnvironment` as well.
 
@@ -95,46 +100,44 @@ class LanguageTask(TokenStream, Checked):
                 f"{self.vocabulary_size}: take the tokenizer of the same model"
             )
         _ = self._stops
+        self._warn_of_turns()
+
+    def _warn_of_turns(self) -> None:
+        end = None if self._template is None else self._template.turn_ends
+        if end is None or end in self.stop_tokens:
+            return
+        word = self.tokenizer.convert_ids_to_tokens(end)
+        if not any(string in word for string in (*self.task.stop_strings, *self.stop_strings)):
+            warnings.warn(
+                f"the chat template in {self.tokenizer_dir} ends a turn with {word!r}, which does not end an answer: "
+                f"add {end} to eos_token_id in its generation_config.json, or {word!r} to the stop strings",
+                TurnsWithoutStop,
+                stacklevel=2,
+            )
 
     @functools.cached_property
     def tokenizer(self) -> Any:
         """The fast tokenizer of `transformers`."""
-        folder = Path(self.tokenizer_dir).expanduser()
-        require_files(folder)
-        # Imported late: it takes a second, and no other environment needs it.
-        from transformers import AutoTokenizer
-
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        # A damaged file may lead it anywhere, and the errors of its Rust are plain exceptions.
-        except Exception as error:
-            said = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
-            raise ValueError(
-                f"the tokenizer files in {folder} cannot be read by transformers ({said}): copy them again"
-            ) from error
-        if not tokenizer.is_fast:
-            raise ValueError(f"the tokenizer in {folder} has no tokenizer.json, which defines its tokens")
-        return tokenizer
+        return read_tokenizer(Path(self.tokenizer_dir).expanduser())
 
     @functools.cached_property
     def stop_tokens(self) -> tuple[int, ...]:
         """The tokens that end an answer."""
-        stops = {self.tokenizer.eos_token_id}
-        folder = Path(self.tokenizer_dir).expanduser()
-        if (path := folder / "generation_config.json").exists():
-            ends = read_object(path).get("eos_token_id")
-            ends = ends if isinstance(ends, list) else [ends]
-            if not all(end is None or (type(end) is int and end >= 0) for end in ends):
-                raise ValueError(f"{path} says that {ends} end an answer, but eos_token_id must be numbers of tokens")
-            stops |= set(ends)
-        if not (stops := stops - {None}):
-            raise ValueError(f"neither the tokenizer nor a generation_config.json in {folder} names an eos token")
-        return tuple(sorted(stops))
+        return read_stop_tokens(self.tokenizer, Path(self.tokenizer_dir).expanduser())
 
     @functools.cached_property
     def _stops(self) -> StopStrings | None:
         strings = (*self.task.stop_strings, *self.stop_strings)
-        return StopStrings.of(self.tokenizer, strings, self.vocabulary_size) if strings else None
+        return StopStrings.of(self.tokenizer, strings, self.vocabulary_size, self._unread) if strings else None
+
+    @functools.cached_property
+    def _template(self) -> ChatTemplate | None:
+        has_one = self.tokenizer.chat_template is not None
+        return ChatTemplate(self.tokenizer, self.system_prompt, self.thinking) if has_one else None
+
+    @functools.cached_property
+    def _unread(self) -> frozenset[int]:
+        return unread_tokens(self.tokenizer, self._template)
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> tuple[Array, ...]:
         state = super().reset(key, prompt_index, member)
@@ -178,7 +181,7 @@ class LanguageTask(TokenStream, Checked):
         if len(histories) != len(index):
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
         shown = [
-            [self._shown(int(prompt), text) for text in self.answer_texts(history)]
+            [self._shown(int(prompt), answer) for answer in history]
             for prompt, history in zip(index, histories, strict=True)
         ]
         return self._with_latest(index, shown, self._question, width)
@@ -225,8 +228,17 @@ class LanguageTask(TokenStream, Checked):
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes `[P, G]`, NumPy, for the prompts of the trajectories."""
-        texts = [self.answer_texts(group) for group in written_answers(trajectories)]
-        return self.task.verify_texts(np.asarray(trajectories.prompts.index), texts, self.verifier)
+        index = np.asarray(trajectories.prompts.index)
+        texts = [
+            [self.thought(int(prompt)) + text for text in self.answer_texts(group)]
+            for prompt, group in zip(index, written_answers(trajectories), strict=True)
+        ]
+        return self.task.verify_texts(index, texts, self.verifier)
+
+    def thought(self, prompt: int) -> str:
+        """`<think>` if a prompt ends within a thought, so that the text of its answers begins there; else nothing."""
+        begun = "" if self._template is None else self._template.turn_begins
+        return OPENS_THOUGHT if ends_in_thought(begun + self._beginning(prompt)) else ""
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         return self.task.outcome_space(prompt)
@@ -246,7 +258,9 @@ class LanguageTask(TokenStream, Checked):
           ValueError: there is no such hypothesis, or it has more than `max_tokens` tokens.
         """
         text = self._known.answer_text(hypothesis, rng)
-        if self._goes_on:
+        if any(map(self.thought, range(self.num_prompts))):
+            text = f"{CLOSES_THOUGHT}\n\n{text}"
+        elif self._goes_on:
             text = f" {text}"
         stop = self.stop_tokens[0] if self.tokenizer.eos_token_id is None else self.tokenizer.eos_token_id
         tokens = [*self.tokenizer(text, add_special_tokens=False)["input_ids"], stop]
@@ -266,7 +280,7 @@ class LanguageTask(TokenStream, Checked):
         return question if beginning in ("", question) else f"{question}\n{beginning}"
 
     def answer_texts(self, answers: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
-        """The text of answers, without stop tokens and special tokens, up to a stop string."""
+        """The text of answers, without stop tokens and marks, up to a stop string."""
         if self._stops is None:
             return self._decoded(answers)
         return [self._stops.text_before(row) for row in self._without_stops(answers)]
@@ -276,14 +290,13 @@ class LanguageTask(TokenStream, Checked):
         return [row[~np.isin(row, self.stop_tokens)].tolist() for row in rows]
 
     def _decoded(self, rows: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
-        kept = self._without_stops(rows)
+        kept = [[token for token in row if token not in self._unread] for row in self._without_stops(rows)]
         # The tokenizer would decode an empty list as one empty answer.
-        if not kept:
-            return []
-        return self.tokenizer.batch_decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return self.tokenizer.batch_decode(kept, clean_up_tokenization_spaces=False) if kept else []
 
-    def _shown(self, prompt: int, text: str) -> str:
-        outcome = self._known.parse_text(text, prompt)
+    def _shown(self, prompt: int, answer: Sequence[int]) -> str:
+        [text] = self.answer_texts([answer])
+        outcome = self._known.parse_text(self.thought(prompt) + text, prompt)
         return self._known.answer_text(outcome) if 0 <= outcome < self._known.num_hypotheses else text
 
     def _with_latest(
@@ -299,7 +312,7 @@ class LanguageTask(TokenStream, Checked):
         def latest(prompt: int, shown: Sequence[str]) -> str:
             def fits(left_out: int) -> bool:
                 whole = "".join(self._parts(prompt, question(prompt, shown[left_out:])))
-                return len(self._encoded([whole])["input_ids"][0]) <= limit
+                return len(self._encoded([whole])[0]) <= limit
 
             left_out = 0 if fits(0) else bisect.bisect_left(range(len(shown)), True, key=fits)
             return question(prompt, shown[left_out:])
@@ -321,20 +334,19 @@ class LanguageTask(TokenStream, Checked):
 
     def _question(self, prompt: int, history: Sequence[str] = ()) -> str:
         beginning = self._beginning(prompt)
-        if beginning and not history and self.tokenizer.chat_template is None:
+        if beginning and not history and self._template is None:
             return beginning
         return self.task.prompt_text(prompt, history).strip()
 
-    def _encoded(self, wholes: list[str]) -> Any:
-        # The template itself adds the special tokens.
-        special = self.tokenizer.chat_template is None
-        return self.tokenizer(wholes, add_special_tokens=special, return_offsets_mapping=True)
+    def _encoded(self, wholes: list[str]) -> list[list[Token]]:
+        # A template itself writes the beginning of a text.
+        return prompt_tokens(self.tokenizer, wholes, begins=self._template is None)
 
     def _padded(self, index: np.ndarray, questions: Sequence[str], width: int | None) -> Prompts:
         """The prompts `index` with these questions, as NumPy arrays; `width` columns, or as few as needed."""
         parts = [self._parts(int(prompt), question) for prompt, question in zip(index, questions, strict=True)]
         encoded = self._encoded(["".join(part) for part in parts])
-        lengths = [len(row) for row in encoded["input_ids"]]
+        lengths = list(map(len, encoded))
         limit = self._limit(width)
         if max(lengths) > limit:
             longest = int(np.argmax(lengths))
@@ -350,37 +362,27 @@ class LanguageTask(TokenStream, Checked):
             if start < 0:
                 raise ValueError(f"the chat template in {self.tokenizer_dir} changes the words of prompt {index[i]}")
             real = slice(width - lengths[i], width)
-            tokens[i, real], mask[i, real] = encoded["input_ids"][i], True
+            tokens[i, real], mask[i, real] = [token for token, _ in encoded[i]], True
             question_mask[i, real] = [
-                max(first, start) < min(last, start + len(question)) for first, last in encoded["offset_mapping"][i]
+                max(first, start) < min(last, start + len(question)) for _, (first, last) in encoded[i]
             ]
             if not question_mask[i].any():
                 raise ValueError(
                     f"the tokenizer in {self.tokenizer_dir} has no tokens for the words of prompt {index[i]}: copy all "
                     "files of the tokenizer again"
                 )
+            last = int(tokens[i, -1])
+            if last in self.stop_tokens and last in self.tokenizer.added_tokens_decoder:
+                raise ValueError(
+                    f"prompt {index[i]} ends with {self.tokenizer.convert_ids_to_tokens(last)!r}, which ends answers, "
+                    f"so nothing can follow: the chat template in {self.tokenizer_dir} must begin the model's turn"
+                )
         return Prompts(np.asarray(index, np.int32), tokens, mask, question_mask)
 
     def _parts(self, prompt: int, question: str) -> tuple[str, str]:
         """The text of a prompt up to the model's turn, and the words with which that begins."""
         beginning = self._beginning(prompt)
-        if self.tokenizer.chat_template is not None:
-            return self._templated(question), beginning
+        if self._template is not None:
+            return self._template.text([{"role": "user", "content": question}]), beginning
         asked = f"{self.system_prompt}\n\n{question}" if self.system_prompt else question
         return (asked, "") if question == beginning else (f"{asked}\n", beginning)
-
-    def _templated(self, question: str) -> str:
-        system = [{"role": "system", "content": self.system_prompt}] if self.system_prompt else []
-        try:
-            return self.tokenizer.apply_chat_template(
-                [*system, {"role": "user", "content": question}],
-                add_generation_prompt=True,
-                tokenize=False,
-                enable_thinking=self.thinking,
-                # Templates of Llama 3 would insert today's date, and a run resumed tomorrow would see other prompts.
-                date_string=DATE,
-            )
-        # A template is a program.
-        except Exception as error:
-            said = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
-            raise ValueError(f"the chat template in {self.tokenizer_dir} refuses the prompt ({said})") from None

@@ -5,6 +5,7 @@ The string that is complete first ends the answer; of strings that end with the 
 
 import dataclasses
 import functools
+import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -60,15 +61,17 @@ class StopStrings:
     Attributes:
       strings: at least one.
       tokens: V, the bytes of each token of the model.
+      unread: tokens in which strings are found, but that are no part of the text.
     """
 
     strings: tuple[bytes, ...]
     tokens: tuple[bytes, ...]
+    unread: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, tokenizer: Any, strings: Iterable[str], vocabulary_size: int) -> Self:
+    def of(cls, tokenizer: Any, strings: Iterable[str], vocabulary_size: int, unread: frozenset[int]) -> Self:
         """Raises ValueError as `as_bytes` and `bytes_of_tokens`."""
-        return cls(tuple(as_bytes(strings)), tuple(bytes_of_tokens(tokenizer, vocabulary_size)))
+        return cls(tuple(as_bytes(strings)), tuple(bytes_of_tokens(tokenizer, vocabulary_size)), unread)
 
     @functools.cached_property
     def table(self) -> np.ndarray:
@@ -85,13 +88,21 @@ class StopStrings:
 
     def text_before(self, tokens: Sequence[int]) -> str:
         """The text of an answer up to the string that ends it; tokens unknown to the tokenizer have no text."""
-        text = b"".join(self.tokens[token] for token in tokens)
+        words = [self.tokens[token] for token in tokens]
+        text = b"".join(words)
         found = [(start + len(string), start) for string in self.strings if (start := text.find(string)) >= 0]
-        return text[: min(found)[1] if found else None].decode(errors="replace")
+        end = min(found)[1] if found else len(text)
+        starts = itertools.accumulate(map(len, words), initial=0)
+        read = (
+            word[: max(0, end - start)]
+            for token, word, start in zip(tokens, words, starts, strict=False)
+            if token not in self.unread
+        )
+        return b"".join(read).decode(errors="replace")
 
 
 def bytes_of_tokens(tokenizer: Any, vocabulary_size: int) -> list[bytes]:
-    """The bytes that each token of a model adds to a text: of special tokens, and of those it lacks, none.
+    """The bytes that each token of a model adds to a text: of those that the tokenizer lacks, none.
 
     Args:
       tokenizer: a fast tokenizer of `transformers`.
@@ -114,8 +125,8 @@ def bytes_of_tokens(tokenizer: Any, vocabulary_size: int) -> list[bytes]:
     special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
     found = [b""] * vocabulary_size
     for word, token in tokenizer.get_vocab().items():
-        if token < vocabulary_size and token not in special:
-            found[token] = of_word(word)
+        if token < vocabulary_size:
+            found[token] = word.encode() if token in special else of_word(word)
     return found
 
 

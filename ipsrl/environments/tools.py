@@ -232,11 +232,15 @@ class ToolUse(LanguageTask):
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes `[P, G]`, NumPy, of what the model itself wrote."""
         tokens, mask = np.asarray(trajectories.tokens), np.asarray(trajectories.token_mask)
+        index = np.asarray(trajectories.prompts.index)
         texts = [
-            ["\n".join(self.answer_texts(_turns(answer, own))) for answer, own in zip(group, group_mask, strict=True)]
-            for group, group_mask in zip(tokens, mask, strict=True)
+            [
+                self.thought(int(prompt)) + "\n".join(self.answer_texts(_turns(answer, own)))
+                for answer, own in zip(group, group_mask, strict=True)
+            ]
+            for prompt, group, group_mask in zip(index, tokens, mask, strict=True)
         ]
-        return self.task.verify_texts(np.asarray(trajectories.prompts.index), texts, self.verifier)
+        return self.task.verify_texts(index, texts, self.verifier)
 
 
 def reply_to(tools: tuple[Tool, ...], line: str) -> str:

@@ -15,7 +15,7 @@ from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
-from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.language import LanguageTask, TurnsWithoutStop
 from ipsrl.environments.long_work import LongWork
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.one_of_many import OneOfMany
@@ -92,17 +92,6 @@ def test_a_step_brings_its_own_prompts_to_the_device_and_no_table(environment):
     jax.tree.map(np.testing.assert_array_equal, chosen, environment.prompts(chosen.index))
 
 
-def test_no_template_knows_what_day_it_is(tmp_path):
-    # As in Llama 3.2: the date of the day, unless it is told one.
-    template = (
-        "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
-        "Today: {{ date_string }}\n{{ messages[0]['content'] }}"
-    )
-    environment = asked(save_tokenizer(tmp_path, texts_of(BOOLEAN), template=template))
-    text, _ = decoded(environment, environment.prompts(jnp.array([0])))
-    assert text.startswith("Today: 26 Jul 2024\n")
-
-
 def test_system_prompt_and_thinking(folder):
     environment = asked(folder, system_prompt="Be brief.", thinking=True)
     text, question = decoded(environment, environment.prompts(jnp.array([1])))
@@ -151,6 +140,9 @@ def test_the_turn_of_the_model_begins_with_given_words(folder):
     other = asked(folder, BEGUN, beginning="So:\n", thinking=True)
     for prompt in (0, 1):
         assert decoded(other, other.prompts(np.array([prompt])))[0].endswith("<turn>model\n<think>So:\n")
+    # They are part of a thought, which an answer closes.
+    assert other.tokenizer.decode(other.render(2)) == f"</think>\n\n{BEGUN.answer_text(2)}<eos>"
+    other = asked(folder, BEGUN, beginning="So:\n")
     assert other.render(2) == asked(folder).render(2)
 
 
@@ -204,7 +196,9 @@ def test_any_stop_token_ends_an_answer(folder, tmp_path):
         after = jax.jit(environment.step)(state, jnp.int32(token))
         assert (int(environment.observe(after)), bool(environment.finished(after))) == (token, ends)
         assert environment.finished(environment.step(after, jnp.int32(5))) == ends
-    alone = asked(save_tokenizer(tmp_path, texts_of(BOOLEAN), stops=None))
+    folder = save_tokenizer(tmp_path, texts_of(BOOLEAN), stops=None)
+    with pytest.warns(TurnsWithoutStop, match="ends a turn with '<end>', which does not end an answer: add 3 to eos_"):
+        alone = asked(folder)
     assert alone.stop_tokens == (EOS,)
 
 

@@ -86,7 +86,7 @@ def test_bytes_are_those_that_a_byte_level_tokenizer_decodes(rows, byte_level):
     tokenizer, tokens = byte_level
     rows = [row % len(tokens) for row in rows]
     text = b"".join(tokens[token] for token in rows).decode(errors="replace")
-    assert text == tokenizer.decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    assert text == tokenizer.decode(rows, clean_up_tokenization_spaces=False)
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,8 @@ def test_bytes_are_those_of_the_text(folder, text):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokens, known = bytes_of_tokens(tokenizer, SIZE), len(tokenizer)
     row = tokenizer(f"<bos>{text}<eos>", add_special_tokens=False)["input_ids"]
-    assert b"".join(tokens[token] for token in row) == text.encode()
-    assert tokens[EOS] == b""
+    assert b"".join(tokens[token] for token in row) == f"<bos>{text}<eos>".encode()
+    assert tokens[EOS] == b"<eos>"
     assert set(tokens[known:]) <= {b""}
 
 
@@ -149,6 +149,22 @@ def test_a_string_in_the_middle_of_a_token_is_found(folder):
     found = sampled(environment, middle)
     assert found.token_mask.sum(-1).tolist() == [[1, 1]]
     assert environment.answer_texts([middle]) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("string", "left"),
+    [("<turn>", "Hello"), ("lo<turn>", "Hel"), ("rn>us", "Hello<tu"), ("<turn", "Hello"), (" and", "Hello<turn>user")],
+)
+def test_special_tokens_have_a_text_in_which_strings_are_found(folder, string, left):
+    """Without a template `<turn>` is a word, but padding and the beginning of texts are none."""
+    environment = asked(folder, stop_strings=("never", string))
+    before = environment.tokenizer("<bos>Hello<turn>user", add_special_tokens=False)["input_ids"]
+    tokens = [*before, *environment.tokenizer(" and so on", add_special_tokens=False)["input_ids"]]
+    ends = [string in environment.tokenizer.decode(tokens[:end]) for end in range(len(tokens))]
+    found = sampled(environment, tokens)
+    assert found.token_mask[0, 0].sum() == ends.index(True)
+    assert not found.truncated.any()
+    assert environment.answer_texts([tokens]) == [left]
 
 
 def test_an_answer_without_stop_is_truncated_and_one_at_the_horizon_is_not(folder):
