@@ -55,11 +55,13 @@ COPIED = (
 # Fields of a policy that change how it computes, not its architecture.
 COMPUTING = ("dtype", "query_block", "logits_at_once", "remat")
 # Tensors outside the text decoder: positions stored in old Llama files, and vision parts.
-SKIPPED = re.compile(r".*\.rotary_emb\.inv_freq|(model\.)?(vision_tower|multi_modal_projector)\..*")
-# Multi-modal files have the text decoder under other names: the older files first, then the newer.
+SKIPPED = re.compile(r"(.*\.)?rotary_emb\.inv_freq|(model\.)?(vision_tower|multi_modal_projector)\..*")
+# Multi-modal files have the text decoder under other names: the older files first, then the newer. A model that was
+# saved without its head has no name around its parts.
 RENAMED = (
     (re.compile(r"language_model\.(lm_head|model)\."), r"\1."),
     (re.compile(r"model\.language_model\."), "model."),
+    (re.compile(r"(language_model\.)?(?=(embed_tokens|layers|norm)\.)"), "model."),
 )
 
 
@@ -106,7 +108,7 @@ def load_parameters(
     slices of its own devices, one after the other: no tensor is ever whole on the host unless its sharding requires it.
 
     Args:
-      model_dir: folder with `config.json` and `model.safetensors`, or an index and the files that it names.
+      model_dir: folder with `config.json` and `model.safetensors`, or else an index and the files that it names.
       policy: `read_policy(model_dir)`, or a policy that differs from it only in how it computes.
       sharding_of: (path such as "layers/0/self_attn/q_proj/kernel", shape) -> sharding of that parameter; None for all
         on this process's first device.
@@ -206,7 +208,8 @@ def save(
                 index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
                 (partial / INDEX).write_text(json.dumps(index, indent=2) + "\n")
             for path in sorted({path for pattern in COPIED for path in source.glob(pattern)}):
-                shutil.copy2(path, partial)
+                if path.is_file():
+                    shutil.copy2(path, partial)
             partial.rename(target)
     multihost_utils.sync_global_devices(f"export to {target}")
 
@@ -253,20 +256,21 @@ def _check_parameters(table: dict[str, StoredTensor], parameters: Parameters, lo
 
 def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
     """Name of each tensor of the text decoder -> its safetensors slice, without reading any."""
-    weight_map = None
-    if (folder / INDEX).is_file():
-        weight_map = _read_index(folder)
+    weight_map = _read_index(folder) if (folder / INDEX).is_file() else None
+    if (folder / WEIGHTS).is_file():
+        # As transformers, for which an index beside it is left over.
+        files, weight_map = [WEIGHTS], None
+    elif weight_map is not None:
         files = sorted(set(weight_map.values()))
-    elif (folder / WEIGHTS).is_file():
-        files = [WEIGHTS]
     else:
         raise ValueError(
             f"{folder} has neither {WEIGHTS} nor {INDEX}: convert its weights to safetensors, for instance by "
             "transformers' save_pretrained."
         )
-    slices = {}
+    slices, present = {}, {path.name for path in folder.iterdir() if path.is_file()}
     for file in files:
-        if not (folder / file).is_file():
+        # A name may be no possible one, for which `is_file` raises.
+        if file not in present:
             raise ValueError(f"{folder / file} is not a file, but {INDEX} names it: copy it to this folder.")
         try:
             opened = stack.enter_context(safe_open(folder / file, framework="np"))
@@ -281,7 +285,7 @@ def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
                 continue
             shown = name
             for pattern, replacement in RENAMED:
-                shown = pattern.sub(replacement, shown) if pattern.match(shown) else shown
+                shown = pattern.sub(replacement, shown, count=1) if pattern.match(shown) else shown
             if shown in slices:
                 raise ValueError(f"{folder} has the tensor {shown!r} under two names: remove one of them.")
             slices[shown] = opened.get_slice(name)
@@ -294,7 +298,8 @@ def _read_index(folder: Path) -> dict[str, str]:
     if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
         raise ValueError(f"{folder / INDEX} names no file for each tensor in a 'weight_map': copy it again.")
     for file in weight_map.values():
-        if Path(file).name != file:
+        # Half a character is part of no name.
+        if Path(file).name != file or not file.isprintable():
             raise ValueError(f"{folder / INDEX} names the file {file!r}, but all files must lie in this folder.")
     return weight_map
 

@@ -62,6 +62,16 @@ def missing(*names):
     return damage
 
 
+def index_alone(weight_map):
+    """The damage of an index without the weights."""
+
+    def damage(folder):
+        missing(WEIGHTS)(folder)
+        written(INDEX, {"weight_map": weight_map})(folder)
+
+    return damage
+
+
 def folder_in_place_of(name):
     def damage(folder):
         (folder / name).unlink(missing_ok=True)
@@ -155,7 +165,9 @@ DAMAGES = {
     "an index with a list": (written(INDEX, {"weight_map": [1]}), INDEX),
     "an index of numbers": (written(INDEX, {"weight_map": {"a": 1}}), INDEX),
     "an empty index": (written(INDEX, b""), INDEX),
-    "an index without files": (written(INDEX, {"weight_map": {}}), "lacks the tensor"),
+    "an index without files": (index_alone({}), "lacks the tensor"),
+    "an index with half a character": (index_alone({"a": "\ud800"}), r"names the file '\\ud800', but"),
+    "an index with a name that is too long": (index_alone({"a": "a" * 300}), "is not a file, but .* names it"),
     "an index of bytes": (written(INDEX, b"\xff\xfe"), INDEX),
     "an index that is a folder": (folder_in_place_of(INDEX), INDEX),
     "an index that leads out": (
@@ -198,6 +210,8 @@ DAMAGES = {
     "a tokenizer that is a folder": (folder_in_place_of(TOKENIZER), "tokenizer"),
     "a tokenizer that is a link to nowhere": (link_to_nowhere(TOKENIZER), "tokenizer"),
     "a tokenizer without words": (changed(TOKENIZER, model={"type": "BPE", "vocab": {}, "merges": []}), "tokenizer"),
+    "a longest text of letters": (changed(SETTINGS, model_max_length="x"), "tokenizer files"),
+    "a longest text that is a list": (changed(SETTINGS, model_max_length=[1]), "tokenizer files"),
     "settings of a tokenizer that are 3": (written(SETTINGS, 3), "tokenizer"),
     "settings of a tokenizer that are empty": (written(SETTINGS, b""), "tokenizer"),
     "settings of a tokenizer that are bytes": (written(SETTINGS, b"\xff\xfe"), "tokenizer"),

@@ -95,6 +95,10 @@ def test_what_belongs_to_the_tokenizer_is_copied_and_a_failed_export_leaves_noth
     copied = ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja", "vocab.json")
     for name in (*copied, "training_args.bin", MODEL):
         (source / name).write_text(name)
+    for name in ("tokenizer_old", "chat_templates", "vocab.d"):
+        (source / name).mkdir()
+        (source / name / "tokenizer.json").touch()
+    (source / "tokenizer_older").symlink_to("nowhere")
     save(tmp_path / "out" / "export", policy, parameters, source)
     assert {path.name for path in (tmp_path / "out" / "export").iterdir()} == {*copied, "config.json", MODEL}
     assert (tmp_path / "out" / "export" / MODEL).stat().st_mode == (source / "config.json").stat().st_mode
@@ -192,6 +196,26 @@ def test_the_text_decoder_of_a_multi_modal_folder(tmp_path, prefixes):
     assert exported["eos_token_id"] == [1, 7]
 
 
+def test_of_two_sets_of_weights_that_of_one_file_is_read(folder, qwen2):
+    other = {name: 0 * tensor for name, tensor in load_file(folder / MODEL).items()}
+    index = folder / "model.safetensors.index.json"
+    for files, content in (("left-over.safetensors", other), ("lost.safetensors", None)):
+        index.write_text(json.dumps({"weight_map": dict.fromkeys(other, files)}))
+        if content is not None:
+            save_file(content, folder / files)
+        assert_same(load(folder), qwen2[2])
+
+
+@pytest.mark.parametrize("prefix", ["", "language_model."])
+def test_weights_of_a_model_that_was_saved_without_its_head(folder, qwen2, prefix):
+    rewrite(folder, lambda t: {name.replace("model.", prefix, 1): tensor for name, tensor in t.items()})
+    assert not any(name.startswith("model.") for name in load_file(folder / MODEL))
+    assert_same(load(folder), qwen2[2])
+    positions = {"rotary_emb.inv_freq": np.ones(4, np.float32)}
+    rewrite(folder, lambda t: t | positions)
+    assert_same(load(folder), qwen2[2])
+
+
 def test_tensors_that_say_nothing_new_may_be_there(folder, qwen2):
     positions = {"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(4, np.float32)}
     rewrite(folder, lambda t: t | positions | {"lm_head.weight": t["model.embed_tokens.weight"]})
@@ -216,6 +240,8 @@ def without(name):
         (lambda t: t | {"lm_head.weight": 2 * t["model.embed_tokens.weight"]}, "lm_head.weight of .* differs from"),
         (lambda t: t | {"lm_head.weight": t["model.embed_tokens.weight"][1:].copy()}, "lm_head.weight of .* differs"),
         (lambda t: t | {"language_model." + K_PROJ: t[K_PROJ]}, "under two names"),
+        (lambda t: t | {K_PROJ.removeprefix("model."): t[K_PROJ]}, "under two names"),
+        (lambda t: t | {"classifier.weight": t[K_PROJ]}, "has the tensor 'classifier.weight', which"),
     ],
 )
 def test_bad_tensors(folder, change, message, monkeypatch):
@@ -243,6 +269,17 @@ def test_bad_files(folder, tmp_path):
         load(folder)
     save_file(tensors, folder / "model-1.safetensors")
     load(folder)
+    for file, message in (
+        ("\ud800.safetensors", r"names the file '\\ud800\.safetensors', but all files must lie in this folder"),
+        ("\0", r"names the file '\\x00', but all files must lie"),
+        ("a" * 300, "a is not a file, but model.safetensors.index.json names it"),
+    ):
+        index.write_text(json.dumps({"weight_map": dict.fromkeys(tensors, file)}))
+        with pytest.raises(ValueError, match=message):
+            load(folder)
+    index.write_text(json.dumps({"weight_map": {"\ud800": "model-1.safetensors"}}))
+    with pytest.raises(ValueError, match=r"has the tensor 'model.embed_tokens.weight', which .* does not"):
+        load(folder)
 
 
 @pytest.mark.parametrize(
