@@ -7,7 +7,7 @@ from pathlib import Path
 from ipsrl.gguf.configuration import configuration
 from ipsrl.gguf.file import File, read
 from ipsrl.gguf.tensors import stored_names, write_weights
-from ipsrl.gguf.tokenizer import STOPS, read_tokenizer, require_read_as_written, special_tokens
+from ipsrl.gguf.tokenizer import read_tokenizer, require_read_as_written, special_tokens, stop_tokens
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.records.run_folder import require_possible
 
@@ -62,10 +62,10 @@ def _describe(folder: Path, file: File, dtype: str) -> None:
     if len(tokenizer) > content["vocab_size"]:
         raise ValueError(f"{file.path} has {len(tokenizer)} tokens, but only {content['vocab_size']} embeddings")
     ids = {f"{role}_token_id": numbers.get(role) for role in ("bos", "pad")}
-    stops = [numbers[role] for role in STOPS if role in numbers]
+    stops = stop_tokens(file)
     ids["eos_token_id"] = stops[0]
     AutoConfig.for_model(**content, **ids, dtype=dtype).save_pretrained(folder)
-    GenerationConfig(**ids | {"eos_token_id": list(dict.fromkeys(stops))}).save_pretrained(folder)
+    GenerationConfig(**ids | {"eos_token_id": stops}).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     require_read_as_written(folder)
     name, licence = file.value("general.name", str, file.path.stem), file.value("general.license", str, "not stated")

@@ -15,6 +15,12 @@ CONTROL, USER_DEFINED, UNUSED = 3, 4, 5
 SPACE = "▁"
 STOPS = ("eos", "eot", "eom")
 """Tokens that end an answer, a turn, and a message to a tool."""
+TURN_ENDS = (
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<EOT>", "_<EOT>", "[EOT]", "<end_of_utterance>", "<turn|>",
+    "<|eom_id|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+)  # fmt: skip
+TEXT_ENDS = ("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "[EOS]", "</s>", "<eos>")
+"""Tokens that llama.cpp takes for stops by their text (src/llama-vocab.cpp), because many files do not name them."""
 ROLES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 """Name of a special token in `transformers` -> in GGUF."""
 LLAMA3 = (
@@ -65,6 +71,9 @@ def read_tokenizer(file: File) -> Any:
     tokens, kinds = file.texts("tokenizer.ggml.tokens"), file.metadata.get("tokenizer.ggml.token_type")
     if not isinstance(kinds, list) or len(kinds) != len(tokens):
         raise ValueError(f"{file.path} does not say of what type its {len(tokens)} tokens are")
+    stops = set(stop_tokens(file))
+    # Whatever the file says of them, as in llama.cpp.
+    kinds = [CONTROL if number in stops else kind for number, kind in enumerate(kinds)]
     # Unused tokens fill the vocabulary up to the size of the embeddings.
     vocabulary = {token: number for number, token in enumerate(tokens) if kinds[number] != UNUSED}
     if len(vocabulary) != len(kinds) - kinds.count(UNUSED):
@@ -115,6 +124,19 @@ def special_tokens(file: File) -> dict[str, int]:
     if not set(found) & set(STOPS):
         raise ValueError(f"{file.path} names no token that ends an answer")
     return found
+
+
+def stop_tokens(file: File) -> list[int]:
+    """The tokens that end an answer: those that the file names, then those that end turns by their text, or else those
+    that end texts.
+
+    Raises:
+      ValueError: as `special_tokens`.
+    """
+    named, kinds = special_tokens(file), file.metadata["tokenizer.ggml.token_type"]
+    number_of = {token: n for n, token in enumerate(file.texts("tokenizer.ggml.tokens")) if kinds[n] != UNUSED}
+    turns, texts = ([number_of[end] for end in ends if end in number_of] for ends in (TURN_ENDS, TEXT_ENDS))
+    return list(dict.fromkeys([*(named[role] for role in STOPS if role in named), *(turns or texts)]))
 
 
 def require_read_as_written(folder: Path) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.language import LanguageTask
 from ipsrl.gguf.configuration import configuration
 from ipsrl.gguf.conversion import import_gguf
 from ipsrl.gguf.file import File, read
@@ -93,6 +95,14 @@ def test_every_token_that_ends_an_answer_is_a_stop(qwen2, tmp_path):
 
     made = import_gguf(write_gguf(tmp_path / "model.gguf", qwen2, change=change), tmp_path / "made")
     assert json.loads((made / "generation_config.json").read_text())["eos_token_id"] == [2, 0, 7]
+
+
+def test_the_token_that_ends_a_turn_is_a_stop_though_the_file_names_another(qwen2, tmp_path):
+    path = write_gguf(tmp_path / "model.gguf", qwen2, change=metadata_with(tokenizer__ggml__eos_token_id=0))
+    made = import_gguf(path, tmp_path / "made")
+    assert json.loads((made / "generation_config.json").read_text())["eos_token_id"] == [0, 2]
+    task = HypospaceBoolean("basic", 1)
+    assert LanguageTask(task, str(made), 512, longest_prompt=4000).stop_tokens == (0, 2)
 
 
 @pytest.mark.parametrize("family", ["llama 2", "gemma3"])

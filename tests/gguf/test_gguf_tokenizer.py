@@ -3,7 +3,7 @@
 import pytest
 
 from ipsrl.gguf.file import File
-from ipsrl.gguf.tokenizer import read_tokenizer
+from ipsrl.gguf.tokenizer import read_tokenizer, stop_tokens
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 BYTES = "".join(map(chr, [*range(33, 127), *range(161, 173), *range(174, 256), *range(256, 324)]))
@@ -108,3 +108,27 @@ def test_gemma_merges_in_the_order_of_its_tokens_and_the_longest_run_of_spaces_f
     assert pieces(gemma, "hel  lo    ") == ["<bos>", "he", "l", "▁▁", "l", "o", "▁▁▁", "▁"]
     assert pieces_of(gemma, "<turn>h▁▁") == ["<bos>", "<turn>", "h", "▁▁"]
     assert len(gemma) == 4 + 256 + len(words) + len(LETTERS)
+
+
+@pytest.mark.parametrize(
+    ("words", "stops"),
+    [
+        (["<|im_end|>"], [1, 2]),
+        # A file may name none of the tokens of its template, or another model's.
+        (["<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>"], [1, 4, 3, 5]),
+        (["<|endoftext|>", "<end_of_turn>"], [1, 3]),
+        (["<|endoftext|>"], [1, 2]),
+        (["<｜end▁of▁sentence｜>"], [1, 2]),
+        (["<|im_end|>x", "xy"], [1]),
+    ],
+)
+@pytest.mark.parametrize("kind", [CONTROL, USER_DEFINED, NORMAL])
+def test_tokens_that_end_turns_are_stops_by_their_text(words, stops, kind):
+    made = [("<a>", CONTROL), ("<z>", CONTROL), *((word, kind) for word in words), *((each, NORMAL) for each in BYTES)]
+    ids = {"model": "gpt2", "pre": "gpt-2", "merges": [], "bos_token_id": 0, "eos_token_id": 1}
+    file = file_of([*made, ("<EOT>", UNUSED)], **ids)
+    assert stop_tokens(file) == stops
+    tokenizer = read_tokenizer(file)
+    assert [tokenizer.added_tokens_decoder[stop].special for stop in stops] == [True] * len(stops)
+    for stop in stops:
+        assert tokenizer(file.texts("tokenizer.ggml.tokens")[stop])["input_ids"] == [stop]
