@@ -10,6 +10,7 @@ import numpy as np
 from ipsrl.arguments import shown
 from ipsrl.gguf.file import File
 from ipsrl.policies.rotary import Llama3Scaling
+from ipsrl.policies.transformer_config import MOST_LAYERS
 
 ARCHITECTURES = {
     "llama": ("llama", "LlamaForCausalLM"),
@@ -74,6 +75,9 @@ def configuration(file: File) -> dict[str, Any]:
                 f"{file.path} has {name}.{key} {value(key, int)}, but only models in which it is the width of a head, "
                 f"{head_dim}, can be imported"
             )
+    # Before lists with an entry for each are made.
+    if (layers := value("block_count", int)) > MOST_LAYERS:
+        raise ValueError(f"{file.path} has {name}.block_count {layers}, but may have {MOST_LAYERS} at most")
     model_type, class_name = ARCHITECTURES[name]
     if "token_embd.weight" not in file.tensors:
         raise ValueError(f"{file.path} lacks the tensor 'token_embd.weight'")
@@ -83,7 +87,7 @@ def configuration(file: File) -> dict[str, Any]:
         "vocab_size": int(file.tensors["token_embd.weight"].shape[-1]),
         "hidden_size": width,
         "intermediate_size": value("feed_forward_length", int),
-        "num_hidden_layers": value("block_count", int),
+        "num_hidden_layers": layers,
         "num_attention_heads": heads,
         "num_key_value_heads": value("attention.head_count_kv", int, heads),
         "max_position_embeddings": value("context_length", int),
@@ -186,9 +190,9 @@ def _scaling(file: File, head_dim: int) -> dict[str, Any]:
 def _llama3(file: File, theta: float, head_dim: int) -> dict[str, Any]:
     """The scaling of Llama 3, of which a file has only what each wavelength is multiplied by, `[head_dim / 2]`."""
     stored = file.numbers(ROTARY_FACTORS)
-    half = head_dim // 2
+    half = len(stored)
     frequencies = theta ** (-np.arange(half, dtype=np.float32) / half)
-    for length in ORIGINAL_LENGTHS if stored.shape == (half,) and stored.min() >= 1 else ():
+    for length in ORIGINAL_LENGTHS if stored.shape == (head_dim // 2,) and stored.min() >= 1 else ():
         scaling = Llama3Scaling(float(stored.max()), 1.0, 4.0, length)
         if np.allclose(stored, frequencies / np.asarray(scaling(frequencies, theta)), rtol=1e-4, atol=0):
             return {

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import textwrap
 from pathlib import Path
 
 from ipsrl.gguf.configuration import configuration
@@ -58,13 +59,22 @@ def _describe(folder: Path, file: File, dtype: str) -> None:
     # Imported late: it takes a second.
     from transformers import AutoConfig, GenerationConfig
 
-    content, tokenizer, numbers = configuration(file), read_tokenizer(file), special_tokens(file)
-    if len(tokenizer) > content["vocab_size"]:
-        raise ValueError(f"{file.path} has {len(tokenizer)} tokens, but only {content['vocab_size']} embeddings")
+    content, tokens = configuration(file), len(file.texts("tokenizer.ggml.tokens"))
+    # Before a tokenizer is made of them.
+    if tokens > content["vocab_size"]:
+        raise ValueError(f"{file.path} has {tokens} tokens, but only {content['vocab_size']} embeddings")
+    tokenizer, numbers = read_tokenizer(file), special_tokens(file)
     ids = {f"{role}_token_id": numbers.get(role) for role in ("bos", "pad")}
     stops = stop_tokens(file)
     ids["eos_token_id"] = stops[0]
-    AutoConfig.for_model(**content, **ids, dtype=dtype).save_pretrained(folder)
+    try:
+        AutoConfig.for_model(**content, **ids, dtype=dtype).save_pretrained(folder)
+    # It checks what belongs together by errors of its own.
+    except Exception as error:
+        said = textwrap.shorten(str(error), 200)
+        raise ValueError(
+            f"{file.path} describes no {content['model_type']} model ({said}): download it again"
+        ) from error
     GenerationConfig(**ids | {"eos_token_id": stops}).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     require_read_as_written(folder)

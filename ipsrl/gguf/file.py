@@ -83,15 +83,7 @@ def read(path: str | Path) -> File:
         if opened.read(len(MAGIC)) != MAGIC:
             raise ValueError(f"{path} is not a GGUF file, which begins with the letters GGUF")
     extras.require("gguf")
-    from gguf import GGUFReader
-
-    class Reader(GGUFReader):
-        """Refuses to read beyond the end, where gguf's own finds nothing, as often as a damaged length says."""
-
-        def _get(self, offset: int, dtype: Any, count: int = 1, override_order: Any = None) -> np.ndarray:
-            if offset + np.dtype(dtype).itemsize * int(count) > len(self.data):
-                raise ValueError("it ends too early")
-            return super()._get(offset, dtype, count, override_order)
+    from ipsrl.gguf.reader import Reader
 
     try:
         reader = Reader(path)

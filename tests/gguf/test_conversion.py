@@ -1,6 +1,7 @@
 """A model that was written as a GGUF file comes back: weights, configuration, tokenizer, stops; or is refused."""
 
 import json
+import struct
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from ipsrl.environments.language import LanguageTask
 from ipsrl.gguf.configuration import configuration
 from ipsrl.gguf.conversion import import_gguf
 from ipsrl.gguf.file import File, read
+from ipsrl.gguf.reader import MOST_KEYS
 from ipsrl.gguf.tensors import write_weights
 from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.policies.hugging_face_config import read_policy
@@ -227,6 +229,13 @@ REFUSED = {
     "merges of nothing": (metadata_with(tokenizer__ggml__merges=["q zebra"]), "tokenizer of .* is damaged"),
     "a token twice": (metadata_with(tokenizer__ggml__tokens=["a"] * 512), "has a token twice"),
     "tokens of no type": (metadata_with(tokenizer__ggml__token_type=[1]), "of what type its 512 tokens are"),
+    "layers without number": (metadata_with(qwen2__block_count=2**31), "block_count 2147483648, but may have 256 at"),
+    "a list of lists": (metadata_with(qwen2__x=[[1], [2]]), "cut or damaged .*it has a list of lists"),
+    "a tensor without dimensions": (tensors_with(x=()), r"cut or damaged .* the tensor 'x' has the shape \[\]"),
+    "embeddings without dimensions": (tensors_with(token_embd__weight=()), r"'token_embd.weight' has the shape \[\]"),
+    "a tensor without numbers": (tensors_with(x=(0, 32)), r"the tensor 'x' has the shape \[0, 32\]"),
+    "a tensor of too many dimensions": (tensors_with(x=(1, 1, 1, 1, 1)), r"'x' has the shape \[1, 1, 1, 1, 1\]"),
+    "embeddings of one dimension": (tensors_with(token_embd__weight=(512,)), r"is \(512,\), but its metadata says"),
     "an end that is no token": (metadata_with(tokenizer__ggml__eos_token_id=600), "eos_token_id 600, but 512 tokens"),
     "no end": (metadata_with(tokenizer__ggml__eos_token_id=None), "names no token that ends an answer"),
     "pieces without scores": (metadata_with(tokenizer__ggml__model="llama"), "does not give a score to each"),
@@ -249,6 +258,31 @@ def assert_refused(path, message, tmp_path):
     assert set(tmp_path.rglob("*")) <= before | {tmp_path / "new"}
 
 
+def heads_that_do_not_fit(metadata, tensors):
+    metadata["llama.attention.head_count"] = 5
+
+
+def wide_heads(metadata, tensors):
+    metadata |= {"llama.attention.key_length": 2**31, "llama.attention.value_length": 2**31}
+
+
+def fewer_frequencies(metadata, tensors):
+    tensors["rope_freqs.weight"] = tensors["rope_freqs.weight"][:4]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (heads_that_do_not_fit, "describes no llama model .*hidden size .32. is not a multiple"),
+        (wide_heads, "the only one known in this form"),
+        (fewer_frequencies, "the only one known in this form"),
+    ],
+)
+def test_sizes_that_do_not_belong_together_are_refused(change, message, tmp_path):
+    path = write_gguf(tmp_path / "model.gguf", write_model(tmp_path, "llama 3"), change=change)
+    assert_refused(path, message, tmp_path)
+
+
 @pytest.mark.parametrize("share", [0.9999, 0.5, 0.05, 0.01, 0.002])
 def test_a_file_that_is_cut_is_refused(share, qwen2, tmp_path):
     content = write_gguf(tmp_path / "whole.gguf", qwen2).read_bytes()
@@ -263,6 +297,51 @@ def test_a_list_that_is_longer_than_its_file_is_refused_at_once(qwen2, tmp_path)
     length = content.index(key) + len(key) + 8
     (tmp_path / "long.gguf").write_bytes(content[:length] + b"\xff" * 7 + b"\0" + content[length + 8 :])
     assert_refused(tmp_path / "long.gguf", "long.gguf is cut or damaged", tmp_path)
+
+
+def header(tensors, keys, rest):
+    return b"GGUF" + struct.pack("<IQQ", 3, tensors, keys) + rest
+
+
+def one_list(kind, count, content):
+    """A file with one key, which is a list of `count` entries, of which it holds this content."""
+    return header(0, 1, struct.pack("<Q", 3) + b"a.b" + struct.pack("<IIQ", 9, kind, count) + content)
+
+
+TEXT, LIST, BYTE = 8, 9, 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (header(0, MOST_KEYS + 1, b"\0" * 1000), "it says that it has 10001 keys, more than 10000"),
+        (header(2**60, 0, b"\0" * 1000), "it says that it has 1152921504606846976 tensors, more than 100000"),
+        (one_list(TEXT, 5_000_000, b"\0" * 8 * 1000), "it says that it has 5000000 texts in lists, more than 2000000"),
+        (one_list(TEXT, 1001, b"\0" * 8 * 1000), "it ends too early"),
+        (one_list(TEXT, 1, b"\0" * 7), "it ends too early"),
+        (one_list(TEXT, 1, b"\xff" * 8), "it ends too early"),
+        (one_list(LIST, 5_000_000, b"\0" * 5_000_000), "it has a list of lists"),
+        (one_list(BYTE, 5_000_001, b"\0" * 5_000_000), "it ends too early"),
+        # As far as a file holds them, numbers are read at once.
+        (one_list(BYTE, 5_000_000, b"\0" * 5_000_000), "has general.architecture None, but must have a text there"),
+    ],
+)
+def test_what_no_model_needs_is_refused_before_it_is_read(content, message, tmp_path):
+    (tmp_path / "large.gguf").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        import_gguf(tmp_path / "large.gguf", tmp_path / "made")
+
+
+def test_lists_are_those_of_the_package(qwen2, tmp_path):
+    path = write_gguf(
+        tmp_path / "model.gguf",
+        qwen2,
+        change=metadata_with(a__numbers=[1.5, -2.0], a__flags=[True, False], a__words=["", "\u00e9"]),
+    )
+    ours = read(path).metadata
+    theirs = {key: field.contents() for key, field in gguf.GGUFReader(path).fields.items()}
+    assert ours == theirs
+    assert (ours["a.numbers"], ours["a.flags"], ours["a.words"]) == ([1.5, -2.0], [True, False], ["", "\u00e9"])
 
 
 @pytest.mark.parametrize("content", [b"", b"GGU", b"PK\x03\x04 a wheel"])
