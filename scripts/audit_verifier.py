@@ -87,7 +87,7 @@ def _objects(text: str) -> list[tuple[int, dict[str, Any]]]:
 def _object(line: str, number: int) -> dict[str, Any]:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise ValueError(f"line {number} is not a JSON object")

@@ -197,6 +197,9 @@ def test_malformed_files_are_refused(tmp_path):
         StoredGroups.read(str(tmp_path / "nowhere.jsonl"), TEXT, POLICY, 2)
     with pytest.raises(ValueError, match=r"line 4 of .*groups.jsonl is not a JSON object: mend or delete it"):
         StoredGroups.read(path, TEXT, POLICY, 2)
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match=r"line 1 of .*deep.jsonl is not a JSON object: mend or delete it"):
+        StoredGroups.read(str(tmp_path / "deep.jsonl"), TEXT, POLICY, 2)
     with pytest.raises(ValueError, match=r"row 1 must have names and values, as .*, not 3"):
         StoredGroups.of(TEXT, POLICY, 1, [3])
     with pytest.raises(ValueError, match="prompts_per_step is 0, it must be positive"):

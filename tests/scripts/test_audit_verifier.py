@@ -87,6 +87,7 @@ def test_both_formats_say_the_same(tmp_path, capsys):
     [
         ("", "has no answers"),
         ("[1]", "line 1 is not a JSON object"),
+        ("[" * 100_000, "line 1 is not a JSON object"),
         ('\n{"label": 1}', "line 2 of .* has no verdict; its fields are: label"),
         ('\n{"label": 1, "verdict": "maybe"}', "verdict in line 2 of .* is 'maybe', it must be true, false, 1 or 0"),
     ],

@@ -223,7 +223,7 @@ class StoredGroups(Source):
         for number, line in enumerate(lines, start=1):
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
                 raise ValueError(f"line {number} of {path} is not a JSON object: mend or delete it")
