@@ -75,7 +75,9 @@ class ChatTemplate:
     @property
     def marks(self) -> set[int]:
         """The special tokens that the template writes."""
-        written = self._tokens(self.text([QUESTION])) + self._tokens(self._exchange)
+        # A system prompt may name tags of its own.
+        bare = dataclasses.replace(self, system_prompt="a system prompt" if self.system_prompt else "")
+        written = bare._tokens(bare.text([QUESTION])) + bare._tokens(bare._exchange)
         return set(written) & special_tokens(self.tokenizer)
 
     @functools.cached_property

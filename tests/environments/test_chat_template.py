@@ -85,7 +85,7 @@ def test_special_tokens_that_nobody_names_are_words(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_special_tokens({"additional_special_tokens": [*TAGS, "<tool>"]})
     tokenizer.save_pretrained(folder)
-    environment = asked(folder)
+    environment = asked(folder, system_prompt="Call <tool> if need be.")
     assert environment.answer_texts([tokens_of(environment, "a<tool>b<turn>c")]) == ["a<tool>bc"]
 
 
