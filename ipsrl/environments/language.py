@@ -240,6 +240,11 @@ class LanguageTask(TokenStream, Checked):
         begun = "" if self._template is None else self._template.turn_begins
         return OPENS_THOUGHT if ends_in_thought(begun + self._beginning(prompt)) else ""
 
+    @functools.cached_property
+    def _begins_in_thought(self) -> bool:
+        """Whether any answer does."""
+        return any(map(self.thought, range(self.num_prompts)))
+
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         return self.task.outcome_space(prompt)
 
@@ -258,7 +263,7 @@ class LanguageTask(TokenStream, Checked):
           ValueError: there is no such hypothesis, or it has more than `max_tokens` tokens.
         """
         text = self._known.answer_text(hypothesis, rng)
-        if any(map(self.thought, range(self.num_prompts))):
+        if self._begins_in_thought:
             text = f"{CLOSES_THOUGHT}\n\n{text}"
         elif self._goes_on:
             text = f" {text}"
