@@ -128,7 +128,7 @@ NUMBERS = {f"accuracy that is added by {NAMES[step]}": more for step, more in GA
 ENDS = {"GRPO": "GRPO", "GRPO with no KL penalty": FIRST, "DAPO": "DAPO"}
 NUMBERS |= {f"accuracy of {name}": study.final("accuracy", arm=arm) for name, arm in ENDS.items()}
 NUMBERS["accuracy of DAPO - GRPO with no KL penalty"] = gain(("DAPO", FIRST))
-TABLE = study.Table(("accuracy", "length", "right_length", "learning_rate", "survival"), "after {tokens} tokens")
+TABLE = study.Table(("accuracy", "length", "right_length", "learning_rate", "prompt_survival"), "after {tokens} tokens")
 
 
 def figure(records: Records, settings: Settings) -> Drawing:

@@ -44,7 +44,7 @@ from ipsrl.study.tuning import best_for_others
 from ipsrl.study.worlds.exams import Discard, Skip, at_budget, require_whole_batches, runs_on_exam
 
 ARMS = ("GRPO", "dynamic", "DEPO", "oracle", "random_discard", "random_skip")
-MEASURES, POINTS = ("accuracy", "silent", "survival"), 41
+MEASURES, POINTS = ("accuracy", "silent", "prompt_survival"), 41
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ Arms      GRPO, IPS-GRPO with a floor of 0.2 and ProGRPO, each with three seeds,
           evenly among all right answers. A placebo, and seven other objectives, are in the preset `all`.
 Command   python -m experiments.one_of_many
 Time      demo 13 to 25 minutes on two CPU cores, by their load, and 3 GiB of memory, smoke two; all, not run, an hour.
-Expected  effective right answers / validity +- 1 / 0.05: start 8.6 / 0.47, GRPO 3.4 / 1.00, IPS-GRPO 10.3 / 0.98,
+Expected  effective right answers / pass@1 +- 1 / 0.05: start 8.6 / 0.47, GRPO 3.4 / 1.00, IPS-GRPO 10.3 / 0.98,
           ProGRPO 7.2 / 0.96; held out 7.0 / 0.28, 3.6 / 0.86, 7.2 / 0.68, 4.0 / 0.85. The first claim just fails: the
           interval of GRPO, 2.7 to 4.5, ends above half of the start.
 Doubt     One small model, whose weights have four bits, one learning rate and 40 updates; three seeds, whose intervals
@@ -22,7 +22,7 @@ pip and imported once (extra [gguf]). Adapters of rank 16 are trained on eight q
 training because about half of its answers to them are right, and different; the nine held-out questions are asked, but
 not trained on. Its turn begins with words such as "One country in Europe is", and ends at the first punctuation mark.
 
-Effective right answers are those among the right ones of 64 answers to a question, and validity is the share of right
+Effective right answers are those among the right ones of 64 answers to a question, and pass@1 is the share of right
 ones. At the start half are right and later nearly all, and fewer show fewer outcomes: what GRPO loses is understated.
 All seeds start from the same model and are evaluated with the same random numbers: intervals cover only training. What
 else is measured, and how: `ipsrl.study.text_tasks`.
@@ -84,7 +84,7 @@ curves = text_tasks.curves
 
 
 def keeps_more(value: str, records: Records) -> bool:
-    """Whether IPS-GRPO ends with more of a value than GRPO, intervals apart, both at validity 0.9 or more."""
+    """Whether IPS-GRPO ends with more of a value than GRPO, intervals apart, both at a pass@1 of 0.9 or more."""
     valid = min(records.mean("pass_at_1", objective=name) for name in (GRPO, IPS)) >= 0.9
     return valid and records.low(value, objective=IPS) > records.high(value, objective=GRPO)
 
@@ -96,18 +96,18 @@ def grpo_loses_half(records: Records) -> bool:
 
 CLAIMS = {
     "GRPO ends with less than half of the model's effective right answers": grpo_loses_half,
-    "IPS-GRPO ends with more of them than GRPO, intervals apart, both at validity 0.9 or more": (
+    "IPS-GRPO ends with more of them than GRPO, intervals apart, both at a pass@1 of 0.9 or more": (
         lambda records: keeps_more("effective_outcomes", records)
     ),
     "the same on questions that were held out": lambda records: keeps_more("held_out_effective_outcomes", records),
 }
 TABLE = study.Table(
     {
-        "pass_at_1": "validity",
+        "pass_at_1": "pass@1",
         "effective_outcomes": "effective right answers",
         "largest_outcome_share": "share of the likeliest",
         "recovery": "recovery",
-        "held_out_pass_at_1": "held out: validity",
+        "held_out_pass_at_1": "held out: pass@1",
         "held_out_effective_outcomes": "held out: effective",
     },
     "{tasks}, {answers} answers to a question, mean over seeds {seeds} [95 % bootstrap interval]",
@@ -125,7 +125,7 @@ FIGURE = Panels(
             [Line("effective_outcomes", without=(PRIOR, CEILING), markers=False)], "questions that are trained on",
             "update", "effective right answers\nin {answers} to a question", ylim=(0, None),
         ),
-        Panel([Bars("pass_at_1", **SHOWN)], xlabel="validity", xlim=(0, 1.1)),
+        Panel([Bars("pass_at_1", **SHOWN)], xlabel="pass@1", xlim=(0, 1.1)),
         Panel([Bars("held_out_effective_outcomes", **SHOWN)], "held-out questions", "effective right answers"),
     ]
 )  # fmt: skip

@@ -92,12 +92,12 @@ def teach(
             environment, model.policy, parameters, key, 16, prompts_at_once=settings.prompts_per_step
         ).outcomes
     report_line(f"model: {path}")
-    measured = {"validity": float(outcomes.rewards.mean()), "unparsed": float((outcomes.outcome_id < 0).mean())}
+    measured = {"pass_at_1": float(outcomes.rewards.mean()), "unparsed": float((outcomes.outcome_id < 0).mean())}
     return study.Points([settings.steps], measured)
 
 
-CLAIMS = {"four in ten answers are right, or more": lambda records: records.mean("validity") >= 0.4}
-NUMBERS = {"share of right answers": study.final("validity"), "share of unparsable answers": study.final("unparsed")}
+CLAIMS = {"four in ten answers are right, or more": lambda records: records.mean("pass_at_1") >= 0.4}
+NUMBERS = {"share of right answers": study.final("pass_at_1"), "share of unparsable answers": study.final("unparsed")}
 VARIANTS: dict[str, study.Variant] = {}
 
 if __name__ == "__main__":

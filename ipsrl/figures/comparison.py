@@ -11,9 +11,10 @@ from matplotlib.lines import Line2D
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import Interval, mean_over_seeds
+from ipsrl.records.line_styles import line_styles
 from ipsrl.records.ranking import MEASURES, Result
 
-_OUTCOMES, _REWARD, _PLACEBO, _BELOW = "#0072B2", "#B97700", "#D55E00", "0.6"
+_OUTCOMES, _REWARD, _BELOW = "#0072B2", "#B97700", "0.6"
 _CHARACTERS = 62
 """Of a line of names."""
 _LINE, _ROW = 0.135, 0.19
@@ -62,7 +63,7 @@ def draw(title: str, results: Sequence[Result], bar: float, placebo: str) -> Dra
         right.axvline(bar, color="0.4", linewidth=1.0, linestyle="--", zorder=1)
         for result in results:
             if result.name == placebo:
-                look = {"color": _PLACEBO, "linewidth": 1.0, "linestyle": (0, (1, 1.5))}
+                look = {"color": line_styles([placebo])[placebo]["color"], "linewidth": 1.0, "linestyle": (0, (1, 1.5))}
                 left.axvline(result.final("effective_outcomes").mean, zorder=1, **look)
                 key.append(Line2D([], [], label="effective outcomes of the placebo", **look))
         if any(result.rank is None for result in results):

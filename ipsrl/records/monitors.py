@@ -202,7 +202,7 @@ class SamplerScorerMismatch(Above):
 
 @dataclasses.dataclass(frozen=True)
 class FallingOutcomes(Monitor):
-    """`effective_outcomes`, mean over the last `steps` records, far below the highest such mean.
+    """`group_effective_outcomes`, mean over the last `steps` records, far below the highest such mean.
 
     Only outcomes beyond the first count, because the first exists as long as anything is rewarded. If there were never
     more than half an outcome beyond it, there is nothing to lose. The warning ends when half of the loss is recovered.
@@ -229,7 +229,7 @@ class FallingOutcomes(Monitor):
     def observe(
         self, memory: tuple[tuple[float, ...], float], record: Record
     ) -> tuple[tuple[tuple[float, ...], float], Finding | None]:
-        value = number(record, "effective_outcomes")
+        value = number(record, "group_effective_outcomes")
         if value is None:
             return memory, None
         recent, highest = (*memory[0], value)[-self.steps :], memory[1]

@@ -24,9 +24,10 @@ NULL; a non-finite one is NaN, and so is every average over it.
 Columns have the names in the files, as far as SQL can read them. A value of config.json has the name of its innermost
 key; if several values of a file share that name, keys that are not nested come first and those in `training` second,
 and the others are prefixed with their outer keys, as in `warm_start_learning_rate`. Metrics lose the prefix
-`evaluation/` if no other metric has that name: `recovery`, but `evaluation_effective_outcomes`. In `runs`, a metric
-with the name of a value of config.json is `last_...`, such as `last_num_outcomes`. Names that are still equal, in any
-case of their letters, get numbers.
+`evaluation/` if no other metric has that name, as none of ours has: `recovery`, `effective_outcomes`, which are of the
+policy; those of a group in the batch are `group_effective_outcomes`. In `runs`, a metric with the name of a value of
+config.json is `last_...`, such as `last_num_outcomes`. Names that are still equal, in any case of their letters, get
+numbers.
 """
 
 import glob

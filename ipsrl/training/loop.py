@@ -36,7 +36,7 @@ from ipsrl.training.settings import TrainSettings, require_same_settings
 from ipsrl.training.step import TrainState, state_placements
 from ipsrl.training.trainer import Trainer
 
-SHOWN = {"reward": "reward", "outcomes": "effective_outcomes", "entropy": "token_entropy"}
+SHOWN = {"reward": "reward", "outcomes": "group_effective_outcomes", "entropy": "token_entropy"}
 """In the progress line: name -> metric."""
 
 

@@ -395,7 +395,8 @@ def token_metrics(scores: PolicyScores, log_ratio: Array, rollouts: Rollouts) ->
 def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
     """Metrics of a batch of groups, as `(sum, count)` pairs over samples or over groups.
 
-    Only rewarded outcomes count: many different mistakes are not diversity. Empty places of replayed answers are no
+    Only rewarded outcomes count: many different mistakes are not diversity. `effective_outcomes`, without `group_`, are
+    those of the policy itself, at an evaluation: in a group there are at most as many as answers. Empty places of replayed answers are no
     samples.
     """
     empty = jnp.zeros(rollouts.rewards.shape, bool)
@@ -409,9 +410,9 @@ def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
         "unparsed": (((rollouts.outcome_id < 0) & ~empty).sum(dtype=jnp.float32), samples),
         "truncated": (rollouts.truncated.sum(dtype=jnp.float32), samples),
         "length": (rollouts.token_mask.sum(dtype=jnp.float32), samples),
-        "distinct_outcomes": (diversity.distinct_outcomes(rewarded).sum(dtype=jnp.float32), groups),
-        "effective_outcomes": (diversity.effective_outcomes(rewarded).sum(), groups),
-        "largest_outcome_share": (diversity.largest_outcome_share(rewarded).sum(), groups),
+        "group_distinct_outcomes": (diversity.distinct_outcomes(rewarded).sum(dtype=jnp.float32), groups),
+        "group_effective_outcomes": (diversity.effective_outcomes(rewarded).sum(), groups),
+        "group_largest_outcome_share": (diversity.largest_outcome_share(rewarded).sum(), groups),
     }
 
 

@@ -170,7 +170,7 @@ def test_two_processes_train_as_one(alone, pair):
         assert mine.keys() == other.keys()
         for name in mine:
             np.testing.assert_allclose(other[name], mine[name], rtol=1e-5, atol=1e-6, err_msg=name)
-            if name in ("reward", "length", "distinct_outcomes", "unparsed", "evaluation/answers_0"):
+            if name in ("reward", "length", "group_distinct_outcomes", "unparsed", "evaluation/answers_0"):
                 assert other[name] == mine[name]
     for process in range(2):
         found = np.load(pair / f"run-found{process}.npz")

@@ -17,11 +17,11 @@ from scripts.make_checkpoint import make_checkpoint
 STUDY = Study.of(one_of_many)
 
 
-def records(grpo, ips, validity=0.98, held_out=(4.0, 5.0)):
+def records(grpo, ips, pass_at_1=0.98, held_out=(4.0, 5.0)):
     """The ends of two seeds each of GRPO and IPS-GRPO, from 8.5 effective right answers."""
     ends = [(one_of_many.PRIOR, None, 8.5, 5.0, 0.5)]
     for objective, values, others in ((GRPO, grpo, held_out[0]), (IPS, ips, held_out[1])):
-        ends += [(objective, seed, value, others + value / 100, validity) for seed, value in enumerate(values)]
+        ends += [(objective, seed, value, others + value / 100, pass_at_1) for seed, value in enumerate(values)]
     rows = [
         {
             "objective": objective, "seed": seed, "step": 40, "effective_outcomes": value,
@@ -38,12 +38,12 @@ def records(grpo, ips, validity=0.98, held_out=(4.0, 5.0)):
         (records((2.4, 2.6), (10.1, 9.8)), [True, True, True]),
         (records((5.0, 5.2), (10.1, 9.8)), [False, True, True]),
         (records((2.4, 2.6), (2.5, 9.8)), [True, False, True]),
-        (records((2.4, 2.6), (10.1, 9.8), validity=0.8), [True, False, False]),
+        (records((2.4, 2.6), (10.1, 9.8), pass_at_1=0.8), [True, False, False]),
         (records((2.4, 2.6), (10.1, 9.8), held_out=(5.0, 4.0)), [True, True, False]),
         (records((2.4,), (10.1,)), [None, None, None]),
     ],
 )
-def test_claims_are_decided_by_intervals_and_validity(found, held):
+def test_claims_are_decided_by_intervals_and_pass_at_1(found, held):
     assert list(claims.decided(one_of_many.CLAIMS, found).values()) == held
 
 

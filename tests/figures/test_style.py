@@ -7,7 +7,7 @@ from matplotlib.image import imread
 
 from ipsrl.figures import style
 from ipsrl.records.json_files import replace_file
-from ipsrl.records.line_styles import line_styles
+from ipsrl.records.line_styles import line_styles, style_numbers
 
 
 def test_save_writes_the_same_bytes_again(tmp_path):
@@ -82,3 +82,21 @@ def test_any_two_lines_differ_in_marker_and_in_colour_or_dashes():
             axes.plot([0, 1], **look)
     with pytest.raises(ValueError, match="at most 12 lines apart, not 13: draw fewer at once"):
         line_styles("abcdefghijklm")
+
+
+def test_a_name_that_many_figures_show_looks_the_same_in_each():
+    figures = [
+        ("grpo", "ips_grpo(floor=0.2)", "progrpo", "prior"), ("prior", "grpo", "IPS-GRPO"), ("an arm", "GRPO", "prior"),
+        ("placebo", "ips_grpo", "prior", "grpo", "ips_grpo(floor=0.2)"), ("an arm", "another", "placebo", "ProGRPO"),
+    ]  # fmt: skip
+    of_each = {}
+    for names in figures:
+        looks = line_styles(names)
+        assert len({str(look) for look in looks.values()}) == len(names)
+        for name, look in looks.items():
+            of_each.setdefault(name.lower().replace("-", "_"), []).append(look)
+    for name, looks in of_each.items():
+        assert name.startswith("an") or all(look == looks[0] for look in looks), name
+    # More than there are styles, as in a report, or one name in two spellings.
+    assert style_numbers(["a", "prior", *"bcdefghijklm"]) == [0, 3, 1, 2, *range(4, 12), 0, 1]
+    assert style_numbers(["grpo", "GRPO"]) == [0, 1]

@@ -282,11 +282,11 @@ def test_outcomes_decide_what_weighs_and_the_log_says_what_is_left():
     assert {("1 2", "a", ()), ("2", "d", ())} <= set(seen)
     for mode in ("train", "eval"):
         logged = history(learner, "ipsrl", mode)
-        for name in ("effective_outcomes", "degenerate_groups", "pass@1", "pass@4", "pcmd"):
+        for name in ("group_effective_outcomes", "degenerate_groups", "pass@1", "pass@4", "pcmd"):
             assert len(logged[name]) == len(BATCHES)
             assert np.isfinite(logged[name]).all()
-        assert (logged["effective_outcomes"] >= 1).all()
-        assert (logged["effective_outcomes"] <= 2).all()
+        assert (logged["group_effective_outcomes"] >= 1).all()
+        assert (logged["group_effective_outcomes"] <= 2).all()
     assert "clip_fraction" in history(learner, "ipsrl")
     assert "degenerate_groups" in history(learner, "monitor")
     # An evaluation moves nothing.

@@ -355,7 +355,7 @@ def test_the_lines_of_the_page_train_and_a_resumed_run_goes_on_with_the_state_of
     assert trainer.bridge.guest.objective == objectives.make(text)
     assert trainer.outcome_of("", "so it is 7") == 7
     logged = trainer.history[-1]
-    for name in ("effective_outcomes", "degenerate_groups", "pass@1", "pass@4", "pcmd"):
+    for name in ("group_effective_outcomes", "degenerate_groups", "pass@1", "pass@4", "pcmd"):
         assert math.isfinite(logged[f"ipsrl/{name}"])
     assert "monitor/degenerate_groups" in logged
     assert "actor/ipsrl/importance_ratio" in logged

@@ -170,9 +170,9 @@ def test_outcomes_decide_what_weighs_and_the_log_says_what_is_left(model, tmp_pa
     trained(visitor)
     assert {prompt: word for prompt, word, _ in seen}.items() <= {"1 2": "a", "3": "b", "4 5 6": "c", "7": "d"}.items()
     logs = visitor.state.log_history[0]
-    for name in ("effective_outcomes", "degenerate_groups", "pass@1", "pass@4", "pcmd"):
+    for name in ("group_effective_outcomes", "degenerate_groups", "pass@1", "pass@4", "pcmd"):
         assert math.isfinite(logs[f"ipsrl/{name}"])
-    assert 1 <= logs["ipsrl/effective_outcomes"] <= 2
+    assert 1 <= logs["ipsrl/group_effective_outcomes"] <= 2
     assert "monitor/degenerate_groups" in logs
 
 

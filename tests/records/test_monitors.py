@@ -88,7 +88,7 @@ def test_a_warning_begins_and_ends_with_as_many_steps_in_a_row(bad, steps):
 
 def test_outcomes_that_fall():
     rise, keep, fall = np.linspace(2, 8, 30), np.full(40, 8.0), np.full(60, 3.0)
-    metrics, warnings = watched("falling_outcomes", series("effective_outcomes", [*rise, *keep, *fall]))
+    metrics, warnings = watched("falling_outcomes", series("group_effective_outcomes", [*rise, *keep, *fall]))
     # The mean of 20 falls below 1 + 0.4 x 7 = 3.8 when 17 of them are 3: at step 87; then for 20 steps.
     ((step, _, finding),) = warnings
     assert step == 106
@@ -104,7 +104,7 @@ def test_outcomes_that_come_back_halfway_have_not_come_back():
     lost = [*[11.0] * 20, *[4.5] * 60]
     for back, warnings in ((7.5, 1), (8.5, 2)):
         values = [*lost, *[back] * 60, *[4.5] * 60]
-        assert len(watched("falling_outcomes", series("effective_outcomes", values))[1]) == warnings
+        assert len(watched("falling_outcomes", series("group_effective_outcomes", values))[1]) == warnings
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_outcomes_that_come_back_halfway_have_not_come_back():
     ids=["none", "one", "hardly two", "rising", "falling slowly"],
 )
 def test_outcomes_that_do_not_fall_far(values):
-    metrics, warnings = watched("falling_outcomes", series("effective_outcomes", values))
+    metrics, warnings = watched("falling_outcomes", series("group_effective_outcomes", values))
     assert warnings == []
     assert all(0 <= found["monitor/effective_outcomes_kept"] <= 1 for found in metrics[19:])
 
@@ -187,7 +187,7 @@ def everything(steps: int) -> list[dict[str, float]]:
         {
             **record,
             **dict.fromkeys(ABOVE.values(), 5.0 * (step > 40)),
-            "effective_outcomes": 1 + 7 * math.exp(-step / 30),
+            "group_effective_outcomes": 1 + 7 * math.exp(-step / 30),
         }
         for step, record in enumerate(law(entropy, noise=0.01))
     ]
@@ -267,7 +267,7 @@ def test_a_warning_is_a_short_line_on_stderr_and_a_sentence_in_a_file(tmp_path, 
 
 
 def test_seeds_share_a_line_and_advice_comes_once_at_the_end(tmp_path, capsys):
-    collapse, fall = series("token_entropy", [0.9, 0.8, 0.3, 0.25]), series("effective_outcomes", [8.0, 8.0, 2.0, 2.0])
+    collapse, fall = series("token_entropy", [0.9, 0.8, 0.3, 0.25]), series("group_effective_outcomes", [8.0, 8.0, 2.0, 2.0])
     monitors = "low_entropy(steps=2), falling_outcomes(steps=2)"
     with WarningLines(tmp_path) as lines:
         for seed in (0, 1, 12):
@@ -313,7 +313,7 @@ def test_a_collapse_within_ten_steps_is_called(tmp_path):
     settings = {"monitors": "falling_outcomes", "last_step": 36}
     with RunFolder.open(tmp_path / "run", {}) as folder, RunLog(folder, **settings) as log:
         for step, value in enumerate(outcomes, 1):
-            log.write(step, {"effective_outcomes": value})
+            log.write(step, {"group_effective_outcomes": value})
     [warning] = metric_log.read(folder.warnings_path)
     assert warning["monitor"] == "falling_outcomes"
     assert warning["step"] == 8

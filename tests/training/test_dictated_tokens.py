@@ -88,7 +88,7 @@ def test_a_policy_learns_to_use_the_tool_and_keeps_its_ways_to_ask():
     records = train("data:8", "ips_grpo", SETTINGS.steps)
     assert records[0]["reward"] < 0.5
     assert np.mean([record["reward"] for record in records[-10:]]) > 0.9
-    assert np.mean([record["effective_outcomes"] for record in records[-10:]]) > 6.0
+    assert np.mean([record["group_effective_outcomes"] for record in records[-10:]]) > 6.0
     assert {float(record["length"]) for record in records} == {2.0}
     assert max(record["sampler_scorer_difference"] for record in records) < 1e-5
 

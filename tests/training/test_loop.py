@@ -113,7 +113,7 @@ def test_every_step_leaves_one_record_with_evaluations_where_they_are_due(undist
     assert [record["step"] for record in records if "evaluation/squares" in record] == [0, 3, 6, 7]
     assert set(records[0]) == {"step", "evaluation/squares"}
     for record in records[1:]:
-        assert {"reward", "loss", "gradient_norm", "degenerate_groups", "distinct_outcomes"} <= set(record)
+        assert {"reward", "loss", "gradient_norm", "degenerate_groups", "group_distinct_outcomes"} <= set(record)
         assert all(math.isfinite(value) for value in record.values())
         assert record["sampler_scorer_difference"] < 1e-5
     assert records[-1]["evaluation/squares"] == sum_of_squares(7, undisturbed.state.parameters).metrics["squares"]

@@ -289,9 +289,9 @@ def test_metrics_of_groups_by_hand():
             "unparsed": 2 / 8,
             "truncated": 1 / 8,
             "length": 14 / 8,
-            "distinct_outcomes": (2 + 0) / 2,
-            "effective_outcomes": (3 / 2 ** (2 / 3) + 0) / 2,
-            "largest_outcome_share": (2 / 3 + 0) / 2,
+            "group_distinct_outcomes": (2 + 0) / 2,
+            "group_effective_outcomes": (3 / 2 ** (2 / 3) + 0) / 2,
+            "group_largest_outcome_share": (2 / 3 + 0) / 2,
         }
     )
 

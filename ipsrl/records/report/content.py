@@ -104,7 +104,7 @@ def changes(folders: Sequence[Folder]) -> list[Record]:
 
 
 def plotly_styles() -> list[Record]:
-    """The colours and dashes of the figures, in Plotly's terms."""
+    """The colours and dashes of the figures, in Plotly's terms; by the number of a group's style."""
     return [
         {
             "color": line["color"],

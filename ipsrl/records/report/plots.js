@@ -11,7 +11,7 @@ function literal(text) {
 }
 
 function styleOf(group) {
-  const { color, dash } = content.styles[group % content.styles.length];
+  const { color, dash } = content.styles[task.groups[group].style];
   // The first of our colours is black.
   return {
     color: color === "#000000" ? getComputedStyle(document.documentElement).getPropertyValue("--ink").trim() : color,
@@ -182,7 +182,7 @@ function drawCurves() {
 
 /** A piece of the line of a group. */
 function swatch(group) {
-  const { color, dash } = content.styles[group % content.styles.length];
+  const { color, dash } = content.styles[task.groups[group].style];
   const pattern = { solid: "", dash: "6 3", dashdot: "6 3 2 3", dot: "2 3" }[dash] ?? dash.replaceAll("px", "");
   const drawn = (tag, attributes) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", tag);

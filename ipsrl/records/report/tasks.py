@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ipsrl.measures.seeds import LARGEST, mean_over_seeds
+from ipsrl.records.line_styles import style_numbers
 from ipsrl.records.metric_log import EVALUATION
 from ipsrl.records.report import differing_settings
 from ipsrl.records.report.recorded_runs import Record, Run, is_number
@@ -73,6 +74,7 @@ def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Re
     short_names = differing_settings.short_names(differing_settings.differing(leaves))
     chosen_names = telling(groups, leaves)
     curves, axes, every = thinned(runs, most)
+    named = list(labels(groups, leaves, chosen_names, short_names))
     return {
         "name": name,
         "differing": list(short_names.values()),
@@ -81,12 +83,11 @@ def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Re
         "groups": [
             {
                 "label": label,
+                "style": number,
                 "objective": same[0].objective,
                 "settings": {short: of_group[long] for long, short in short_names.items() if long in of_group},
             }
-            for same, of_group, label in zip(
-                groups, leaves, labels(groups, leaves, chosen_names, short_names), strict=True
-            )
+            for same, of_group, label, number in zip(groups, leaves, named, style_numbers(named), strict=True)
         ],
         "runs": [
             {

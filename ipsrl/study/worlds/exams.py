@@ -151,7 +151,7 @@ def budgeted_runs(
 
     Returns:
       name -> `[rate, seed, steps + 1]`: what was measured; `trajectories` and `tokens`, sampled so far, those that were
-      thrown away included; and `survival`, the share of prompts or groups that the wrappers let through.
+      thrown away included; and `prompt_survival`, the share of prompts or groups that the wrappers let through.
     """
     policy, size = environment.policy, training.prompts_per_step * training.group_size
     sampled = Sampled(environment, policy, training.prompts_per_step, training.group_size)
@@ -164,12 +164,12 @@ def budgeted_runs(
             trajectories = metrics.get("trajectories_sampled", jnp.float32(size))
             tokens = metrics.get("tokens_sampled", metrics["length"] * size)
             spent = {"trajectories": carry[1]["trajectories"] + trajectories, "tokens": carry[1]["tokens"] + tokens}
-            survival = {"survival": metrics.get("prompt_survival", jnp.float32(1))}
+            survival = {"prompt_survival": metrics.get("prompt_survival", jnp.float32(1))}
             return (state, spent), measure(state.parameters) | spent | survival
 
         state, nothing = trainer.begin(seed, rate, prior, None), jnp.float32(0)
         spent = {"trajectories": nothing, "tokens": nothing}
-        first = measure(state.parameters) | spent | {"survival": jnp.float32(1)}
+        first = measure(state.parameters) | spent | {"prompt_survival": jnp.float32(1)}
         _, later = jax.lax.scan(step, (state, spent), length=training.steps)
         return jax.tree.map(lambda start, rest: jnp.append(start, rest), first, later)
 

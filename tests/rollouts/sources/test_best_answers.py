@@ -124,7 +124,7 @@ def test_empty_places_are_no_samples():
     assert means["reward"] == 0.5
     assert means["unparsed"] == pytest.approx(1 / 3)
     assert means["length"] == pytest.approx(5 / 3)
-    assert means["distinct_outcomes"] == 2
+    assert means["group_distinct_outcomes"] == 2
 
 
 @pytest.mark.slow

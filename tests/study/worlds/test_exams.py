@@ -56,7 +56,7 @@ def test_discarding_in_one_program_is_dynamic_sampling():
 def test_plain_groups_spend_what_they_sample_and_budgets_lie_between_steps():
     runs = budgeted_runs(EXAM, measure, PRIOR, GRPO, TRAINING, (), [0.1, 0.3], [0])
     assert runs["trajectories"][0, 0].tolist() == runs["tokens"][1, 0].tolist() == [0, 16, 32, 48]
-    assert (runs["survival"] == 1).all()
+    assert (runs["prompt_survival"] == 1).all()
     success = runs["success"]
     np.testing.assert_allclose(success[:, 0, 0], EXAM.success(PRIOR).mean(), rtol=1e-5)
     found = at_budget(runs, "success", "tokens", np.array([16, 24]))
