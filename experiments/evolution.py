@@ -143,7 +143,7 @@ LINE = Line(R99, "noise", "kind", {"kind": FLOW}, dashed=True)
 FIGURE = Panels([
     Panel([LINE, *drawn(R99, TABLED)], "table, accuracy 0.99", "noise", "share of the rarer right outcome"),
     Panel(drawn(WORDS, SHARED), "shared states, accuracy 0.6", "noise", "effective right words of 16"),
-    Panel(drawn(PASS, SHARED), "shared states, accuracy 0.6", "noise", "pass@4"),
+    Panel(drawn(PASS, SHARED), "shared states, accuracy 0.6", "noise", "pass@4 at accuracy 0.6"),
 ])  # fmt: skip
 
 if __name__ == "__main__":

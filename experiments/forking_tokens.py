@@ -140,7 +140,7 @@ NUMBERS |= {
 TABLE = study.Table(("score", "effective", "entropy", "share", "overlap"), "{task}", rows=("objective",), each="task")
 SCORE, EFFECTIVE, OVERLAP = (Line(value, markers=False) for value in ("score", "effective", "overlap"))
 PANELS = [
-    Panel([SCORE], "{task}", "updates", "reward"),
+    Panel([SCORE], "{task}", "updates", "score, the mean reward"),
     Panel([EFFECTIVE], "{task}", "updates", "effective right outcomes"),
     Panel([OVERLAP, Level(SAME, "the paper's")], "{task}", "updates", "share the first policy would choose"),
 ]

@@ -14,7 +14,7 @@ import itertools
 import keyword
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ipsrl.arguments import allowed_by, checked
@@ -241,17 +241,29 @@ def _show(value: Any) -> str:
 
 def _describe(hint: Any) -> str:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Literal:
-        return "one of " + ", ".join(map(str, inner))
+    if origin is typing.Literal or hasattr(hint, "NAMED"):
+        return _one_of(_words(hint))
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(map(_describe, inner))
+        words = _one_of(_words(hint))
+        return " or ".join(dict.fromkeys(words if _words(option) else _describe(option) for option in inner))
     if origin is tuple:
         many = "" if Ellipsis in inner else f"{len(inner)} times "
         return f"a tuple of {many}{_describe(inner[0])}"
     if origin is Callable:
         return "a function, which can be given in Python only"
-    if hasattr(hint, "NAMED"):
-        names = [f"{name}(...)" for name in hint.NAMED]
-        more = f" and {len(names) - FEW_NAMES} more" if len(names) > FEW_NAMES else ""
-        return f"one of {', '.join(names[:FEW_NAMES])}{more}"
     return {float: "a number", int: "a whole number", str: "a word", bool: "True or False"}.get(hint, "None")
+
+
+def _words(hint: Any) -> list[str]:
+    """What may be written for an argument of a type: its words, and names as `exact(...)`, each once."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        found = list(dict.fromkeys(word for option in inner for word in _words(option)))
+        return [word for word in found if f"{word}(...)" not in found]
+    return list(map(str, inner)) if origin is typing.Literal else [f"{name}(...)" for name in _named(hint)]
+
+
+def _one_of(words: Sequence[str]) -> str:
+    listed = [word for word, length in zip(words, _lengths(words), strict=True) if length <= LONGEST_LIST]
+    more = f" and {len(words) - len(listed)} more" if len(listed) < len(words) else ""
+    return f"one of {', '.join(listed)}{more}"

@@ -34,6 +34,8 @@ from typing import Any, ParamSpec, TypeVar
 P, R = ParamSpec("P"), TypeVar("R")
 NOT_REQUIRED: dict[type, tuple[str, ...]] = {}
 """Protocol -> members that an object may lack."""
+MADE_BY: dict[type, str] = {}
+"""Class -> the call that makes an object of it from a text, for those whose objects have names."""
 REFUSED = object()
 """In the place of a value that an annotation does not allow."""
 
@@ -134,7 +136,7 @@ def allowed_by(hint: Any) -> Allowed:
         return _like(hint)
     if issubclass(hint, Mapping):
         return _those("a dict", lambda value: isinstance(value, Mapping))
-    return _those(_with_article(hint.__name__), lambda value: isinstance(value, hint))
+    return _those(_object_of(hint), lambda value: isinstance(value, hint))
 
 
 def asks_for_array(hint: Any) -> bool:
@@ -197,11 +199,16 @@ def _like(protocol: type) -> Allowed:
             name in fields or inspect.getattr_static(value, name, REFUSED) is not REFUSED for name in members
         )
 
-    return _those(_with_article(protocol.__name__), holds)
+    return _those(_object_of(protocol), holds)
 
 
 def _called(name: str) -> Allowed:
     return _those(_with_article(name), lambda value: name in (base.__name__ for base in type(value).__mro__))
+
+
+def _object_of(hint: type) -> str:
+    made = MADE_BY.get(hint)
+    return _with_article(hint.__name__) + (f" ({made} makes one)" if made else "")
 
 
 def _with_article(name: str) -> str:

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import NOT_REQUIRED
+from ipsrl.arguments import MADE_BY, NOT_REQUIRED
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 State = Any  # a pytree of arrays without batch axes; the sampler adds them by vmap
@@ -142,6 +142,7 @@ class Environment(Protocol):
 
 # Only measures over all outcomes ask for it.
 NOT_REQUIRED[Environment] = ("outcome_space",)
+MADE_BY[Environment] = 'environments.catalog.make("bandit(rewards=(1.0, 0.5))")'
 
 
 class ToolEnvironment(Environment, Protocol):

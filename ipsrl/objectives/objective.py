@@ -26,9 +26,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import accepted, checked, shown
+from ipsrl.arguments import MADE_BY, accepted, checked, shown
 from ipsrl.fields import Checked
 from ipsrl.objectives.corrections import Correction, Metrics
+from ipsrl.objectives.sentence import in_words
 from ipsrl.structures import ObjectiveOutput, PolicyScores, Rollouts, Sizes, Weights, masked_sum
 from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 
@@ -165,6 +166,13 @@ class Objective(Checked):
                 "the objective reads the most likely tokens of the sampler, whose probabilities in the trainer are not "
                 "known: take correction=sequence_mask(...), or none"
             )
+
+    def __str__(self) -> str:
+        """Its parts in their order as a sentence, see `sentence`; penalties, steps and correction behind it."""
+        in_order = " -> ".join(map(in_words, (*self.rollout_parts, self.surrogate, self.aggregation)))
+        first = [] if self.first is None else [f"in two steps, {in_words(self.first)}"]
+        corrected = [] if self.correction is None else [f"corrected by {in_words(self.correction)}"]
+        return "; ".join([in_order, *map(in_words, self.penalties), *first, *corrected])
 
     @property
     def separates(self) -> bool:
@@ -337,6 +345,9 @@ class Objective(Checked):
         weights, _, metrics = self.weigh(rollouts, self.init(sizes))
         output = self.loss(scores, rollouts, weights, self.init_parameters(sizes))
         return dataclasses.replace(output, metrics=metrics | output.metrics)
+
+
+MADE_BY[Objective] = 'objectives.make("grpo")'
 
 
 def all_equal(rewards: Array) -> Array:

@@ -145,6 +145,12 @@ def check_objective(objective: Objective, environment: Environment, group_size: 
             "the objective needs answer_features, the hidden states of a transformer or a state-space model: take one "
             "of these policies, or outcomes in their place, as rep_exp(features=outcome)"
         )
+    if "prompt_log_probs" in objective.needs - of_groups:
+        raise ValueError(
+            "the objective needs prompt_log_probs, how likely the policy finds the prompt's tokens: take a transformer "
+            "or a state-space model and a task with prompts, or right answers in their place, as "
+            "progrpo(reference=correct)"
+        )
     if objective.needs & BACKWARD_FIELDS and dictates(environment):
         raise ValueError(
             "the objective needs a backward policy, which has no probability for the tokens that this environment "
@@ -396,8 +402,8 @@ def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
     """Metrics of a batch of groups, as `(sum, count)` pairs over samples or over groups.
 
     Only rewarded outcomes count: many different mistakes are not diversity. `effective_outcomes`, without `group_`, are
-    those of the policy itself, at an evaluation: in a group there are at most as many as answers. Empty places of replayed answers are no
-    samples.
+    those of the policy, at an evaluation: in a group there are at most as many as answers. Empty places of replayed
+    answers are no samples.
     """
     empty = jnp.zeros(rollouts.rewards.shape, bool)
     if rollouts.off_policy is not None:

@@ -124,7 +124,11 @@ def test_exponent_is_found_again(alpha):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("progrpo", "needs prompt_log_probs"), ("placebo", "the objective samples at random")]
+    ("text", "message"),
+    [
+        ("progrpo", r"needs prompt_log_probs, .*, as progrpo\(reference=correct\)"),
+        ("placebo", "the objective samples at random"),
+    ],
 )
 def test_what_can_have_no_verdict_is_refused(text, message):
     with pytest.raises(ValueError, match=message):

@@ -267,7 +267,10 @@ def test_a_warning_is_a_short_line_on_stderr_and_a_sentence_in_a_file(tmp_path, 
 
 
 def test_seeds_share_a_line_and_advice_comes_once_at_the_end(tmp_path, capsys):
-    collapse, fall = series("token_entropy", [0.9, 0.8, 0.3, 0.25]), series("group_effective_outcomes", [8.0, 8.0, 2.0, 2.0])
+    collapse, fall = (
+        series("token_entropy", [0.9, 0.8, 0.3, 0.25]),
+        series("group_effective_outcomes", [8.0, 8.0, 2.0, 2.0]),
+    )
     monitors = "low_entropy(steps=2), falling_outcomes(steps=2)"
     with WarningLines(tmp_path) as lines:
         for seed in (0, 1, 12):

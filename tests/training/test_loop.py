@@ -340,7 +340,7 @@ def test_what_is_not_finite_stops_the_run_and_is_never_kept(tmp_path, bad, objec
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        (BANDIT._replace(objective="progrpo"), "needs prompt_log_probs, which this environment and policy do not "),
+        (BANDIT._replace(objective="progrpo"), "needs prompt_log_probs, .* as progrpo\\(reference=correct\\)"),
         (BANDIT._replace(mesh=make_mesh("data:8")), "^1 prompts cannot be split evenly over the 8 devices of "),
         (changed(CASES["text"], batching=Batching(micro_batches=8)), "^2 prompts cannot be split evenly over the 8 "),
         (changed(BANDIT, batching=Batching(mini_batches=2)), "1 prompts cannot be split into 2 mini-batches"),

@@ -64,6 +64,7 @@ class GroupMeanStd(CappedPart):
     (NGRPO, arXiv 2509.18851); then groups whose rewards are all equal get zero only if they are equal to it.
     """
 
+    CALLED: ClassVar[str] = "group mean and std"
     unbiased: bool = False
     virtual: float | None = finite(None, called="the reward of the virtual answer")
     smallest_group: ClassVar[int] = 2

@@ -34,6 +34,7 @@ class KullbackLeibler(Penalty):
     its gradient is not a small difference of large numbers.
     """
 
+    CALLED: ClassVar[str] = "KL"
     name: ClassVar[str] = "reference_kl"
     coefficient: float = positive(called="the coefficient of the KL penalty")
     estimator: LossEstimator = "k3"

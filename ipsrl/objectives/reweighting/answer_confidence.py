@@ -1,7 +1,7 @@
 """Advantages shifted against the policy's confidence in its answer (ARM): `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -57,6 +57,7 @@ class AnswerConfidence(RolloutPart):
         (without the template around it).
     """
 
+    CALLED: ClassVar[str] = "answer confidence (ARM)"
     alpha: float = non_negative(0.3)
     low_fraction: float = share(0.2)
     reference: Literal["prompt", "correct", "other_prompt"] = "prompt"

@@ -76,6 +76,7 @@ class InverseFrequency(InverseScaling):
     most.
     """
 
+    CALLED: ClassVar[str] = "inverse probability"
     floor: float = probability(0.0)
     pseudo_count: float = above(-1, 0.0)
     smallest_group: ClassVar[int] = 2
@@ -136,6 +137,7 @@ class InverseProbability(InverseScaling):
     mass the more paths lead to it.
     """
 
+    CALLED: ClassVar[str] = "inverse exact probability"
     decay: float = below_one(0.99)
     log_ratio_cap: float = positive(20.0)
     by_path: bool = False

@@ -57,6 +57,7 @@ class ClippedRatio(Surrogate):
     `clip_fraction` is the share of tokens whose gradient the clips remove.
     """
 
+    CALLED: ClassVar[str] = "clip"
     low: float = 0.2
     high: float = 0.2
     dual_clip: float | None = fields.above(1, None)

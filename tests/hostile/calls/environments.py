@@ -100,7 +100,7 @@ REFUSED = [
     ("Sampled(BANDIT, Tabular(1, 2), 1, 4.0)", "group_size is 4.0"),
     ("Sampled(BANDIT, Tabular(1, 2), 0, 4)", "prompts_per_step is 0"),
     ("Sampled(BANDIT, None, 1, 4)", "policy is None, it must be a Policy"),
-    ("Sampled('bandit', Tabular(1, 2), 1, 4)", "environment is 'bandit', it must be an Environment"),
+    ("Sampled('bandit', Tabular(1, 2), 1, 4)", r"'bandit', it must be an Environment \(environments.catalog.make"),
     ("Sampled(Bandit, Tabular(1, 2), 1, 4)", "environment is"),
     ("Sampled(BANDIT, Tabular(1, 2), 1, 4, decoding=0.5)", "decoding is 0.5, it must be a Decoding"),
     ("wrapped(3, [OffPolicyAnswers()])", "wraps a source, not 3"),

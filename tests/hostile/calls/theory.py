@@ -91,7 +91,7 @@ REFUSED = [
     ("rest_point(FIELD, [2.0, -1.0])", "probs is"),
     ("FIELD(jnp.zeros(2))", "logits"),
     ("FIELD('x')", "logits"),
-    ("verdict('grpo')", "objective is 'grpo'"),
+    ("verdict('grpo')", r"'grpo', it must be an Objective \(objectives.make\(.grpo.\) makes one\)"),
     ("verdict(GRPO, 'x')", "group_size is 'x'"),
     ("verdict(GRPO, 1)", "group_size is 1"),
     ("verdict(GRPO, 10**6)", "group"),
