@@ -129,7 +129,17 @@ FIGURE = Panels(
         Panel([Bars("held_out_effective_outcomes", **SHOWN)], "held-out questions", "effective right answers"),
     ]
 )  # fmt: skip
-VARIANTS: dict[str, study.Variant] = {}
+WITHOUT_MODEL = {
+    "policy": "small", "model_dir": "", "held_out": "", "lora_rank": "0", "max_tokens": "256", "dtype": "float32",
+    "frozen_dtype": "float32", "prior_steps": "20", "hidden_size": "16", "num_layers": "1",
+}  # fmt: skip
+"""The smallest run needs no network: a small transformer in the place of the language model."""
+VARIANTS = {
+    "one_of_many": study.Variant(
+        "One of many: how many right answers to an open question does a real language model still give after training?",
+        {"smoke": WITHOUT_MODEL},
+    )
+}
 
 if __name__ == "__main__":
     study.main(__name__)

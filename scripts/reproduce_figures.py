@@ -29,7 +29,8 @@ from ipsrl.records.json_files import read_json, replace_file, require_file
 from ipsrl.records.marked_page import Marks
 from ipsrl.records.progress_line import report_line
 from ipsrl.specifications import did_you_mean
-from ipsrl.study import catalog, claims, claims_page
+from ipsrl.study import catalog, claims, claims_page, published
+from ipsrl.study.settings import resolve
 from ipsrl.study.study import Study, Variant
 from ipsrl.sweeps import launcher_catalog
 from ipsrl.sweeps.launcher import Launcher
@@ -112,6 +113,11 @@ def main(command_line: Sequence[str] | None = None) -> None:
         if not (figures := catalog.drawn()):
             raise ValueError("there is no study here: run it in a checkout, which has the folder experiments")
         names = chosen(arguments.only or list(figures), figures)
+        # Some studies have no preset `paper`.
+        figures = {name: of for name, of in figures.items() if arguments.preset in of[0].presets}
+        if arguments.only and (missing := [name for name in names if name not in figures]):
+            raise ValueError(f"{missing[0]} has no preset {arguments.preset}: leave it out")
+        names = [name for name in names if name in figures]
         if arguments.list:
             print("\n".join(f"{name}: {figures[name][1].shows}\n    {command(*figures[name], arguments.preset)}"
                             for name in names))  # fmt: skip
@@ -199,9 +205,11 @@ def write_document(
     """
     text = document.read_text()
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
-    published = {name: of for name, of in figures.items() if not claims_page.has_section(of[0])}
-    shown = {name: of for name, of in published.items() if name in results or of[1].shows in rows}
+    of_page = {name: of for name, of in figures.items() if not claims_page.has_section(of[0])}
+    shown = {name: of for name, of in of_page.items() if name in results or of[1].shows in rows}
     replace_file(document, MARKS.filled(text, page(shown, preset, results, rows)))
+    for name in of_page.keys() & results.keys():
+        note(document, name, figures, preset)
     for name, (study, _) in figures.items():
         drawn, beside = folder.path / "figures" / f"{name}.png", document.parent / f"{name}.png"
         if drawn.exists() and beside.exists() and not hasattr(study.module, "documents"):
@@ -221,8 +229,16 @@ def write_claims(document: Path, figures: Figures, preset: str, paths: Mapping[s
             summary = read_json(path / "summary.json")
             how = command(study, variant, preset)
             sections[variant.shows] = claims_page.section(study, variant.shows, how, summary)
+            note(document, name, figures, preset)
     merged = claims_page.merged(CLAIMS_MARKS.content(text), sections)
     replace_file(document, CLAIMS_MARKS.filled(text, merged))
+
+
+def note(document: Path, name: str, figures: Figures, preset: str) -> None:
+    """Keeps beside the page what a figure was made of."""
+    study, variant = figures[name]
+    settings = resolve(study.presets, preset, variant.flags.get(preset, {}))
+    published.note(document, name, study, settings)
 
 
 def result(path: Path) -> Result:

@@ -56,7 +56,7 @@ from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.records.warning_lines import WarningLines
-from ipsrl.study import claims
+from ipsrl.study import claims, published
 from ipsrl.study.claims import Claims, Numbers
 from ipsrl.study.curves import Curve, TrainingRun
 from ipsrl.study.recording import record
@@ -200,7 +200,9 @@ def publish(
         try:
             drawing = study.figure(records, settings)
             png = style.save(drawing.figure, folder.path / study.name, drawing.rows, drawing.caption, mark)
-            lines += [f"document: {path}" for path in study.documents(records, settings, png)]
+            for path in study.documents(records, settings, png):
+                published.note(path, study.name, study, settings)
+                lines.append(f"document: {path}")
             lines.append(f"figure: {png}")
         except NotRecorded as missing:
             lines.append(f"figure: none, {missing}")
