@@ -257,3 +257,11 @@ def test_a_page_of_claims_gets_a_section_for_each_study_that_tests_one(play, tmp
     assert "| the recovery_time | 1 | 0 | 1 |" in text
     for part in ("- **supported**: it is so", "- **undecided**: or not", "- right: 0.5 [0.4, 0.6]", "--preset=demo"):
         assert part in text
+
+
+def test_studies_without_the_preset_are_left_out(play, monkeypatch):
+    figures = {name: (catalog.find(name), Variant(f"the {name}")) for name in ("path_multiplicity", "transfer")}
+    monkeypatch.setattr(reproduce_figures.catalog, "drawn", lambda: figures)
+    assert play("--preset=paper") == ["path_multiplicity"]
+    with pytest.raises(SystemExit, match="transfer has no preset paper: leave it out"):
+        play("--preset=paper", "--only=transfer")
