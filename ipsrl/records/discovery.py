@@ -66,6 +66,13 @@ def find(root: str | Path) -> list[Path]:
     return found
 
 
+def link_out_of(path: str | Path, root: str | Path) -> str | None:
+    """A sentence on a link that leads out of the folder `root`, whose content is not shown to others; else None."""
+    if os.path.islink(path) and not Path(path).resolve().is_relative_to(Path(root).resolve()):
+        return f"{path} is a link out of {root}"
+    return None
+
+
 def say_left_out(what: str) -> None:
     """Says on stderr, in one line, what a reader of runs leaves out."""
     print(f"left out: {what}", file=sys.stderr)
@@ -77,7 +84,7 @@ def labels_of(folder: Path) -> tuple[str, ...]:
     Folders without labels.json, of earlier versions, name the objective or the number of outcomes.
     """
     try:
-        labels = read_json(folder / LABELS)
+        labels = None if link_out_of(folder / LABELS, folder) else read_json(folder / LABELS)
     except (FileNotFoundError, ValueError):
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):

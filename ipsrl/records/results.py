@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 from ipsrl import extras
 from ipsrl.arguments import checked
 from ipsrl.records import metric_log
-from ipsrl.records.discovery import find, labels_of, require_outside_runs, say_left_out, seed_of
+from ipsrl.records.discovery import find, labels_of, link_out_of, require_outside_runs, say_left_out, seed_of
 from ipsrl.records.json_files import read_json
 from ipsrl.records.result_columns import (
     DESCRIPTION,
@@ -55,11 +55,14 @@ from ipsrl.records.result_columns import (
 from ipsrl.records.result_files import add_parquet, check_parquet, parquet_files, write_parquet
 from ipsrl.records.run_folder import require_possible, require_readable, says_complete
 from ipsrl.records.sql_texts import IN_MEMORY, ONLY_READ, identifier, in_one_sentence, literal
+from ipsrl.regular_files import require
 
 if TYPE_CHECKING:
     import duckdb
 
 METRICS = "/metrics.jsonl"
+READ = ("config.json", "environment.json", "metrics.jsonl", "summary.json")
+"""The files that are read of a run, beside its labels."""
 
 MOST_ROWS = 10_000_000
 """Of an answer: its rows are objects of Python, of which DuckDB's limit knows nothing."""
@@ -99,7 +102,7 @@ def load(
     if parquet is not None:
         require_possible(Path(parquet), "--parquet")
         require_outside_runs(parquet, "--parquet")
-    of_parquet, paths = [], {}
+    of_parquet, paths, roots = [], {}, {}
     for folder in map(Path, folders):
         if all(file.exists() for file in parquet_files(folder).values()):
             of_parquet.append(folder)
@@ -107,11 +110,13 @@ def load(
         # One of the folders may be inside another.
         for path in find(folder):
             paths.setdefault(path.resolve(), path)
+            roots.setdefault(path, folder)
     if parquet is not None and any(Path(parquet).resolve() in path.parents for path in paths):
         raise ValueError(f"--parquet={parquet} holds the runs, which its tables would hide; choose another folder")
 
+    described = _undamaged(paths.values(), lambda path: _describe(path, roots[path]), skip_damaged)
     try:
-        connection = _of_runs(list(_undamaged(paths.values(), _describe, skip_damaged).values()), skip_damaged)
+        connection = _of_runs(list(described.values()), skip_damaged)
         for folder in _undamaged(of_parquet, check_parquet, skip_damaged):
             add_parquet(connection, folder)
     except duckdb.OutOfMemoryException as error:
@@ -199,12 +204,14 @@ def _undamaged(paths: Iterable, read: Callable[[Any], Any], skip_damaged: bool) 
     return kept
 
 
-def _describe(path: Path) -> dict[str, Any]:
-    """The row of a run, without its metrics."""
+def _describe(path: Path, root: Path) -> dict[str, Any]:
+    """The row of a run found in `root`, without its metrics."""
     require_readable(str(path), "the folder")
+    for name in READ:
+        if link := link_out_of(path / name, root):
+            raise ValueError(f"{link}, and other files of this machine are not read: copy it there")
     if (log := path / "metrics.jsonl").exists():
-        if not log.is_file():
-            raise ValueError(f"{log} is a folder, but must be a file")
+        require(log, "a file", follow=True)
         if metric_log.is_cut(log):
             say_left_out(f"the last line of {log}, which is cut")
     config = _read_object(path / "config.json")

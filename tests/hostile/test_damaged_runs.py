@@ -1,6 +1,7 @@
 """Readers of runs go on beside a damaged one, and say in one line on stderr what they leave out."""
 
 import json
+import os
 
 import pytest
 
@@ -19,6 +20,22 @@ def folder_in_place_of(name):
     def damage(run):
         (run / name).unlink(missing_ok=True)
         (run / name).mkdir()
+
+    return damage
+
+
+def link_in_place_of(name):
+    def damage(run):
+        (run / name).rename(run.parent.parent / name)
+        (run / name).symlink_to(f"../../{name}")
+
+    return damage
+
+
+def pipe_in_place_of(name):
+    def damage(run):
+        (run / name).unlink()
+        os.mkfifo(run / name)
 
     return damage
 
@@ -47,6 +64,8 @@ BOTH = {
     "metrics that are cut": (cut(METRICS), METRICS),
     "metrics that are nested too deeply": (holds(METRICS, b'{"step": 1, "x": ' + b"[" * 100_000 + b"\n"), METRICS),
     "metrics of bytes": (holds(METRICS, b"\xff\xfe\n"), METRICS),
+    **{f"{name} is a pipe": (pipe_in_place_of(name), name) for name in (CONFIG, STARTS, METRICS, SUMMARY)},
+    **{f"{name} is a link": (link_in_place_of(name), name) for name in (CONFIG, STARTS, METRICS, SUMMARY)},
     "metrics with a line of another kind": (a_line_of_another_kind(METRICS), METRICS),
 }
 REPORTED = {
@@ -66,8 +85,8 @@ HARMLESS = {
 @pytest.fixture
 def runs(tmp_path):
     for name in ("sound", "damaged"):
-        write_run(tmp_path / name, warnings=["a warning"])
-    return tmp_path
+        write_run(tmp_path / "runs" / name, warnings=["a warning"])
+    return tmp_path / "runs"
 
 
 def said(capsys, name):

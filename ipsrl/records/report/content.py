@@ -13,6 +13,7 @@ from ipsrl.records.line_styles import line_styles
 from ipsrl.records.monitors import PREFIX
 from ipsrl.records.report.recorded_runs import Folder, Record, Run, is_number, runs_of
 from ipsrl.records.report.tasks import by_task, grouped, shortened
+from ipsrl.regular_files import read_bytes
 
 # Bounds that keep a page of a hundred runs under 20 MB, 5 of which are Plotly's, beside those of `tasks`.
 LONGEST_DIFF = 100_000
@@ -80,17 +81,16 @@ def figures(folders: Sequence[Folder]) -> tuple[list[Record], int]:
     """The figures of the folders with their captions, and the number of figures left out because they are too large."""
     room, left_out, kept = FIGURE_BYTES, 0, []
     for folder in folders:
-        for png in folder.figures:
-            picture = png.read_bytes()
+        for png, caption in folder.figures:
+            picture = read_bytes(png)
             if len(picture) > room:
                 left_out += 1
                 continue
             room -= len(picture)
-            caption = png.with_suffix(".txt")
             kept.append(
                 {
                     "path": (Path(folder.path) / png.name).as_posix(),
-                    "caption": caption.read_text(encoding="utf-8", errors="replace") if caption.exists() else "",
+                    "caption": caption,
                     "png": base64.b64encode(picture).decode(),
                 }
             )

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl.records import metric_log
-from ipsrl.records.discovery import find, labels_of, seed_of
+from ipsrl.records.discovery import find, labels_of, link_out_of, seed_of
 from ipsrl.records.evaluation import COMPLETIONS, OUTCOMES
 from ipsrl.records.json_files import read_json
 from ipsrl.records.run_folder import UNCOMMITTED, says_complete
+from ipsrl.regular_files import kind_of, read_bytes
 
 Record = dict[str, Any]
 WORDS = {dict: "JSON object", list: "JSON list"}
@@ -31,7 +32,7 @@ class Folder:
       summary: of summary.json; None before the end.
       metrics, outcomes, completions, warnings: the records of these files; each has a whole number `step`.
       notes: a sentence on each part that could not be read.
-      figures: the PNG files of the folder itself, by name.
+      figures: the PNG files of the folder itself, by name, each with the text of its caption.
       changes: content of uncommitted.diff; empty if there is none.
     """
 
@@ -45,7 +46,7 @@ class Folder:
     completions: Sequence[Record]
     warnings: Sequence[Record]
     notes: Sequence[str]
-    figures: Sequence[Path]
+    figures: Sequence[tuple[Path, str]]
     changes: str
 
     @property
@@ -96,11 +97,28 @@ def read_folders(root: str | Path) -> list[Folder]:
 
 
 def read_folder(path: Path, root: Path) -> Folder:
-    """The content of the run folder `path`; damaged parts are left out, with a note."""
-    notes = []
+    """The content of the run folder `path`.
+
+    Damaged parts are left out, with a note, and so are links out of `root`: a page may be passed on to people who must
+    not read other files of this machine.
+    """
+    links = {file.name: link for file in sorted(path.iterdir()) if (link := link_out_of(file, root))}
+    notes = [f"{link}; it is left out." for link in links.values()]
+
+    def exists(name: str) -> bool:
+        return name not in links and (path / name).exists()
+
+    def text(name: str) -> str:
+        """The content of a text file; empty if there is none."""
+        if not exists(name) or kind_of(path / name, follow=True) != "a file":
+            return ""
+        return read_bytes(path / name).decode(errors="replace")
+
+    def records(name: str) -> list[Record]:
+        return _records(path / name, notes) if exists(name) else []
 
     def value(name: str, kind: type, default: Any) -> Any:
-        if not (path / name).exists():
+        if not exists(name):
             return default
         try:
             found = read_json(path / name)
@@ -118,29 +136,29 @@ def read_folder(path: Path, root: Path) -> Folder:
         config=value("config.json", dict, {}),
         starts=[start for start in value("environment.json", list, []) if isinstance(start, dict)],
         summary=value("summary.json", dict, None),
-        metrics=_records(path / "metrics.jsonl", notes),
-        outcomes=_records(path / OUTCOMES, notes),
-        completions=_records(path / COMPLETIONS, notes),
-        warnings=_records(path / "warnings.jsonl", notes),
+        metrics=records("metrics.jsonl"),
+        outcomes=records(OUTCOMES),
+        completions=records(COMPLETIONS),
+        warnings=records("warnings.jsonl"),
         notes=notes,
-        figures=sorted(picture for picture in path.glob("*.png") if picture.is_file()),
-        changes=_text(path / UNCOMMITTED),
+        figures=[
+            (picture, text(picture.with_suffix(".txt").name))
+            for picture in sorted(path.glob("*.png"))
+            if picture.name not in links and picture.is_file()
+        ],
+        changes=text(UNCOMMITTED),
     )
 
 
-def _text(path: Path) -> str:
-    """The content of a text file; empty if there is none."""
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-
-
 def _records(path: Path, notes: list[str]) -> list[Record]:
-    """The records of a file of JSON lines; none if it does not exist."""
-    if not path.exists():
-        return []
+    """The records of a file of JSON lines."""
     try:
         records, damage = metric_log.read_undamaged(path)
     except OSError as error:
         notes.append(f"{path} cannot be read ({error.strerror}); it is left out.")
+        return []
+    except ValueError as error:
+        notes.append(f"{error}; it is left out.")
         return []
     if damage:
         more = f", and {len(damage) - 1} more lines are damaged" if len(damage) > 1 else ""

@@ -1,5 +1,6 @@
 """What is found in run folders, whatever state they are in, and what a report makes of it."""
 
+import base64
 import json
 import math
 
@@ -320,3 +321,33 @@ def test_numbers_have_four_digits():
     assert tasks.short(2.0) == 2
     assert tasks.short(1234567.0) == 1235000
     assert tasks.short(math.inf) is None
+
+
+OF_A_RUN = (
+    "two_outcomes.txt", "two_outcomes.png", "uncommitted.diff", "config.json", "environment.json", "summary.json",
+    "labels.json", "metrics.jsonl", "outcomes.jsonl", "completions.jsonl", "warnings.jsonl",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_A_RUN)
+def test_a_link_out_of_the_folder_is_left_out(name, tmp_path):
+    secret = {"step": 1, "completion": "secret", "message": "secret", "prompt": "secret", "command": "secret"}
+    of_kind = {"environment.json": [secret], "labels.json": ["secret"]}
+    write(tmp_path / "secret", of_kind.get(name, secret))
+    run = tmp_path / "runs" / "run"
+    write_run(run)
+    (run / "two_outcomes.png").write_bytes(b"a picture")
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to("../../secret")
+    made = shown(tmp_path / "runs")
+    assert f"{run / name} is a link out of {tmp_path / 'runs'}; it is left out." in made["notes"]
+    encoded = base64.b64encode((tmp_path / "secret").read_bytes()).decode()
+    assert not any(found in json.dumps(made) for found in ('secret"', encoded))
+
+
+def test_a_link_within_the_folder_is_followed(tmp_path):
+    write_run(tmp_path / "run")
+    (tmp_path / "run" / "two_outcomes.png").write_bytes(b"a picture")
+    (tmp_path / "caption").write_text("of both")
+    (tmp_path / "run" / "two_outcomes.txt").symlink_to("../caption")
+    assert [figure["caption"] for figure in shown(tmp_path)["figures"]] == ["of both"]
