@@ -22,6 +22,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.bandit import Bandit
+from ipsrl.regular_files import open_regular
 from ipsrl.rewards import ALLOWED, LARGEST
 
 SUFFIX = ".jsonl"
@@ -76,7 +77,7 @@ class GroupLog:
         groups: dict[tuple[str, Any], list[tuple[float, int]]] = {}
         numbers: dict[tuple[str, str], int] = {}
         try:
-            with Path(path).open(encoding="utf-8", errors="replace") as lines:
+            with open_regular(path, "r", encoding="utf-8", errors="replace") as lines:
                 for number, line in enumerate(lines, start=1):
                     if line.strip():
                         prompt, step, reward, outcome = _answer(line, f"line {number} of {path}")

@@ -25,6 +25,7 @@ from typing import Any
 
 from ipsrl.arguments import shown
 from ipsrl.environments.phrases import read_phrase
+from ipsrl.regular_files import read_bytes
 from ipsrl.specifications import did_you_mean
 
 # Shorter words have no plural of their own: "as" is not two times "a".
@@ -96,9 +97,11 @@ def read_questions(path: Path, names: tuple[str, ...] = ()) -> tuple[OpenQuestio
 
 def _load(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_duplicates)
+        content = read_bytes(path)
     except OSError as error:
         raise ValueError(f"the questions in {path} cannot be read: {error.strerror}") from None
+    try:
+        return json.loads(content.decode(), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON with questions ({error})") from None
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from ipsrl.arguments import shown
+from ipsrl.regular_files import open_regular, read_bytes
 
 
 def plain(value: Any, finite: bool = False) -> Any:
@@ -58,7 +59,9 @@ def replace_file(path: Path, content: str | bytes) -> None:
     """Writes `content` to `path` atomically: after a crash, too, a reader finds the whole old or the whole new file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        # Left by a killed process with this number, or put there by another: it is not written through.
+        temporary.unlink(missing_ok=True)
+        with open_regular(temporary, "xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
@@ -89,11 +92,10 @@ def read_json(path: Path) -> Any:
     """The value in the file `path`.
 
     Raises:
-      ValueError: the file is not JSON, or a folder.
+      ValueError: the file is not JSON, or no file.
     """
+    content = read_bytes(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except IsADirectoryError as error:
-        raise ValueError(f"{path} is a folder, but must be a file") from error
+        return json.loads(content.decode())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not valid JSON ({error})") from error

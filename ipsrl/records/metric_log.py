@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self, TypedDict
 from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, replace_file
+from ipsrl.regular_files import open_regular, read_bytes
 
 # Prefix of the metrics of an evaluation.
 EVALUATION = "evaluation/"
@@ -88,7 +89,7 @@ class MetricLog:
             os.fsync(self._file.fileno())
             # Mounted buckets store a file only when it is closed.
             self._file.close()
-            self._file = self._path.open("ab")
+            self._file = open_regular(self._path, "ab")
             if self._tracker is not None:
                 self._tracker.keep()
 
@@ -108,8 +109,8 @@ class MetricLog:
         self._open()
 
     def _open(self) -> None:
-        self._file = self._path.open("ab")
-        with self._path.open("rb") as file:
+        self._file = open_regular(self._path, "ab")
+        with open_regular(self._path, "rb") as file:
             # Carried on from record to record: the file of a long run takes long to read.
             self._checksum = hashlib.file_digest(file, "sha256")
 
@@ -150,7 +151,7 @@ def read(path: str | Path) -> list[dict[str, Any]]:
 
 def is_cut(path: str | Path) -> bool:
     """Whether the last line of a metric log is truncated: the process was killed while writing."""
-    with Path(path).open("rb") as file:
+    with open_regular(path, "rb") as file:
         if not file.seek(0, os.SEEK_END):
             return False
         file.seek(-1, os.SEEK_END)
@@ -163,7 +164,7 @@ def read_undamaged(path: str | Path) -> tuple[list[dict[str, Any]], list[str]]:
     A truncated last line is in neither.
     """
     # A record is one write, so only the last line can be truncated.
-    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+    lines = read_bytes(path).decode(errors="replace").split("\n")[:-1]
     records, damage = [], []
     for number, line in enumerate(lines, start=1):
         try:

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,14 +59,16 @@ def write_parquet(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None
 
     folder.mkdir(parents=True, exist_ok=True)
     for table, file in parquet_files(folder).items():
-        temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
         try:
-            connection.execute(f"copy {table} to {literal(str(temporary))} (format parquet)")
-            os.replace(temporary, file)
+            # A folder of its own, because DuckDB would write through a link.
+            with tempfile.TemporaryDirectory(prefix=".", suffix=".tmp", dir=folder) as temporary:
+                written = f"{temporary}/{file.name}"
+                connection.execute(f"copy {table} to {literal(written)} (format parquet)")
+                os.replace(written, file)
         except duckdb.IOException as error:
             raise OSError(f"cannot write {file}: {in_one_sentence(str(error), ())}") from error
-        finally:
-            temporary.unlink(missing_ok=True)
+        except OSError as error:
+            raise OSError(f"cannot write {file}: {error.strerror}") from error
 
 
 def parquet_files(folder: Path) -> dict[str, Path]:

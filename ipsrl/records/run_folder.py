@@ -20,6 +20,7 @@ import ipsrl
 from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, read_json, replace_file, write_json
+from ipsrl.regular_files import open_regular, require
 from ipsrl.specifications import shortened
 
 # Time until a network file system shows on one host what another has written.
@@ -66,7 +67,7 @@ class RunFolder:
 
     path: Path
     config: dict[str, Any]
-    lock: IO[str] | None = dataclasses.field(repr=False, compare=False)
+    lock: IO[bytes] | None = dataclasses.field(repr=False, compare=False)
     study: Path | None = None
 
     @classmethod
@@ -96,7 +97,7 @@ class RunFolder:
         """
         path, config = Path(path), plain(config, finite=True)
         hosts.require_same(config, "configuration of this run")
-        lock = hosts.first_does(functools.partial(_take, path, config, resume))
+        lock = hosts.first_does(functools.partial(_take, path, config, resume, study))
         folder = cls(path, config, lock, None if study is None else Path(study))
         if not hosts.all_hosts(_appears(path / "config.json")):
             folder.close()
@@ -184,13 +185,15 @@ def _appears(path: Path) -> bool:
     return path.exists()
 
 
-def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:
+def _take(path: Path, config: dict[str, Any], resume: bool, study: str | Path | None) -> IO[bytes]:
     """`RunFolder.open` on the first host; returns the lock."""
+    if study is not None and not path.resolve().is_relative_to(Path(study).resolve()):
+        raise RunFolderError(f"{path} is behind a link out of {study}; move it away or choose another --out")
     # Once without the lock, so that nothing is written to a refused folder; then again with it, because another process
     # may have started a run in between.
     _check(path, config, resume)
     path.mkdir(parents=True, exist_ok=True)
-    lock = (path / ".lock").open("w")
+    lock = open_regular(path / ".lock", "ab")
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -200,7 +203,7 @@ def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:
             ) from error
         _check(path, config, resume)
         # Left by a process that was killed while it wrote.
-        for unfinished in path.glob(".*.tmp"):
+        for unfinished in (*path.glob(".*.tmp"), *path.glob("arrays/.*.tmp")):
             unfinished.unlink()
         if not (path / "config.json").exists():
             write_json(path / "config.json", config)
@@ -214,12 +217,14 @@ def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:
 def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
     """Raises `RunFolderError` if `RunFolder.open` must refuse."""
     require_possible(path)
-    of_other_kind = [
-        *(f"{file} is a folder, but must be a file" for name in FILES for file in path.glob(name) if file.is_dir()),
-        *(f"{path / name} is a file, but must be a folder" for name in FOLDERS if (path / name).is_file()),
-    ]
-    if of_other_kind:
-        raise RunFolderError(f"{of_other_kind[0]}; move it away or choose another --out")
+    files = [(file, "a file") for name in FILES for file in path.glob(name)]
+    folders = [(path / name, "a folder") for name in FOLDERS]
+    for each, called in (*files, *folders):
+        # Through a link this run would change what lies elsewhere.
+        try:
+            require(each, called)
+        except ValueError as error:
+            raise RunFolderError(f"{error}; move it away or choose another --out") from error
     if not (path / "config.json").exists():
         files = sorted(file.name for file in path.glob("[!.]*"))
         if files:

@@ -15,6 +15,7 @@ from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.trackers import Trackers
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.records.warning_log import WarningLog
+from ipsrl.regular_files import read_bytes
 
 # A non-finite reward can leave the loss finite for a while, above all in a discarded group (those count in
 # `sampled_reward`, which only batch filters log); so can non-finite parameters.
@@ -60,7 +61,7 @@ def lost(folder: Path, written: Any) -> str | None:
                 return f"it does not say how much of {name} it continues"
         if length and not path.exists():
             return f"{name} is missing"
-        if length and extent_of(path.read_bytes()[:length]) != extent:
+        if length and extent_of(read_bytes(path)[:length]) != extent:
             return f"records in {name} are lost or changed"
     return None
 
@@ -70,7 +71,7 @@ def cut(folder: Path, written: Written) -> None:
     for name in FILES if hosts.is_first() else ():
         path, length = folder / name, written[name]["bytes"] if name in written else 0
         if length:
-            replace_file(path, path.read_bytes()[:length])
+            replace_file(path, read_bytes(path)[:length])
         else:
             path.unlink(missing_ok=True)
 

@@ -15,6 +15,7 @@ from ipsrl.distributed import hosts
 from ipsrl.records import metric_log
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.run_folder import RunFolder
+from ipsrl.regular_files import read_bytes
 from ipsrl.specifications import shortened
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
@@ -169,7 +170,7 @@ class WeightsAndBiases:
         kept.mkdir(exist_ok=True)
         if not (kept / "ipsrl_run_id").exists():
             replace_file(kept / "ipsrl_run_id", secrets.token_hex(8))
-        identity = (kept / "ipsrl_run_id").read_text(encoding="utf-8")
+        identity = read_bytes(kept / "ipsrl_run_id").decode()
         # It is unknown how much of it reached the disk, so it is logged again.
         for unfinished in kept.glob(f"offline-run-*-{identity}"):
             shutil.rmtree(unfinished)

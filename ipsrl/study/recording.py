@@ -10,11 +10,12 @@ import numpy as np
 
 from ipsrl.records import metric_log
 from ipsrl.records.discovery import LABELS
-from ipsrl.records.json_files import plain, write_json
+from ipsrl.records.json_files import plain, replace_file, write_json
 from ipsrl.records.metric_log import MetricLog
 from ipsrl.records.progress_line import report_line, working
 from ipsrl.records.run_folder import RunFolder, is_complete
 from ipsrl.records.tidy import Record, Records
+from ipsrl.regular_files import read_bytes
 from ipsrl.study.curves import Curve, Points, TrainingRun, require_distinct
 
 
@@ -107,16 +108,14 @@ def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     path.parent.mkdir(exist_ok=True)
     stream = io.BytesIO()
     np.savez(stream, **arrays)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(stream.getvalue())
-    temporary.replace(path)
+    replace_file(path, stream.getvalue())
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     if not path.exists():
         return {}
     try:
-        with np.load(io.BytesIO(path.read_bytes())) as stored:
+        with np.load(io.BytesIO(read_bytes(path))) as stored:
             return dict(stored)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is damaged ({error}): choose another --out") from error

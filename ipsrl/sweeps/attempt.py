@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from ipsrl.records.run_folder import is_complete
+from ipsrl.regular_files import open_regular
 from ipsrl.study import catalog
 from ipsrl.sweeps.sweep_folder import POLL_SECONDS, State, SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun
@@ -134,6 +135,6 @@ def attempt(
 
 def _said(log: Path, begins: int) -> str:
     """The end of a log, after byte `begins`."""
-    with log.open("rb") as file:
+    with open_regular(log, "rb") as file:
         file.seek(max(begins, log.stat().st_size - LONGEST_END))
         return file.read().decode(errors="replace")

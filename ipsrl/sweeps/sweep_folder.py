@@ -13,17 +13,19 @@ import fcntl
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
 
 from ipsrl.records.json_files import read_json, write_json
 from ipsrl.records.run_folder import is_complete, require_possible
+from ipsrl.regular_files import open_regular, require
 from ipsrl.specifications import shortened
 from ipsrl.sweeps.sweep_runs import SweepRun
 
 State = Literal["finished", "running", "failed", "broken", "waiting"]
 STATES: tuple[State, ...] = get_args(State)
+FOLDERS = ("runs", "logs", "failures")
 LAST_LINES = 20
 # Interval between checks whether a process has ended.
 POLL_SECONDS = 0.1
@@ -71,7 +73,7 @@ class SweepFolder:
             return "finished"
         log = self.log_path(run)
         if log.exists():
-            with log.open("rb") as file:
+            with open_regular(log, "rb") as file:
                 if not _lock(file, fcntl.LOCK_SH):
                     return "running"
         if self.failure_path(run).exists():
@@ -105,21 +107,30 @@ class SweepFolder:
           ValueError: another sweep has locked it, or sweep.json is damaged. Nothing has been written then.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("a") as lock:
+        with open_regular(self.path / ".lock", "ab") as lock:
             if not _lock(lock, fcntl.LOCK_EX):
                 raise ValueError(
                     f"another sweep is working in {self.path}; wait until it ends, look at it with --status, or choose "
                     "another --out"
                 )
             known = {run.identity: run for run in (*self.runs(), *runs)}
+            self._require_own(known.values())
             # Written first, because it marks the folder as that of a sweep.
             write_json(self.path / "sweep.json", list(known.values()))
-            for name in ("runs", "logs", "failures"):
+            for name in FOLDERS:
                 (self.path / name).mkdir(exist_ok=True)
             # Left by a sweep that was killed while it wrote.
             for unfinished in (*self.path.glob(".*.tmp"), *self.path.glob("failures/.*.tmp")):
                 unfinished.unlink()
             yield
+
+    def _require_own(self, runs: Iterable[SweepRun]) -> None:
+        """Raises ValueError if runs would write through a link to elsewhere, or to no file."""
+        for name in FOLDERS:
+            require(self.path / name, "a folder")
+        for run in runs:
+            require(self.run_path(run), "a folder")
+            require(self.log_path(run), "a file")
 
     @contextlib.contextmanager
     def claim(self, run: SweepRun, ending: threading.Event) -> Iterator[IO[str] | None]:
@@ -131,7 +142,7 @@ class SweepFolder:
         Yields:
           the log; None if `ending` was set before the run could be locked.
         """
-        with self.log_path(run).open("a", encoding="utf-8") as log:
+        with open_regular(self.log_path(run), "a", encoding="utf-8") as log:
             while not (held := _lock(log, fcntl.LOCK_EX)) and not ending.wait(POLL_SECONDS):
                 pass
             yield log if held else None

@@ -1,6 +1,7 @@
 """Logged groups: what a file may hold, and the bandit that it makes."""
 
 import json
+import os
 
 import jax.numpy as jnp
 import numpy as np
@@ -107,3 +108,9 @@ def test_a_log_without_a_choice_makes_no_bandit(rows, message, tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"cannot read the log of groups .*nope.jsonl: No such file"):
         GroupLog.read(tmp_path / "nope.jsonl")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(ValueError, match=r"pipe.jsonl is a pipe, but must be a file"):
+        GroupLog.read(tmp_path / "pipe.jsonl")

@@ -1,6 +1,7 @@
 """Who may write a run's folder, and what stands in it afterwards."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -147,6 +148,43 @@ def test_files_in_the_place_of_folders_are_refused(tmp_path):
     (tmp_path / "checkpoints").write_text("")
     with pytest.raises(RunFolderError, match="checkpoints is a file, but must be a folder; move it away or choose"):
         RunFolder.open(tmp_path, CONFIG, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [(".lock", ""), ("metrics.jsonl", ""), ("labels.json", "[]"), ("environment.json", "[]"), ("arrays/", None)],
+)
+def test_links_are_refused_and_what_lies_elsewhere_is_kept(tmp_path, name, content):
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    RunFolder.open(run, CONFIG).close()
+    elsewhere.mkdir() if content is None else elsewhere.write_text(content)
+    before = elsewhere.stat().st_mtime_ns
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(elsewhere)
+    with pytest.raises(RunFolderError, match=r"is a link, but must be a (file|folder); move it away or choose"):
+        RunFolder.open(run, CONFIG, resume=True)
+    assert elsewhere.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("name", [".lock", "config.json", "environment.json", "metrics.jsonl"])
+def test_pipes_are_refused(tmp_path, name):
+    RunFolder.open(tmp_path, CONFIG).close()
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(RunFolderError, match=rf"{name} is a pipe, but must be a file; move it away or choose"):
+        RunFolder.open(tmp_path, CONFIG, resume=True)
+
+
+def test_the_run_of_a_study_lies_in_its_folder(tmp_path):
+    (tmp_path / "study").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "study" / "grpo").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunFolderError, match=r"grpo is behind a link out of"):
+        RunFolder.open(tmp_path / "study" / "grpo", CONFIG, study=tmp_path / "study")
+    assert not list((tmp_path / "elsewhere").iterdir())
+    # The folder of all may be a link: a larger disk.
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    RunFolder.open(tmp_path / "link" / "grpo", CONFIG, study=tmp_path / "link").close()
 
 
 @pytest.mark.parametrize("config", [None, 3, [], "seed=3"])

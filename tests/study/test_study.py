@@ -114,6 +114,19 @@ def test_arrays_are_kept_for_figures(tmp_path):
         records.array("height")
 
 
+def test_arrays_are_not_written_through_a_link(tmp_path):
+    first = next(small_study.curves(small_study.PRESETS["demo"]))
+    (tmp_path / "elsewhere").write_text("precious")
+    with recording.RunFolder.open(tmp_path / "out", {}) as folder:
+        path = first.arrays_path(folder.path)
+        path.parent.mkdir()
+        for planted in (path, path.with_suffix(".tmp")):
+            planted.symlink_to(tmp_path / "elsewhere")
+        recording.record([first], folder, None)
+    assert (tmp_path / "elsewhere").read_text() == "precious"
+    assert path.stat().st_size > 0
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"no array"])
 def test_damaged_arrays_are_named(tmp_path, content):
     compute(tmp_path)

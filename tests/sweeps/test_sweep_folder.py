@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -41,6 +42,28 @@ def test_the_states_of_a_run(folder):
         assert folder.state(RUN) == "running"
     finish(folder, RUN)
     assert folder.state(RUN) == "finished"
+
+
+@pytest.mark.parametrize("name", ["logs", "runs", ".lock", f"logs/{RUN.identity}.log", f"runs/{RUN.identity}"])
+def test_a_sweep_writes_through_no_link(tmp_path, name):
+    sweep = SweepFolder.at(tmp_path / "sweep")
+    with sweep.hold([OTHER]):
+        pass
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if name in ("logs", "runs"):
+        (sweep.path / name).rmdir()
+    (sweep.path / name).unlink(missing_ok=True)
+    (sweep.path / name).symlink_to(elsewhere)
+    with pytest.raises(ValueError, match=r"is a link, but must be a (file|folder)"), sweep.hold([RUN]):
+        pass
+    assert not list(elsewhere.iterdir())
+
+
+def test_a_log_that_is_a_pipe_is_not_waited_for(folder):
+    os.mkfifo(folder.log_path(RUN))
+    with pytest.raises(ValueError, match="log is a pipe, but must be a file"):
+        folder.state(RUN)
 
 
 def listed(**changed):

@@ -18,6 +18,7 @@ from ipsrl.environments.environment import dictates
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.fields import positive
 from ipsrl.policies.policy import Policy
+from ipsrl.regular_files import read_bytes
 from ipsrl.rewards import Reward, rewarded
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.rows import checked_row, numbers_in
@@ -216,7 +217,7 @@ class StoredGroups(Source):
           ValueError: as `of`, with the line's number, the file cannot be read, or a line is no JSON object.
         """
         try:
-            lines = Path(path).expanduser().read_text().splitlines()
+            lines = read_bytes(Path(path).expanduser()).decode().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"the groups in {path} cannot be read: {error}") from None
         rows = []
