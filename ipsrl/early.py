@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from ipsrl.definitions import Module
+from ipsrl.printable import printable
 
 
 def refuse(check: Callable[[], object]) -> None:
@@ -31,7 +32,7 @@ def script(name: str) -> None:
         try:
             module.check(arguments)
         except ValueError as error:
-            sys.exit(f"error: {error}")
+            sys.exit(printable(f"error: {error}"))
 
     refuse(check)
 

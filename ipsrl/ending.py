@@ -24,6 +24,7 @@ from absl import logging
 from jax.errors import JaxRuntimeError
 
 from ipsrl.distributed import hosts
+from ipsrl.printable import printable
 
 INTERRUPTED = 130
 # The reader of a pipe, and the terminal.
@@ -32,6 +33,8 @@ HAS_GONE = (errno.EPIPE, errno.EIO)
 ONE_INTERRUPT_SECONDS = 5.0
 # An interruption that was lost is repeated after this time.
 AGAIN_SECONDS = 0.1
+# Moves to the line above: a progress line below another one goes back so.
+LINE_ABOVE = "\x1b[A"
 # Native libraries abort the process after their last words, which are held back until they have been silent so long.
 HELD_BACK_SECONDS = 5.0
 # The interpreter waits for all threads at its end, those of a refused write never end.
@@ -86,6 +89,8 @@ class Ending:
             else:
                 signal.signal(number, handler)
         sentence = None if error is None else self._sentence(error)
+        # It may quote what others have written.
+        sentence = sentence and printable(sentence)
         if error is not None and sentence is None:
             return
         if self._supervisor is not None:
@@ -163,17 +168,17 @@ class Ending:
 
 
 class _Stream(io.TextIOWrapper):
-    """A standard stream that lets a command go on when nobody reads it any more.
+    """A standard stream that lets a command go on when nobody reads it any more, and shows control characters.
 
     Without room on the disk, stdout raises, because results would be missing, and stderr does not.
     """
 
     def write(self, text: str, /) -> int:
         try:
-            return super().write(text)
+            super().write(_shown(text))
         except OSError as error:
             self._forgive(error)
-            return len(text)
+        return len(text)
 
     def flush(self) -> None:
         try:
@@ -188,6 +193,11 @@ class _Stream(io.TextIOWrapper):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
         if raises:
             raise error
+
+
+def _shown(text: str) -> str:
+    """What reaches a stream: of control characters only those with which a progress line draws itself anew."""
+    return LINE_ABOVE.join(printable(part, "\n\t\r") for part in text.split(LINE_ABOVE))
 
 
 def _stream(descriptor: int, like: TextIO | None) -> TextIO:
@@ -215,6 +225,8 @@ def _open_standard_streams() -> None:
             if stream is not None:
                 stream.flush()
             setattr(sys, name, _stream(descriptor, stream))
+            if name == "stderr":
+                logging.get_absl_handler().python_handler.stream = sys.stderr
 
 
 def _is_for_users(record: LogRecord) -> bool:

@@ -6,6 +6,7 @@
         --sql="select objective, seed, step, reward from metrics where objective = 'grpo'"
     python scripts/results.py runs --parquet=tables     # and then: python scripts/results.py tables --sql="..."
 
+A terminal, and a pipe, gets control characters as JSON has them, as \\u001b; a file by --out has them unchanged.
 Without --sql it counts runs by objective and lists the columns of the tables `runs` and `metrics`, which are described
 in `ipsrl/records/results.py`. Nothing in the folders is changed.
 """
@@ -26,6 +27,7 @@ if __name__ == "__main__":
 
 from ipsrl import extras
 from ipsrl.ending import Ending
+from ipsrl.printable import printable
 from ipsrl.records import results
 from ipsrl.records.discovery import require_folder, require_outside_runs
 from ipsrl.records.json_files import plain, replace_file, require_file
@@ -128,7 +130,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
         text = FORMATS[arguments.format](*results.select(connection, arguments.sql or OVERVIEW))
         if arguments.sql is None and arguments.format == "table":
             for name, columns in results.select(connection, COLUMNS)[1]:
-                text += f"\ncolumns of {name}: {columns}\n"
+                text += f"\ncolumns of {name}: {printable(columns)}\n"
         if arguments.out is None:
             print(text, end="")
         else:

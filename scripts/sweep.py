@@ -33,6 +33,7 @@ if __name__ == "__main__":
 from ipsrl import extensions
 from ipsrl.definitions import Module
 from ipsrl.ending import Ending
+from ipsrl.printable import printable
 from ipsrl.records.trackers import read_trackers
 from ipsrl.study import catalog
 from ipsrl.sweeps import launcher_catalog
@@ -121,13 +122,13 @@ def run(arguments: argparse.Namespace) -> int:
         runs = tracked(runs, arguments.tracker)
     if arguments.list:
         for each in runs:
-            print(each.identity, shlex.join(each.arguments[1:]))
+            print(printable(f"{each.identity} {shlex.join(each.arguments[1:])}", kept=""))
     elif arguments.status:
         print(report(folder, runs))
     elif arguments.dry_run:
         launcher.check(runs)
         for command in launcher.plan(folder, to_do(folder, runs, arguments.retry)):
-            print(command)
+            print(printable(command))
     else:
         sweep(folder, runs, launcher, arguments.retry, arguments.restarts)
         print(report(folder, runs))

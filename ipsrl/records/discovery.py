@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl.arguments import checked
+from ipsrl.printable import printable
 from ipsrl.records.json_files import read_json
 
 # Folders inside a run that hold no runs, but may hold thousands of files.
@@ -75,7 +76,7 @@ def link_out_of(path: str | Path, root: str | Path) -> str | None:
 
 def say_left_out(what: str) -> None:
     """Says on stderr, in one line, what a reader of runs leaves out."""
-    print(f"left out: {what}", file=sys.stderr)
+    print(printable(f"left out: {what}"), file=sys.stderr)
 
 
 def labels_of(folder: Path) -> tuple[str, ...]:

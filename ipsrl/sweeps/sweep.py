@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tqdm import tqdm
 
+from ipsrl.printable import printable
 from ipsrl.records.progress_line import ticking
 from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import STATES, State, SweepFolder
@@ -99,5 +100,6 @@ def report(folder: SweepFolder, runs: Sequence[SweepRun]) -> str:
         # Another sweep may be running.
         if states[run.identity] == "failed" and failure is not None:
             last_line = (failure["last_lines"] or ["nothing"])[-1]
-            lines.append(f"failed: {run.identity}, exit status {failure['exit_status']}: {last_line}")
+            said = f"failed: {run.identity}, exit status {failure['exit_status']}: {last_line}"
+            lines.append(printable(said, kept=""))
     return "\n".join(lines)

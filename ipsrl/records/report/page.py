@@ -10,6 +10,7 @@ from typing import Any
 
 from ipsrl import extras
 from ipsrl.arguments import checked
+from ipsrl.printable import printable
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.report.content import content
 from ipsrl.records.report.recorded_runs import read_folders
@@ -37,7 +38,7 @@ def write_report(root: str | Path, out: str | Path | None = None, title: str | N
         raise ValueError(f"{out} cannot be written: name a file that ends in .html, in a folder that exists")
     folders = read_folders(root)
     for note in (note for folder in folders for note in folder.notes):
-        print(note, file=sys.stderr)
+        print(printable(note), file=sys.stderr)
     out = Path(out or Path(root, "report.html"))
     replace_file(out, page(content(folders, title or f"Runs in {Path(root).resolve().name}"), bundle))
     return out

@@ -1,0 +1,70 @@
+"""Texts of others cannot rewrite the terminal on which they are shown."""
+
+import io
+import json
+
+import pytest
+
+from ipsrl.ending import Ending, _Stream
+from ipsrl.printable import printable
+from ipsrl.records.run_folder import RunFolder
+from ipsrl.records.text_table import aligned
+from ipsrl.sweeps.sweep import report
+from ipsrl.sweeps.sweep_folder import SweepFolder
+from ipsrl.sweeps.sweep_runs import SweepRun
+from scripts import results
+from tests.records.report.run_folders import write, write_run
+
+CLEARS = "\x1b[2J\x1b]0;taken\x07\x9b1mred\r"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (CLEARS, r"\u001b[2J\u001b]0;taken\u0007\u009b1mred\u000d"),
+        ("a\nb\tc", "a\nb\tc"),
+        ("grün, 北京, 🎉, \u200d", "grün, 北京, 🎉, \u200d"),
+        ("\u202eabc\u2069", r"\u202eabc\u2069"),
+        ("half \ud800", r"half \ud800"),
+        ("\x00\x7f\x85", r"\u0000\u007f\u0085"),
+    ],
+)
+def test_what_is_shown(text, shown):
+    assert printable(text) == shown
+
+
+def test_a_stream_lets_only_a_progress_line_move(tmp_path):
+    raw = io.BytesIO()
+    stream = _Stream(raw, encoding="utf-8")
+    assert stream.write(CLEARS) == len(CLEARS)
+    stream.write("\r 5%\x1b[A\n")
+    stream.flush()
+    assert raw.getvalue().decode() == r"\u001b[2J\u001b]0;taken\u0007\u009b1mred" + "\r\r 5%\x1b[A\n"
+
+
+def test_an_error_shows_names_of_settings(tmp_path):
+    write(tmp_path / "config.json", {CLEARS: 1})
+    with pytest.raises(SystemExit, match=r"\\u001b\[2J") as ended, Ending():
+        RunFolder.open(tmp_path, {})
+    assert "\x1b" not in ended.value.code
+
+
+def test_the_state_of_a_sweep_shows_last_lines(tmp_path):
+    folder, run = SweepFolder.at(tmp_path), SweepRun("two_outcomes", "smoke", {}, "two_outcomes-12345678")
+    with folder.hold([run]):
+        write(folder.failure_path(run), {"exit_status": 1, "last_lines": [CLEARS]})
+        assert report(folder, [run]).splitlines()[-1].endswith(printable(CLEARS))
+
+
+def test_results_show_values_and_names(tmp_path, capsys):
+    write_run(tmp_path / "run", objective=CLEARS, settings={f"name {CLEARS}": 3})
+    results.main([str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert r"\u001b[2J" in printed
+    assert not set(CLEARS) & set(printed) & set("\x1b\x07\x9b\r")
+    results.main([str(tmp_path), "--sql=select objective from runs", "--format=json", f"--out={tmp_path}/all.json"])
+    assert json.loads((tmp_path / "all.json").read_text()) == [{"objective": CLEARS}]
+
+
+def test_columns_stay_aligned():
+    assert aligned([["a\x1b", "b"], ["longer than", "c"]]) == "a\\u001b      b\nlonger than  c"
