@@ -17,7 +17,8 @@ from collections.abc import Mapping, MutableMapping
 from types import ModuleType
 from typing import Any
 
-from ipsrl.arguments import checked
+from ipsrl.arguments import checked, shown
+from ipsrl.foreign_code import in_a_sentence, require_factory, require_name
 
 FLAG_HELP = "modules with OBJECTIVES, ENVIRONMENTS or STUDIES of your own, separated by commas; see docs/extending.md"
 VARIABLE = "IPSRL_EXTENSIONS"
@@ -35,7 +36,8 @@ def load(modules: str = "") -> None:
       modules: their names, separated by commas; a module is found on Python's path or in the working directory.
 
     Raises:
-      ValueError: a module cannot be imported or has none of the three dicts, or a name is already taken.
+      ValueError: a module cannot be imported or has none of the three dicts, an entry is none, or a name is already
+        taken.
     """
     names = list(dict.fromkeys(name for name in f"{loaded()},{modules}".replace(" ", "").split(",") if name))
     for name in names:
@@ -56,8 +58,12 @@ def _enter(name: str) -> None:
         sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(name)
-    except ImportError as error:
-        raise ValueError(f"the extension {name!r} cannot be imported: {error}; {NAMED}") from error
+    # Whatever a module raises, also if it ends the program.
+    except (Exception, SystemExit) as error:
+        said = in_a_sentence(name, error)
+        if isinstance(error, ImportError) and ", line" not in said:
+            said = f"the extension {name!r} cannot be imported: {error}; {NAMED}"
+        raise ValueError(said) from error
     found = {kind: vars(module)[kind] for kind in ("OBJECTIVES", "ENVIRONMENTS", "STUDIES") if kind in vars(module)}
     if not found:
         raise ValueError(f"the extension {name!r} has neither OBJECTIVES nor ENVIRONMENTS nor STUDIES: give it one")
@@ -66,10 +72,24 @@ def _enter(name: str) -> None:
             raise ValueError(f"{kind} of the extension {name!r} must be a dict from names to objects")
         catalog = _catalog(kind)
         for entry, value in entries.items():
+            try:
+                require_name(entry)
+                if kind == "STUDIES":
+                    _require_study(value)
+                else:
+                    require_factory(value)
+            except ValueError as error:
+                raise ValueError(f"the extension {name!r} has {entry!r} in {kind}: {error}") from error
             if catalog.setdefault(entry, value) is not value:
                 raise ValueError(
                     f"the extension {name!r} has {entry!r} in {kind}, but that name is taken: choose another"
                 )
+
+
+def _require_study(value: Any) -> None:
+    """Raises ValueError unless a value looks like the module of a study, whose content `Study.of` checks."""
+    if not all(hasattr(value, name) for name in ("__name__", "PRESETS", "curves")):
+        raise ValueError(f"{shown(value)} must be a module with PRESETS and curves")
 
 
 def _catalog(kind: str) -> MutableMapping[str, Any]:

@@ -26,6 +26,7 @@ from ipsrl import early
 if __name__ == "__main__":
     early.script("scripts.objectives_table")
 
+from ipsrl import extensions
 from ipsrl.dynamics import verdict_page
 from ipsrl.ending import Ending
 from ipsrl.integrations.advantages_only import beyond_advantages, not_advantages
@@ -178,13 +179,20 @@ def prose(text: str) -> str:
     return "".join(code(s.strip("`")) if s.startswith("`") else re.sub(r"([\\|*_<\[\]~])", r"\\\1", s) for s in spans)
 
 
+def check(arguments: argparse.Namespace) -> None:
+    """Raises ValueError if there are extensions, whose objectives are none of these pages."""
+    if extensions.loaded():
+        raise ValueError(f"the tables are those of ipsrl alone: unset {extensions.VARIABLE}")
+
+
 def parser() -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 if __name__ == "__main__":
-    parser().parse_args()
+    arguments = parser().parse_args()
     with Ending():
+        check(arguments)
         for document, written in ((DOCUMENT, table()), (INTEGRATIONS, table_of_trainers())):
             document.write_text(MARKS.filled(document.read_text(), written))
             print(f"wrote {len(names())} rows to {document.relative_to(ROOT)}")

@@ -1,5 +1,6 @@
 """Modules of one's own, entered into the catalogs."""
 
+import re
 import sys
 import types
 
@@ -10,6 +11,7 @@ from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives import catalog
 from ipsrl.study import catalog as studies
+from ipsrl.study.settings import Settings
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def mine(floor: float = 0.1):
 
 
 def test_names_of_an_extension_are_known_wherever_names_are(extend):
-    my_study = types.SimpleNamespace(__name__="my_study", PRESETS={}, curves=None, __doc__="Mine.")
+    my_study = types.SimpleNamespace(__name__="my_study", PRESETS={"smoke": Settings()}, curves=list, __doc__="Mine.")
     extend(OBJECTIVES={"mine": mine}, ENVIRONMENTS={"my_bandit": Bandit}, STUDIES={"my_study": my_study})
     extensions.load("my_module")
     assert objectives.make("mine(floor=0.2)") == objectives.make("ips_grpo(floor=0.2)")
@@ -68,6 +70,90 @@ def test_an_extension_that_cannot_be_is_refused_in_one_sentence(extend, names, m
     extend(**names)
     with pytest.raises(ValueError, match=message):
         extensions.load("my_module")
+
+
+SAID = {
+    "OBJECTIVES = {": r", line 1: SyntaxError: '{' was never closed",
+    "x = 1\n  y = 2": ", line 2: IndentationError: unexpected indent",
+    "\n1 / 0": ", line 2: ZeroDivisionError: division by zero",
+    "def f(): raise ValueError('a\\nb')\nf()": ", line 1: ValueError: a b",
+    "raise SystemExit": ", line 1: SystemExit: no message",
+    "import no_such_package": ", line 1: ModuleNotFoundError: No module named 'no_such_package'",
+    "from ipsrl import no_such_name": ", line 1: ImportError: cannot import name 'no_such_name'",
+    "f = lambda: f()\nf()": ", line 1: RecursionError: maximum recursion depth exceeded",
+    "OBJECTIVES = None": "OBJECTIVES of the extension 'bad_module' must be a dict",
+    "OBJECTIVES = {'mine': 3}": " has 'mine' in OBJECTIVES: 3 must be a function of keyword arguments",
+    "ENVIRONMENTS = {'mine': None}": " has 'mine' in ENVIRONMENTS: None must be a function",
+    "OBJECTIVES = {'': print}": " has '' in OBJECTIVES: the name '' cannot be written",
+    "OBJECTIVES = {7: print}": " has 7 in OBJECTIVES: the name 7 cannot be written",
+    "OBJECTIVES = {'my-own': print}": " has 'my-own' in OBJECTIVES: the name 'my-own' cannot be written",
+    "OBJECTIVES = {'mine': lambda floor: 3}": ": the argument floor has no annotation: write its type",
+    "OBJECTIVES = {'mine': lambda **given: 3}": " has the argument **given: it must be a function of keyword",
+    "def f(a: 'Nothing'): 3\nOBJECTIVES = {'mine': f}": " cannot be read (name 'Nothing' is not defined): annotate",
+    "STUDIES = {'mine': 3}": " has 'mine' in STUDIES: 3 must be a module with PRESETS and curves",
+    "import sys\nSTUDIES = {'mine': sys}": " must be a module with PRESETS and curves",
+}
+"""Source of a module -> what is said of it."""
+
+
+@pytest.fixture
+def bad_module(extend, tmp_path, monkeypatch):
+    """Writes a module, which is forgotten afterwards."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(source):
+        (tmp_path / "bad_module.py").write_text(source)
+
+    yield write
+    sys.modules.pop("bad_module", None)
+
+
+@pytest.mark.parametrize("source", SAID)
+def test_a_bad_module_is_refused_in_one_sentence(source, bad_module):
+    bad_module(source)
+    with pytest.raises(ValueError, match=re.escape(SAID[source])) as refused:
+        extensions.load("bad_module")
+    assert "\n" not in str(refused.value)
+    assert "'bad_module'" in str(refused.value)
+
+
+MADE = {
+    "    raise KeyError('x')": ("the extension 'bad_module', line 2: KeyError: 'x'",) * 2,
+    "    return [][1]": ("the extension 'bad_module', line 2: IndexError: list index out of range",) * 2,
+    "    return 3": (
+        "mine of bad_module returns 3, it must return an Objective",
+        "mine of bad_module returns 3, it must return an Environment",
+    ),
+    "    pass": ("mine of bad_module returns None, it must return an Objective",) * 1
+    + ("mine of bad_module returns None, it must return an Environment",),
+    "    raise ValueError('floor is 2, it must be less')": ("floor is 2, it must be less",) * 2,
+}
+"""Body of a function of an extension -> what is said of it as an objective, and as an environment."""
+
+
+@pytest.mark.parametrize("body", MADE)
+@pytest.mark.parametrize(("kind", "make"), [("OBJECTIVES", objectives.make), ("ENVIRONMENTS", environments.make)])
+def test_what_a_bad_function_does_is_said_in_one_sentence(kind, make, body, bad_module):
+    bad_module(f"def mine():\n{body}\n{kind} = {{'mine': mine}}")
+    extensions.load("bad_module")
+    with pytest.raises(ValueError, match=re.escape(MADE[body][kind == "ENVIRONMENTS"])):
+        make("mine")
+
+
+@pytest.mark.parametrize(
+    ("presets", "curves", "message"),
+    [
+        ({}, list, "PRESETS must be a dict of settings, and curves a function"),
+        ([1], list, "PRESETS must be a dict of settings, and curves a function"),
+        ({"smoke": Settings()}, 3, "PRESETS must be a dict of settings, and curves a function"),
+        ({"smoke": {"steps": 3}}, list, "its preset 'smoke' is no ipsrl.study.Settings"),
+    ],
+)
+def test_a_bad_study_is_refused(presets, curves, message, extend):
+    extend(STUDIES={"mine": types.SimpleNamespace(__name__="mine", PRESETS=presets, curves=curves)})
+    extensions.load("my_module")
+    with pytest.raises(ValueError, match=f"mine is not a study: {message}"):
+        studies.find("mine")
 
 
 def test_a_module_that_is_not_there(extend):

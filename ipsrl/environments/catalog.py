@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ipsrl import specifications
+from ipsrl import foreign_code, specifications
 from ipsrl.arguments import checked
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
@@ -68,7 +68,8 @@ def make(text: str) -> Environment | Questions:
     Raises:
       ValueError: unknown name or argument (the message suggests known names), or an invalid value.
     """
-    return specifications.build(text, CATALOG, "environment")
+    function, arguments = specifications.read(text, CATALOG, "environment")
+    return foreign_code.call(function, arguments, Environment | Questions)
 
 
 def check_if_any(text: str) -> None:

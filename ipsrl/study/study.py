@@ -60,7 +60,7 @@ from ipsrl.study import claims, published
 from ipsrl.study.claims import Claims, Numbers
 from ipsrl.study.curves import Curve, TrainingRun
 from ipsrl.study.recording import record
-from ipsrl.study.settings import identity
+from ipsrl.study.settings import Settings, identity
 from ipsrl.study.tables import Table
 from ipsrl.training.settings import require_same_settings
 
@@ -124,12 +124,17 @@ class Study:
         """Reads a module.
 
         Raises:
-          ValueError: the module lacks PRESETS or curves, or a label of PAPER is not in NUMBERS.
+          ValueError: the module lacks PRESETS or curves, or has something else there, or a label of PAPER is not in
+            NUMBERS.
         """
         name = name or module.__name__.rpartition(".")[2]
         for needed in ("PRESETS", "curves"):
             if not hasattr(module, needed):
                 raise ValueError(f"{name} is not a study: its module has no {needed}")
+        if not (isinstance(module.PRESETS, Mapping) and module.PRESETS and callable(module.curves)):
+            raise ValueError(f"{name} is not a study: PRESETS must be a dict of settings, and curves a function")
+        if others := [preset for preset, settings in module.PRESETS.items() if not isinstance(settings, Settings)]:
+            raise ValueError(f"{name} is not a study: its preset {others[0]!r} is no ipsrl.study.Settings")
         written = {
             field.name: field.name if field.name in ("curves", "documents") else field.name.upper()
             for field in dataclasses.fields(cls)

@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
 
-from ipsrl import specifications
+from ipsrl import foreign_code, specifications
 from ipsrl.arguments import checked
 from ipsrl.objectives.catalog import (
     balance,
@@ -152,7 +152,7 @@ def make(text: str) -> Objective:
     """
     function, arguments = specifications.read(text, CATALOG, "objective", {"correction": Correction | None})
     correction = arguments.pop("correction", None)
-    return dataclasses.replace(function(**arguments), correction=correction)
+    return dataclasses.replace(foreign_code.call(function, arguments, Objective), correction=correction)
 
 
 @checked
