@@ -127,9 +127,13 @@ class RewardTable(Reward):
     table: Array
 
     def __post_init__(self):
-        # What stands for an array inside a transformation is no list.
-        if isinstance(self.table, list | tuple):
-            object.__setattr__(self, "table", accepted("the table of rewards", self.table, Array))
+        # What stands for an array inside a transformation is neither.
+        if isinstance(self.table, list | tuple | np.ndarray):
+            with np.errstate(over="ignore"):
+                taken = accepted("the table of rewards", self.table, Array)
+            # Before it has 32 bits, in which a large reward would be infinite.
+            _require(f"the table of rewards must {ALLOWED.phrase}", ALLOWED.holds, np.asarray(self.table, np.float64))
+            object.__setattr__(self, "table", taken)
 
     def check(self, sizes: Sizes) -> None:
         accepted("the table of rewards", self.table, Array)

@@ -82,7 +82,7 @@ class SearchQuestions(KnowledgeGraph, Questions):
             name, found = ENTITIES[entity], ENTITIES[int(self.heads[relation, entity])]
             words = self.words[relation * self.synonyms :][: self.synonyms]
             paragraphs.append(f"{name}: the {' or '.join(words)} of {name} is {found}.")
-        (path / TEXTS).write_text("\n\n".join(paragraphs) + "\n")
+        (path / TEXTS).write_text("\n\n".join(paragraphs) + "\n", encoding="utf-8")
 
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
         check_number("prompt", prompt, self.problems)

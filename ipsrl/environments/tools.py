@@ -19,7 +19,8 @@ from ipsrl.arguments import checked
 from ipsrl.distributed.start_up import cache_folder
 from ipsrl.environments.expressions import evaluate, read_expression
 from ipsrl.environments.language import LanguageTask
-from ipsrl.fields import positive
+from ipsrl.fields import Checked, Range, in_range, positive
+from ipsrl.regular_files import open_regular
 from ipsrl.structures import Outcomes, Trajectories
 
 CALL = re.compile(r"^\s*(\w+)\((.*)\)\s*$")
@@ -38,11 +39,15 @@ class Tool(Protocol):
     def __call__(self, argument: str) -> str: ...
 
 
+NAME = Range("consist of letters, digits and _, as in name(argument)", re.compile(r"\w+").fullmatch)
+"""Of a tool: what `CALL` finds before the bracket."""
+
+
 @dataclasses.dataclass(frozen=True)
-class Calculator:
+class Calculator(Checked):
     """The value of an arithmetic expression, such as `calculate(3 * (4 + 5))`, as an exact fraction."""
 
-    name: str = "calculate"
+    name: str = in_range(NAME, "calculate")
 
     def __call__(self, argument: str) -> str:
         tree = read_expression(argument)
@@ -55,7 +60,7 @@ class Calculator:
 
 
 @dataclasses.dataclass(frozen=True)
-class Search:
+class Search(Checked):
     """The paragraph of a folder of texts (`*.txt`) that fits best by BM25 (the library bm25s, extra [tools]).
 
     Attributes:
@@ -63,14 +68,15 @@ class Search:
       characters: after which a paragraph is cut.
 
     Raises:
-      ValueError: the folder holds no paragraph, or the library is missing.
+      ValueError: the folder holds no paragraph, a file in it is not UTF-8, or the library is missing.
     """
 
     folder: str
-    characters: int = 200
-    name: str = "search"
+    characters: int = positive(200)
+    name: str = in_range(NAME, "search")
 
     def __post_init__(self):
+        super().__post_init__()
         if not _paragraphs(self.folder):
             raise ValueError(f"{self.folder} holds no texts: give a folder with *.txt files")
         _index(self.folder)
@@ -107,8 +113,19 @@ def check_tools(text: str) -> None:
 
 @functools.cache
 def _paragraphs(folder: str) -> tuple[str, ...]:
-    texts = [path.read_text() for path in sorted(Path(folder).expanduser().glob("*.txt"))]
+    texts = [_text(path) for path in sorted(Path(folder).expanduser().glob("*.txt"))]
     return tuple(" ".join(part.split()) for text in texts for part in re.split(r"\n\s*\n", text) if part.strip())
+
+
+def _text(path: Path) -> str:
+    """The text in a file, with or without a byte order mark."""
+    try:
+        with open_regular(path, "r", encoding="utf-8-sig") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 ({error.object[error.start]:#04x} at byte {error.start}): convert it, as by iconv"
+        ) from error
 
 
 @functools.cache

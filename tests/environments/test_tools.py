@@ -159,6 +159,31 @@ def test_refusals(tokenizer, tmp_path):
         ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, stop_strings=(".",))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("calculator(name='')", "name is '', it must consist of letters, digits and _, as in name"),
+        ("calculator(name='a b')", "name is 'a b', it must consist of letters"),
+        (r"calculator(name='a\n')", "name is 'a.n', it must consist of letters"),
+        ("search(folder={folder}, name='find(')", "name is 'find.', it must consist of letters"),
+        ("search(folder={folder}, characters=0)", "characters is 0, it must be positive and finite"),
+        ("search(folder={folder}, characters=-3)", "characters is -3, it must be positive and finite"),
+    ],
+)
+def test_tools_that_could_do_nothing_are_refused(text, message, texts):
+    with pytest.raises(ValueError, match=message):
+        make_tools(text.replace("{folder}", repr(texts)))
+
+
+def test_a_text_in_another_encoding_is_named(tmp_path):
+    (tmp_path / "b.txt").write_bytes("Chalet à louer".encode("latin-1"))
+    (tmp_path / "a.txt").write_text("\ufeffa town", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"b.txt is not UTF-8 \(0xe0 at byte 7\): convert it, as by iconv"):
+        Search(str(tmp_path))
+    (tmp_path / "b.txt").unlink()
+    assert Search(str(tmp_path))("town") == "a town"
+
+
 def test_tools_are_named_in_a_text(texts):
     assert make_tools(f"calculator, search(folder={texts!r}, characters=20)") == (Calculator(), Search(texts, 20))
     with pytest.raises(ValueError, match="unknown tool 'calculate'; known: calculator, search"):

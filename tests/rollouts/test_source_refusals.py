@@ -262,3 +262,30 @@ def test_true_answers_that_are_not_known():
 def test_a_run_without_a_mesh():
     with pytest.raises(ValueError, match="no mesh is set: begin a run inside"):
         Trainer(BANDIT, ON_BANDIT, objectives.make("grpo"), SETTINGS).init(0)
+
+
+def broken_rows():
+    yield {"prompt": 0, "answers": [[0]]}
+    raise KeyError("answers")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (broken_rows(), "row 2 cannot be read: KeyError: 'answers'"),
+        (
+            [{"prompt": 0, "answers": [[0], [1]], "rewards": [1e39, 0.0]}],
+            "rewards must hold numbers that are 0",
+        ),
+        ([{"prompt": 0, "answers": [[0]], "log_probs": [[-1e39]]}], "log_probs must hold finite numbers"),
+    ],
+)
+def test_stored_groups_that_cannot_be_read(rows, message):
+    with pytest.raises(ValueError, match=message):
+        StoredGroups.of(TEXT, ON_TEXT, 1, rows)
+
+
+@pytest.mark.parametrize("table", [[[1e39, 0.0]], ((0.0, -1e16),), np.array([[1e39, 0.0]]), [[1e-20, 1.0]]])
+def test_a_table_of_rewards_does_not_become_infinite(table):
+    with pytest.raises(ValueError, match=r"the table of rewards must be finite, and 0 or of a size"):
+        RewardTable(table)

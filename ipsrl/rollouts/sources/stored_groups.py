@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from ipsrl.environments.token_stream import TokenStream
 from ipsrl.fields import positive
 from ipsrl.policies.policy import Policy
 from ipsrl.regular_files import read_bytes
-from ipsrl.rewards import Reward, rewarded
+from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST, Reward, rewarded
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.rows import checked_row, numbers_in
 from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Source, State, replicated, sharded
@@ -139,7 +139,8 @@ class StoredGroups(Source):
         _check_range("numbers of tokens are", self.lengths, longest + 1)
         _check_range("tokens are numbered", np.where(written, self.tokens, 0), environment.vocabulary_size)
         for name, table, holds, what in (
-            ("log_probs", self.log_probs, lambda table: table <= 0, "logarithms of probabilities, at most 0"),
+            ("rewards", self.rewards, ALLOWED.holds, f"numbers that are 0 or of a size from {SMALLEST} to {LARGEST}"),
+            ("log_probs", self.log_probs, _are_log_probs, "logarithms of probabilities, at most 0"),
             ("outcome_id", self.outcome_id, lambda table: table >= -1, "outcomes, or -1 for none"),
         ):
             if table is not None and not holds(table).all():
@@ -165,7 +166,7 @@ class StoredGroups(Source):
         Raises:
           ValueError: a row is malformed, or names a prompt or a token that the environment does not have.
         """
-        rows = [checked_row(row, number, environment) for number, row in enumerate(rows, start=1)]
+        rows = [checked_row(row, number, environment) for number, row in enumerate(_given(rows), start=1)]
         if not rows:
             raise ValueError("no groups are stored: give at least one row")
         keys = set(rows[0])
@@ -184,7 +185,8 @@ class StoredGroups(Source):
             filled = np.zeros((len(rows), len(rows[0]["answers"]), environment.max_tokens), dtype)
             for group, row in zip(filled, rows, strict=True):
                 for answer, values in zip(group, row[key], strict=True):
-                    answer[: len(values)] = values
+                    with np.errstate(over="ignore"):
+                        answer[: len(values)] = values
             return filled
 
         def optional(key: str) -> np.ndarray | None:
@@ -338,12 +340,29 @@ def _scored(policy: Policy, parameters: Any, trajectories: Trajectories, tempera
     return policy.score(parameters, trajectories, temperature).log_probs
 
 
+def _given(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The rows; a ValueError with the number of the row at which they end in an error."""
+    number = 1
+    try:
+        for row in rows:
+            yield row
+            number += 1
+    except Exception as error:
+        raise ValueError(f"row {number} cannot be read: {type(error).__name__}: {error}") from error
+
+
 def _as_table(name: str, given: Any, dtype: type) -> np.ndarray:
     table = numbers_in(given, {np.int32: "iu", np.bool_: "b"}.get(dtype, "biuf"))
     if table is None:
         what = {np.int32: "integers of 32 bits", np.bool_: "True or False"}.get(dtype, "finite numbers")
         raise ValueError(f"{name} must hold {what}, in rows of the same length")
-    return table.astype(dtype)
+    # What 32 bits cannot hold is found by the range of each table.
+    with np.errstate(over="ignore"):
+        return table.astype(dtype)
+
+
+def _are_log_probs(table: np.ndarray) -> np.ndarray:
+    return np.isfinite(table) & (table <= 0)
 
 
 def _check_range(what: str, table: np.ndarray, count: int) -> None:
