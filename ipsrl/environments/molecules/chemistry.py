@@ -3,8 +3,8 @@
 import dataclasses
 import math
 import zlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 IDENTITIES = ("canonical", "scaffold", "scaffold_class")
 MOST_SYMMETRIES = 10_000
 
+T = TypeVar("T")
+
 
 @dataclasses.dataclass(frozen=True)
 class Molecule:
@@ -25,15 +27,17 @@ class Molecule:
 
     Attributes:
       canonical: RDKit's canonical SMILES string.
-      scaffold: its Bemis-Murcko scaffold, the rings and what links them; empty without rings.
-      scaffold_class: the scaffold with every atom a carbon and every bond single, RDKit's generic scaffold.
-      reward: in [0, 1].
+      scaffold: its Bemis-Murcko scaffold, the rings and what links them; empty without rings, None where RDKit cannot
+        make it.
+      scaffold_class: the scaffold with every atom a carbon and every bond single, RDKit's generic scaffold; None where
+        RDKit cannot make it, as for rings in which an atom has more than four bonds.
+      reward: in [0, 1]; 0 where RDKit cannot compute it.
       log_spelling: see `log_spelling`.
     """
 
     canonical: str
-    scaffold: str
-    scaffold_class: str
+    scaffold: str | None
+    scaffold_class: str | None
     reward: float
     log_spelling: float
 
@@ -55,20 +59,28 @@ class MoleculeReader:
         from rdkit.Chem.Scaffolds import MurckoScaffold
 
         with silent():
-            try:
-                if (molecule := parsed(smiles)) is None:
-                    return None
-                scaffold = MurckoScaffold.GetScaffoldForMol(molecule)
-                return Molecule(
-                    canonical=Chem.MolToSmiles(molecule),
-                    scaffold=Chem.MolToSmiles(scaffold),
-                    scaffold_class=Chem.MolToSmiles(MurckoScaffold.MakeScaffoldGeneric(scaffold)),
-                    reward=self.reward(molecule),
-                    log_spelling=log_spelling(molecule),
-                )
-            # RDKit raises these where its invariants do not hold for what it has just read.
-            except (RuntimeError, ValueError):
+            if (molecule := _made(parsed, smiles)) is None:
                 return None
+            canonical, spelling = _made(Chem.MolToSmiles, molecule), _made(log_spelling, molecule)
+            if canonical is None or spelling is None:
+                return None
+            scaffold = _made(MurckoScaffold.GetScaffoldForMol, molecule)
+            generic = _made(MurckoScaffold.MakeScaffoldGeneric, scaffold)
+            return Molecule(
+                canonical=canonical,
+                scaffold=_made(Chem.MolToSmiles, scaffold),
+                scaffold_class=_made(Chem.MolToSmiles, generic),
+                reward=_made(self.reward, molecule) or 0.0,
+                log_spelling=spelling,
+            )
+
+
+def _made(make: Callable[[Any], T], of: Any) -> T | None:
+    """What RDKit makes of something; None of None, and where its invariants do not hold for what it has made itself."""
+    try:
+        return None if of is None else make(of)
+    except (RuntimeError, ValueError):
+        return None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,8 @@ class Molecules(TokenStream, Checked):
     """Answers are SMILES strings after `^`, the only prompt, up to `$`; the reward is that of the molecule.
 
     RDKit reads strings in the verifier pool, each string once: a policy's repetitions get the reward of the first. A
-    string that is unfinished, no molecule, or too much for the limits of the pool has no outcome and reward 0.
+    string that is unfinished, no molecule, or too much for the limits of the pool has no outcome and reward 0. So has
+    a molecule without that by which outcomes are told apart, as the scaffold class of atoms with five bonds.
 
     `identity` says which molecules are the same outcome: those with the same `canonical` string, the same Bemis-Murcko
     `scaffold`, or the same `scaffold_class`. Ids are hashes of these texts (31 bits of CRC-32). Many strings spell one
@@ -97,21 +98,22 @@ class Molecules(TokenStream, Checked):
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
         found = self.molecules(trajectories)
-        rewards = [[0.0 if molecule is None else molecule.reward for molecule in group] for group in found]
         outcome_id = np.array([[self.outcome(molecule) for molecule in group] for group in found], np.int32)
+        rewards = [[0.0 if molecule is None else molecule.reward for molecule in group] for group in found]
         spelled = [[0.0 if molecule is None else molecule.log_spelling for molecule in group] for group in found]
         lengths = np.asarray(trajectories.token_mask).sum(axis=-1)
         unread = -math.log(self.max_tokens) - lengths * math.log(self.vocabulary_size)
         log_backward = np.where(outcome_id == NO_OUTCOME, unread, spelled).astype(np.float32)
         return Outcomes(
-            rewards=np.array(rewards, np.float32),
+            rewards=np.where(outcome_id == NO_OUTCOME, 0.0, rewards).astype(np.float32),
             outcome_id=outcome_id,
             log_backward=log_backward if self.optional_fields else None,
         )
 
     def outcome(self, molecule: Molecule | None) -> int:
         """The id of a molecule's outcome; -1 for none."""
-        return NO_OUTCOME if molecule is None else zlib.crc32(getattr(molecule, self.identity).encode()) >> 1
+        text = getattr(molecule, self.identity, None)
+        return NO_OUTCOME if text is None else zlib.crc32(text.encode()) >> 1
 
 
 # The readings of a run are asked for again by measures, and by environments that differ only in their outcomes.

@@ -1,6 +1,7 @@
 """Strings read by RDKit: molecules, scaffolds, silence, and the exact probability of a spelling."""
 
 import collections
+import dataclasses
 import math
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 pytest.importorskip("rdkit")
 
 from rdkit import Chem
+from rdkit.Chem import QED
+from rdkit.Chem.Scaffolds import MurckoScaffold
 
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import (
@@ -54,6 +57,30 @@ def test_equal_molecules_in_other_spellings_share_what_they_are_but_not_the_prob
     # From an end both choices are forced; from the middle one of two neighbours comes first.
     assert one.log_spelling == pytest.approx(math.log(1 / 3))
     assert other.log_spelling == pytest.approx(math.log(1 / 3 / 2))
+
+
+@pytest.mark.parametrize(
+    ("smiles", "canonical"),
+    [
+        ("c1ccc(cc1)P12(OCCO1)OCCO2", "c1ccc(P23(OCCO2)OCCO3)cc1"),
+        ("C1COS23(O1)(OCCO2)OCCO3", None),
+        ("C1CCP2(CC1)(CCCCC2)c1ccccc1", None),
+    ],
+)
+def test_atoms_with_five_bonds_or_more_in_rings_have_no_class_but_all_else(smiles, canonical):
+    read = READER(smiles)
+    assert read.canonical == (canonical or Chem.CanonSmiles(smiles))
+    assert read.scaffold == Chem.MolToSmiles(MurckoScaffold.GetScaffoldForMol(parsed(smiles)))
+    assert read.scaffold_class is None
+    assert read.reward == QED.qed(parsed(smiles))
+    assert read.log_spelling == log_spelling(parsed(smiles))
+
+
+def test_a_reward_that_fails_is_none():
+    def fails(molecule):
+        raise RuntimeError("Invariant Violation")
+
+    assert MoleculeReader(fails)("CCO") == dataclasses.replace(READER("CCO"), reward=0.0)
 
 
 def test_scaffolds_leave_out_what_hangs_on_rings_and_classes_the_elements():

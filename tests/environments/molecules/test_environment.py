@@ -62,6 +62,15 @@ def test_unfinished_unreadable_and_empty_strings_have_no_outcome():
     np.testing.assert_array_equal(found.rewards[0] > 0, [False, False, False, False, True])
 
 
+@pytest.mark.parametrize(("identity", "rewarded"), [("canonical", True), ("scaffold", True), ("scaffold_class", False)])
+def test_a_molecule_that_has_no_class_has_an_outcome_elsewhere(identity, rewarded):
+    molecules = environment(
+        vocabulary=SmilesVocabulary.of(["C1COS23(O1)(OCCO2)OCCO3"]), identity=identity, max_tokens=40
+    )
+    found = molecules.verify(answers(molecules, ["C1COS23(O1)(OCCO2)OCCO3"]))
+    assert (found.outcome_id[0, 0] >= 0, found.rewards[0, 0] > 0) == (rewarded, rewarded)
+
+
 def test_the_probability_of_a_spelling_is_given_for_canonical_molecules():
     molecules = environment()
     assert molecules.optional_fields == {"log_backward"}
