@@ -6,22 +6,24 @@ never installed; RDKit is not needed. --wheel=FILE takes the package from a file
 
 --smiles=FILE --name=NAME takes your own: a text file, compressed by gzip or not, with one SMILES string on each line,
 and after a space or a tab whatever you like. If its first line names a column "smiles" or "canonical_smiles", it is
-that one, as in ChEMBL's chembl_NN_chemreps.txt.gz. Each molecule is written once, as RDKit's canonical string, which
-needs the extra [molecules]. Lines that RDKit cannot read, or with more tokens than --longest, are left out, and
-counted. By a hash of its string, which is the same in every file, a molecule belongs to the split train or test. A
-million lines take a few minutes.
+that one, as in ChEMBL's chembl_NN_chemreps.txt.gz, or in CSV, with commas or semicolons, as of MoleculeNet.
+Each molecule is written once, as RDKit's canonical string, which needs the extra [molecules]. Lines that RDKit cannot
+read, or with more tokens than --longest, are left out, and counted. By a hash of its string, which is the same in
+every file, a molecule belongs to the split train or test. A million lines take a few minutes.
 
 The result is a TFDS data set in array_record with the text "smiles". The last line of what is printed is its folder.
 """
 
 import argparse
+import csv
 import gzip
+import itertools
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import IO
 
 from ipsrl import early
 
@@ -29,7 +31,6 @@ if __name__ == "__main__":
     early.script("scripts.make_molecules")
 
 from absl import logging
-from tqdm import tqdm
 
 from ipsrl import extras, wheels
 from ipsrl.ending import Ending
@@ -37,6 +38,7 @@ from ipsrl.environments.molecules import smiles
 from ipsrl.environments.molecules.data import FEATURE, MOSES, NAME, folder_of
 from ipsrl.environments.molecules.parsing import parsed, silent
 from ipsrl.environments.stored_texts import VERSION, write_texts
+from ipsrl.records.progress_line import counted
 from ipsrl.records.run_folder import require_possible
 
 # The package of MOSES.
@@ -46,10 +48,11 @@ MOSES_SPLITS = ("train", "test", "test_scaffolds")
 LICENCE = "LICENSE"
 # A header of a file has one of these words.
 COLUMNS = ("smiles", "canonical_smiles")
+QUOTING = (",", ";")
+"""Separators of CSV, whose values may be in quotes."""
+LONGEST_LINE = 100_000
 SHOWN_LINES = 5
 LONGEST, TEST_SHARE = 128, 0.01
-
-T = TypeVar("T")
 
 
 def make_moses(out: Path, wheel: Path | None = None, sha256: str = SHA256) -> Path:
@@ -99,7 +102,7 @@ def make_molecules(
     extras.require("rdkit")
     found: dict[str, None] = {}
     broken = []
-    for number, text in _shown(strings(file), "lines read"):
+    for number, text in counted(strings(file), "lines read"):
         molecule = canonical(text)
         if molecule is None:
             broken.append(f"line {number}: RDKit cannot read {text[:60]!r}")
@@ -121,29 +124,54 @@ def strings(file: Path) -> Iterator[tuple[int, str]]:
     """The SMILES strings of a file, each with the number of its line; empty lines are skipped.
 
     Raises:
-      ValueError: there is no such file, or it cannot be decompressed.
+      ValueError: there is no such file, it cannot be decompressed, its CSV is damaged, or a line is too long.
     """
     if not file.is_file():
         raise ValueError(f"there is no file {file}: give a file with a SMILES string on each line")
     with file.open("rb") as opened:
         compressed = opened.read(2) == b"\x1f\x8b"
-    column, separator = 0, None
     try:
         # What is no UTF-8 is no SMILES string either: its line is broken, the others are not.
-        with (gzip.open if compressed else open)(file, "rt", encoding="utf-8-sig", errors="replace") as lines:
-            for number, line in enumerate(lines, start=1):
-                fields = line.rstrip("\n").split(separator)
-                if number == 1:
-                    tabs = "\t" if "\t" in line else None
-                    names = [name.strip().lower() for name in line.split(tabs)]
-                    named = [place for place, name in enumerate(names) if name in COLUMNS]
-                    if named:
-                        column, separator = named[0], tabs
-                        continue
-                if line.strip():
+        with (gzip.open if compressed else open)(file, "rt", encoding="utf-8-sig", errors="replace") as opened:
+            lines = _lines(opened, file)
+            first = next(lines, "")
+            separator, column = _column(first)
+            before = int(column is not None)
+            if column is None:
+                lines, column = itertools.chain([first], lines), 0
+            if separator in QUOTING:
+                reader = csv.reader(lines, delimiter=separator)
+                rows = ((before + reader.line_num, row) for row in reader)
+            else:
+                rows = enumerate((line.split(separator) for line in lines), start=before + 1)
+            for number, fields in rows:
+                if any(map(str.strip, fields)):
                     yield number, fields[column].strip() if column < len(fields) else ""
+    except csv.Error as error:
+        raise ValueError(f"{file} is damaged CSV ({error}): is a quote left open?") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{file} cannot be decompressed, is it complete? ({error})") from error
+
+
+def _column(header: str) -> tuple[str | None, int | None]:
+    """The separator of a file with this first line (None for blanks), and the place of the column; None without one."""
+    for separator in (*QUOTING, "\t", None):
+        if separator is None or separator in header:
+            names = next(csv.reader([header], delimiter=separator)) if separator in QUOTING else header.split(separator)
+            for place, name in enumerate(names):
+                if name.strip().lower() in COLUMNS:
+                    return separator, place
+    return None, None
+
+
+def _lines(opened: IO[str], file: Path) -> Iterator[str]:
+    """The lines of a file, none of which fills the memory."""
+    number = 0
+    while line := opened.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"line {number} of {file} has more than {LONGEST_LINE:,} characters: write one molecule")
+        yield line
 
 
 def write(out: Path, name: str, splits: Mapping[str, Sequence[str]], licence: str | None = None) -> Path:
@@ -152,20 +180,16 @@ def write(out: Path, name: str, splits: Mapping[str, Sequence[str]], licence: st
     # Beside it: a folder can only be renamed within a file system.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
         rows = {
-            split: ({FEATURE: molecule} for molecule in _shown(molecules, split)) for split, molecules in splits.items()
+            split: ({FEATURE: molecule} for molecule in counted(molecules, f"written to {split}"))
+            for split, molecules in splits.items()
         }
         made = write_texts(Path(temporary), name, (FEATURE,), rows)
         if licence is not None:
-            (made / LICENCE).write_text(licence)
+            (made / LICENCE).write_text(licence, encoding="utf-8")
         if out.exists():
             out.rename(Path(temporary) / "former")
         made.rename(out)
     return out
-
-
-def _shown(values: Iterable[T], what: str) -> Iterable[T]:
-    """The same values, with a line of progress on a terminal."""
-    return tqdm(values, desc=what, unit="", disable=None, mininterval=1.0)
 
 
 def canonical(text: str) -> str | None:

@@ -6,8 +6,9 @@ It is on stderr; there is none if stderr is not a terminal, and on any host but 
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, Self
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self, TypeVar
 
 from tqdm import tqdm
 
@@ -15,6 +16,11 @@ from ipsrl.distributed import hosts
 
 # By default tqdm also has a lock between processes, which a killed process leaves behind; here only threads draw.
 tqdm.set_lock(threading.RLock())
+
+SILENT_SECONDS = 5.0
+"""After which a command that is still busy says with what."""
+
+T = TypeVar("T")
 
 
 class ProgressLine:
@@ -72,6 +78,25 @@ def working(task: str) -> Iterator[None]:
     """
     with _line(desc=task, bar_format="{desc} [{elapsed}]", leave=False) as line, ticking(line):
         yield
+
+
+def counted(values: Iterable[T], what: str) -> Iterator[T]:
+    """The same values, counted on a terminal; in a log there are lines, the first after `SILENT_SECONDS`.
+
+    Args:
+      values: that take long together.
+      what: they are, in the plural.
+    """
+    silent = SILENT_SECONDS
+    next_line = time.monotonic() + silent
+    with _line(desc=what, unit="", mininterval=1.0, delay=1.0) as line:
+        for number, value in enumerate(values):
+            if time.monotonic() > next_line:
+                say_in_log(f"{what}: {number:,}")
+                silent *= 2
+                next_line = time.monotonic() + silent
+            yield value
+            line.update()
 
 
 def report_line(text: str) -> None:

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import termios
 import threading
+import types
 from pathlib import Path
 
 import pytest
 from tqdm import tqdm
 
+from ipsrl.records import progress_line
 from ipsrl.records.progress_line import ProgressLine, working
 from tests.hangs import wait_until
 
@@ -107,3 +109,10 @@ def test_an_experiment_on_a_terminal(tmp_path):
         assert any(re.search(rf", entropy [\d.]+, run {number} of 4: {run}[,\]]", line) for line in lines)
     assert not any(line.startswith("trained ") for line in lines)
     assert any("100% 6/6 [00:00<?, ?step/s, run 4 of 4: ips_grpo, seed 1]" in line for line in shown("--resume"))
+
+
+def test_what_takes_long_says_so_in_a_log(monkeypatch, capsys):
+    clock = iter([0, 4, 6, 8, 15, 20, 20])
+    monkeypatch.setattr(progress_line, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    assert list(progress_line.counted("abcd", "letters")) == list("abcd")
+    assert capsys.readouterr().err == "letters: 1\nletters: 3\n"

@@ -118,9 +118,27 @@ def test_a_failure_leaves_what_was_there(wheel, sha256, tmp_path, monkeypatch):
         (b"smiles name\nCCO the first\n", [(2, "CCO")]),
         (b"chembl_id\tcanonical_smiles\tinchi\nC1\tCCO\tx\nC2\nC3\tCN\ty\n", [(2, "CCO"), (3, ""), (4, "CN")]),
         (b"CCO\n\xff\xfe\nCN", [(1, "CCO"), (2, "\ufffd\ufffd"), (3, "CN")]),
+        (b"smiles,label\nCCO,1\nCN,0\n", [(2, "CCO"), (3, "CN")]),
+        (b'\xef\xbb\xbf"a, b","SMILES"\r\n"1, 2","CCO"\r\n3,CN\r\n\r\n', [(2, "CCO"), (3, "CN")]),
+        (b'smiles,logP\n"CCO\n",5.05\nCN,1\n', [(3, "CCO"), (4, "CN")]),
+        (b'"Name";"Smiles"\n"a;b";CCO\nonly\n', [(2, "CCO"), (3, "")]),
+        (b"CCO,1\n", [(1, "CCO,1")]),
         (b"", []),
     ],
-    ids=["plain", "names", "header", "header with names", "columns", "no UTF-8", "empty"],
+    ids=[
+        "plain",
+        "names",
+        "header",
+        "header with names",
+        "columns",
+        "no UTF-8",
+        "CSV",
+        "CSV with quotes",
+        "CSV with breaks",
+        "semicolons",
+        "no header",
+        "empty",
+    ],
 )
 def test_the_strings_of_a_file(content, found, tmp_path):
     file = tmp_path / "file"
@@ -134,6 +152,15 @@ def test_a_compressed_file_that_was_cut_is_named(tmp_path):
     file.write_bytes(gzip.compress(b"CCO\n" * 1000)[:-12])
     with pytest.raises(ValueError, match=r"chembl\.txt\.gz cannot be decompressed, is it complete\?"):
         list(strings(file))
+
+
+def test_a_file_that_is_no_table_is_named(tmp_path):
+    (tmp_path / "one.gz").write_bytes(gzip.compress(b"CCO\n" + bytes(command.LONGEST_LINE + 1)))
+    with pytest.raises(ValueError, match=r"line 2 of .*one\.gz has more than 100,000 characters: write one molecule"):
+        list(strings(tmp_path / "one.gz"))
+    (tmp_path / "two.csv").write_text('smiles,name\nCCO,"open\n' + "CCO,closed\n" * 20_000)
+    with pytest.raises(ValueError, match=r"two\.csv is damaged CSV \(.*\): is a quote left open\?"):
+        list(strings(tmp_path / "two.csv"))
 
 
 def test_own_molecules_are_canonical_and_each_is_there_once(tmp_path):
