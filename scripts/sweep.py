@@ -8,7 +8,7 @@ identity. The same command continues a sweep: finished runs are skipped, broken 
 failed ones wait for --retry. Without --grid and --runs it applies to all runs ever requested in OUT.
 
 --grid        flags separated by semicolons, values by commas; 0:5 is 0, 1, 2, 3, 4; a value that contains commas or is
-              itself a range is written in brackets: rewards=[2.0,1.0],[3.0,1.0];seeds=[0:5]
+              itself a range is written in brackets or quotes: rewards=[2.0,1.0],[3.0,1.0];seeds=[0:5]
 --runs        a Python file with RUNS = [{"experiment": "hypospace", "preset": "smoke", "seeds": "0", ...}, ...], or
               a function runs() that returns such a list; --experiment and --preset are the defaults of its entries.
 --launcher    local(workers=0)      processes on this machine, by default one per two cores

@@ -21,6 +21,7 @@ from ipsrl.study import catalog
 from ipsrl.study.settings import as_text, folder_name, kinds_of, resolve
 from ipsrl.study.study import Study
 
+QUOTES = ('"', "'")
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 RANGE = re.compile(r"(\d+):(\d+)")
 # File systems allow names of 255 bytes; suffixes such as ".json" are added.
@@ -64,8 +65,9 @@ class SweepRun(Checked):
 def read_grid(text: str) -> list[dict[str, str]]:
     """The flags of each run of a grid such as `"objectives=grpo,ips_grpo(floor=0.2);seeds=0:5"`.
 
-    Flags are separated by semicolons, values by commas, outside brackets. `0:5` means 0, 1, 2, 3, 4. A value in square
-    brackets is kept as it is: `rewards=[2.0,1.0],[3.0,1.0]` has two values, `seeds=[0:5]` one.
+    Flags are separated by semicolons, values by commas, outside brackets and quotes. `0:5` means 0, 1, 2, 3, 4. A value
+    in square brackets or in quotes is kept as it is: `rewards=[2.0,1.0],[3.0,1.0]` has two values, `seeds=[0:5]` and
+    `system_prompt="Be brief, please"` one.
 
     Returns:
       all combinations; the last flag changes fastest.
@@ -204,8 +206,12 @@ def read_settings(experiment: str, presets: Mapping[str, Any], preset: str, give
 
 def _values(item: str) -> list[str]:
     """The values of one item of a grid."""
+    if item[:1] in QUOTES:
+        if item.count(item[0]) != 2 or item[-1] != item[0]:
+            raise ValueError(f"cannot read {shortened(item)} in the grid: write a text in quotes alone, or in brackets")
+        return [item[1:-1]]
     if item.startswith("[") and item.endswith("]"):
-        _split(item[1:-1], ",")
+        _split(item[1:-1], ",", quotes=())
         return [item[1:-1]]
     numbers = RANGE.fullmatch(item)
     if numbers is None:
@@ -220,10 +226,15 @@ def _values(item: str) -> list[str]:
     return [str(number) for number in range(first, end)]
 
 
-def _split(text: str, separator: str) -> list[str]:
-    """Splits a text outside brackets."""
-    parts, expected = [""], []
+def _split(text: str, separator: str, quotes: Sequence[str] = QUOTES) -> list[str]:
+    """Splits a text outside brackets, and outside quotes around whole values."""
+    parts, expected, quote = [""], [], ""
     for character in text:
+        if quote or (character in quotes and not expected and parts[-1].rstrip()[-1:] in ("", "=", ",")):
+            # An apostrophe within a value opens nothing.
+            quote = "" if character == quote else quote or character
+            parts[-1] += character
+            continue
         if character in CLOSING:
             expected.append(CLOSING[character])
         elif character in CLOSING.values() and (not expected or expected.pop() != character):
@@ -232,8 +243,8 @@ def _split(text: str, separator: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += character
-    if expected:
-        raise ValueError(f"cannot read {shortened(text)} in the grid: {expected[-1]!r} is missing")
+    if quote or expected:
+        raise ValueError(f"cannot read {shortened(text)} in the grid: {(quote or expected[-1])!r} is missing")
     return parts
 
 

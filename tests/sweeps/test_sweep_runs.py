@@ -40,6 +40,12 @@ def test_a_grid_is_all_combinations():
         ("rules=[],dynamic_sampling", ["", "dynamic_sampling"]),
         ("mesh=data:4", ["data:4"]),
         ("system_prompt=[a;b=[c]]", ["a;b=[c]"]),
+        ('system_prompt="Be brief, please"', ["Be brief, please"]),
+        ("system_prompt= 'a;b=(c' , \"it's 0:3\",", ["a;b=(c", "it's 0:3", ""]),
+        ("system_prompt=Don't,do", ["Don't", "do"]),
+        ("system_prompt=['a']", ["'a'"]),
+        ('seeds="0:3"', ["0:3"]),
+        ('data=questions(path="a,b"),x', ['questions(path="a,b")', "x"]),
     ],
 )
 def test_values_stand_between_commas_outside_brackets(text, values):
@@ -62,7 +68,7 @@ def test_whatever_stands_in_brackets_comes_back(values):
     assert len(grid) == size
 
 
-@given(st.text(alphabet="ab01=;:,()[]{} ", max_size=20))
+@given(st.text(alphabet="ab01=;:,()[]{} \"'", max_size=20))
 def test_any_text_is_a_grid_or_refused(text):
     try:
         grid = read_grid(text)
@@ -86,6 +92,10 @@ def test_any_text_is_a_grid_or_refused(text):
         ("objectives=grpo)", "')' closes no bracket"),
         ("objectives=(a]", "']' closes no bracket"),
         ("objectives=[a][b]", "']' closes no bracket"),
+        ('system_prompt="Be brief', "'\"' is missing"),
+        ("system_prompt='tis,it", '"\'" is missing'),
+        ('system_prompt="a" b', "in the grid: write a text in quotes alone, or in brackets"),
+        ('system_prompt="a""b"', "in the grid: write a text in quotes alone, or in brackets"),
     ],
 )
 def test_what_is_no_grid_is_refused(text, message):
