@@ -15,6 +15,7 @@ import argparse
 import csv
 import io
 import json
+import threading
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -96,17 +97,20 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--out", type=Path, metavar="FILE", help="file for the result, .txt, .csv or .json; stdout by default"
     )
+    made.add_argument("--timeout", type=float, default=60.0, help="seconds after which the SQL is ended; 60")
     made.add_argument("--parquet", metavar="DIR", help="write both tables there, for fast reading")
     made.add_argument("--skip_damaged", action="store_true", help="skip runs that cannot be read")
     return made
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raises ValueError if a text is not in UTF-8, a folder does not exist, an output cannot be written there, or the
-    extra [analysis] is missing.
+    """Raises ValueError if a text is not in UTF-8, a folder does not exist, an output cannot be written there, the time
+    limit is none, or the extra [analysis] is missing.
     """
     for name in ("out", "parquet", "sql"):
         require_readable(str(getattr(arguments, name) or ""), f"--{name}")
+    if not 0 < arguments.timeout < threading.TIMEOUT_MAX:
+        raise ValueError(f"--timeout is {arguments.timeout:g}, it must be positive and finite")
     if arguments.out is not None:
         require_file(arguments.out, "--out")
         require_outside_runs(arguments.out, "--out")
@@ -127,7 +131,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     with Ending():
         check(arguments)
         connection = results.load(*arguments.folders, skip_damaged=arguments.skip_damaged, parquet=arguments.parquet)
-        text = FORMATS[arguments.format](*results.select(connection, arguments.sql or OVERVIEW))
+        text = FORMATS[arguments.format](*results.select(connection, arguments.sql or OVERVIEW, arguments.timeout))
         if arguments.sql is None and arguments.format == "table":
             for name, columns in results.select(connection, COLUMNS)[1]:
                 text += f"\ncolumns of {name}: {printable(columns)}\n"

@@ -30,9 +30,9 @@ config.json is `last_...`, such as `last_num_outcomes`. Names that are still equ
 numbers.
 """
 
-import glob
 import json
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,26 +41,19 @@ from typing import TYPE_CHECKING, Any
 from ipsrl import extras
 from ipsrl.arguments import checked
 from ipsrl.records import metric_log
-from ipsrl.records.discovery import find, labels_of, link_out_of, require_outside_runs, say_left_out, seed_of
+from ipsrl.records.discovery import find, link_out_of, require_outside_runs, say_left_out, seed_of
 from ipsrl.records.json_files import read_json
-from ipsrl.records.result_columns import (
-    DESCRIPTION,
-    TAKEN,
-    config_columns,
-    first_free,
-    metric_columns,
-    metric_types,
-    type_of,
-)
+from ipsrl.records.progress_line import counted
+from ipsrl.records.result_columns import config_columns
 from ipsrl.records.result_files import add_parquet, check_parquet, parquet_files, write_parquet
+from ipsrl.records.result_tables import METRICS, is_of_record, make_tables, records_of, require_columns, structures_of
 from ipsrl.records.run_folder import require_possible, require_readable, says_complete
-from ipsrl.records.sql_texts import IN_MEMORY, ONLY_READ, identifier, in_one_sentence, literal
+from ipsrl.records.sql_texts import IN_MEMORY, ONLY_READ, in_one_sentence
 from ipsrl.regular_files import require
 
 if TYPE_CHECKING:
     import duckdb
 
-METRICS = "/metrics.jsonl"
 READ = ("config.json", "environment.json", "metrics.jsonl", "summary.json")
 """The files that are read of a run, beside its labels."""
 
@@ -131,12 +124,19 @@ def load(
 
 
 @checked
-def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str], list[tuple]]:
+def select(
+    connection: "duckdb.DuckDBPyConnection", sql: str, timeout: float | None = None
+) -> tuple[list[str], list[tuple]]:
     """The column names and the rows of one SELECT.
 
+    Args:
+      connection: from `load`.
+      sql: the statement.
+      timeout: seconds after which it is ended; None for no limit.
+
     Raises:
-      ValueError: the statement is not one SELECT, DuckDB refuses it, or its answer is too large; the message is one
-        sentence, with similar names for one that does not exist.
+      ValueError: the statement is not one SELECT, DuckDB refuses it, it takes too long, or its answer is too large; the
+        message is one sentence, with similar names for one that does not exist.
     """
     extras.require("duckdb")
     import duckdb
@@ -150,14 +150,22 @@ def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str]
             raise ValueError(ONLY_READ)
         # A statement that DuckDB treats as a SELECT may still write: with x as (insert into runs ...) select ...
         connection.execute("begin transaction read only")
+        watch = threading.Timer(timeout or 0.0, connection.interrupt)
         try:
+            if timeout is not None:
+                watch.start()
             cursor = connection.execute(statements[0])
             rows = cursor.fetchmany(MOST_ROWS + 1)
             if len(rows) > MOST_ROWS:
                 raise ValueError(f"the answer has more than {MOST_ROWS:,} rows: add a limit, or average over rows")
             return [column[0] for column in cursor.description], rows
         finally:
+            watch.cancel()
             connection.rollback()
+    except duckdb.InterruptException as error:
+        raise ValueError(
+            f"the SQL has not ended after {timeout} s: ask for less, or allow more by --timeout"
+        ) from error
     except duckdb.Error as error:
         raise ValueError(in_one_sentence(str(error), columns)) from error
 
@@ -169,16 +177,16 @@ def _of_runs(rows: Sequence[Mapping[str, Any]], skip_damaged: bool) -> "duckdb.D
 
     connection = duckdb.connect(config=IN_MEMORY)
     try:
-        structures = _structures(connection, rows)
+        structures = structures_of(connection, rows)
         # DuckDB ignores lines that are not records; the metric log decides whether more than the last one is damaged.
-        if not all(map(_of_record, structures)):
+        if not all(map(is_of_record, structures)):
             no_record = "coalesce(json_type(json, '$.step') not in ('UBIGINT', 'BIGINT'), true)"
-            doubtful = f"select distinct filename from {_records(connection, rows)} where {no_record}"
+            doubtful = f"select distinct filename from {records_of(connection, rows)} where {no_record}"
             doubtful = [file for (file,) in connection.execute(doubtful).fetchall()]
             if damaged := set(doubtful).difference(_undamaged(doubtful, _check_metrics, skip_damaged)):
                 rows = [row for row in rows if row["path"] + METRICS not in damaged]
-                structures = _structures(connection, rows)
-        _make_tables(connection, rows, structures)
+                structures = structures_of(connection, rows)
+        make_tables(connection, rows, structures)
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error:
@@ -194,7 +202,7 @@ def _of_runs(rows: Sequence[Mapping[str, Any]], skip_damaged: bool) -> "duckdb.D
 def _undamaged(paths: Iterable, read: Callable[[Any], Any], skip_damaged: bool) -> dict:
     """Reads all paths; those for which `read` raises ValueError are skipped if `skip_damaged`."""
     kept = {}
-    for path in paths:
+    for path in counted(paths, "runs read"):
         try:
             kept[path] = read(path)
         except ValueError as error:
@@ -217,6 +225,8 @@ def _describe(path: Path, root: Path) -> dict[str, Any]:
     config = _read_object(path / "config.json")
     summary = _read_object(path / "summary.json") if (path / "summary.json").exists() else None
     written = [file.stat().st_mtime for name in ("metrics.jsonl", "summary.json") if (file := path / name).exists()]
+    columns = config_columns({name: value for name, value in config.items() if name not in ("objective", "seed")})
+    require_columns(len(columns), f"{path / 'config.json'} has", "settings")
     return {
         "path": str(path),
         "kind": "training" if "objective" in config else "experiment",
@@ -225,7 +235,7 @@ def _describe(path: Path, root: Path) -> dict[str, Any]:
         "complete": says_complete(summary),
         "started": _first_start(path / "environment.json"),
         "last_written": _utc(datetime.fromtimestamp(max(written), UTC)) if written else None,
-        **config_columns({name: value for name, value in config.items() if name not in ("objective", "seed")}),
+        **columns,
         "summary": summary,
     }
 
@@ -244,7 +254,7 @@ def _check_alone(row: Mapping[str, Any]) -> None:
         _check_metrics(row["path"] + METRICS)
     with duckdb.connect(config=IN_MEMORY) as connection:
         try:
-            _make_tables(connection, [row], _structures(connection, [row]))
+            make_tables(connection, [row], structures_of(connection, [row]))
         except duckdb.Error as error:
             raise ValueError(f"{row['path']} cannot be read ({in_one_sentence(str(error), ())})") from error
 
@@ -278,113 +288,3 @@ def _first_start(path: Path) -> str | None:
 
 def _utc(time: datetime) -> str:
     return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds")
-
-
-def _records(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[str, Any]]) -> str:
-    """A table expression with `filename` and `json` of all records, in order; `json` is NULL if a line is not JSON."""
-    files = [glob.escape(row["path"] + METRICS) for row in rows if os.path.exists(row["path"] + METRICS)]
-    if not files:
-        return "(select null::varchar as filename, null::json as json where false)"
-    connection.execute("set variable metrics_files = ?", [files])
-    # Folders such as floor=0.2 would otherwise be read as partitions.
-    return (
-        "read_json_objects(getvariable('metrics_files'), format = 'newline_delimited', ignore_errors = true, "
-        "filename = true, hive_partitioning = false)"
-    )
-
-
-def _structures(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[str, Any]]) -> set[str | None]:
-    """The distinct structures of records, as JSON with types instead of values; None for a line that is not JSON."""
-    structures = connection.execute(f"select distinct json_structure(json) from {_records(connection, rows)}")
-    return {structure for (structure,) in structures.fetchall()}
-
-
-def _of_record(structure: str | None) -> bool:
-    """Whether a line with this structure is a record: an object with a whole number `step`."""
-    types = None if structure is None else json.loads(structure)
-    return isinstance(types, dict) and types.get("step") in ("UBIGINT", "BIGINT")
-
-
-def _make_tables(
-    connection: "duckdb.DuckDBPyConnection", rows: Sequence[Mapping[str, Any]], structures: Iterable[str | None]
-) -> None:
-    """Makes `runs` from the descriptions of folders, and `metrics` from their files."""
-    of_config = dict.fromkeys(column for row in rows for column in row if column not in (*DESCRIPTION, "summary"))
-    types = {
-        **DESCRIPTION,
-        **{column: type_of([row[column] for row in rows if column in row]) for column in of_config},
-        "summary": "JSON",
-    }
-    connection.execute(
-        "create temp table described as select unnest(from_json(?, ?), max_depth := 2)",
-        [json.dumps(rows), json.dumps([types])],
-    )
-
-    metrics = metric_types(structures)
-    columns = metric_columns(metrics)
-    # Names of fields are not empty, and differ in more than their case; the few other metrics are read one by one.
-    fields = {metric.lower(): metric for metric in reversed(metrics) if metric}.values()
-    values = "".join(
-        f", {f'value.{identifier(metric)}' if metric in fields else _in_line(metric, metrics[metric])}"
-        f" as {identifier(column)}"
-        for metric, column in columns.items()
-    )
-    # The log writes non-finite numbers as null, which must not be mixed up with missing ones.
-    connection.execute(
-        f"""
-        create table metrics as
-        select
-            described.path,
-            coalesce(value.objective, described.objective) as objective,
-            coalesce(value.seed, described.seed) as seed,
-            value.step{values}
-        from (
-            select
-                filename,
-                row_number() over () as record,
-                replace(json, '": null', '": NaN') as line,
-                from_json(line, ?) as value
-            from {_records(connection, rows)}
-            where json_type(json) = 'OBJECT'
-        )
-        join described on filename = described.path || '{METRICS}'
-        order by record
-        """,
-        [json.dumps({metric: metrics[metric] for metric in fields})],
-    )
-
-    labels = dict.fromkeys(["objective", "seed", *(label for row in rows for label in labels_of(Path(row["path"])))])
-    whose = ", ".join(["path", *(identifier(columns.get(label, label)) for label in labels if label in metrics)])
-    taken = {column.lower() for column in (*TAKEN, *of_config)}
-    last = "".join(
-        f", arg_max({identifier(column)}, metrics.rowid) as {identifier(first_free([column, f'last_{column}'], taken))}"
-        for column in columns.values()
-    )
-    connection.execute(
-        f"""
-        create table runs as
-        select
-            described.path,
-            described.kind,
-            coalesce(last.objective, described.objective) as objective,
-            coalesce(last.seed, described.seed) as seed,
-            described.* exclude (path, kind, objective, seed, summary),
-            last.* exclude (path, objective, seed, first_record),
-            described.summary
-        from described
-        left join (
-            select path, objective, seed, min(metrics.rowid) as first_record, arg_max(step, metrics.rowid) as step{last}
-            from metrics
-            group by {whose}
-        ) as last
-        on described.path = last.path
-        order by described.rowid, first_record
-        """
-    )
-    connection.execute("drop table described")
-
-
-def _in_line(metric: str, type_name: str) -> str:
-    """SQL for a metric in the text of a record."""
-    pointer = "/" + metric.replace("~", "~0").replace("/", "~1")
-    return f"from_json(json_extract(line, {literal(pointer)}), '\"{type_name}\"')"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tqdm import tqdm
 
 from ipsrl.printable import printable
-from ipsrl.records.progress_line import ticking
+from ipsrl.records.progress_line import counted, ticking
 from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import STATES, State, SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun
@@ -22,7 +22,7 @@ def to_do(folder: SweepFolder, runs: Sequence[SweepRun], retry: bool) -> list[Sw
     Runs still running from a killed sweep come first: they occupy the machine, and are waited for.
     """
     done = ("finished",) if retry else ("finished", "failed")
-    states = {run.identity: folder.state(run) for run in runs}
+    states = {run.identity: folder.state(run) for run in counted(runs, "states read")}
     left = [run for run in runs if states[run.identity] not in done]
     return sorted(left, key=lambda run: states[run.identity] != "running")
 
@@ -92,7 +92,7 @@ def _work(
 
 def report(folder: SweepFolder, runs: Sequence[SweepRun]) -> str:
     """The number of runs in each state, and the last lines of the failed ones."""
-    states = {run.identity: folder.state(run) for run in runs}
+    states = {run.identity: folder.state(run) for run in counted(runs, "states read")}
     counts = Counter(states.values())
     lines = [f"{state:8}  {counts[state]}" for state in STATES]
     for run in runs:

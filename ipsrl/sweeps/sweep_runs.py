@@ -15,6 +15,7 @@ from typing import Any
 from ipsrl import extensions
 from ipsrl.arguments import checked, shown
 from ipsrl.fields import Checked, Range, in_range
+from ipsrl.records.progress_line import counted
 from ipsrl.records.trackers import read_trackers
 from ipsrl.specifications import did_you_mean, shortened
 from ipsrl.study import catalog
@@ -113,14 +114,16 @@ def make_runs(requests: Sequence[Mapping[str, Any]]) -> list[SweepRun]:
     """The requested runs, each as `{"experiment": ..., "preset": ..., flag: value, ...}`.
 
     Raises:
-      ValueError: there is none, one of them is invalid, or two are the same run.
+      ValueError: there is none, or more than 10,000, one of them is invalid, or two are the same run.
     """
     if not requests:
         raise ValueError("the list of runs is empty: give at least one")
+    if len(requests) > MOST_RUNS:
+        raise ValueError(f"the list has {len(requests):,} runs, a sweep has at most {MOST_RUNS:,}: split it")
     runs: dict[str, SweepRun] = {}
     # The modules of studies are looked for on disk.
     find = functools.cache(catalog.find)
-    for request in requests:
+    for request in counted(requests, "runs checked"):
         if not all(isinstance(name, str) for name in request) or "experiment" not in request:
             raise ValueError(
                 f"{dict(request)} is not a run: write flags by name, and the experiment here or as --experiment"
@@ -164,8 +167,9 @@ def _make_run(find: Callable[[str], Study], /, experiment: str, preset: str = "d
 
 def require_unchanged(runs: Sequence[SweepRun]) -> None:
     """Raises ValueError if a recorded run has become another one, because its presets have changed."""
-    for run in runs:
-        if make_run(run.experiment, run.preset, **run.flags).identity != run.identity:
+    find = functools.cache(catalog.find)
+    for run in counted(runs, "runs checked"):
+        if _make_run(find, run.experiment, run.preset, **run.flags).identity != run.identity:
             raise ValueError(
                 f"{run.identity} is another run since its presets have changed: request it again by --grid"
             )

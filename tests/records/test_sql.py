@@ -1,12 +1,13 @@
 """SQL on results reads the two tables; what else it tries, or cannot have, is refused in one sentence."""
 
+import json
 import os
 import sys
 
 import duckdb
 import pytest
 
-from ipsrl.records import results
+from ipsrl.records import result_tables, results
 from tests.records.recorded_experiment import rows, values, write_experiment
 
 
@@ -127,6 +128,37 @@ def test_an_answer_of_too_many_rows_is_refused_before_all_are_read(folder, monke
     assert len(values(connection, "from runs")) == 3
     with pytest.raises(ValueError, match="the answer has more than 3 rows: add a limit, or average over rows"):
         results.select(connection, "from range(1000000000000)")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "with recursive n as (select 1 as i union all select i + 1 from n) select count(*) from n",
+        "select count(*) from range(100000000) as a, range(100000000) as b",
+    ],
+)
+def test_sql_that_does_not_end_is_ended(sql, connection):
+    with pytest.raises(ValueError, match=r"the SQL has not ended after 0.1 s: ask for less, or allow more by --timeout"):
+        results.select(connection, sql, timeout=0.1)
+    assert results.select(connection, "select 1 as one", timeout=60.0) == (["one"], [(1,)])
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "message"),
+    [
+        ("config.json", 4, r"config.json has 6 settings, a table has at most 4 columns"),
+        ("metrics.jsonl", 6, r"the runs have \d+ settings and metrics, a table has at most 6 columns"),
+    ],
+)
+def test_tables_of_too_many_columns_are_refused(name, most, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(result_tables, "MOST_COLUMNS", most)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text("{}")
+    (tmp_path / "run" / "metrics.jsonl").write_text("")
+    many = {"step": 1, **{f"name_{number}": number for number in range(5)}}
+    (tmp_path / "run" / name).write_text(json.dumps(many) + "\n")
+    with pytest.raises(ValueError, match=message):
+        results.load(tmp_path)
 
 
 def test_a_time_with_a_zone_is_asked_for_as_text(folder, monkeypatch):

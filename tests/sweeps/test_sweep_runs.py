@@ -208,6 +208,8 @@ def test_a_run_is_asked_for_once():
         make_runs(same)
     with pytest.raises(ValueError, match="the list of runs is empty"):
         make_runs([])
+    with pytest.raises(ValueError, match="the list has 10,001 runs, a sweep has at most 10,000: split it"):
+        make_runs(same[:1] * 10_001)
 
 
 def test_a_study_is_looked_for_once(monkeypatch):
