@@ -138,7 +138,9 @@ def test_an_answer_of_too_many_rows_is_refused_before_all_are_read(folder, monke
     ],
 )
 def test_sql_that_does_not_end_is_ended(sql, connection):
-    with pytest.raises(ValueError, match=r"the SQL has not ended after 0.1 s: ask for less, or allow more by --timeout"):
+    with pytest.raises(
+        ValueError, match=r"the SQL has not ended after 0.1 s: ask for less, or allow more by --timeout"
+    ):
         results.select(connection, sql, timeout=0.1)
     assert results.select(connection, "select 1 as one", timeout=60.0) == (["one"], [(1,)])
 

@@ -17,7 +17,7 @@ import pytest
 
 from experiments import two_outcomes
 from ipsrl.definitions import Module
-from ipsrl.sweeps import launcher_catalog
+from ipsrl.sweeps import launcher_catalog, sweep_folder
 from ipsrl.sweeps import sweep as sweep_file
 from ipsrl.sweeps.attempt import attempt
 from ipsrl.sweeps.launcher import Launcher
@@ -194,16 +194,20 @@ def test_a_second_sweep_is_refused(run):
         assert run("--status")[0] == 0
 
 
-def test_a_full_disk_ends_in_one_sentence(run):
+def test_a_full_disk_ends_in_one_sentence(run, monkeypatch):
     run(*GRID, "--launcher=pretended")
     wider = [*GRID[:2], "--grid=seeds=[3:5],[4:6]", "--launcher=pretended"]
     name = run(*wider, "--list")[1].split()[0]
-    (run.out / "logs" / f"{name}.log").symlink_to("/dev/full")
-    status, _, err = run(*wider)
+
+    def full(path, mode, **settings):
+        return open("/dev/full" if path.name == f"{name}.log" else path, mode, **settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_folder, "open_regular", full)
+        status, _, err = run(*wider)
     assert status == 1
     assert err.startswith("error: [Errno 28] No space left on device")
     assert err.count("\n") == 1
-    (run.out / "logs" / f"{name}.log").unlink()
     assert run(*wider)[0] == 0
 
 
