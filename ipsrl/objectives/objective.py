@@ -360,6 +360,17 @@ def all_equal(rewards: Array) -> Array:
     return rewards.max(axis=-1) - rewards.min(axis=-1) <= rounding(rewards)[..., 0]
 
 
+def less_largest(values: Array, counted: Array | bool = True) -> Array:
+    """Values less the largest of the group, `[P, G]`: at most 0, and exactly 0 where they differ from it by rounding.
+
+    Divided by a temperature, a rounding of large values would be a preference. `counted`, bool `[P, G]`, leaves out
+    values, which may then be above 0.
+    """
+    below = values - jnp.where(counted, values, -jnp.inf).max(axis=-1, keepdims=True)
+    differs = jnp.abs(below) > rounding(jnp.where(counted, values, 0.0))
+    return jnp.where(differs, below, 0.0)
+
+
 def rounding(values: Array, axis: int | tuple[int, ...] | None = -1) -> Array:
     """Difference up to which computed numbers are equal: 8 float32 spacings of the largest along the axes, which are
     kept; `[P, 1]` for `[P, G]`.

@@ -15,14 +15,18 @@ from collections.abc import Callable
 
 import numpy as np
 
+ONE_OUTCOME = ("one outcome", "one outcome but for rounding")
 SILENCE = {
     "never": (),
     "no reward": ("no reward",),
-    "only one outcome": ("one outcome",),
-    "one outcome": ("no reward", "one outcome"),
-    "equal rewards": ("no reward", "one outcome", "equal rewards"),
+    "only one outcome": ONE_OUTCOME,
+    "one outcome": ("no reward", *ONE_OUTCOME),
+    "equal rewards": ("no reward", *ONE_OUTCOME, "equal rewards", "equal but for rounding"),
 }
-"""Which groups get nothing: none; all rewards zero; equal rewards and one outcome; either of the two; equal rewards."""
+"""Which groups get nothing: none; all rewards zero; equal rewards and one outcome; either of the two; equal rewards.
+
+Rewards that differ by rounding alone are equal.
+"""
 
 Distribution = np.ndarray
 
@@ -71,7 +75,12 @@ def centred(counts, values):
 def standardised(counts, values, unbiased=False):
     centre = centred(counts, values)
     std = math.sqrt((counts * centre**2).sum() / (counts.sum() - unbiased))
-    return centre / std if std > 1e-9 else 0 * values
+    return over_std(centre, std, values)
+
+
+def over_std(centre, std, values):
+    """0 where the values differ by rounding alone."""
+    return centre / std if std > 1e-12 * np.abs(values).max() else 0 * centre
 
 
 # Frequent rows.

@@ -39,8 +39,10 @@ def implicit(counts, excess, beta):
 
 def optimal_value(counts, probs, rewards, beta):
     """Of each outcome's other answers in the group, weighted to the uniform reference."""
-    others = (counts - np.eye(len(probs))) / probs
-    return beta * np.log(np.where(counts > 0, others @ np.exp(rewards / beta) / others.sum(axis=1), 1.0))
+    others = (counts - np.eye(len(probs)) * (counts > 0)) / probs
+    largest = np.where(others > 0, rewards, -np.inf).max(axis=1)
+    worth = np.exp(np.minimum(rewards - largest[:, None], 0.0) / beta)
+    return largest + beta * np.log((others * worth).sum(axis=1) / others.sum(axis=1))
 
 
 def regression(beta1, beta2, tokens):

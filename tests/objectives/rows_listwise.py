@@ -11,9 +11,14 @@ def of_samples(counts, weights):
     return weights / (counts @ weights)
 
 
+def tilt(counts, values):
+    """exp of the values, up to a factor: 1 at the largest of the group."""
+    return np.exp(np.minimum(values - values[counts > 0].max(), 0.0))
+
+
 def matching(counts, probs, rewards, temperature=0.1):
     """The derivative of -sum (q - w)^2 by the log-probability of a sample, times the size of the group."""
-    found, wanted = of_samples(counts, probs), of_samples(counts, np.exp(rewards / temperature))
+    found, wanted = of_samples(counts, probs), of_samples(counts, tilt(counts, rewards / temperature))
     excess = found - wanted
     return -2 * counts.sum() * found * (excess - (counts * found) @ excess)
 
@@ -21,7 +26,7 @@ def matching(counts, probs, rewards, temperature=0.1):
 def listwise(counts, probs, advantages, temperature, forward):
     found = of_samples(counts, probs)
     if forward:
-        return counts.sum() * (of_samples(counts, probs * np.exp(advantages / temperature)) - found)
+        return counts.sum() * (of_samples(counts, probs * tilt(counts, advantages / temperature)) - found)
     return counts.sum() * found * (advantages - (counts * found) @ advantages) / temperature
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.objectives.rows import Row, centred, like_dr_grpo
+from tests.objectives.rows import Row, centred, like_dr_grpo, over_std
 from tests.objectives.rows_expected_return import entropy_gradient
 from tests.objectives.rows_prompt_weights import relative
 from tests.objectives.token_values import PPO, constant_length, likelihood_elsewhere, sequence_mean, shaped_elsewhere
@@ -23,7 +23,7 @@ def distinct(counts, rewards, tau, over="mean", baseline="kept"):
     among = values[kept] if baseline == "kept" else values
     outcome_kept = np.isin(np.arange(len(rewards)), group[kept])
     std = among.std()
-    return outcome_kept * (rewards - among.mean()) / std * len(group) / kept.sum() if std > 1e-9 else 0 * rewards
+    return outcome_kept * over_std(rewards - among.mean(), std, among) * len(group) / kept.sum()
 
 
 ROWS = {

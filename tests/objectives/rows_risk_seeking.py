@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 
-from tests.objectives.rows import Row, like_dr_grpo, like_grpo
+from tests.objectives.rows import Row, like_dr_grpo, like_grpo, over_std
 from tests.objectives.token_values import PPO
 
 
 def relative_utility(counts, rewards, beta=2.0):
-    utility = np.exp(beta * rewards)
+    utility = np.exp(np.minimum(beta * (rewards - rewards[counts > 0].max()), 0.0))
     return (utility / (counts @ utility / counts.sum()) - 1) / beta
 
 
@@ -33,8 +33,8 @@ def best_of_sets(counts, rewards, k=2, baseline="rest_of_set", graded=False):
 def best_of_all(counts, rewards, standardise):
     group = np.repeat(rewards, counts)
     best, second = np.sort(group)[[-1, -2]]
-    std = group.std() if standardise else 1.0
-    return np.where((rewards == best) & (counts > 0), best - second, 0) / (std if std > 1e-9 else 1.0)
+    gained = np.where((rewards == best) & (counts > 0), best - second, 0)
+    return over_std(gained, group.std(), group) if standardise else gained
 
 
 ROWS = {

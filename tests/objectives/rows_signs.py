@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.objectives.rows import Row, like_grpo
+from tests.objectives.rows import Row, like_grpo, over_std
 from tests.objectives.token_values import clipped, sequence_sum, tapered, tapered_answer, token_mean
 
 
@@ -13,14 +13,14 @@ def signed(rewards, positive, negative):
 def beside_best(counts, rewards, best=1.0, unbiased=False):
     group = np.append(np.repeat(rewards, counts), best)
     std = group.std(ddof=unbiased)
-    return (rewards - group.mean()) / std if std > 1e-9 else 0 * rewards
+    return over_std(rewards - group.mean(), std, group)
 
 
 def above_quantile(counts, rewards, quantile=0.4, unbiased=False):
     group = np.sort(np.repeat(rewards, counts))
     std = group.std(ddof=unbiased)
     reached = np.arange(1, len(group) + 1) / len(group) >= quantile - 1e-9
-    return (rewards - group[reached][0]) / std if std > 1e-9 else 0 * rewards
+    return over_std(rewards - group[reached][0], std, group)
 
 
 ROWS = {

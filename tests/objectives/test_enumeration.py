@@ -26,12 +26,16 @@ SIZES = [(3, 5), (3, 2), (2, 8)]
 """Outcomes and samples of a group; the first says most."""
 
 
+def counts_of_groups(outcomes, group):
+    """Of each group by its counts."""
+    return [np.array(n) for n in np.ndindex(*(group + 1,) * outcomes) if sum(n) == group]
+
+
 def expectation(row, outcomes, rewards, group):
     """`[K]`, the rule's mean update over the multinomial distribution of the counts of a group."""
     probs, rewards = DISTRIBUTION[outcomes], np.array(rewards)
     mean = np.zeros(outcomes) if row.more is None else row.more(probs, rewards)
-    vectors = [n for n in np.ndindex(*(group + 1,) * outcomes) if sum(n) == group]
-    for counts in map(np.array, vectors):
+    for counts in counts_of_groups(outcomes, group):
         chance = math.factorial(group) * np.prod([p**n / math.factorial(n) for p, n in zip(probs, counts, strict=True)])
         push = counts / group * row.advantages(counts, probs, rewards)
         mean += chance * (push - probs * push.sum())
@@ -103,3 +107,23 @@ def test_mean_update_is_the_enumerated_one(text, outcomes, group):
         differs = f"rewards {rewards}: the mean update is not that of the advantages declared in the Row"
         np.testing.assert_allclose(update, expected, atol=1e-5 * scale, err_msg=differs)
     assert np.abs(expected).max() > 1e-3 * scale
+
+
+@pytest.mark.parametrize(
+    "text", [text if text in names() else pytest.param(text, marks=pytest.mark.slow) for text in WITH_RULE]
+)
+@pytest.mark.parametrize("size", [1e-7, 3e9])
+def test_small_and_large_rewards_are_not_rounded_away(text, size):
+    """Up to a rounding of the largest advantage of all groups, in which a constant or a bonus has a part."""
+    if "correction" in text and "backward" in text:
+        pytest.skip("its rewards are 0 and 1: beside the rate at which a verifier errs, smaller ones are rounding")
+    outcomes, group = SIZES[0]
+    row, rewards = ROWS[text], tuple(size * reward for reward in (1.0, 0.55, 0.0))
+    groups = [
+        (row.advantages(n, DISTRIBUTION[outcomes], np.array(rewards)), n) for n in counts_of_groups(outcomes, group)
+    ]
+    largest = max(np.abs(advantages[counts > 0]).max() for advantages, counts in groups)
+    if row.more is not None:
+        largest = max(largest, np.abs(row.more(DISTRIBUTION[outcomes], np.array(rewards))).max())
+    expected = expectation(row, outcomes, rewards, group)
+    np.testing.assert_allclose(mean_update(text, outcomes, rewards, group), expected, atol=1e-5 * largest)

@@ -94,3 +94,61 @@ def test_a_reward_at_the_mean_is_not_punished():
     )
     found = coefficients_of("lp_reg(rho=0.9)", group)
     assert found[0, :, 0].tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "rewards", "fields"),
+    [
+        ("remax", [ALMOST, 0.9, ALMOST], {"greedy_rewards": np.float32([0.9])}),
+        ("top_one", [ALMOST, 0.9, 0.5], {}),
+        ("pkpo(k=2, graded=True)", [ALMOST, 0.9, ALMOST], {}),
+        ("darling(verifiable=False, standardise=True)", [-ALMOST, -0.9, -ALMOST], {"outcome_id": np.arange(3)[None]}),
+    ],
+)
+def test_rewards_that_differ_by_rounding_say_nothing(text, rewards, fields):
+    assert not advantages_of(text, rollouts_of(np.zeros((1, 3, 1)), rewards=np.float32([rewards]), **fields)).any()
+
+
+def test_of_two_answers_the_worse_changes_nothing_where_each_set_has_a_best_one():
+    """Sets of two of which one answer is worse: the best of all of them is the same, and not by rounding alone."""
+    parts = np.full((1, 8, 2), 0.7, np.float32)
+    parts[0, 7] = 0
+    assert not advantages_of("vector_po", rollouts_of(np.zeros((1, 8, 1)), reward_parts=parts)).any()
+
+
+@pytest.mark.parametrize(("text", "right"), [("rs_grpo", [0.25, 0.25, -0.5]), ("rs_grpo(beta=0.5)", [1, 1, -2])])
+def test_large_rewards_that_differ_by_rounding_share_the_utility(text, right):
+    """3e9 and its neighbour in float32, which is 256 above."""
+    rewards = np.float32([[3e9, np.nextafter(np.float32(3e9), np.float32(4e9)), 0]])
+    np.testing.assert_allclose(
+        advantages_of(text, rollouts_of(np.zeros((1, 3, 1)), rewards=rewards)), [right], rtol=1e-6
+    )
+
+
+def test_a_prompt_whose_rewards_change_by_rounding_alone_has_no_deviation():
+    """In two batches, the second of which would be divided by the rounding between them."""
+    objective = make("dcpo")
+    state = objective.init(Sizes(1))
+    for reward in (0.9, np.float32(0.9) + np.float32(2e-7)):
+        group = rollouts_of(np.zeros((1, 4, 1)), rewards=np.full((1, 4), reward, np.float32))
+        weights, state, _ = objective.weigh(group, state)
+    assert not np.asarray(weights.advantages).any()
+
+
+def test_an_entropy_that_changes_by_rounding_alone_is_at_its_target():
+    """The mean of seven times 0.9 is not 0.9 in float32: a sign would be a step of alpha."""
+    objective = make("aer(tau=1.0, eta=0.01)")
+    state = objective.init(Sizes(1))
+    for lengths in ([1, 1], [1, 6], [2, 1]):
+        group = of_lengths(lengths, -0.7)
+        entropy = jnp.where(group.token_mask, 0.9, 0.0)
+        _, state, metrics = objective.weigh(dataclasses.replace(group, behaviour_entropy=entropy), state)
+        assert metrics["entropy_alpha"][0] == 0
+
+
+def test_a_reward_that_is_a_threshold_but_for_rounding_reaches_it():
+    rewards, reference = np.float32([[1, 0.1 * 3 - 1e-8, 0]]), np.float32([[[-1.0], [-2.0], [-1.0]]])
+    assert rewards[0, 1] < np.float32(0.1) * np.float32(3)
+    group = rollouts_of(np.zeros((1, 3, 1)), rewards=rewards, reference_log_probs=reference)
+    threshold = float(np.float32(0.1) * np.float32(3))
+    np.testing.assert_allclose(ModeAnchor(1.0, threshold)(group.rewards, group), [[1, 2, 0]])

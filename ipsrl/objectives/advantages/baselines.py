@@ -36,12 +36,17 @@ class NoBaseline(CappedPart):
 
 @dataclasses.dataclass(frozen=True)
 class AboveGreedy(RolloutPart):
-    """A_g = r_g - r(greedy answer): ReMax (arXiv 2310.10505); the baseline does not depend on the group."""
+    """A_g = r_g - r(greedy answer): ReMax (arXiv 2310.10505); the baseline does not depend on the group.
+
+    Groups whose rewards are all the greedy answer's get exactly zero.
+    """
 
     needs: ClassVar[frozenset[str]] = frozenset({"greedy_rewards"})
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        return values - rollouts.greedy_rewards[:, None]
+        greedy = rollouts.greedy_rewards[:, None]
+        silent = all_equal(jnp.concatenate([values, greedy], axis=-1))
+        return jnp.where(silent[:, None], 0.0, values - greedy)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,8 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from ipsrl.fields import positive
-from ipsrl.objectives.estimators.answered import largest_of_answered
-from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.objectives.estimators.answered import equal_among_answered
+from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 
@@ -44,7 +44,7 @@ class OptimalAdvantage(RolloutPart):
     def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
         answered = rollouts.answered
         others = answered[:, None, :] & ~jnp.eye(values.shape[-1], dtype=bool)
-        silent = all_equal(jnp.where(answered, values, largest_of_answered(values, rollouts)))[:, None]
+        silent = equal_among_answered(values, rollouts)
         advantages = values - self._value_of(values, rollouts, others)
         advantages = jnp.where(silent | ~others.any(axis=-1), 0.0, advantages)
         if self.value == "others":

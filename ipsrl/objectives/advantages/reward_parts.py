@@ -10,9 +10,9 @@ import numpy as np
 from jax import Array
 
 from ipsrl.fields import at_least, non_negative
-from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.advantages.risk_seeking import BestOfSets
-from ipsrl.objectives.objective import RolloutPart
+from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts
 
 
@@ -76,11 +76,12 @@ class BestOfSetsByWeights(RolloutPart):
         parts = rollouts.reward_parts.astype(values.dtype)
         group, number = parts.shape[-2:]
         # Relative to the group's smallest, so that what is equal for all its answers adds exactly nothing.
-        parts -= parts.min(axis=-2, keepdims=True)
+        equal = all_equal(parts.mT)[:, None]
+        parts = jnp.where(equal, 0.0, parts - parts.min(axis=-2, keepdims=True))
         best = BestOfSets(self.k, baseline="none", graded=True)
         vectors = jnp.asarray(weight_vectors(number, self.divisions), parts.dtype)
         worth = group / self.k * jax.vmap(lambda weights: best(parts @ weights, rollouts))(vectors).mean(axis=0)
-        return worth - worth.mean(axis=-1, keepdims=True)
+        return GroupMean()(worth, rollouts)
 
 
 def weight_vectors(number: int, divisions: int) -> np.ndarray:

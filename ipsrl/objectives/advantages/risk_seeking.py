@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.fields import at_least, positive
-from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.objectives.objective import RolloutPart, all_equal, less_largest, rounding
 from ipsrl.structures import Rollouts
 
 
@@ -29,7 +29,7 @@ class ExponentialUtility(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         # Relative to the largest reward, so that nothing overflows, and minus 1, so that small rewards are not rounded.
-        utility = jnp.expm1(self.beta * (values - values.max(axis=-1, keepdims=True)))
+        utility = jnp.expm1(self.beta * less_largest(values))
         mean = utility.mean(axis=-1, keepdims=True)
         advantages = (utility - mean) / (1.0 + mean) / self.beta
         return jnp.where(all_equal(values)[:, None], 0.0, advantages)
@@ -87,7 +87,9 @@ class BestOfSets(RolloutPart):
 
         mine, others = rewards[:, :, None], rewards[:, None, :]
         if self.baseline == "rest_of_set":
-            advantages = k / group * (is_best_of(k - 1) * jnp.maximum(mine - others, 0.0)).sum(axis=-1)
+            ahead = mine - others > rounding(rewards)[..., None]
+            gained = jnp.where(ahead, mine - others, 0.0)
+            advantages = k / group * (is_best_of(k - 1) * gained).sum(axis=-1)
         else:
             advantages = k / group * (is_best_of(k - 1) * jnp.maximum(mine, others)).sum(axis=-1)
         if self.baseline == "other_sets":

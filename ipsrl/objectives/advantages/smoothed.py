@@ -45,8 +45,10 @@ class SmoothedStandardisation(RolloutPart):
         variance = jnp.where(equal, 0.0, values.var(axis=-1, ddof=1 if self.unbiased else 0))
         # Deviations from a mean of the same rewards, so that rewards which never change have no variance.
         origin = jnp.where(before["groups"] > 0, before["mean"], over_groups(mean))
-        moved = over_groups(mean - origin) * here / groups
-        squares = here * over_groups(variance + (mean - origin) ** 2)
+        deviates = ~all_equal(jnp.stack([mean, origin], axis=-1))
+        deviation = jnp.where(deviates, mean - origin, 0.0)
+        moved = over_groups(deviation) * here / groups
+        squares = here * over_groups(variance + deviation**2)
         total = {
             "groups": groups,
             "mean": origin + moved,

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import logsumexp
 
+from ipsrl.objectives.objective import all_equal, less_largest
 from ipsrl.structures import Rollouts, masked_sum
 
 
@@ -17,16 +18,26 @@ def mean_of_answered(values: Array, rollouts: Rollouts) -> Array:
     return (masked_sum(values, answered, axis=-1) / jnp.maximum(answered.sum(axis=-1), 1))[:, None]
 
 
+def equal_among_answered(values: Array, rollouts: Rollouts) -> Array:
+    """`[P, 1]` bool, True for groups whose answers with tokens have equal values, see `all_equal`."""
+    return all_equal(jnp.where(rollouts.answered, values, largest_of_answered(values, rollouts)))[:, None]
+
+
 def largest_of_answered(values: Array, rollouts: Rollouts) -> Array:
     """`[P, 1]`, the largest of `[P, G]` over answers with tokens; over all if there are none."""
     return jnp.where(_counted(rollouts), values, -jnp.inf).max(axis=-1, keepdims=True)
 
 
+def less_largest_of_answered(values: Array, rollouts: Rollouts) -> Array:
+    """`[P, G]`, see `less_largest`, the largest being that over answers with tokens, or over all if there are none."""
+    return less_largest(values, _counted(rollouts))
+
+
 def log_softmax_of_answered(values: Array, rollouts: Rollouts) -> Array:
     """`[P, G]`, log softmax of `[P, G]` over answers with tokens; 0 at the others.
 
-    Terms of unbounded size, such as rewards divided by a temperature, need to be relative to `largest_of_answered`: a
-    compiled program may round them here in one way and there in another.
+    Terms of unbounded size, such as rewards divided by a temperature, need to be those of
+    `less_largest_of_answered`: a compiled program may round them here in one way and there in another.
     """
     log_total = logsumexp(values, axis=-1, keepdims=True, where=_counted(rollouts))
     return jnp.where(rollouts.answered, values - log_total, 0.0)

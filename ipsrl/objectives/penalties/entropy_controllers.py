@@ -11,7 +11,7 @@ from jax import Array
 
 from ipsrl.fields import finite, positive, probability, share
 from ipsrl.objectives.estimators.mean_entropy import mean_entropy
-from ipsrl.objectives.objective import Metrics, Penalty
+from ipsrl.objectives.objective import Metrics, Penalty, all_equal
 from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
 
@@ -66,7 +66,9 @@ class AdaptiveEntropyBonus(Penalty):
     def update_state(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:
         entropy = mean_entropy(rollouts)
         first_entropy = jnp.where(jnp.isneginf(state["first_entropy"]), entropy, state["first_entropy"])
-        error = self.tau * first_entropy - entropy
+        target = self.tau * first_entropy
+        # An entropy that does not change is at its target, though its means over other tokens are rounded.
+        error = jnp.where(all_equal(jnp.stack([target, entropy])), 0.0, target - entropy)
         step = self.eta * (jnp.sign(error) if self.step == "sign" else error)
         alpha = jnp.clip(state["alpha"] + step, 0.0, self.alpha_max)
         correct = (rollouts.rewards > self.threshold).sum(axis=-1)

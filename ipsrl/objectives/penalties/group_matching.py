@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import non_negative, positive
-from ipsrl.objectives.estimators.answered import largest_of_answered, log_softmax_of_answered
+from ipsrl.objectives.estimators.answered import less_largest_of_answered, log_softmax_of_answered
 from ipsrl.objectives.objective import Metrics, Penalty
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
@@ -29,7 +29,7 @@ class GroupMatching(Penalty):
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask
         mean = masked_sum(scores.log_probs, mask, axis=-1) / jnp.maximum(mask.sum(axis=-1), 1)
-        tilt = (rollouts.rewards - largest_of_answered(rollouts.rewards, rollouts)) / self.temperature
+        tilt = less_largest_of_answered(rollouts.rewards, rollouts) / self.temperature
         found, wanted = (jnp.exp(log_softmax_of_answered(values, rollouts)) for values in (mean, tilt))
         cost = (found - wanted) ** 2
         metrics = {"group_matching": (cost.sum(), jnp.float32(len(cost)))}

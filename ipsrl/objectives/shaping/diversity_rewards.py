@@ -42,6 +42,7 @@ class DistinctShare(RolloutPart):
         unlike = ~same_outcome(rollouts.outcome_id)
         if not self.verifiable:
             quality = values - jnp.minimum(values.min(axis=-1, keepdims=True), 0.0)
+            quality = jnp.where(quality > rounding(values), quality, 0.0)
             return quality * unlike.sum(axis=-1) / (values.shape[-1] - 1)
         correct = values > 0
         others = correct.sum(axis=-1, keepdims=True) - 1

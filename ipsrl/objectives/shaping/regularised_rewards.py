@@ -16,9 +16,9 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from ipsrl.fields import below_one, non_negative, positive
-from ipsrl.objectives.estimators.answered import largest_of_answered
+from ipsrl.objectives.estimators.answered import less_largest_of_answered
 from ipsrl.objectives.estimators.divergences import Divergence, check_alpha, link
-from ipsrl.objectives.objective import RolloutPart, rounding
+from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, masked_sum
 
 EXPONENT_LIMIT = 20.0
@@ -68,9 +68,7 @@ class ReferenceDivergence(RolloutPart):
 
 def _relative(costs: Array, rollouts: Rollouts) -> Array:
     """Costs `[P, G]` less the largest of the group, up to rounding: at most 0; 0 for answers without tokens."""
-    below = costs - largest_of_answered(costs, rollouts)
-    differs = below < -rounding(jnp.where(rollouts.answered, costs, 0.0))
-    return jnp.where(rollouts.answered & differs, below, 0.0)
+    return jnp.where(rollouts.answered, less_largest_of_answered(costs, rollouts), 0.0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -77,7 +77,8 @@ class OverlongPunishment(RolloutPart):
         r - weight * max(0, excess),    excess = (length - (limit - cache)) / cache
 
     0 up to limit - cache tokens, then linear, -weight at the limit. Beyond the limit the paper's form stays at -weight
-    and verl's continues to fall; up to the limit they are the same.
+    and verl's continues to fall; up to the limit they are the same. Values are relative to the group's least punished
+    answer, so that small rewards are not rounded away behind what all have; advantages do not depend on a constant.
 
     Attributes:
       weight: of the punishment; 1 in the paper, where rewards are 1 and -1.
@@ -102,7 +103,8 @@ class OverlongPunishment(RolloutPart):
         self._check_cache(limit)
         cache = limit / 5 if self.cache is None else self.cache
         excess = (rollouts.token_mask.sum(axis=-1) - (limit - cache)) / cache
-        return values - self.weight * jnp.clip(excess, 0.0, 1.0 if self.form == "paper" else None)
+        punishment = self.weight * jnp.clip(excess, 0.0, 1.0 if self.form == "paper" else None)
+        return values - (punishment - punishment.min(axis=-1, keepdims=True))
 
     def _check_cache(self, limit: int) -> None:
         if self.cache is not None and self.cache > limit:

@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.fields import positive, share
-from ipsrl.objectives.estimators.answered import mean_of_answered
+from ipsrl.objectives.estimators.answered import equal_among_answered, mean_of_answered
 from ipsrl.objectives.estimators.discounting import discounted_sums
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
 from ipsrl.objectives.objective import Metrics, Surrogate
@@ -69,7 +69,8 @@ class GroupBalance(Surrogate):
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         excess = _excess(scores, rollouts, advantages)
         mean = mean_of_answered(excess, rollouts)
-        return _minus_square(excess - mean, rollouts), _mean_over_groups("log_partition", -mean)
+        residual = jnp.where(equal_among_answered(excess, rollouts), 0.0, excess - mean)
+        return _minus_square(residual, rollouts), _mean_over_groups("log_partition", -mean)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,13 +185,15 @@ class RewardTiltBalance(Surrogate):
         excess = log_tilt / jnp.maximum(mask.sum(axis=-1), 1) - self.beta * advantages[..., 0]
         if self.partition == "table":
             log_partition = parameters["log_partition"][rollouts.prompt_index][:, None]
+            residual = log_partition + excess
         else:
             log_partition = -jax.lax.stop_gradient(mean_of_answered(excess, rollouts))
+            residual = jnp.where(equal_among_answered(excess, rollouts), 0.0, log_partition + excess)
 
         log_ratio = masked_sum(scores.log_probs - rollouts.behaviour_log_probs, mask, axis=-1)
         ratio = jax.lax.stop_gradient(jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)))
         weight = ratio if self.released_weight else jnp.clip(ratio, 1.0 - self.low, 1.0 + self.high)
-        values = weight[..., None] * _minus_square(log_partition + excess, rollouts)
+        values = weight[..., None] * _minus_square(residual, rollouts)
         return values, _mean_over_groups("log_partition", log_partition)
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import positive
-from ipsrl.objectives.estimators.answered import mean_of_answered
+from ipsrl.objectives.estimators.answered import equal_among_answered, mean_of_answered
 from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
@@ -44,7 +44,8 @@ class GroupVariance(Surrogate):
         answers = rollouts.answered.sum(axis=-1, keepdims=True)
         # A group of one has no variance.
         factor = answers / (2 * jnp.maximum(answers - 1, 1))
-        losses = factor * (excess - mean_of_answered(excess, rollouts)) ** 2
+        silent = equal_among_answered(excess, rollouts)
+        losses = factor * jnp.where(silent, 0.0, excess - mean_of_answered(excess, rollouts)) ** 2
         return jnp.broadcast_to(-losses[..., None], rollouts.tokens.shape), {}
 
 

@@ -7,8 +7,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import positive
-from ipsrl.objectives.estimators.answered import largest_of_answered, log_softmax_of_answered
-from ipsrl.objectives.objective import Metrics, Surrogate, all_equal
+from ipsrl.objectives.estimators.answered import (
+    equal_among_answered,
+    less_largest_of_answered,
+    log_softmax_of_answered,
+)
+from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 
@@ -34,13 +38,11 @@ class ListwiseMatching(Surrogate):
         mask = rollouts.token_mask
         length = jnp.maximum(mask.sum(axis=-1), 1)
         mean = masked_sum(jnp.broadcast_to(advantages, mask.shape), mask, axis=-1) / length
-        largest = largest_of_answered(mean, rollouts)
-        silent = all_equal(jnp.where(rollouts.answered, mean, largest))
-        tilt = (mean - largest) / self.temperature
+        tilt = less_largest_of_answered(mean, rollouts) / self.temperature
         wanted = log_softmax_of_answered(masked_sum(rollouts.behaviour_log_probs, mask, axis=-1) + tilt, rollouts)
         found = log_softmax_of_answered(masked_sum(scores.log_probs, mask, axis=-1), rollouts)
         one, other = (wanted, found) if self.divergence == "forward_kl" else (found, wanted)
-        cost = jnp.where(silent[:, None], 0.0, jnp.exp(one) * (one - other))
+        cost = jnp.where(equal_among_answered(mean, rollouts), 0.0, jnp.exp(one) * (one - other))
         metrics = {"listwise_divergence": (cost.sum(), jnp.float32(len(cost)))}
         answers = rollouts.answered.sum(axis=-1, keepdims=True)
         return jnp.broadcast_to(-(answers * cost)[..., None], mask.shape), metrics

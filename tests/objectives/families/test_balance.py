@@ -174,3 +174,20 @@ def test_reinvent_imitates_answers_of_another_policy(sigma, near):
 
     gradient = jax.grad(of_logits)(jnp.log(jnp.array([low, 1 - low])))
     np.testing.assert_allclose(gradient, 0.0, atol=1e-5 * sigma)
+
+
+@pytest.mark.parametrize("text", ["vargrad", "gvpo(anchor=reference)", "flowrl(partition=group)"])
+def test_a_group_of_equal_answers_has_no_variance(text):
+    """The mean of seven times 0.1 is not 0.1 in float32, and Adam would make a step of full size of the difference."""
+    shape = (1, 7, 1)
+    fields = {"log_backward": np.zeros((1, 7), np.float32), "reference_log_probs": np.full(shape, -0.6, np.float32)}
+    rollouts = rollouts_of(np.full(shape, -0.5), **fields)
+    objective = make(text)
+
+    @jax.jit
+    def gradient(log_probs):
+        return jax.grad(lambda log_probs: objective(PolicyScores(log_probs, 0 * log_probs), rollouts).loss_sum)(
+            log_probs
+        )
+
+    assert not np.asarray(gradient(jnp.full(shape, -0.7))).any()

@@ -97,3 +97,12 @@ def test_dmpo_makes_correct_answers_equally_likely_once_they_are_alone():
     excess = probs - 0.5
     expected = -0.42 * 2 * probs * (excess - probs @ excess)
     assert_close(update, expected - expected.mean())
+
+
+@pytest.mark.parametrize("text", ["dmpo", "lpo(standardise=False)"])
+def test_large_rewards_that_differ_by_rounding_are_wanted_equally(text):
+    """3e9 and its neighbour in float32, 256 above, of answers of unequal lengths: a mean over tokens rounds, too."""
+    neighbour = np.nextafter(np.float32(3e9), np.float32(4e9))
+    found, exact = (gradient_of(text, LOG_PROBS, [[3e9, one, 0.0]]) for one in (neighbour, 3e9))
+    assert np.abs(exact).max() > 0.05
+    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5 * np.abs(exact).max())
