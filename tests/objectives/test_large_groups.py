@@ -12,8 +12,8 @@ from tests.objectives.groups import greedy_of, parts_of, random_rollouts, sizes
 from tests.objectives.halves import losing, weighing
 
 PROMPTS, GROUP, LENGTH = 2, 1100, 2
-CORE = {"setpo", "dpo", "lpo"}
-"""Rows that multiply counts, form pairs, and normalise over the group."""
+CORE = {"setpo"}
+"""Rows that multiply counts."""
 
 
 @functools.cache
