@@ -142,7 +142,7 @@ def evaluate(
     how = settings.answers, settings.evaluated_by(settings.temperature), settings.prompts_at_once
     answers = independent_answers(held_out, policy, parameters, stream(0, 0, "evaluation"), *how)
     outcomes = answers.outcomes
-    pass_at = mean_pass_at_k((outcomes.rewards >= 1).sum(axis=1), settings.answers, settings.tried)
+    pass_at = mean_pass_at_k(outcomes.right.sum(axis=1), settings.answers, settings.tried)
     metrics = {
         **{f"pass_at_{k}": value for k, value in pass_at.items()},
         "effective_outcomes": float(diversity.effective_outcomes(outcomes.outcome_id).mean()),

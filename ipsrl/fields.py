@@ -48,7 +48,8 @@ class Checked:
             value, allowed = getattr(self, field.name), field.metadata.get("range")
             called = (allowed and allowed.called) or f"{self.FIELD_PREFIX}{field.name}"
             if not asks_for_array(field.type):
-                accepted(called, value, field.type)
+                if (taken := accepted(called, value, field.type)) is not value:
+                    object.__setattr__(self, field.name, taken)
                 if field.compare if field.hash is None else field.hash:
                     _require_hashable(called, value)
             if allowed is None:

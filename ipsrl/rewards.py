@@ -18,7 +18,7 @@ from jax import Array
 
 from ipsrl.arguments import accepted, shown
 from ipsrl.fields import Range
-from ipsrl.structures import Outcomes, Sizes, Trajectories
+from ipsrl.structures import Outcomes, Sizes, Trajectories, is_right
 
 SMALLEST, LARGEST = 1e-15, 1e15
 """Size of a reward other than 0. Objectives divide by standard deviations, and float32 must hold the squares."""
@@ -66,6 +66,10 @@ class Reward(abc.ABC):
         chosen = jax.random.categorical(key, jnp.log(probs))
         return jnp.take_along_axis(rewards, chosen[..., None], axis=-1)[..., 0]
 
+    def right_above(self, outcomes: Outcomes) -> float:
+        """Above which of its rewards an answer is right: as of the environment's own, unless a class says otherwise."""
+        return outcomes.right_above
+
     def check(self, sizes: Sizes) -> None:
         """Raises ValueError if this reward does not fit the environment, before the first step."""
         del sizes
@@ -91,7 +95,8 @@ def rewarded(
         return outcomes, None
     rewards, following = _given(reward, trajectories, outcomes, key)
     _require_shape("the rewards", rewards, groups)
-    return dataclasses.replace(outcomes, rewards=rewards, step_rewards=None, reward_parts=None), following
+    given = {"rewards": rewards, "step_rewards": None, "reward_parts": None}
+    return dataclasses.replace(outcomes, **given, right_above=reward.right_above(outcomes)), following
 
 
 @jax.jit
@@ -118,7 +123,7 @@ def checksum(reward: Reward | None) -> int:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RewardTable(Reward):
-    """The reward of each outcome of each prompt; 0 for an answer without a valid outcome.
+    """The reward of each outcome of each prompt; 0 for an answer without a valid outcome, or with one beyond the table.
 
     Attributes:
       table: `[num_prompts, K]`.
@@ -141,8 +146,9 @@ class RewardTable(Reward):
         _require(f"the table of rewards must {ALLOWED.phrase}", ALLOWED.holds, self.table)
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
-        rewards = self.table[trajectories.prompts.index[:, None], outcomes.outcome_id]
-        return _certain(jnp.where(outcomes.outcome_id >= 0, rewards, 0.0))
+        ids = outcomes.outcome_id
+        rewards = self.table[trajectories.prompts.index[:, None], ids]
+        return _certain(jnp.where((ids >= 0) & (ids < self.table.shape[-1]), rewards, 0.0))
 
 
 @jax.tree_util.register_dataclass
@@ -191,7 +197,7 @@ class OnTop(Reward):
 class NoisyVerifier(OnTop):
     """Accepts wrong answers and rejects right ones at random: the reward is 1 if accepted, else 0 (arXiv 2510.00915).
 
-    An answer is right if its reward without noise is above one half. Answers err independently, also equal ones.
+    An answer is right by its reward without noise (`right_above`). Answers err independently, also equal ones.
 
     Attributes:
       false_positive_rate: probability of accepting a wrong answer; a number, or `[num_prompts]`.
@@ -218,7 +224,7 @@ class NoisyVerifier(OnTop):
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         rewards, probs = _of(self.verifier, trajectories, outcomes)
-        right = jnp.where(rewards > 0.5, probs, 0.0).sum(axis=-1)
+        right = jnp.where(is_right(rewards, _right_above(self.verifier, outcomes)), probs, 0.0).sum(axis=-1)
         index = trajectories.prompts.index
         wrongly_accepted, wrongly_rejected = (
             _of_prompts(rate, index) for rate in (self.false_positive_rate, self.false_negative_rate)
@@ -227,11 +233,16 @@ class NoisyVerifier(OnTop):
         both = jnp.broadcast_to(jnp.asarray([0.0, 1.0], rewards.dtype), (*accepted.shape, 2))
         return both, jnp.stack([1.0 - accepted, accepted], axis=-1)
 
+    def right_above(self, outcomes: Outcomes) -> float:
+        return 0.0
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PatternVerifier(OnTop):
     """A systematic error: every answer with certain consecutive tokens gets the reward 1, whatever it says.
+
+    What else is right, its verifier says.
 
     Attributes:
       pattern: the tokens, at least one.
@@ -262,6 +273,9 @@ class PatternVerifier(OnTop):
             columns = slice(place, place + last)
             found &= trajectories.written[..., columns] & (trajectories.tokens[..., columns] == token)
         return jnp.where(found.any(axis=-1)[..., None], 1.0, rewards), probs
+
+    def right_above(self, outcomes: Outcomes) -> float:
+        return _right_above(self.verifier, outcomes)
 
 
 @jax.tree_util.register_dataclass
@@ -328,6 +342,10 @@ def _certain(rewards: Array) -> tuple[Array, Array]:
 def _of(verifier: Reward | None, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
     """`possible` of a verifier, or the environment's own rewards."""
     return _certain(outcomes.rewards) if verifier is None else verifier.possible(trajectories, outcomes)
+
+
+def _right_above(verifier: Reward | None, outcomes: Outcomes) -> float:
+    return outcomes.right_above if verifier is None else verifier.right_above(outcomes)
 
 
 def _of_prompts(rate: Array | float, index: Array) -> Array:

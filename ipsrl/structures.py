@@ -19,6 +19,11 @@ IfNeeded = Any
 """An array, or None if it was not requested. Parts that list the field in `needs` always get an array."""
 
 
+def is_right(rewards: Any, right_above: float) -> Any:
+    """Whether answers with these rewards are right, a bool for each; whatever tells right from wrong asks here."""
+    return rewards > right_above
+
+
 @dataclasses.dataclass(frozen=True)
 class Sizes:
     """Sizes of the tables in the state and the learned parameters of an objective.
@@ -122,6 +127,8 @@ class Outcomes:
       reward_parts: `[P, G, M]` float32, M rewards of each answer, by several criteria or verifiers, from which the
         environment makes `rewards`, such as their mean.
       greedy_rewards: `[P]` float32, of one greedy answer to each prompt, which `GreedyAnswers` adds.
+      right_above: an answer is right if its reward is above this number, 0 or more: by default if it earns anything.
+        Whoever gives the rewards says it, the environment or a `Reward`. Static under jit.
     """
 
     rewards: Array
@@ -133,6 +140,12 @@ class Outcomes:
     step_rewards: Array | None = None
     reward_parts: Array | None = None
     greedy_rewards: Array | None = None
+    right_above: float = dataclasses.field(default=0.0, metadata={"static": True})
+
+    @property
+    def right(self) -> Array:
+        """`[P, G]` bool, True for right answers."""
+        return is_right(self.rewards, self.right_above)
 
 
 @jax.tree_util.register_dataclass
@@ -165,6 +178,7 @@ class Rollouts:
       answer_features: `[P, G, H]` float32, the last layer of the reference policy after each token of an answer, the
         mean over its tokens.
       keys: `[P]` PRNG keys, one for each group, for objectives that sample at random.
+      right_above: as in `Outcomes`.
     """
 
     prompt_index: Array
@@ -194,10 +208,11 @@ class Rollouts:
     question_mask: IfNeeded = None
     answer_features: IfNeeded = None
     keys: IfNeeded = None
+    right_above: float = dataclasses.field(default=0.0, metadata={"static": True})
 
     @classmethod
     @checked
-    def of(cls, trajectories: Trajectories, outcomes: Outcomes, **optional: Array) -> "Rollouts":
+    def of(cls, trajectories: Trajectories, outcomes: Outcomes, **optional: Any) -> "Rollouts":
         """Joins trajectories and outcomes; `optional` are further fields."""
         known = {field.name for field in dataclasses.fields(cls)}
         fields = {
@@ -211,6 +226,11 @@ class Rollouts:
             "question_mask": trajectories.prompts.question_mask,
         }
         return cls(**(prompts | fields | optional))
+
+    @property
+    def right(self) -> Array:
+        """`[P, G]` bool, True for right answers, by the rewards that were given, not by shaped ones."""
+        return is_right(self.rewards, self.right_above)
 
     @property
     def answered(self) -> Array:

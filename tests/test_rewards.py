@@ -56,6 +56,34 @@ def test_a_table_and_a_formula(groups):
     assert not rewarded(RewardTable(table), trajectories, none, jax.random.key(0))[0].rewards.any()
 
 
+def test_an_outcome_beyond_the_table_earns_nothing(groups):
+    trajectories, outcomes = groups
+    table = jnp.array([[3.0, 2.0, 1.0], [0.5, -1.0, 7.0]])
+    beyond = dataclasses.replace(outcomes, outcome_id=outcomes.outcome_id.at[:, ::2].add(3))
+    found = np.asarray(rewarded(RewardTable(table), trajectories, beyond, jax.random.key(0))[0].rewards)
+    inside = np.asarray(rewarded(RewardTable(table), trajectories, outcomes, jax.random.key(0))[0].rewards)
+    assert not found[:, ::2].any()
+    np.testing.assert_array_equal(found[:, 1::2], inside[:, 1::2])
+
+
+def test_what_is_right_is_said_by_whoever_gives_the_rewards(groups):
+    """A verifier judges by the environment's threshold, and has one of its own."""
+    trajectories, outcomes = groups
+    graded = dataclasses.replace(outcomes, rewards=jnp.where(outcomes.rewards == 1, 5.0, 2.0), right_above=3.0)
+    right = np.asarray(outcomes.rewards) == 1
+    for reward, right_above in [
+        (None, 3.0),
+        (FormulaReward(lambda trajectories, outcomes: outcomes.rewards), 3.0),
+        (NoisyVerifier(), 0.0),
+        (PatternVerifier((7,)), 3.0),
+        (PatternVerifier((7,), NoisyVerifier()), 0.0),
+        (NoisyVerifier(verifier=NoisyVerifier()), 0.0),
+    ]:
+        found = rewarded(reward, trajectories, graded, jax.random.key(0))[0]
+        assert found.right_above == right_above
+        np.testing.assert_array_equal(found.right, right)
+
+
 def test_a_noisy_verifier_errs_as_often_as_declared_and_for_each_prompt_apart(groups):
     trajectories, outcomes = groups
     false_positive, false_negative = np.array([0.1, 0.4]), 0.25

@@ -6,7 +6,8 @@
 `flow_velocity([0.0, "x"], (1.0, 0.5), 1.0)` raises ValueError: "logits is [0.0, 'x'], it must be an array of finite
 numbers". The same holds for the fields of `ipsrl.fields.Checked`. All of the API follows these rules:
 
-- A number is never a text or a bool, and a whole number never a float. Numbers of NumPy and JAX are numbers.
+- A number is never a text or a bool, and a whole number never a float. Numbers of NumPy and JAX are numbers,
+  and those of NumPy become ones of Python.
 - Where an array is asked for, a list or a tuple of numbers becomes one. Arrays of the host (`np.ndarray`) hold finite
   numbers; those of the device (`jax.Array`) are not looked into here, so that nothing waits for them.
 - Fields are hashed, so neither is a list taken for a tuple, nor an array for a number. A class that has arrays checks
@@ -25,6 +26,7 @@ import inspect
 import itertools
 import math
 import numbers
+import operator
 import reprlib
 import types
 import typing
@@ -46,7 +48,7 @@ class Allowed:
 
     Attributes:
       described: ends the sentence "it must be ...".
-      take: the value, as an array where one is asked for, or `REFUSED`.
+      take: the value, as an array where one is asked for, a number of NumPy as one of Python, or `REFUSED`.
     """
 
     described: str
@@ -73,7 +75,7 @@ def shown(value: Any) -> str:
 
 
 def accepted(name: str, value: Any, hint: Any) -> Any:
-    """The value, as an array where the annotation asks for one.
+    """The value, as an array where the annotation asks for one, and a number of NumPy as one of Python.
 
     Raises:
       ValueError: the annotation does not allow the value.
@@ -165,10 +167,15 @@ def _any_of(options: Sequence[Allowed]) -> Allowed:
 def _tuple_of(inner: tuple) -> Allowed:
     each, length = allowed_by(inner[0]), None if Ellipsis in inner else len(inner)
 
-    def holds(value: Any) -> bool:
-        return isinstance(value, tuple) and length in (None, len(value)) and all(map(each.holds, value))
+    def take(value: Any) -> Any:
+        if not isinstance(value, tuple) or length not in (None, len(value)):
+            return REFUSED
+        taken = tuple(map(each.take, value))
+        if any(item is REFUSED for item in taken):
+            return REFUSED
+        return value if all(map(operator.is_, taken, value)) else taken
 
-    return _those(f"a tuple{'' if length is None else f' of {length}'} (each item {each.described})", holds)
+    return Allowed(f"a tuple{'' if length is None else f' of {length}'} (each item {each.described})", take)
 
 
 def _list_of(each: Allowed, any_iterable: bool) -> Allowed:
@@ -228,12 +235,21 @@ def _is_number(value: Any) -> bool:
     return False
 
 
+def _whole(value: Any) -> Any:
+    return _plain(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else REFUSED
+
+
+def _plain(number: Any) -> Any:
+    """A number of NumPy as one of Python, which everything takes."""
+    return number.item() if isinstance(number, numbers.Number) and hasattr(number, "item") else number
+
+
 SIMPLE: dict[Any, Allowed] = {
     Any: _those("anything", lambda value: True),
     inspect.Parameter.empty: _those("anything", lambda value: True),
     type(None): _those("None", lambda value: value is None),
-    float: _those("a finite number", _is_number),
-    int: _those("a whole number", lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool)),
+    float: Allowed("a finite number", lambda value: _plain(value) if _is_number(value) else REFUSED),
+    int: Allowed("a whole number", _whole),
     bool: _those("True or False", lambda value: isinstance(value, bool)),
     str: _those("a text", lambda value: isinstance(value, str)),
 }

@@ -43,8 +43,11 @@ def _on_device(value: Any) -> Any:
         return REFUSED
     if array.dtype.kind not in "biuf" and not jnp.issubdtype(array.dtype, jnp.floating):
         return REFUSED
+    # JAX would cut them to 32 bits, so that different ids became the same.
+    if array.dtype.kind in "iu" and (array != array.astype(jax.dtypes.canonicalize_dtype(array.dtype))).any():
+        return REFUSED
     return jnp.asarray(array) if isinstance(value, list | tuple) else value
 
 
 HOST_ARRAY = Allowed("an array of finite numbers", _on_host)
-DEVICE_ARRAY = Allowed("an array of numbers", _on_device)
+DEVICE_ARRAY = Allowed("an array of numbers, whole ones within 32 bits", _on_device)

@@ -159,19 +159,20 @@ class Setting:
                 "the objective reads several rewards of each answer, which the environment gives, so the rewards must "
                 "be the environment's own: give environment.outcome_space(0).rewards"
             )
+        right_above = problem.rewards.right_above(outcomes)
         # A trajectory that may get one of N rewards is N trajectories with one reward each.
         times = possible.shape[-1]
         trajectories, outcomes = jax.tree.map(
             lambda leaf: jnp.repeat(leaf, times, axis=1), (dataclasses.replace(trajectories, prompts=None), outcomes)
         )
-        log_noise = jnp.log(probs.astype(dtype)).ravel()
+        rewards, log_noise = possible.astype(dtype).reshape(1, -1), jnp.log(probs.astype(dtype)).ravel()
         return cls(
             parameters={"logits": problem.logits},
             reference={"logits": problem.reference},
             objective_state=carried,
             objective_parameters=learned,
             trajectories=dataclasses.replace(trajectories, prompts=environment.prompts(jnp.array([0]))),
-            outcomes=dataclasses.replace(outcomes, rewards=possible.astype(dtype).reshape(1, -1)),
+            outcomes=dataclasses.replace(outcomes, rewards=rewards, right_above=right_above),
             log_probs=trajectories.behaviour_log_probs[0].sum(axis=-1) + log_noise,
             log_noise=log_noise,
             environment=environment,

@@ -4,16 +4,17 @@ A log is a file of JSON lines, one for each answer:
 
     {"prompt": "1 + 1 =", "completion": "It is 2.", "reward": 1.0, "outcome": "2", "step": 0}
 
-Answers with the same prompt and the same `step` are a group; without `step` all answers to a prompt are. The outcome
-may be any JSON value, null is no valid outcome; where a line has none, the outcome is the completion. A prompt may be
-a list of messages. Other columns are not read.
+Answers with the same prompt, `step` and `group` are a group; without `step` and `group` all answers to a prompt are.
+Where a prompt came several times in a step, `group` tells its groups apart: any JSON value, such as a number. Without
+it they are seen only if other prompts came once: then all are cut, in their order, into groups of the smallest number
+of answers. The outcome may be any JSON value, null and NaN are no valid outcome; where a line has none, the outcome is
+the completion. A prompt may be a list of messages. Other columns are not read.
 """
 
 import dataclasses
 import functools
 import json
 import math
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -85,16 +86,19 @@ class GroupLog:
                         groups.setdefault((prompt, step), []).append((reward, outcome_id))
         except OSError as error:
             raise ValueError(f"cannot read the log of groups {path}: {error.strerror}") from error
-        sizes = Counter(map(len, groups.values()))
-        if not sizes:
+        if not groups:
             raise ValueError(f"{path} has no answers: write one JSON object for each, {EXAMPLE}")
-        if len(sizes) > 1:
+        sizes = set(map(len, groups.values()))
+        size = min(sizes)
+        if len(sizes) > 1 and (size == 1 or any(number % size for number in sizes)):
             raise ValueError(
-                f"the groups of {path} have {min(sizes)} to {max(sizes)} answers: they must all have the same number; "
-                "'step' tells groups of the same prompt apart"
+                f"the groups of {path} have {size} to {max(sizes)} answers: they must all have the same number; "
+                "'step' and 'group' tell groups of the same prompt apart"
             )
-        rewards, outcome_id = np.moveaxis(np.array(list(groups.values())), -1, 0)
-        return cls(tuple(prompt for prompt, _ in groups), rewards.astype(np.float32), outcome_id.astype(np.int32))
+        prompts = [prompt for (prompt, _), answers in groups.items() for _ in range(len(answers) // size)]
+        answers = np.array([answer for answers in groups.values() for answer in answers]).reshape(-1, size, 2)
+        rewards, outcome_id = np.moveaxis(answers, -1, 0)
+        return cls(tuple(prompts), rewards.astype(np.float32), outcome_id.astype(np.int32))
 
     @property
     def prompt_index(self) -> np.ndarray:
@@ -150,7 +154,7 @@ EXAMPLE = '{"prompt": "1 + 1 =", "completion": "2", "reward": 1.0, "outcome": "2
 
 
 def _answer(line: str, where: str) -> tuple[str, Any, float, str | None]:
-    """Prompt, step, reward and outcome of a line."""
+    """Prompt, step and group, reward and outcome of a line."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -165,5 +169,7 @@ def _answer(line: str, where: str) -> tuple[str, Any, float, str | None]:
     if type(reward) not in (int, float, bool) or abs(reward) > LARGEST or not ALLOWED.holds(np.float64(reward)):
         raise ValueError(f"{where} has the reward {reward!r:.60}: it must be a number, and {ALLOWED.phrase}")
     outcome = row.get("outcome", row.get("completion"))
-    texts = [json.dumps(value, sort_keys=True) for value in (row["prompt"], row.get("step"), outcome)]
-    return texts[0], texts[1], float(reward), None if outcome is None else texts[2]
+    place = row.get("step"), row.get("group")
+    texts = [json.dumps(value, sort_keys=True) for value in (row["prompt"], place, outcome)]
+    # A table of pandas has NaN where it has nothing.
+    return texts[0], texts[1], float(reward), None if outcome is None or outcome != outcome else texts[2]

@@ -21,23 +21,27 @@ from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import IN_THIS_PROCESS, Answer, Questions, check_number
 from ipsrl.environments.text import NO_OUTCOME, listed_history
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.fields import Checked, at_least, between, probability
+from ipsrl.fields import Checked, at_least, between, share
 from ipsrl.specifications import Call, did_you_mean, shortened
 from ipsrl.structures import Outcomes
 
 EVALUATES = "its verifier evaluates an answer as code"
 VARIES = "it draws problems at random without its seed"
+PAYS = "its verifier pays answers in full that say nothing, such as nan"
 REFUSED = {
     **dict.fromkeys(("binary_matrix", "spiral_matrix", "string_insertion"), EVALUATES),
     **dict.fromkeys(("intermediate_integration", "simple_integration", "polynomial_multiplication"), EVALUATES),
     "puzzle24": EVALUATES,
     "countdown": f"{EVALUATES}; the environment countdown(source=reasoning_gym) has its problems",
     "n_queens": f"{EVALUATES}; the environment n_queens has its problems",
+    **dict.fromkeys(("complex_arithmetic", "game_of_life_halting", "number_sorting"), PAYS),
     "composite": "its data sets cannot be named in it; train on one of them",
     "codeio": VARIES,
     "list_functions": VARIES,
 }
 """Data set -> why it cannot be used."""
+BELOW_FULL = float(np.nextafter(np.float32(1), np.float32(0)))
+"""The largest reward below that of a right answer: data sets pay wrong ones up to 0.96."""
 ORDER_OF_SETS = ("isomorphic_strings", "knight_swap", "ransom_note", "word_ladder")
 """Data sets whose problems depend on the order of Python's sets, which is another one each time Python starts."""
 
@@ -73,21 +77,25 @@ class ReasoningGym(Checked, Questions):
     """The problems of one data set in text, with its own scores as rewards.
 
     An answer stands between `<answer>` and `</answer>`, as in the package's own prompts; what stands between the last
-    such pair is scored as it is. Scores lie in [0, 1]; many data sets give some credit to answers that are not right.
-    An answer whose scoring raises an error scores 0, one without tags too.
+    such pair is scored as it is. Scores lie in [0, 1]; many data sets give some credit to answers that are not right,
+    so that only those with the full score count as right (`Outcomes.right_above`). An answer whose scoring raises an
+    error scores 0, one without tags too.
 
-    An outcome id is a hash of the answer's text, without regard to case and to the width of blanks, or -1 if there is
-    none: outcomes cannot be enumerated. `graph_coloring`, `n_queens` and `countdown(source=reasoning_gym)` are the
-    tasks with many right answers as text tasks, whose outcomes are canonical and known.
+    An outcome id is a hash of the answer's text, without regard to case and to the width of blanks, and of its reward:
+    what the reward tells apart is not the same. It is -1 if there is no answer; outcomes cannot be enumerated.
+    `graph_coloring`, `n_queens` and `countdown(source=reasoning_gym)` are the tasks with many right answers as text
+    tasks, whose outcomes are canonical and known.
 
-    Some data sets are refused: those whose verifiers evaluate an answer as code, and those whose problems are others
-    each time. Others are scored in the verifier's processes, with its time limit; pickled problems go there, too.
+    Some data sets are refused: those whose verifiers evaluate an answer as code or pay what says nothing, and those
+    whose problems are others each time. Others are scored in the verifier's processes, with its time limit; pickled
+    problems go there, too.
 
     Attributes:
       dataset: its name, with options of its own or without: `gcd`, or `gcd(min_numbers=3, max_numbers=3)`.
       size: number of prompts. Problem i has the seed `seed` + i: held-out problems need a `seed` that is `size` away.
       seed: of the first problem.
-      threshold: rewards are 1 for scores of at least this, else 0; None for the scores themselves.
+      threshold: rewards are 1 for scores of at least this, which are then right, else 0; None for the scores
+        themselves.
 
     Raises:
       ValueError: the package is missing or has another version, there is no such data set or option, the data set is
@@ -97,7 +105,7 @@ class ReasoningGym(Checked, Questions):
     dataset: DataSet | str
     size: int = at_least(1, 64)
     seed: int = between(0, 2**31 - 1, 0)
-    threshold: float | None = probability(None)
+    threshold: float | None = share(None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,7 +165,9 @@ You may think first. Then write the final answer, and nothing else, between thes
         rewards = np.array(scores, np.float32).reshape(len(asked), -1)
         if self.threshold is not None:
             rewards = (rewards >= np.float32(self.threshold)).astype(np.float32)
-        return Outcomes(rewards, np.array([[outcome_of(text) for text in group] for group in answers], np.int32))
+        groups = zip(answers, rewards, strict=True)
+        outcome_id = [[outcome_of(*answer) for answer in zip(*group, strict=True)] for group in groups]
+        return Outcomes(rewards, np.array(outcome_id, np.int32), right_above=BELOW_FULL)
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         raise ValueError(
@@ -166,9 +176,13 @@ You may think first. Then write the final answer, and nothing else, between thes
         )
 
 
-def outcome_of(answer: str | None) -> int:
-    """A stable outcome id, within int32, shared by answers that differ in case and blanks alone; -1 for None."""
-    return NO_OUTCOME if answer is None else checksum(" ".join(answer.split()).casefold()) % 2**31
+def outcome_of(answer: str | None, reward: float) -> int:
+    """A stable outcome id, within int32, shared by answers of the same reward that differ in case and blanks alone; -1
+    for None.
+    """
+    if answer is None:
+        return NO_OUTCOME
+    return checksum(f"{float(reward)} {' '.join(answer.split()).casefold()}") % 2**31
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,14 +201,19 @@ class _Verifier:
         prompt, answer = asked
         if answer is None:
             return None
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                score = float(_made(self.dataset).score_answer(answer, self.problems[prompt]))
-        # Several verifiers raise errors for answers that they do not expect.
-        except Exception:
-            return 0.0
-        return score if 0 <= score <= 1 else 0.0
+        return score_of(_made(self.dataset), answer, self.problems[prompt])
+
+
+def score_of(data_set: Any, answer: str, problem: dict[str, Any]) -> float:
+    """The package's own score of an answer to one of its problems; 0 where it raises an error or leaves [0, 1]."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            score = float(data_set.score_answer(answer, problem))
+    # Several verifiers raise errors for answers that they do not expect.
+    except Exception:
+        return 0.0
+    return score if 0 <= score <= 1 else 0.0
 
 
 @functools.cache

@@ -3,18 +3,20 @@
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 from ipsrl import objectives
-from ipsrl.integrations.guest import GuestObjective
-from ipsrl.integrations.rows import Rows
+from ipsrl.arguments import accepted, shown
+from ipsrl.integrations.guest import GuestObjective, check_rewards
+from ipsrl.integrations.rows import Rows, canonical, prompt_name
 from ipsrl.objectives.objective import Objective
 from ipsrl.structures import Sizes
 from ipsrl.training.behaviour import fields_read
 
-GIVEN = frozenset({"rewards", "outcome_id", "keys"})
+GIVEN = frozenset({"rewards", "outcome_id", "right_above", "keys"})
 
 
 class MoreThanAdvantages(UserWarning):
@@ -27,6 +29,7 @@ def advantages(
     outcomes: Sequence[Hashable | None] | None,
     groups: Sequence[Hashable],
     seed: int = 0,
+    right_above: float | None = None,
 ) -> np.ndarray:
     """`[B]` float32, what an objective makes of the rewards of B answers; all tokens of an answer have its advantage.
 
@@ -37,28 +40,34 @@ def advantages(
     Args:
       objective: or its specification, such as "ips_grpo(floor=0.2)".
       rewards: `[B]`.
-      outcomes: what each answer is, any hashable; None for an answer without a valid outcome. Objectives that read no
-        outcomes need none.
-      groups: the prompt of each answer, any hashable. Groups must have the same size, in any order.
+      outcomes: what each answer is, any hashable; None or NaN for an answer without a valid outcome. Objectives that
+        read no outcomes need none.
+      groups: the prompt of each answer, any hashable, or messages. Groups must have the same size, in any order.
       seed: of objectives that draw at random: take another one for each batch.
+      right_above: an answer is right if its reward is above this number. None is 0, but rewards of several positive
+        sizes are then refused where the objective tells right answers from wrong ones.
 
     Raises:
       ValueError: the weights read more than rewards and outcomes, or are carried from batch to batch; outcomes are
-        needed and missing; lengths or group sizes differ; a reward is not finite.
+        needed and missing; lengths or group sizes differ; a reward is not finite, or of an impossible size; nothing
+        says which of several positive rewards are right.
     """
-    made = objectives.make(objective) if isinstance(objective, str) else objective
-    sizes = sorted(set(Counter(groups).values()))
+    made = objectives.make(objective) if isinstance(objective, str) else accepted("objective", objective, Objective)
+    accepted("seed", seed, int)
+    rewards, groups = _listed("rewards", rewards), _listed("groups", groups)
+    outcomes = None if outcomes is None else _listed("outcomes", outcomes)
+    groups = [prompt if _is_hashable(prompt) else prompt_name(prompt) for prompt in groups]
+    sizes = sorted(set(Counter(map(canonical, groups)).values()))
     if len(sizes) != 1:
         raise ValueError(
             f"groups have {', '.join(map(str, sizes)) or 'no'} answers: they must all have the same number"
         )
-    rewards = np.asarray(rewards, np.float32)
     for name, values in {"rewards": rewards, "outcomes": outcomes}.items():
         if values is not None and len(values) != len(groups):
             raise ValueError(
                 f"{name} has {len(values)} entries, and groups has {len(groups)}: give one for each answer"
             )
-    guest = GuestObjective(made, sizes[0], "a trainer that takes advantages", seed=seed)
+    guest = GuestObjective(made, sizes[0], "a trainer that takes advantages", seed=seed, right_above=right_above)
     if refused := not_advantages(made, sizes[0]):
         raise ValueError(f"the objective has no advantages of rewards and outcomes alone: {refused}")
     if outcomes is None and "outcome_id" in fields_read(made, sizes[0], loss=False):
@@ -70,7 +79,36 @@ def advantages(
             MoreThanAdvantages,
             stacklevel=2,
         )
-    return advantages_of_rows(guest, groups, rewards, [0] * len(rewards) if outcomes is None else outcomes)
+    return advantages_of_rows(guest, groups, _numbers(rewards), [0] * len(rewards) if outcomes is None else outcomes)
+
+
+def _listed(name: str, values: Any) -> list:
+    """Values in their order; also those of a tensor or of a column of pandas."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    if not isinstance(values, Sequence):
+        raise ValueError(f"{name} is {shown(values)}, it must be a list, with one entry for each answer in their order")
+    return list(values)
+
+
+def _numbers(rewards: list) -> np.ndarray:
+    """`[B]` float32; raises ValueError unless rewards are numbers that can be weighed."""
+    try:
+        found = np.array([np.nan if reward is None else reward for reward in rewards])
+    except ValueError:
+        found = np.array(None)
+    if found.ndim != 1 or found.dtype.kind not in "biuf":
+        raise ValueError(f"rewards is {shown(rewards)}, it must hold one number for each answer")
+    # As they were given: in float32 some would be infinite or 0.
+    check_rewards(found.astype(np.float64))
+    return found.astype(np.float32)
+
+
+def _is_hashable(prompt: Any) -> bool:
+    try:
+        hash(prompt)
+    except TypeError:
+        return False
+    return True
 
 
 def advantages_of_rows(

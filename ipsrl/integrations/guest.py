@@ -16,9 +16,11 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from ipsrl import objectives
+from ipsrl.arguments import accepted, shown
 from ipsrl.integrations.refusals import refusal
-from ipsrl.integrations.rows import Rows, groups_of, numbered, rollouts_of
+from ipsrl.integrations.rows import Rows, canonical, groups_of, numbered, outcome_names, rollouts_of
 from ipsrl.objectives.objective import Aggregation, Metrics, Objective, Penalty, RolloutPart, Surrogate, is_proportional
+from ipsrl.rewards import ALLOWED
 from ipsrl.rollouts.randomness import stream
 from ipsrl.structures import PolicyScores, Sizes, Weights
 from ipsrl.synthetic_rollouts import synthetic_rollouts
@@ -28,6 +30,8 @@ from ipsrl.training.step import group_metrics
 
 STATE_FILE = "ipsrl_objective.safetensors"
 """In a trainer's checkpoint."""
+NAMING = "by value"
+"""How prompts and outcomes in the state are named, see `rows.canonical`."""
 FIRST_PROMPTS, FIRST_OUTCOMES = 1024, 16
 """Prompts, and outcomes of each, for which there is room at first; it is doubled when there are more, and programs are
 compiled again."""
@@ -46,8 +50,12 @@ class GuestObjective:
       trainer: its name, in messages.
       provides: the optional fields of `Rollouts` that the rows have.
       seed: of objectives that sample at random.
+      right_above: an answer is right if its reward is above this number, as `Outcomes.right_above`. None is 0, but
+        where the objective tells right answers from wrong ones, rewards of several positive sizes are then refused.
 
     Attributes:
+      right_above: the number, 0 for None.
+      tells_right: whether the objective tells right answers from wrong ones.
       reads_behaviour: whether the weights depend on the probabilities by which tokens were sampled.
       couples_answers: whether a part of a batch must hold whole groups.
       couples_groups: whether it must hold all of them.
@@ -66,7 +74,11 @@ class GuestObjective:
         trainer: str,
         provides: frozenset[str] = frozenset(),
         seed: int = 0,
+        right_above: float | None = None,
     ):
+        if (accepted("right_above", right_above, float | None) or 0.0) < 0:
+            raise ValueError(f"right_above is {right_above}, it must not be negative: no reward is never right")
+        self._right_above, self.right_above = right_above, float(right_above or 0.0)
         self.objective = objectives.make(objective) if isinstance(objective, str) else objective
         if refused := refusal(self.objective, group_size, trainer, provides):
             raise ValueError(refused)
@@ -83,6 +95,10 @@ class GuestObjective:
     @functools.cached_property
     def reads_behaviour(self) -> bool:
         return not BEHAVIOUR.isdisjoint(fields_read(self.objective, self.group_size, loss=False))
+
+    @functools.cached_property
+    def tells_right(self) -> bool:
+        return "right_above" in fields_read(self.objective, self.group_size)
 
     @functools.cached_property
     def couples_answers(self) -> bool:
@@ -121,28 +137,26 @@ class GuestObjective:
     def prompt_index(self, prompts: Sequence[Hashable]) -> np.ndarray:
         """`[B]` int32, the number of each prompt; a new one gets the next."""
         before = self._sizes
-        index = np.array([_number_of(prompt, self._numbers) for prompt in prompts], np.int32)
+        index = np.array([_number_of(canonical(prompt), self._numbers) for prompt in prompts], np.int32)
         self._grow(before)
         return index
 
     def outcome_id(self, prompts: Sequence[Hashable], outcomes: Sequence[Hashable | None]) -> np.ndarray:
-        """`[B]` int32, the number of each outcome, equal within a prompt where outcomes are; -1 for None.
+        """`[B]` int32, the number of each outcome, equal within a prompt where outcomes are; -1 for None and NaN.
 
-        If the objective keeps a table of outcomes, which are then told apart by their `repr`, a number is for all
-        batches; otherwise for this one.
+        If the objective keeps a table of outcomes, a number is for all batches; otherwise for this one.
 
         Raises:
           ValueError: an outcome is not hashable.
         """
-        in_batch = numbered(outcomes)
         if not self._keeps_outcomes:
-            return in_batch
+            return numbered(outcomes)
         index = self.prompt_index(prompts)
         before = self._sizes
         self._outcomes += [{} for _ in range(len(self._numbers) - len(self._outcomes))]
         found = [
-            -1 if outcome is None else _number_of(outcome, self._outcomes[prompt])
-            for prompt, outcome in zip(index, outcomes, strict=True)
+            -1 if name is None else _number_of(name, self._outcomes[prompt])
+            for prompt, name in zip(index, outcome_names(outcomes), strict=True)
         ]
         self._grow(before)
         return np.array(found, np.int32)
@@ -159,9 +173,11 @@ class GuestObjective:
           carry: whether the next batch goes on with what this one changes; False for an evaluation.
 
         Raises:
-          ValueError: a group is not whole, or a reward is not finite.
+          ValueError: a group is not whole, a reward is not finite or of an impossible size, or rewards are graded and
+            nothing says which are right.
         """
-        check_finite(np.asarray(rows.rewards))
+        self._check(np.asarray(rows.rewards))
+        rows = dataclasses.replace(rows, right_above=self.right_above)
         groups = groups_of(np.asarray(rows.prompt_index).tolist(), self.group_size)
         key = stream(self.seed, self.batches, "objective")
         weights, state, metrics = _weighed(self.objective, groups, rows, self._kept["state"], key)
@@ -189,6 +205,7 @@ class GuestObjective:
         Raises:
           ValueError: the objective couples answers, and a group is not whole.
         """
+        rows = dataclasses.replace(rows, right_above=self.right_above)
         groups = np.arange(len(log_probs), dtype=np.int32)[:, None]
         if self.couples_answers:
             groups = groups_of(np.asarray(rows.prompt_index).tolist(), self.group_size)
@@ -197,6 +214,16 @@ class GuestObjective:
         )
         self.learn(by_parameters)
         return value, tuple(by_scores), metrics
+
+    def _check(self, rewards: np.ndarray) -> None:
+        check_rewards(rewards)
+        positive = rewards[rewards > 0]
+        graded = positive.size and not np.isclose(positive.min(), positive.max())
+        if self._right_above is None and graded and self.tells_right:
+            raise ValueError(
+                f"the objective tells right answers from wrong ones, and rewards such as {positive.min():g} and "
+                f"{positive.max():g} do not say which are right: give right_above, the highest reward of a wrong answer"
+            )
 
     @property
     def parameters(self) -> Any:
@@ -225,7 +252,7 @@ class GuestObjective:
         """All that is carried from batch to batch, in the format of safetensors."""
         leaves = {str(number): np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(self._kept))}
         names = {"prompts": list(self._numbers), "outcomes": list(map(list, self._outcomes))}
-        about = {"objective": repr(self.objective), "batches": self.batches, **names}
+        about = {"objective": repr(self.objective), "batches": self.batches, **names, "naming": NAMING}
         return safetensors.save(leaves, {"about": json.dumps(about)})
 
     def save(self, file: Path) -> None:
@@ -254,10 +281,15 @@ class GuestObjective:
             header = json.loads(saved[8 : 8 + int.from_bytes(saved[:8], "little")])
             about = json.loads(header["__metadata__"]["about"])
             leaves = [leaves[str(number)] for number in range(len(leaves))]
-            trained, batches = about["objective"], int(about["batches"])
+            trained, batches, naming = about["objective"], int(about["batches"]), about.get("naming")
             prompts, *outcomes = map(_numbering, (about["prompts"], *about["outcomes"]))
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state of the objective cannot be read from {place}: {error}") from error
+        if naming != NAMING:
+            raise ValueError(
+                f"{place} was written by another version of ipsrl, which numbered prompts and outcomes by other names: "
+                "start afresh"
+            )
         if trained != repr(self.objective):
             raise ValueError(
                 f"{place} is the state of {trained}, but this run has {self.objective!r}: resume with the "
@@ -270,11 +302,12 @@ class GuestObjective:
         self._kept = jax.tree.structure(fresh).unflatten(map(jnp.asarray, leaves))
 
 
-def check_finite(rewards: np.ndarray) -> None:
-    """Raises ValueError where one of the rewards `[B]` is not a finite number."""
-    if not np.isfinite(rewards).all():
-        row = int(np.argmin(np.isfinite(rewards)))
-        raise ValueError(f"the reward of row {row} is {rewards[row]}: rewards must be finite numbers")
+def check_rewards(rewards: np.ndarray) -> None:
+    """Raises ValueError where one of the rewards `[B]` is not a finite number of an allowed size."""
+    allowed = np.isfinite(rewards) & ALLOWED.holds(rewards)
+    if not allowed.all():
+        row = int(np.argmin(allowed))
+        raise ValueError(f"the reward of row {row} is {shown(rewards[row].item())}: rewards must {ALLOWED.phrase}")
 
 
 def couples_groups(objective: Objective) -> bool:
@@ -320,10 +353,10 @@ def _alike(one: tuple[Array, ...], other: tuple[Array, ...]) -> bool:
     return all(np.allclose(*both, rtol=1e-3, atol=1e-6) for both in zip(one, other, strict=True))
 
 
-def _number_of(name: Hashable, numbers: dict[str, int]) -> int:
+def _number_of(name: str, numbers: dict[str, int]) -> int:
     """That of a name in a numbering, which it enters as the next."""
     # Not Python's hash, which is another one in each process.
-    return numbers.setdefault(hashlib.sha256(repr(name).encode()).hexdigest()[:16], len(numbers))
+    return numbers.setdefault(hashlib.sha256(name.encode()).hexdigest()[:16], len(numbers))
 
 
 def _numbering(names: list[str]) -> dict[str, int]:

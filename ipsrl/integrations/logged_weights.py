@@ -11,13 +11,17 @@ from ipsrl.integrations.advantages_only import advantages_of_rows, reads_more
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.measures import diversity
 from ipsrl.records.text_table import aligned
+from ipsrl.structures import is_right
+
+RIGHT_ABOVE = 0.0
+"""As `Outcomes.right_above`: a log does not say which rewards wrong answers have."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LoggedWeights:
     """Advantages of logged answers, divided by their root mean square over all of them.
 
-    An answer is right if it has a valid outcome and the highest reward of its group, which is positive; all others are
+    An answer is right if it has a valid outcome and the highest reward of its group, if that is right; all others are
     wrong. Groups are contested if they have right outcomes of different frequencies; their most and their least
     frequent ones are called common and rare.
 
@@ -45,7 +49,7 @@ def weights_of_log(objective: str, log: GroupLog) -> LoggedWeights:
       ValueError: its weights read more than rewards and outcomes, or its groups must be larger.
     """
     group_size = log.rewards.shape[1]
-    guest = GuestObjective(objective, group_size, "a log of groups")
+    guest = GuestObjective(objective, group_size, "a log of groups", right_above=RIGHT_ABOVE)
     if refused := reads_more(guest.objective, group_size):
         raise ValueError(refused)
     prompts = np.repeat(log.prompt_index, group_size).tolist()
@@ -73,7 +77,7 @@ def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> 
       chosen: specifications of objectives.
       verdicts: what is known of them, by specification.
     """
-    (groups, group_size), right = log.rewards.shape, np.where(log.rewards > 0, log.outcome_id, -1)
+    (groups, group_size), right = log.rewards.shape, np.where(is_right(log.rewards, RIGHT_ABOVE), log.outcome_id, -1)
     measured = {
         "mean reward": log.rewards.mean(),
         "effective rewarded outcomes of a group": diversity.effective_outcomes(jnp.asarray(right)).mean(),
@@ -95,7 +99,7 @@ def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> 
 
 def sides(rewards: np.ndarray, outcome_id: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which answers of groups `[N, G]` are right, have the most and the least frequent right outcome: `[N, G]` bool."""
-    right = (rewards > 0) & (rewards == rewards.max(axis=1, keepdims=True)) & (outcome_id >= 0)
+    right = is_right(rewards, RIGHT_ABOVE) & (rewards == rewards.max(axis=1, keepdims=True)) & (outcome_id >= 0)
     count = sums_of_outcomes(np.ones(outcome_id.shape, int), outcome_id)
     most = np.where(right, count, 0).max(axis=1, keepdims=True)
     least = np.where(right, count, count.shape[1] + 1).min(axis=1, keepdims=True)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.measures import diversity
@@ -12,6 +11,7 @@ from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.objectives.objective import Metrics
 from ipsrl.records import warning_log
 from ipsrl.records.monitors import make_monitors
+from ipsrl.structures import is_right
 
 LOGGED = "ipsrl/"
 """Prefix of the names of our metrics in the log of another trainer."""
@@ -26,16 +26,19 @@ def means(metrics: Metrics) -> dict[str, float]:
     return {name: float(total) / max(float(count), 1.0) for name, (total, count) in pairs.items()}
 
 
-def group_measures(rewards: np.ndarray, outcome_id: np.ndarray) -> dict[str, float]:
-    """Of groups `[P, G]`: `pass@k` for the powers of two up to G, of answers with a positive reward; and `pcmd`, the
-    diversity of their outcomes in groups that have any (`measures.diversity.collision_diversity`).
+def group_measures(rewards: np.ndarray, outcome_id: np.ndarray, right_above: float = 0.0) -> dict[str, float]:
+    """Of groups `[P, G]`: `pass@k` for the powers of two up to G, of right answers, which have a reward above
+    `right_above`, also a measure; and `pcmd`, the diversity of their outcomes in groups that have any
+    (`measures.diversity.collision_diversity`).
     """
-    correct, group_size = rewards > 0, rewards.shape[1]
+    rewards = np.asarray(rewards)
+    correct, group_size = is_right(rewards, right_above), rewards.shape[1]
     ks = [1 << power for power in range(group_size.bit_length())]
     passed = {f"pass@{k}": value for k, value in mean_pass_at_k(correct.sum(axis=1), group_size, ks).items()}
+    passed["right_above"] = right_above
     solved = correct.any(axis=1)
     if solved.any():
-        of_correct = jnp.asarray(np.where(correct, outcome_id, -1)[solved])
+        of_correct = np.where(correct, outcome_id, -1)[solved]
         passed["pcmd"] = float(diversity.collision_diversity(of_correct).mean())
     return passed
 

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import numbers
 from collections.abc import Hashable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import jax
@@ -10,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.arguments import shown
 from ipsrl.structures import Rollouts
 
 
@@ -28,6 +31,7 @@ class Rows:
       behaviour_log_probs, behaviour_entropy: `[B, T]` float32, of the policy that sampled; None where they are those of
         the policy being trained.
       reference_log_probs: `[B, T]` float32, or None.
+      right_above: as in `Outcomes`.
     """
 
     prompt_index: Array
@@ -39,16 +43,18 @@ class Rows:
     behaviour_log_probs: Array | None = None
     behaviour_entropy: Array | None = None
     reference_log_probs: Array | None = None
+    right_above: float = dataclasses.field(default=0.0, metadata={"static": True})
 
     @classmethod
     def of(cls, rollouts: Rollouts) -> "Rows":
         """The answers of groups, prompt by prompt."""
         flat = {name: getattr(rollouts, name) for name in FLAT}
         rows = {name: None if field is None else field.reshape(-1, *field.shape[2:]) for name, field in flat.items()}
-        return cls(prompt_index=jnp.repeat(rollouts.prompt_index, rollouts.tokens.shape[1]), **rows)
+        prompt_index = jnp.repeat(rollouts.prompt_index, rollouts.tokens.shape[1])
+        return cls(prompt_index=prompt_index, **rows, right_above=rollouts.right_above)
 
 
-FLAT = [field.name for field in dataclasses.fields(Rows) if field.name != "prompt_index"]
+FLAT = [field.name for field in dataclasses.fields(Rows) if field.name not in ("prompt_index", "right_above")]
 
 
 def prompt_name(prompt: Any) -> str:
@@ -77,20 +83,63 @@ def groups_of(prompts: Sequence[Hashable], group_size: int) -> np.ndarray:
     return groups[np.argsort(groups[:, 0])].astype(np.int32)
 
 
-def numbered(outcomes: Sequence[Hashable | None]) -> np.ndarray:
-    """`[B]` int32, a number for each of the different outcomes of a batch; -1 for None.
+def canonical(value: Hashable) -> str:
+    """A text that two values share if they are equal, the same in all processes and versions of NumPy.
+
+    Numbers go by their value, whatever their type, texts and tuples by what is in them, all else by its `repr`.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str):
+        # A text that is a member of an enumeration is equal to the text.
+        return json.dumps("".join(value))
+    if isinstance(value, complex) and value.imag == 0:
+        value = value.real
+    if isinstance(value, numbers.Real | Decimal):
+        try:
+            return "{}/{}".format(*value.as_integer_ratio())
+        # Infinite, or NaN inside of a tuple.
+        except (OverflowError, ValueError):
+            return str(float(value))
+    if isinstance(value, tuple):
+        return f"({', '.join(map(canonical, value))})"
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(canonical, value)))}}}"
+    return repr(value)
+
+
+def outcome_names(outcomes: Sequence[Hashable | None]) -> list[str | None]:
+    """The `canonical` name of each outcome; None where there is none: None, NaN, and what pandas writes in its place.
 
     Raises:
       ValueError: an outcome is not hashable.
     """
-    numbers: dict[Hashable, int] = {}
+    return [None if _is_missing(outcome) else canonical(outcome) for outcome in outcomes]
+
+
+def _is_missing(outcome: Hashable | None) -> bool:
     try:
-        return np.array([-1 if one is None else numbers.setdefault(one, len(numbers)) for one in outcomes], np.int32)
+        hash(outcome)
     except TypeError:
-        unhashable = next(one for one in outcomes if one is not None and not isinstance(one, Hashable))
         raise ValueError(
-            f"outcome_of gave {unhashable!r:.60}, which cannot be hashed: give a text, a number or a tuple of these"
+            f"outcome_of gave {shown(outcome)}, which cannot be hashed: give a text, a number or a tuple of these"
         ) from None
+    # Not equal to itself is NaN; whether pandas.NA is equal to itself it refuses to say.
+    try:
+        return outcome is None or not outcome == outcome  # noqa: SIM201
+    except TypeError:
+        return True
+
+
+def numbered(outcomes: Sequence[Hashable | None]) -> np.ndarray:
+    """`[B]` int32, a number for each of the different outcomes of a batch; -1 for none.
+
+    Raises:
+      ValueError: an outcome is not hashable.
+    """
+    known: dict[str, int] = {}
+    names = outcome_names(outcomes)
+    return np.array([-1 if name is None else known.setdefault(name, len(known)) for name in names], np.int32)
 
 
 def rollouts_of(rows: Rows, groups: Array, key: Array | None = None) -> Rollouts:
@@ -114,4 +163,5 @@ def rollouts_of(rows: Rows, groups: Array, key: Array | None = None) -> Rollouts
         log_backward=jnp.zeros_like(taken.rewards),
         reference_log_probs=taken.reference_log_probs,
         keys=None if key is None else jax.random.split(key, len(groups)),
+        right_above=rows.right_above,
     )

@@ -74,7 +74,7 @@ class TorchBridge:
             **{name.removeprefix(PREFIX): to_array(values) for name, values in of_tokens.items()},
         )
         weights, metrics = self.guest.weigh(rows)
-        carried = {name: values for name, values in vars(rows).items() if values is not None}
+        carried = {name: values for name, values in vars(rows).items() if isinstance(values, Array | np.ndarray)}
         carried[ADVANTAGES] = weights.advantages
         carried |= {f"{COEFFICIENT}{number}": values for number, values in enumerate(weights.coefficients)}
         return {PREFIX + name: to_tensor(values, tokens.device) for name, values in carried.items()}, metrics

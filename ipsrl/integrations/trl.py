@@ -67,6 +67,9 @@ class IPSRLTrainer(GRPOTrainer):
       objective: or its specification, see docs/objectives.md; docs/integrations.md says which are refused, and why.
       outcome_of: what an answer is, see `ipsrl.integrations.outcomes`. May be left out for objectives that read no
         outcomes; answers are then told apart by their text in the metrics.
+      right_above: an answer is right if its reward, the weighted sum of all reward functions, is above this number.
+        None is 0, but rewards of several positive sizes are then refused where the objective tells right answers from
+        wrong ones.
 
     In evaluation the loss is TRL's GRPO, with its divergence at weight 1 where the objective reads a reference policy:
     only training has an objective.
@@ -74,15 +77,23 @@ class IPSRLTrainer(GRPOTrainer):
     Raises:
       ValueError: TRL has another version than those tested; the objective cannot be computed from what TRL gives, or
         not in parts of a batch while the configuration asks for parts; `outcome_of` is missing; a setting that the
-        objective replaces was set. In training: a reward is not finite, or an outcome cannot be hashed.
+        objective replaces was set. In training: a reward is not finite, of an impossible size, or one of those
+        that `right_above` has to tell apart; an outcome cannot be hashed.
     """
 
-    def __init__(self, *args: Any, objective: Objective | str, outcome_of: OutcomeOf | None = None, **named: Any):
+    def __init__(
+        self,
+        *args: Any,
+        objective: Objective | str,
+        outcome_of: OutcomeOf | None = None,
+        right_above: float | None = None,
+        **named: Any,
+    ):
         extras.require("trl")
         bound = inspect.signature(GRPOTrainer).bind(*args, **named)
         config = bound.arguments.get("args") or GRPOConfig()
         provided = provided_with(outcome_of, exact_text)
-        guest = GuestObjective(objective, config.num_generations, "TRL", provided, config.seed)
+        guest = GuestObjective(objective, config.num_generations, "TRL", provided, config.seed, right_above)
         _check(guest, config, outcome_of)
         # The weight of a divergence is the objective's. TRL keeps a reference policy if beta is not 0.
         config = copy.copy(config)
@@ -118,7 +129,8 @@ class IPSRLTrainer(GRPOTrainer):
         mode = "train" if self.model.training else "eval"
         outcome_id = self.bridge.guest.outcome_id(prompts, outcomes) if self.model.training else numbered(outcomes)
         group_size = self.num_generations if self.model.training else self.num_generations_eval
-        measured = group_measures(rewards.cpu().numpy().reshape(-1, group_size), outcome_id.reshape(-1, group_size))
+        groups = [values.reshape(-1, group_size) for values in (rewards.cpu().numpy(), outcome_id)]
+        measured = group_measures(*groups, self.bridge.guest.right_above)
         if self.model.training:
             weighed, metrics = self._weigh(output, prompts, rewards, outcome_id)
             output |= weighed

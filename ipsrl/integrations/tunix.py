@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl import extras
-from ipsrl.integrations.guest import GuestObjective, check_finite, loss_of_rows
+from ipsrl.integrations.guest import GuestObjective, check_rewards, loss_of_rows
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.outcomes import OutcomeOf, exact_text
 from ipsrl.integrations.refusals import provided_with, require_defaults, require_outcomes
@@ -126,23 +126,25 @@ class IPSRLRewardManager(SequenceRewardManager):
         hashed.
 
     Attributes:
-      outcome_of: what an answer is; `IPSRLLearner` sets it.
+      outcome_of, right_above: what an answer is, and above which reward it is right; `IPSRLLearner` sets them.
       outcomes, rewards: `[B]`, of the last batch.
       measures: of the last batch.
     """
 
     outcome_of: OutcomeOf = staticmethod(exact_text)
+    right_above: float = 0.0
 
     def __call__(self, prompts: Sequence[str], completions: Sequence[str], **columns: Any) -> dict[str, Any]:
         found = super().__call__(prompts, completions, **columns)
         self.rewards = np.where(np.isnan(self._by_function).all(axis=1), np.nan, found["rewards"])
-        check_finite(self.rewards)
+        check_rewards(self.rewards)
         rows = range(len(prompts))
         given = {name: values for name, values in columns.items() if name not in ADDED}
         of_rows = [{name: values[row] for name, values in given.items()} for row in rows]
         self.outcomes = [self.outcome_of(prompts[row], completions[row], **of_rows[row]) for row in rows]
-        groups = (-1, self.algo_config.num_generations)
-        self.measures = group_measures(self.rewards.reshape(groups), numbered(self.outcomes).reshape(groups))
+        shape = (-1, self.algo_config.num_generations)
+        groups = [values.reshape(shape) for values in (self.rewards, numbered(self.outcomes))]
+        self.measures = group_measures(*groups, self.right_above)
         return {"rewards": self.rewards, "log_metrics": found["log_metrics"] | _logged(self.measures)}
 
     def _prepare_log_metrics(self, prompts: list[str], completions: list[str], rewards: np.ndarray) -> dict[str, Any]:
@@ -159,6 +161,8 @@ class IPSRLLearner(GRPOLearner):
       objective: or its specification, see docs/objectives.md; docs/integrations.md says which are refused, and why.
       outcome_of: what an answer is, see `ipsrl.integrations.outcomes`. May be left out for objectives that read no
         outcomes; answers are then told apart by their text in the metrics.
+      right_above: an answer is right if its reward, the sum of all reward functions, is above this number. None is 0,
+        but rewards of several positive sizes are then refused where the objective tells right answers from wrong ones.
 
     Tunix weighs `rollout_micro_batch_size` prompts at a time. Here this only limits how many are sampled at once: a
     mini-batch is weighed whole before its first part is trained on.
@@ -180,10 +184,12 @@ class IPSRLLearner(GRPOLearner):
         *,
         objective: Objective | str,
         outcome_of: OutcomeOf | None = None,
+        right_above: float | None = None,
     ):
         extras.require("tunix")
         provided = provided_with(outcome_of, exact_text)
-        guest = GuestObjective(objective, algo_config.num_generations, "Tunix", provided, data_shuffle_seed or 0)
+        size, seed = algo_config.num_generations, data_shuffle_seed or 0
+        guest = GuestObjective(objective, size, "Tunix", provided, seed, right_above)
         _check(guest, algo_config, rl_cluster, outcome_of)
         self.guest, self._iterations = guest, algo_config.num_iterations
         algo_config = copy.copy(algo_config)
@@ -193,6 +199,7 @@ class IPSRLLearner(GRPOLearner):
         # Tunix would compute the behaviour policy's scores at temperature 1, and without entropies.
         algo_config.num_iterations = 1
         super().__init__(rl_cluster, algo_config, reward_fns, metric_fns, data_shuffle_seed)
+        self.reward_manager.right_above = guest.right_above
         if outcome_of is not None:
             self.reward_manager.outcome_of = outcome_of
         trainer = rl_cluster.actor_trainer
@@ -236,6 +243,7 @@ class IPSRLLearner(GRPOLearner):
             token_mask=mask,
             # Tunix's own sampler leaves out the token that ends an answer.
             truncated=mask.all(axis=1) & ~np.isin(tokens[:, -1], ends),
+            right_above=guest.right_above,
             **self._behaviour(example),
             reference_log_probs=None if reference is None else np.asarray(reference, np.float32),
         )

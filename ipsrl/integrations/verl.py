@@ -89,18 +89,19 @@ def advantage_estimator(
         of_answers = torch.zeros(len(real))
         rewards = token_level_rewards.sum(dim=-1).cpu()[real].numpy()
         groups = np.asarray(index)[real.numpy()].tolist()
-        of_answers[real] = torch.tensor(_of_rewards(settings_of(config)["objective"], rewards, groups))
+        of_answers[real] = torch.tensor(_of_rewards(settings_of(config), rewards, groups))
         found = of_answers.to(response_mask.device)[:, None] * response_mask
     return found, found
 
 
-def _of_rewards(objective: str, rewards: np.ndarray, groups: list[Hashable]) -> np.ndarray:
+def _of_rewards(settings: Any, rewards: np.ndarray, groups: list[Hashable]) -> np.ndarray:
     """`[B]`, advantages of the rewards alone."""
+    objective = settings["objective"]
     if "outcome_id" in fields_read(objectives.make(objective), len(groups) // len(set(groups)), loss=False):
         raise ValueError(
             "the objective reads outcomes, which only verl's trainer ipsrl has: set trainer.v1.trainer_mode=ipsrl"
         )
-    return advantages(objective, rewards, None, groups, seed=next(_batches))
+    return advantages(objective, rewards, None, groups, next(_batches), settings.get("right_above"))
 
 
 @register_policy_loss(NAME)
@@ -158,7 +159,9 @@ class IPSRLTrainerSync(PPOTrainerSync):
       config: verl's, with `algorithm.ipsrl`: `objective`, a specification, see docs/objectives.md; and `outcome_of`, a
         function of `ipsrl.integrations.outcomes` by its name, or `FILE.py:FUNCTION` or `pkg://MODULE:FUNCTION`, called
         as function(prompt, completion, data_source=, ground_truth=, extra_info=). It may be left out for objectives
-        that read no outcomes; answers are then told apart by their text in the metrics.
+        that read no outcomes; answers are then told apart by their text in the metrics. And `right_above`: an answer is
+        right if its reward is above this number, by default 0; where the objective tells right answers from wrong ones,
+        rewards of several positive sizes are refused without it.
 
     Raises:
       ValueError: verl has another version than those tested; the objective cannot be computed from what verl gives, or
@@ -173,7 +176,8 @@ class IPSRLTrainerSync(PPOTrainerSync):
         self.outcome_of = outcome_function(settings.get("outcome_of"))
         provided = provided_with(self.outcome_of, outcomes.exact_text)
         group_size, seed = config.actor_rollout_ref.rollout.n, config.data.get("seed") or 0
-        guest = GuestObjective(settings["objective"], group_size, "verl", provided, seed)
+        threshold = settings.get("right_above")
+        guest = GuestObjective(settings["objective"], group_size, "verl", provided, seed, threshold)
         check(guest, config, self.outcome_of)
         self.outcome_of = self.outcome_of or outcomes.exact_text
         self.bridge = TorchBridge(guest, config.actor_rollout_ref.rollout.response_length)
@@ -244,7 +248,8 @@ class IPSRLTrainerSync(PPOTrainerSync):
         truncated = (lengths >= self.bridge.max_length) & (last != self.tokenizer.eos_token_id)
         weighed, metrics = self.bridge.weigh(names, rewards, outcome_id, truncated=truncated, **given)
         groups = groups_of(names, self.bridge.guest.group_size)
-        measures = means(metrics) | group_measures(rewards.numpy()[groups], outcome_id[groups])
+        measures = means(metrics)
+        measures |= group_measures(rewards.numpy()[groups], outcome_id[groups], self.bridge.guest.right_above)
         return {name: values for name, values in weighed.items() if name.removeprefix(PREFIX) not in given}, measures
 
     def _count_of_step(self, mask: Tensor) -> Tensor:

@@ -88,9 +88,9 @@ def check(guest: GuestObjective, config: DictConfig, outcome_of: Callable | None
 def settings_of(algorithm: Any) -> Any:
     """`algorithm.ipsrl` of verl's configuration."""
     settings = algorithm.get(NAME) if algorithm is not None else None
-    if not settings or set(settings) - {"objective", "outcome_of"} or not settings.get("objective"):
+    if not settings or set(settings) - {"objective", "outcome_of", "right_above"} or not settings.get("objective"):
         raise ValueError(
-            "algorithm.ipsrl must have an objective, and may have outcome_of: as in "
+            "algorithm.ipsrl must have an objective, and may have outcome_of and right_above: as in "
             '+algorithm.ipsrl.objective="ips_grpo(floor=0.2)" +algorithm.ipsrl.outcome_of=last_number'
         )
     return settings

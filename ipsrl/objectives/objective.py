@@ -406,7 +406,7 @@ def _check_shapes(rollouts: Rollouts, **tokenwise: Array) -> None:
     accepted("rollouts", rollouts, Rollouts)
     for field in dataclasses.fields(rollouts):
         array, optional = getattr(rollouts, field.name), field.default is None
-        if not hasattr(array, "shape") and not (optional and array is None):
+        if not field.metadata.get("static") and not hasattr(array, "shape") and not (optional and array is None):
             raise ValueError(f"{field.name} is {shown(array)}, it must be an array{' or None' if optional else ''}")
     if rollouts.tokens.ndim != 3:
         raise ValueError(f"tokens has shape {rollouts.tokens.shape}, expected [prompt, group, token]")

@@ -401,24 +401,24 @@ def token_metrics(scores: PolicyScores, log_ratio: Array, rollouts: Rollouts) ->
 def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
     """Metrics of a batch of groups, as `(sum, count)` pairs over samples or over groups.
 
-    Only rewarded outcomes count: many different mistakes are not diversity. `effective_outcomes`, without `group_`, are
-    those of the policy, at an evaluation: in a group there are at most as many as answers. Empty places of replayed
-    answers are no samples.
+    Only outcomes of right answers count: many different mistakes are not diversity. `effective_outcomes`, without
+    `group_`, are those of the policy, at an evaluation: in a group there are at most as many as answers. Empty places
+    of replayed answers are no samples.
     """
     empty = jnp.zeros(rollouts.rewards.shape, bool)
     if rollouts.off_policy is not None:
         empty = rollouts.off_policy & ~rollouts.answered
     samples = (~empty).sum(dtype=jnp.float32)
     groups = jnp.float32(rollouts.rewards.shape[0])
-    rewarded = jnp.where(rollouts.rewards > 0, rollouts.outcome_id, -1)
+    right = jnp.where(rollouts.right, rollouts.outcome_id, -1)
     return {
         "reward": (rollouts.rewards.sum(), samples),
         "unparsed": (((rollouts.outcome_id < 0) & ~empty).sum(dtype=jnp.float32), samples),
         "truncated": (rollouts.truncated.sum(dtype=jnp.float32), samples),
         "length": (rollouts.token_mask.sum(dtype=jnp.float32), samples),
-        "group_distinct_outcomes": (diversity.distinct_outcomes(rewarded).sum(dtype=jnp.float32), groups),
-        "group_effective_outcomes": (diversity.effective_outcomes(rewarded).sum(), groups),
-        "group_largest_outcome_share": (diversity.largest_outcome_share(rewarded).sum(), groups),
+        "group_distinct_outcomes": (diversity.distinct_outcomes(right).sum(dtype=jnp.float32), groups),
+        "group_effective_outcomes": (diversity.effective_outcomes(right).sum(), groups),
+        "group_largest_outcome_share": (diversity.largest_outcome_share(right).sum(), groups),
     }
 
 

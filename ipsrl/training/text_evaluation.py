@@ -61,7 +61,7 @@ def evaluate_text(
         at_once = settings.prompts_per_step if in_words else None
         answered = answers_with_history(environment, policy, parameters, key, queries, decoding, at_once)
     outcomes = answered.outcomes
-    valid = outcomes.rewards > 0
+    valid = outcomes.right
     measured = answers.measure_answers(outcomes.outcome_id, valid, environment.admissible, protocol)
     outcomes = np.where(valid, outcomes.outcome_id, -1)[:, :kept]
     # The estimator needs independent answers.

@@ -39,7 +39,7 @@ def evaluate_work(
         prompts = task.prompts(np.arange(task.num_prompts))
         sampled = sample_groups(task, policy, parameters, prompts, stream(0, 0, "evaluation"), answers, decoding)
         outcomes = verify(task, sampled)
-        long.append(frequencies(np.asarray(outcomes.outcome_id), np.asarray(outcomes.rewards) > 0))
+        long.append(frequencies(np.asarray(outcomes.outcome_id), np.asarray(outcomes.right)))
     probs, right = long[0]
     votes = [(majority_vote(probs, budget), right) for budget in budgets]
     of_budgets = by_budget({"long": long, "vote": votes, "one": [(probs, right)] * len(budgets)})

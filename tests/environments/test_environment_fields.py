@@ -1,5 +1,6 @@
 """Fields out of range, in every environment and in the verifier pool."""
 
+import numpy as np
 import pytest
 
 from ipsrl.environments.addition import Addition
@@ -121,3 +122,14 @@ FIELDS = [
 def test_fields_out_of_range_are_refused(kind, fields, message):
     with pytest.raises(ValueError, match=message):
         kind(**fields)
+
+
+def test_numbers_of_numpy_become_numbers_of_python():
+    task = Addition(digits=np.int64(2), seed=np.int64(3), problems=np.uint8(4))
+    assert task == Addition(digits=2, seed=3, problems=4)
+    assert task.prompt_text(0) == Addition(digits=2, seed=3, problems=4).prompt_text(0)
+    assert [type(value) for value in (task.digits, task.seed, task.problems)] == [int] * 3
+    graph = Tree(depth=np.int32(2), longest_step=1, rewards=(np.float32(0.5), np.int64(1), 2.0))
+    assert [type(reward) for reward in graph.rewards] == [float, int, float]
+    with pytest.raises(ValueError, match=r"seed is .*3\.0.*, it must be a whole number"):
+        Addition(seed=np.float64(3))

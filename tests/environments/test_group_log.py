@@ -35,6 +35,26 @@ def test_answers_of_a_prompt_and_step_are_a_group(tmp_path):
     assert same != other
 
 
+def test_groups_of_a_prompt_in_a_step_are_told_apart(tmp_path):
+    """In their order where another prompt came once, and by a column, which tells them apart wherever they stand."""
+    rows = [row("p", "a"), row("p", "b"), row("q", "a"), row("q", "b"), row("p", "c"), row("p", "c", 0)]
+    log = GroupLog.read(written(tmp_path / "log.jsonl", rows))
+    assert log.prompts == ('"p"', '"p"', '"q"')
+    assert log.rewards.tolist() == [[1, 1], [1, 0], [1, 1]]
+    first, second, other = log.outcome_id.tolist()
+    assert second[0] == second[1] not in first
+    assert len({*first, *other}) == 4
+    named = [row("p", outcome, reward, group=group) for outcome, reward, group in [("a", 1, 0), ("b", 0, 1)] * 2]
+    log = GroupLog.read(written(tmp_path / "named.jsonl", named))
+    assert log.rewards.tolist() == [[1, 1], [0, 0]]
+    assert GroupLog.read(written(tmp_path / "one.jsonl", [row("p", "a")] * 4)).rewards.shape == (1, 4)
+
+
+def test_a_number_that_is_none_is_no_outcome(tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"prompt": "a", "outcome": NaN, "reward": 1}\n' * 2)
+    assert GroupLog.read(tmp_path / "log.jsonl").outcome_id.tolist() == [[-1, -1]]
+
+
 def test_without_an_outcome_the_text_is_the_outcome_and_any_json_is_one(tmp_path):
     rows = [{"prompt": [{"role": "user", "content": "?"}], "completion": text, "reward": 1} for text in "aba"]
     (ids,) = GroupLog.read(written(tmp_path / "log.jsonl", rows)).outcome_id

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.metadata
 import pickle
+import re
 import sys
 import warnings
 
@@ -50,14 +51,29 @@ def test_scores_are_rewards_and_texts_are_outcomes():
     np.testing.assert_allclose(found.rewards, [[1, share, 0, 0] for share in partial], rtol=1e-6)
     assert (found.outcome_id[:, 3] == -1).all()
     assert (found.outcome_id[:, :3] >= 0).all()
+    assert found.right.tolist() == [[True, False, False, False]] * 4
     same = task.verify_texts(
         [0], [["<answer>A b</answer>", "<answer>a\n  B</answer>", "<answer>ab</answer>"]]
     ).outcome_id[0]
     assert same[0] == same[1] != same[2]
     strict = ReasoningGym(task.dataset, size=4, seed=2, threshold=1.0)
-    assert strict.verify_texts(range(4), texts).rewards.tolist() == [[1, 0, 0, 0]] * 4
+    found = strict.verify_texts(range(4), texts)
+    assert found.rewards.tolist() == [[1, 0, 0, 0]] * 4
+    assert found.right.tolist() == [[True, False, False, False]] * 4
     with pytest.raises(ValueError, match="outcomes cannot be listed"):
         task.outcome_space(0)
+
+
+@needs_package
+def test_what_the_reward_tells_apart_is_another_outcome():
+    task = ReasoningGym("base_conversion", size=16)
+    own = [problem["answer"] for problem in task.problems]
+    texts = [[f"<answer>{answer}</answer>", f"<answer>{answer.upper()}</answer>"] for answer in own]
+    found = task.verify_texts(range(16), texts)
+    differ = found.rewards[:, 0] != found.rewards[:, 1]
+    assert found.rewards[:, 0].tolist() == [1] * 16
+    assert 0 < differ.sum() < 16
+    assert ((found.outcome_id[:, 0] != found.outcome_id[:, 1]) == differ).all()
 
 
 @needs_package
@@ -91,6 +107,8 @@ def test_answers_are_scored_in_other_processes():
         ("dataset=3", "dataset=3 is not one of"),
         ("dataset=gcd, size=0", "size is 0"),
         ("dataset=gcd, threshold=2", "threshold is 2"),
+        ("dataset=gcd, threshold=0", "threshold is 0"),
+        ("dataset=game_of_life_halting", "pays answers in full that say nothing"),
         ("size=3", "needs a value for dataset"),
     ],
 )
@@ -145,6 +163,27 @@ def test_no_verifier_evaluates_an_answer():
                     evaluating.add(name)
     watching = False
     assert evaluating == {name for name, why in REFUSED.items() if why.startswith(reasoning_gym.EVALUATES)}
+
+
+NONSENSE = ("zzz", "?", "-987654", "[]", "I do not know", "nan", "inf", "1/0", "[['?']]")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@needs_package
+@pytest.mark.slow
+def test_data_sets_that_pay_nonsense_in_full_are_refused():
+    from reasoning_gym.factory import DATASETS, create_dataset
+
+    paying = set()
+    for name in sorted(set(DATASETS) - {name for name, why in REFUSED.items() if why != reasoning_gym.PAYS}):
+        data_set = create_dataset(name, seed=0, size=6)
+        for problem in map(data_set.__getitem__, range(6)):
+            # In the right form, too.
+            own = re.sub(r"-?\d+(\.\d+)?", "nan", problem["answer"] or "")
+            for answer in {*NONSENSE, own} - {problem["answer"]}:
+                if reasoning_gym.score_of(data_set, answer, problem) == 1:
+                    paying.add(name)
+    assert paying == {name for name, why in REFUSED.items() if why == reasoning_gym.PAYS}
 
 
 @needs_package

@@ -19,7 +19,7 @@ PROMPTS, GROUP, LENGTH = 4, 4, 5
 
 
 def guest(objective, group_size=GROUP):
-    return GuestObjective(objective, group_size, "a trainer", PROVIDED)
+    return GuestObjective(objective, group_size, "a trainer", PROVIDED, right_above=0.0)
 
 
 def supported():

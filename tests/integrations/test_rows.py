@@ -1,8 +1,14 @@
 """Flat rows become groups, in whatever order they come."""
 
+import enum
+import math
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
+from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.rows import Rows, groups_of, numbered, rollouts_of
 from tests.objectives.groups import random_rollouts
 
@@ -19,8 +25,55 @@ def test_a_group_that_is_not_whole_is_refused():
 
 def test_equal_outcomes_have_equal_numbers():
     assert numbered(["x", ("x", 1), None, "x", 7]).tolist() == [0, 1, -1, 0, 2]
-    with pytest.raises(ValueError, match=r"outcome_of gave \['x'\], which cannot be hashed"):
-        numbered(["x", ["x"]])
+    for unhashable in (["x"], ("x", [1])):
+        with pytest.raises(ValueError, match=r"outcome_of gave .*, which cannot be hashed"):
+            numbered(["x", unhashable])
+
+
+class Answer(enum.StrEnum):
+    YES = "yes"
+
+
+EQUAL = [
+    [5, np.int64(5), 5.0, np.float32(5), Fraction(5), Decimal("5.00"), 5 + 0j, np.uint8(5)],
+    [True, 1, np.True_, np.int8(1)],
+    ["a", np.str_("a")],
+    ["yes", Answer.YES],
+    [0.5, Fraction(1, 2), np.float64(0.5)],
+    [(1, "a"), (np.int64(1), np.str_("a")), (True, "a")],
+    [frozenset([1, 2, "a"]), frozenset(["a", 2.0, np.int64(1)])],
+    ["5"], [(5,)], [-5], [2**70], [2**70 + 1], ["None"], [b"a"], [float("inf")], [()], ["a, b"], [("a", "b")],
+    ["half \ud800"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_outcomes_are_the_same_where_they_are_equal(keeps):
+    """Whatever their types, in a batch and over all batches."""
+    objective = "ips_grpo(probability=ema)" if keeps else "ips_grpo"
+    flat = [value for values in EQUAL for value in values]
+    found = GuestObjective(objective, 2, "a trainer").outcome_id(["p"] * len(flat), flat)
+    assert found.tolist() == [number for number, values in enumerate(EQUAL) for _ in values]
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_what_pandas_and_numpy_write_for_none_is_no_outcome(keeps):
+    class Unknown:
+        """As pandas.NA, which does not say whether it is equal to itself."""
+
+        def __eq__(self, other):
+            return self
+
+        def __hash__(self):
+            return 0
+
+        def __bool__(self):
+            raise TypeError("boolean value of NA is ambiguous")
+
+    nothing = [None, math.nan, np.nan, np.float32("nan"), np.datetime64("NaT"), Decimal("nan"), Unknown()]
+    objective = "ips_grpo(probability=ema)" if keeps else "ips_grpo"
+    found = GuestObjective(objective, 2, "a trainer").outcome_id(["p"] * 8, [*nothing, "a"])
+    assert found.tolist() == [-1] * 7 + [0]
 
 
 def test_groups_become_rows_and_groups_again():

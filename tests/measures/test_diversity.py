@@ -28,6 +28,17 @@ def test_sampled_measures_agree_with_a_table_of_counts(sampled):
     np.testing.assert_allclose(diversity.ranked_shares(sampled), ranked, rtol=1e-6)
 
 
+@pytest.mark.parametrize("ids", [np.array([5, 5 + 2**32, 7]), [5, 5 + 2**32, 7], np.array([2**63, 1], np.uint64)])
+def test_ids_that_would_be_cut_are_refused(ids):
+    with pytest.raises(ValueError, match="^outcome_id is .*, it must be an array of .*within 32 bits$"):
+        diversity.distinct_outcomes(ids)
+
+
+def test_ids_of_64_bits_that_fit_are_taken():
+    assert diversity.distinct_outcomes(np.array([2**31 - 1, -(2**31), 7, 7])) == 2
+    assert diversity.distinct_outcomes(np.array([2**32 - 1, 7], np.uint32)) == 2
+
+
 def test_groups_are_measured_one_by_one_inside_jit():
     sampled = np.array([[3, 3, 3, 3], [0, 1, 2, 9], [-1, -1, -1, -1], [5, 5, -1, 7]])
     np.testing.assert_array_equal(jax.jit(diversity.distinct_outcomes)(sampled), [1, 4, 0, 2])

@@ -174,7 +174,7 @@ NUMBERS = [
     (AdaptiveKullbackLeibler, {"coefficient": 0.1, "gain": 0.0}, "the gain of the KL penalty is 0.0, it must lie"),
     (AdaptiveDivergenceCost, {"coefficient": 0.1, "gain": 1.5}, "the gain of the KL penalty is 1.5, it must lie"),
     (EntropyFloor, {"coefficient": 2.0}, "the coefficient at the start is 2.0, it must lie between 0 and 1"),
-    (AdaptiveEntropyBonus, {"threshold": np.nan}, "threshold is nan, it must be a finite number"),
+    (AdaptiveEntropyBonus, {"tau": np.nan}, "tau is nan, it must be a finite number"),
     (PreferredMode, {"delta": np.nan}, "delta is nan, it must be a finite number"),
     (ModeAnchor, {"beta": 0.1, "threshold": np.inf}, "threshold is inf, it must be a finite number or None$"),
     (LogReward, {"floor": -np.inf}, "log_reward_floor is -inf, it must be a finite number"),

@@ -294,6 +294,9 @@ def test_metrics_of_groups_by_hand():
             "group_largest_outcome_share": (2 / 3 + 0) / 2,
         }
     )
+    graded = dataclasses.replace(rollouts, right_above=1.0)
+    total, count = group_metrics(graded)["distinct_outcomes"]
+    assert float(total / count) == (1 + 0) / 2
 
 
 @pytest.mark.parametrize("batching", [Batching(mini_batches=3), Batching(1, 4, 4)])

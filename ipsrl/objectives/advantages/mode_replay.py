@@ -18,7 +18,7 @@ class ModeReplay(RolloutPart):
         own:        (r - mean) / mean of the own answers (`maxrl`), r - mean (`dr_grpo`),    times answers / own answers
         replayed:   beta / (prompts with a replayed answer * replayed answers of the prompt),    times answers
 
-    Replayed are the answers of `Rollouts.off_policy` with a positive reward; others from there get 0. Answers without
+    Replayed are the answers of `Rollouts.off_policy` that are right; others from there get 0. Answers without
     tokens do not count, as in `SequenceMean`, so that a mean over all answers becomes one over own answers, and beta
     times one over prompts of the mean over the prompt's replayed answers. Own answers of equal rewards, and with
     `maxrl` those whose mean is not positive, get zero.
@@ -31,7 +31,7 @@ class ModeReplay(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         present, own = rollouts.answered, ~rollouts.off_policy
-        replayed = present & ~own & (values > 0)
+        replayed = present & ~own & rollouts.right
         mean = masked_sum(values, own, axis=-1) / jnp.maximum(own.sum(axis=-1), 1)
         # Any own answer stands for the others, so that only own rewards are compared.
         first = jnp.take_along_axis(values, own.argmax(axis=-1)[:, None], axis=-1)

@@ -1,6 +1,6 @@
 """Advantages that value the best answers of a group above its mean: `[P, G]` -> `[P, G]`.
 
-An answer is correct if its reward is above zero.
+Correct answers are those of `Rollouts.right`.
 """
 
 import dataclasses
@@ -72,7 +72,7 @@ class BestOfSets(RolloutPart):
         return (self.k or 2) + (self.baseline == "other_sets")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        rewards = values if self.graded else (values > 0).astype(jnp.float32)
+        rewards = values if self.graded else rollouts.right.astype(jnp.float32)
         group = values.shape[-1]
         k = group if self.k is None else self.k
         # Among equal rewards it does not matter which one is called the best.

@@ -1,7 +1,7 @@
 """Advantages of an answer as a member of sets, and of maximum likelihood: `[P, G]` -> `[P, G]`.
 
-Papers estimate these from random sets of k answers; here they are exact means over all sets of k in the group. An
-answer is correct if its reward is above zero.
+Papers estimate these from random sets of k answers; here they are exact means over all sets of k in the group. Correct
+answers are those of `Rollouts.right`.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ class PassAtK(RolloutPart):
         return self.k + 1
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        correct = values > 0
+        correct = rollouts.right
         # Exact tables by the number of correct answers; they do not depend on data.
         group = values.shape[-1]
         of_correct, of_wrong = np.transpose([self._advantages(number, group) for number in range(group + 1)])

@@ -1,6 +1,6 @@
 """Objectives that keep several correct answers likely: the peers of inverse probability scaling.
 
-An answer is correct if its reward is above zero. `standardise` divides advantages by the group's standard deviation, so
+Correct answers are those of `Rollouts.right`. `standardise` divides advantages by the group's standard deviation, so
 that every peer can be compared with and without it.
 """
 
@@ -61,7 +61,7 @@ def gapo(
 ) -> Objective:
     """GAPO (arXiv 2511.12596): r~ = 1 - |f - 1/|V|| if valid, else -1, f the share among |V| valid outcomes; GRPO.
 
-    An answer is valid if it has a reward above zero and an outcome; the size of the reward is not used. `valid` is |V|,
+    An answer is valid if it is right and has an outcome; the size of the reward is not used. `valid` is |V|,
     the number of valid outcomes; None counts those in the group (our reading). With two valid outcomes both always earn
     the same, so there is no preference. An outcome rarer than 1/|V| is penalised too, only less than a dominant one.
 

@@ -72,7 +72,6 @@ def aer(
     alpha: tuple[float, float] = (0.0, 0.02),
     weight: Literal["indicator", "linear", "complement"] = "indicator",
     rho: float = 0.5,
-    threshold: float = 0.0,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """AER (arXiv 2510.10959): GRPO + alpha w(share of correct) H, alpha adapted so that H becomes tau times H_0.
@@ -83,12 +82,10 @@ def aer(
     are our reading: use them as the start of a sweep.
 
     Degenerate: groups with equal rewards get no advantage, all-wrong ones the bonus alone (`bonus_only_prompts`); if
-    every reward is above `threshold`, for example if all are positive, every prompt counts as solved, and this is GRPO.
+    every answer is right, every prompt counts as solved, and this is GRPO.
     Evidence: our reading (abstract); tau second-hand.
     """
-    bonus = AdaptiveEntropyBonus(
-        alpha[0], tau=tau, eta=eta, step=step, alpha_max=alpha[1], weight=weight, rho=rho, threshold=threshold
-    )
+    bonus = AdaptiveEntropyBonus(alpha[0], tau=tau, eta=eta, step=step, alpha_max=alpha[1], weight=weight, rho=rho)
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=ClippedRatio(),

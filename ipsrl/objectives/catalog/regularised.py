@@ -32,7 +32,7 @@ def mara(
     z is the group's most likely answer under the reference at or above the threshold. pi and pi_ref are probabilities
     of whole answers, so length counts. The optimum, pi_ref exp(r~ / beta), is flat above the threshold; since z is
     chosen in each group, only up to the probability left below it. `threshold=None` is the group's best reward, if it
-    is above zero. Our reading: that threshold; beta; no standard deviation, which would change beta from prompt to
+    is right. Our reading: that threshold; beta; no standard deviation, which would change beta from prompt to
     prompt; and "then the same KL-regularised update" as reverse KL in the reward. In the loss the optimum would not be
     flat: the group's mean scales rewards by (G-1)/G but not the penalty, and its gradient at a token omits the later
     tokens.

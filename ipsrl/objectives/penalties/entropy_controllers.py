@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import finite, positive, probability, share
+from ipsrl.fields import positive, probability, share
 from ipsrl.objectives.estimators.mean_entropy import mean_entropy
 from ipsrl.objectives.objective import Metrics, Penalty, all_equal
 from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
@@ -22,7 +22,7 @@ State = dict[str, Array]
 class AdaptiveEntropyBonus(Penalty):
     """An entropy bonus for hard prompts that keeps the entropy at a share of its first value (AER, arXiv 2510.10959).
 
-        bonus of batch k for prompt q:  alpha_k w(g) H,      g = share of the group's rewards above `threshold`
+        bonus of batch k for prompt q:  alpha_k w(g) H,      g = share of right answers of the group
         alpha_{k+1} = clip( alpha_k + eta f(tau H_0 - H_k), 0, alpha_max ),      H_0 = entropy of the first batch
 
     Our reading: only the paper's abstract was at hand.
@@ -35,7 +35,6 @@ class AdaptiveEntropyBonus(Penalty):
       alpha_max: upper limit of alpha.
       weight: w = `indicator` [g <= rho], `linear` max(0, 1 - g / rho), or `complement` 1 - g, which does not use rho.
       rho: share of correct answers up to which a prompt is hard.
-      threshold: the highest reward of an incorrect answer.
     """
 
     name: ClassVar[str] = "entropy"
@@ -46,7 +45,6 @@ class AdaptiveEntropyBonus(Penalty):
     alpha_max: float = positive(0.02)
     weight: Literal["indicator", "linear", "complement"] = "indicator"
     rho: float = share(0.5, called="rho, an accuracy,")
-    threshold: float = finite(0.0)
 
     def __post_init__(self):
         super().__post_init__()
@@ -54,7 +52,7 @@ class AdaptiveEntropyBonus(Penalty):
             raise ValueError(f"alpha starts at {self.coefficient}, it must lie between 0 and {self.alpha_max}")
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
-        unsolved = (rollouts.rewards <= 0).all(axis=-1)
+        unsolved = ~rollouts.right.any(axis=-1)
         # A prompt without any reward has zero advantages, so the bonus is its only gradient.
         return -scores.entropy, {"bonus_only_prompts": (unsolved.sum(dtype=jnp.float32), jnp.float32(unsolved.size))}
 
@@ -71,7 +69,7 @@ class AdaptiveEntropyBonus(Penalty):
         error = jnp.where(all_equal(jnp.stack([target, entropy])), 0.0, target - entropy)
         step = self.eta * (jnp.sign(error) if self.step == "sign" else error)
         alpha = jnp.clip(state["alpha"] + step, 0.0, self.alpha_max)
-        correct = (rollouts.rewards > self.threshold).sum(axis=-1)
+        correct = rollouts.right.sum(axis=-1)
         coefficients = (state["alpha"] * self.weight_of(correct, rollouts.rewards.shape[-1]))[:, None, None]
         return coefficients, {"alpha": alpha, "first_entropy": first_entropy, "entropy": entropy}
 

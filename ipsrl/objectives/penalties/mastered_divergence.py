@@ -34,7 +34,7 @@ class MasteredDivergence(Penalty):
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
     def update_state(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
-        mastered = mastered_groups(rollouts.rewards, self.mastered_at)
+        mastered = mastered_groups(rollouts.right, self.mastered_at)
         return jnp.where(mastered, self.coefficient, 0.0)[:, None, None], state
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
@@ -48,7 +48,7 @@ class MasteredDivergence(Penalty):
             log_ratio = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
             ratio = jnp.exp(log_ratio)
             cost = importance * (ratio * log_ratio - (ratio + 1.0) * jnp.log((ratio + 1.0) / 2.0))
-        mastered = mastered_groups(rollouts.rewards, self.mastered_at)
+        mastered = mastered_groups(rollouts.right, self.mastered_at)
         tokens = mask & mastered[:, None, None]
         return cost, {
             "mastered_groups": (mastered.sum(dtype=jnp.float32), jnp.float32(mastered.size)),

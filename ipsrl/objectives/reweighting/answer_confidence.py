@@ -51,7 +51,7 @@ class AnswerConfidence(RolloutPart):
         placebo: the numbers of `prompt`, permuted over the prompts of the batch by `Rollouts.keys`.
       shifted: `all` answers of the group (the quoted equation), or the `correct` ones only; `permuted`, a placebo: all,
         but the shifts of the correct answers are permuted among these by `Rollouts.keys`.
-      gate: `any_correct`, groups with at least one reward above zero (the quoted equation, which also shifts groups
+      gate: `any_correct`, groups with at least one right answer (the quoted equation, which also shifts groups
         that are all correct); `mixed`, groups whose rewards differ.
       prompt_part: prompt tokens averaged in c(q): `all`, the `lowest` (the same low_fraction), or the `question`
         (without the template around it).
@@ -74,7 +74,7 @@ class AnswerConfidence(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         confidence = low_probability_confidence(rollouts.behaviour_log_probs, rollouts.token_mask, self.low_fraction)
-        correct = rollouts.rewards > 0
+        correct = rollouts.right
         shift = self.alpha * (self._reference_level(rollouts, confidence, correct)[:, None] - confidence)
         if self.shifted == "permuted":
             shift = jnp.where(correct, permuted_among(shift, correct, rollouts.keys), shift)

@@ -1,6 +1,6 @@
 """Parts that re-weight advantages in favour of rare correct answers: `[P, G, T]` -> `[P, G, T]`.
 
-An answer is correct if its reward is above zero.
+Correct answers are those of `Rollouts.right`.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ class FocalWeight(RolloutPart):
     gamma: float = non_negative(1.0)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        wrong = (rollouts.rewards <= 0).mean(axis=-1, dtype=jnp.float32)
+        wrong = (~rollouts.right).mean(axis=-1, dtype=jnp.float32)
         return values * wrong[:, None, None] ** self.gamma
 
 
@@ -44,7 +44,7 @@ class UniformCorrect(RolloutPart):
     tau: float = probability(0.2)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        correct = rollouts.rewards > 0
+        correct = rollouts.right
         # (1/q) / sum(1/q) is the softmax of the negative log-probabilities.
         share = jax.nn.softmax(-average_log_probability(rollouts), axis=-1, where=correct)
         weight = 1.0 + self.tau * (correct.sum(axis=-1, keepdims=True) * share - 1.0)
@@ -63,4 +63,4 @@ class InverseClusterSize(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         size = same_outcome(rollouts.outcome_id).sum(axis=-1, dtype=jnp.float32)
-        return values * jnp.where(rollouts.rewards > 0, size**-self.alpha, 1.0)[..., None]
+        return values * jnp.where(rollouts.right, size**-self.alpha, 1.0)[..., None]

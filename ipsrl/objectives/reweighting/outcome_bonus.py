@@ -75,7 +75,7 @@ class SetInfluence(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class DifferentialSmoothing(RolloutPart):
-    """A - positive log mu for correct answers (r > 0), A + negative log mu for the others (arXiv 2511.19942).
+    """A - positive log mu for correct answers, A + negative log mu for the others (arXiv 2511.19942).
 
     mu is the behaviour policy's probability of the whole answer. Both terms are added after the baseline: unlikely
     correct answers gain most, unlikely wrong ones lose most. The mean update adds the gradient of positive S(correct) -
@@ -87,5 +87,5 @@ class DifferentialSmoothing(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         log_probability = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
-        weight = jnp.where(rollouts.rewards > 0, -self.positive, self.negative)
+        weight = jnp.where(rollouts.right, -self.positive, self.negative)
         return values + (weight * log_probability)[..., None]

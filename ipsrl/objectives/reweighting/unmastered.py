@@ -18,4 +18,4 @@ class UnmasteredOnly(RolloutPart):
     mastered_at: float = share(1.0, called="mastered_at, a share of correct answers,")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        return jnp.where(mastered_groups(rollouts.rewards, self.mastered_at)[:, None, None], 0.0, values)
+        return jnp.where(mastered_groups(rollouts.right, self.mastered_at)[:, None, None], 0.0, values)

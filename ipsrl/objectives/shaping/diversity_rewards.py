@@ -1,7 +1,7 @@
 """Reward shaping for diversity inside the group: `[P, G]` -> `[P, G]`.
 
-An answer is correct if its reward is above zero. Answers are alike if they have the same `outcome_id`; answers without
-a valid outcome (-1) count as one outcome, unless a part says otherwise.
+Correct answers are those of `Rollouts.right`. Answers are alike if they have the same `outcome_id`; answers without a
+valid outcome (-1) count as one outcome, unless a part says otherwise.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class DistinctShare(RolloutPart):
             quality = values - jnp.minimum(values.min(axis=-1, keepdims=True), 0.0)
             quality = jnp.where(quality > rounding(values), quality, 0.0)
             return quality * unlike.sum(axis=-1) / (values.shape[-1] - 1)
-        correct = values > 0
+        correct = rollouts.right
         others = correct.sum(axis=-1, keepdims=True) - 1
         share = (unlike & correct[:, None, :]).sum(axis=-1) / jnp.maximum(others, 1)
         share = jnp.where(others > 0, share, 1.0)
@@ -57,7 +57,7 @@ class UniformFrequency(RolloutPart):
 
         r~_g = 1 - |f(o_g) - 1/|V||  for valid answers,     -1 for others
 
-    f is the frequency among the valid answers of the group: those with a reward above zero and an outcome. |V| is the
+    f is the frequency among the valid answers of the group: the correct ones with an outcome. |V| is the
     number of valid outcomes; `None` counts those in the group (our reading). The size of rewards is not used. With two
     valid outcomes both always earn the same, so there is no preference.
     """
@@ -66,7 +66,7 @@ class UniformFrequency(RolloutPart):
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        valid = (values > 0) & (rollouts.outcome_id >= 0)
+        valid = rollouts.right & (rollouts.outcome_id >= 0)
         alike = jnp.maximum((same_outcome(rollouts.outcome_id) & valid[:, None, :]).sum(axis=-1), 1)
         frequency = alike / jnp.maximum(valid.sum(axis=-1, keepdims=True), 1)
         seen = jnp.round(masked_sum(1.0 / alike, valid, axis=-1))[:, None]
@@ -178,7 +178,7 @@ class EllipticalBonus(RolloutPart):
         leverage = (right**2 * kept[..., None]).sum(axis=-2)
         bonus = leverage / (1.0 - leverage) if self.leave_one_out else leverage
         differs = leverage.max(axis=-1) - leverage.min(axis=-1) > 32 * jnp.finfo(leverage.dtype).eps
-        given = differs & (values > 0).any(axis=-1)
+        given = differs & rollouts.right.any(axis=-1)
         # Relative to the group's smallest, so that a reward of 1 does not round a bonus of 0.01.
         relative = jnp.where(all_equal(values)[:, None], 0.0, values - values.min(axis=-1, keepdims=True))
         return relative + jnp.where(given[:, None], self.beta * bonus, 0.0)

@@ -20,7 +20,7 @@ class ModeAnchor(RolloutPart):
 
     z is the answer most likely under the reference among those at or above the threshold (of several, one with the
     highest reward). Then pi_ref exp(r~ / beta) is equal for all of them. pi_ref(o) is the probability of the whole
-    answer. `threshold=None` is the best reward of the group, if it is above zero (our reading).
+    answer. `threshold=None` is the best reward of the group, if such answers are right (our reading).
     """
 
     beta: float = positive()
@@ -30,7 +30,7 @@ class ModeAnchor(RolloutPart):
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         log_reference = masked_sum(rollouts.reference_log_probs, rollouts.token_mask, axis=-1)
         if self.threshold is None:
-            good = (values >= values.max(axis=-1, keepdims=True) - rounding(values)) & (values > 0)
+            good = (values >= values.max(axis=-1, keepdims=True) - rounding(values)) & rollouts.right
         else:
             good = (values >= self.threshold - rounding(values)) & rollouts.answered
         level = jnp.where(good, log_reference, -jnp.inf).max(axis=-1, keepdims=True)

@@ -124,7 +124,7 @@ def _missing_answer(groups: Groups, kept: Any, key: Array) -> tuple[Groups, Arra
     trajectories, outcomes = groups
     rows = trajectories.prompts.index
     ids = kept[1].outcome_id[rows]
-    right = jnp.where(outcomes.rewards > 0, outcomes.outcome_id, -1)
+    right = jnp.where(outcomes.right, outcomes.outcome_id, -1)
     missing = (ids >= 0) & ~(ids[:, :, None] == right[:, None, :]).any(axis=-1)
     place = jnp.where(missing, jax.random.uniform(key, missing.shape), -1.0).argmax(axis=1)
     answer = jax.tree.map(lambda leaf: leaf[rows, place][:, None], kept)
@@ -137,7 +137,7 @@ def with_found(groups: Groups, kept: Any) -> Any:
     trajectories, outcomes = groups
     ids, outcome_id = outcomes.outcome_id, kept[1].outcome_id
     known = (outcome_id[trajectories.prompts.index][:, None, :] == ids[..., None]).any(axis=-1)
-    new = ((outcomes.rewards > 0) & (ids >= 0) & ~known).ravel()
+    new = (outcomes.right & (ids >= 0) & ~known).ravel()
     prompt, ids = jnp.repeat(trajectories.prompts.index, outcomes.rewards.shape[1]), ids.ravel()
     # [n, n], of which the row of an answer marks the answers before it.
     same_prompt = jnp.tril(prompt[:, None] == prompt, -1)

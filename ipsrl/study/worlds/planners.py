@@ -104,7 +104,7 @@ class Planners:
         prompts, key = self.task.prompts(jnp.arange(self.task.num_prompts)), stream(seed, 0, "evaluation")
         sampled = jax.device_get(sample_groups(self.task, self.policy, parameters, prompts, key, ANSWERS))
         outcomes = self.task.verify(sampled)
-        right, planning = np.asarray(outcomes.rewards) > 0, np.asarray(outcomes.planning_mask)
+        right, planning = np.asarray(outcomes.right), np.asarray(outcomes.planning_mask)
         mask = np.asarray(sampled.token_mask) & ~np.isin(sampled.tokens, self.task.stop_tokens)
         grams = strategic_grams(sampled.tokens[right], mask[right], 1, 1, kept=len(PLANS) / (len(PLANS) + len(DIGITS)))
         return agreement(gram_mask(sampled.tokens, mask, grams), planning & mask)

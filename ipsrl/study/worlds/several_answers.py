@@ -99,7 +99,7 @@ class SeveralAnswers:
         effective   exp(entropy) of the right answers; 0 where none is right
         """
         found = independent_answers(self.asked, self.policy, parameters, stream(seed, 0, "evaluation"), self.answers)
-        right = np.asarray(found.outcomes.rewards) > 0
+        right = np.asarray(found.outcomes.right)
         outcomes = np.where(right, found.outcomes.outcome_id, -1)
         return {
             f"{prefix}{name}": value

@@ -92,7 +92,7 @@ class Searchers:
         sampled = jax.device_get(
             sample_groups(self.task, self.policy, parameters, prompts, key, self.answers, decoding=how)
         )
-        thoughts, right = self.task.thoughts(sampled), np.asarray(self.task.verify(sampled).rewards) > 0
+        thoughts, right = self.task.thoughts(sampled), np.asarray(self.task.verify(sampled).right)
         scored = underthinking(thoughts.first_correct[1::2], thoughts.tokens[1::2], right[1::2])
         return {
             "accuracy": float(right[1::2].mean()),

@@ -198,7 +198,7 @@ def _right(task: Addition, prompt: int) -> list[int]:
 
 def without_success(groups: Groups) -> np.ndarray:
     """`[P]` bool, the prompts to which no answer is right."""
-    return np.asarray(groups[1].rewards).max(axis=1) == 0
+    return ~np.asarray(groups[1].right).any(axis=1)
 
 
 @functools.partial(jax.jit, static_argnums=0)

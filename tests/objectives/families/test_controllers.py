@@ -86,11 +86,11 @@ def test_a_share_of_exactly_rho_is_hard_in_every_group_size():
 
 
 def test_correct_is_what_lies_above_the_threshold():
-    """Where every reward is positive, a threshold of 0 takes every prompt for solved."""
+    """Where every reward is positive, one of 0 takes every prompt for solved."""
     rewards = [[0.1, 0.6, 0.1, 0.6], [0.1, 0.1, 0.1, 0.1], [2.6, 2.6, 0.6, 0.1]]
     for threshold, expected in ((0.0, [0, 0, 0]), (0.5, [0.01, 0.01, 0]), (0.6, [0.01, 0.01, 0.01])):
-        part = AdaptiveEntropyBonus(0.01, threshold=threshold)
-        coefficients, _ = part.update_state(batch_of(0.4, rewards), jnp.zeros((3, 4, 2)), part.init(Sizes(3)))
+        part, batch = AdaptiveEntropyBonus(0.01), dataclasses.replace(batch_of(0.4, rewards), right_above=threshold)
+        coefficients, _ = part.update_state(batch, jnp.zeros((3, 4, 2)), part.init(Sizes(3)))
         assert_close(coefficients.ravel(), expected)
 
 

@@ -1,0 +1,28 @@
+"""Measures of collapse for other trainers."""
+
+import numpy as np
+import pytest
+
+from ipsrl.integrations.metrics import group_measures
+
+ONE_RIGHT = np.array([[1, 0.01, 0.01, 0.01]])
+
+
+@pytest.mark.parametrize(
+    ("rewards", "right_above", "first", "all_four"),
+    [(ONE_RIGHT, 0.5, 0.25, 1), (ONE_RIGHT, 0.0, 1, 1), ([[0.01] * 4], 0.5, 0, 0)],
+)
+def test_right_is_what_lies_above_the_threshold(rewards, right_above, first, all_four):
+    found = group_measures(rewards, np.array([[0, 1, 2, 3]]), right_above)
+    assert (found["pass@1"], found["pass@4"], found["right_above"]) == (first, all_four, right_above)
+
+
+def test_diversity_is_that_of_right_answers():
+    found = group_measures(np.array([[1, 1, 0.2, 0.2]]), np.array([[0, 1, 2, 3]]), 0.5)
+    assert found["pcmd"] == 0.5
+    assert "pcmd" not in group_measures(np.array([[0.2, 0.2]]), np.array([[0, 1]]), 0.5)
+
+
+def test_ids_that_would_be_cut_are_refused():
+    with pytest.raises(ValueError, match="whole ones within 32 bits"):
+        group_measures(np.ones((1, 2)), np.array([[5, 5 + 2**32]]))
