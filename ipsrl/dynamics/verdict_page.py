@@ -376,7 +376,8 @@ _LIMITS = """\
   {step_size:g}, and on walks, which are learned more slowly, in four times as many.
 - The state that an objective carries between batches is the initial one: adaptive coefficients have their first value,
   running means are empty.
-- Some objectives know only right and wrong, and count every reward above zero as right: if no reward is zero, their
+- Some objectives know only right and wrong, and count every reward above zero as right, as
+  these cases state no other threshold: if no reward is zero, their
   cells show just that.
 - An objective that needs off-policy answers uses half of the group as samples, and the other half for the best of
   the refinements."""

@@ -9,6 +9,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
+from ipsrl.arguments import accepted
 from ipsrl.distributed import hosts
 from ipsrl.environments.environment import Environment
 from ipsrl.structures import Outcomes, Trajectories
@@ -22,18 +23,18 @@ def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Out
     this.
 
     Raises:
-      ValueError: as in `verify`.
+      ValueError: as in `verify`, or an outcome id does not fit into 32 bits.
     """
     _check_dictated(environment, trajectories)
     if trajectories.tokens.is_fully_addressable:
-        return environment.verify(hosts.to_host(trajectories))
+        return _verified(environment, hosts.to_host(trajectories))
     sharding = _over_rows(trajectories.tokens.sharding)
     verifier = verifier_of_rows(sharding, len(trajectories.tokens))
     mine = np.flatnonzero(verifier == jax.process_index())
     held, trajectories = _held_here(jax.device_put(trajectories, sharding))
     # A host without a row of its own verifies one it holds, only for the shapes; the result is ignored.
     chosen = np.searchsorted(held, mine if len(mine) else held[:1])
-    outcomes = environment.verify(jax.tree.map(lambda leaf: leaf[chosen], trajectories))
+    outcomes = _verified(environment, jax.tree.map(lambda leaf: leaf[chosen], trajectories))
     most = np.bincount(verifier).max()
 
     def gather(values):
@@ -46,6 +47,12 @@ def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Out
         return whole
 
     return jax.tree.map(gather, outcomes)
+
+
+def _verified(environment: Environment, trajectories: Trajectories) -> Outcomes:
+    outcomes = environment.verify(trajectories)
+    accepted("outcome_id", outcomes.outcome_id, jax.Array)
+    return outcomes
 
 
 def verifier_of_rows(sharding: Sharding, num_rows: int) -> np.ndarray:

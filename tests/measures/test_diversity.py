@@ -30,7 +30,7 @@ def test_sampled_measures_agree_with_a_table_of_counts(sampled):
 
 @pytest.mark.parametrize("ids", [np.array([5, 5 + 2**32, 7]), [5, 5 + 2**32, 7], np.array([2**63, 1], np.uint64)])
 def test_ids_that_would_be_cut_are_refused(ids):
-    with pytest.raises(ValueError, match="^outcome_id is .*, it must be an array of .*within 32 bits$"):
+    with pytest.raises(ValueError, match=r"^outcome_id is .*, it must be an array of .*within 32 bits$"):
         diversity.distinct_outcomes(ids)
 
 
