@@ -102,7 +102,8 @@ def programs_of_ragged_steps(objective: str) -> list[int]:
     from ipsrl.integrations.torch_bridge import TorchBridge
 
     group_size, longest, rows, counts = 8, 64, 64, []
-    guest = GuestObjective(objective, group_size, "TRL", frozenset({"reference_log_probs", "log_backward"}))
+    provided = frozenset({"reference_log_probs", "log_backward"})
+    guest = GuestObjective(objective, group_size, "TRL", provided, right_above=0.0)
     bridge, rng = TorchBridge(guest, longest), np.random.default_rng(0)
     programs = Compilations()
     for _ in range(FIRST_STEPS + STEPS):

@@ -296,7 +296,7 @@ def test_outcomes_decide_what_weighs_and_the_log_says_what_is_left():
 def test_the_reward_manager_measures_in_tunixs_own_learner():
     learner = GRPOLearner(cluster(), config(reward_manager="ipsrl"), even)
     learner.train(data())
-    assert set(history(learner, "ipsrl")) == {"pass@1", "pass@2", "pass@4", "pcmd"}
+    assert set(history(learner, "ipsrl")) == {"pass@1", "pass@2", "pass@4", "pcmd", "right_above"}
 
 
 @pytest.mark.parametrize("objective", ["ips_grpo(probability=ema)", "trajectory_balance"])

@@ -26,7 +26,7 @@ def tensor(values):
 
 
 def bridge(objective):
-    return TorchBridge(GuestObjective(objective, GROUP, "a trainer", PROVIDED), LONGEST)
+    return TorchBridge(GuestObjective(objective, GROUP, "a trainer", PROVIDED, right_above=0.0), LONGEST)
 
 
 def given(seed=0, length=LENGTH):
@@ -37,7 +37,7 @@ def given(seed=0, length=LENGTH):
 
 
 def weighed(made, rows):
-    fields = {name: tensor(values) for name, values in vars(rows).items()}
+    fields = {name: tensor(values) for name, values in vars(rows).items() if name != "right_above"}
     prompts, outcomes = fields.pop("prompt_index").tolist(), fields.pop("outcome_id").numpy()
     return made.weigh(prompts, fields.pop("rewards"), outcomes, **fields)[0]
 
