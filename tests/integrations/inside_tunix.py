@@ -252,8 +252,9 @@ def test_a_step_of_every_kind_of_objective_is_that_of_ipsrl(name):
         "rollout_micro_batch_size": 4,
     }
     learner = IPSRLLearner(
-        cluster(learning_rate=scale, max_steps=1, **parts), config(), even, objective=name, outcome_of=exact_text
-    )
+        cluster(learning_rate=scale, max_steps=1, **parts), config(), even, objective=name, outcome_of=exact_text,
+        right_above=0.0,
+    )  # fmt: skip
     before = small_tunix.parameters(learner.rl_cluster)
     learner.train(data())
     moved = small_tunix.parameters(learner.rl_cluster) - before
@@ -307,7 +308,7 @@ def test_a_resumed_run_goes_on_with_the_state_of_the_objective(tmp_path, objecti
             checkpoint_root_directory=str(tmp_path / folder), checkpointing_options=options, max_steps=steps, **PARTS,
             learning_rate=0.01,
         )  # fmt: skip
-        learner = IPSRLLearner(found, config(), even, objective=objective, outcome_of=exact_text)
+        learner = IPSRLLearner(found, config(), even, objective=objective, outcome_of=exact_text, right_above=0.0)
         start = jax.tree.leaves(learner.guest._kept)
         learner.train(data())
         return small_tunix.parameters(found), start, jax.tree.leaves(learner.guest._kept)

@@ -54,8 +54,11 @@ def even_and_large(completions, **_):
     return [1024 * reward for reward in even(completions)]
 
 
+OURS = ("objective", "outcome_of", "right_above", "peft_config")
+
+
 def trainer(kind, model, folder, rewards=even, **options):
-    ours = {name: options.pop(name) for name in ("objective", "outcome_of", "peft_config") if name in options}
+    ours = {name: options.pop(name) for name in OURS if name in options}
     config = (RLOOConfig if kind is RLOOTrainer else GRPOConfig)(
         output_dir=str(folder), report_to=[], bf16=False, num_generations=4, max_completion_length=6,
         optim="sgd", learning_rate=0.05, logging_steps=1, disable_tqdm=True,
@@ -181,6 +184,7 @@ def test_a_resumed_run_goes_on_with_the_state_of_the_objective(model, tmp_path, 
     options = {
         "objective": objective,
         "outcome_of": exact_text,
+        "right_above": 0.5,
         "save_strategy": "steps",
         "save_steps": 1,
         "max_steps": 2,
