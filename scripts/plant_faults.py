@@ -198,7 +198,7 @@ FAULTS = (
     ),
     Fault(
         "an outcome that is only called wrong counts as found",
-        "right = jnp.where(outcomes.rewards > 0, outcomes.outcome_id, -1)",
+        "right = jnp.where(outcomes.right, outcomes.outcome_id, -1)",
         "right = outcomes.outcome_id",
         "test_sources.py",
         "replayed_answers",
