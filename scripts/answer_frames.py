@@ -21,7 +21,6 @@ import collections
 import dataclasses
 import itertools
 import random
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
@@ -301,19 +300,23 @@ def _forms() -> dict[tuple[str, bool], tuple[Sequence[str], ...]]:
 
 
 def frames(half: str) -> Iterator[Frame]:
-    """At most 250 frames of each form, of parts of one half of the lists, the same at every call."""
-    start = HALVES.index(half)
+    """250 frames of each form, of parts of one half of the lists, the same at every call."""
+    random_numbers = random.Random(0)
     for (form, right), lists in _forms().items():
-        texts = sorted({_joined(parts) for parts in itertools.product(*(part[start::2] for part in lists))})
-        for text in random.Random(0).sample(texts, min(FRAMES, len(texts))):
-            number = NUMBERS[zlib.crc32(text.encode()) % len(NUMBERS)]
+        parts = [part[HALVES.index(half) :: 2] for part in lists]
+        texts: dict[str, None] = {}
+        while len(texts) < FRAMES:
+            texts[_joined([random_numbers.choice(part) for part in parts])] = None
+        for text, number in zip(texts, itertools.cycle(NUMBERS), strict=False):
             yield Frame(form, right, _filled(text, number), Fraction(number.replace(",", "")))
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """The parts one behind the other, or in the place that a part before them has left for them."""
+    """The parts one behind the other, or in the place that a part has left; headings begin a line."""
     text = ""
     for part in parts:
+        if text and part.startswith(("## ", "### ")) and not text.endswith("\n"):
+            text += "\n\n"
         text = text.replace("@v", part) if "@v" in text else text + part
     return text
 

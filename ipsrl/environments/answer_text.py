@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from ipsrl.environments.answer_boxes import is_factorial, last_sentence, leaves_box, unwrapped
 from ipsrl.environments.answer_words import without_ending, without_introduction
 
 # Far above what any answer needs; longer ones are no answers.
@@ -46,15 +47,18 @@ _COMMANDS = (
     | dict.fromkeys(("neg", "lnot"), "¬")
     | {"downarrow": "↓", "emptyset": "∅", "varnothing": "∅"}
     | dict.fromkeys(("to", "rightarrow", "longrightarrow", "Rightarrow", "implies"), "->")
-    | dict.fromkeys(("left", "right", "displaystyle", "quad", "qquad"), " ")
+    | dict.fromkeys(("left", "right", "displaystyle", "quad", "qquad", "blacksquare", "square", "qed"), " ")
 )
+# Pictures; the arrows, check marks and crosses among them have been translated.
+_PICTURE = "[\u2600-\u27bf\u2b00-\u2bff\u25a0-\u25ff\u220e\U0001f000-\U0001faff]"
 _SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\\\\"), "\n"),
+    (re.compile(_PICTURE), " "),
     # The columns of LaTeX's aligned equations.
     (re.compile(r"&(?= ?=)"), " "),
     (re.compile(r"\^ *(?:\\circ(?![a-zA-Z])|\{ *\\circ *\})"), "°"),
     (re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|operatorname)\s*\{([^{}]*)\}"), r" \1 "),
-    (re.compile(r"\\(?:begin|end)\s*\{[a-z]*\}"), " "),
+    (re.compile(r"\\(?:begin|end)\s*\{[a-z]*\*?\}"), " "),
     (re.compile(r"\\([a-zA-Z]+)"), lambda match: _COMMANDS.get(match[1], match[0])),
     (re.compile(r"\\[,;:! ()\[\]]"), " "),
     (re.compile(r"\\([{}*_#&%$+\-])"), r"\1"),
@@ -83,9 +87,11 @@ _LEAD = re.compile(
     r"(?:(?:(?:the|my|our)[\W_]+)?(?:final|correct|best)[\W_]+|(?:my|our)[\W_]+)?",
     re.IGNORECASE,
 )
+_NEGATED = re.compile(r"[\s*_]*(?:not|wrong|incorrect|unknown)\b", re.IGNORECASE)
 _END_TAG = re.compile("</answer>", re.IGNORECASE)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_SENTENCE = re.compile(r".*(?:[.!?] +(?=[A-Z])|[,;] +(?=(?:so|thus|hence|therefore)\b))", re.DOTALL)
+# Stands for a box in its sentence; private use.
+_BOX = "\ue000"
 # A line break beside an operator ends nothing; bold type, rules and the brackets of LaTeX are no operators.
 _BREAK_IN_FORMULA = re.compile(
     r"(?:(?<![-*=\\])[-+*/×÷−·=^(\[{]|\\(?:times|cdot|div))\n|[\d)\]}]\n(?!\*\*)[-+*/×÷−·=^]"
@@ -104,8 +110,9 @@ def marker(*titles: str, signs: str = "") -> re.Pattern[str]:
     """
     words = "|".join(("answer", *titles))
     return re.compile(
-        rf"(?P<tag><answer>)|(?P<box>\\f?boxed\s{{0,9}}\{{){signs and f'|{signs}'}|"
-        rf"\b(?:{words})\b[ *_`}})]{{0,9}}(?:[:：=]|is\b(?: *:)?|(?P<heading>(?=\n)))",
+        rf"(?P<tag><answer>)|(?P<box>\\(?:boxed|fbox)\s{{0,9}}\{{){signs and f'|{signs}'}|"
+        rf"\b(?:{words})\b(?: (?:to|for)(?: [a-z]{{1,15}}){{1,6}}(?= is\b|:))?"
+        r"[ *_`})]{0,9}(?:[:：=]|is\b(?: *:)?|(?P<heading>(?=\n)))",
         re.IGNORECASE,
     )
 
@@ -120,8 +127,9 @@ def last_answer(
     """What `read` makes of the answer after the last marker, None if there is none.
 
     Thoughts, between `<think>` and `</think>`, are not read. If no answer follows the last marker, there is none; but a
-    marker behind other words on its line, unless it is a box, is then part of a sentence, and the marker before it
-    counts. What a box holds counts if its sentence, with the box replaced by what it holds, gives the same answer.
+    marker behind other words on its line, unless it is a box or "not" follows, is then part of a sentence, and the
+    marker before it counts. What a box holds counts if its sentence, with the box replaced by what it holds, gives the
+    same answer, or if nothing in the sentence changes it.
 
     Args:
       marker: from `marker`.
@@ -141,7 +149,7 @@ def last_answer(
             return _read_box(text, place, end_before, goes_on, withdrawn, read)
         rest = text[place.end() : place.end() + LONGEST_ANSWER + 1]
         answer = _read_after(rest, place["tag"], goes_on, withdrawn, read)
-        if answer is not None or begins:
+        if answer is not None or begins or _NEGATED.match(rest):
             return answer
     return None
 
@@ -206,14 +214,22 @@ def _read_box(
     end = _end_of_box(rest[:LONGEST_ANSWER])
     if end is None:
         return None
-    sentence = _last_sentence(text[max(end_before, place.start() - LONGEST_ANSWER) : place.start()])
-    around = sentence + rest[:end] + rest[end + 1 :]
     answer = read_lines(plain_lines(rest[:end]), read)
+    before = _last_sentence(text[max(end_before, place.start() - LONGEST_ANSWER) : place.start()])
+    before, behind = unwrapped(before, rest[end + 1 :])
+    if answer is None or is_factorial(behind) or before.rstrip(" {").endswith(("^", "_")):
+        return None
 
     def read_sentence(lines: str) -> Any:
         return read(without_ending(without_introduction(lines)))
 
-    return answer if answer == _read_after(around, None, goes_on, withdrawn, read_sentence) else None
+    if answer == _read_after(before + rest[:end] + behind, None, goes_on, withdrawn, read_sentence):
+        return answer
+    lines = _extent(plain_lines(_BOX + behind), goes_on, withdrawn)
+    lead = "".join(plain_lines(before + _BOX)).removesuffix(_BOX)
+    if lines is None or not leaves_box(lead, "\n".join(lines).removeprefix(_BOX), answer, read):
+        return None
+    return answer
 
 
 def _last_sentence(text: str) -> str:
@@ -223,7 +239,7 @@ def _last_sentence(text: str) -> str:
     above = [line for line in above if line.strip(" $")]
     while above and _BREAK_IN_FORMULA.search(f"{above[-1].rstrip(' $')[-9:]}\n{lines[-1].lstrip(' $&')[:2]}"):
         lines.append(above.pop())
-    return _SENTENCE.sub("", " ".join(reversed(lines)), count=1)
+    return last_sentence(" ".join(reversed(lines)))
 
 
 def _read_after(
@@ -234,14 +250,19 @@ def _read_after(
     is_cut = not end_tag and len(text) > LONGEST_ANSWER
     lines = plain_lines(rest[: end_tag.start()] if end_tag else rest)
     if not (end_tag and tag):
-        below = [goes_on.fullmatch(without_remark(line)) is not None for line in lines[1:]]
-        if is_cut and all(below):
-            return None
-        end = [*below, False].index(False) + 1
-        if any(map(withdrawn.match, lines[end:])):
-            return None
-        lines = lines[:end]
-    return read_lines(lines, read)
+        lines = _extent(lines, goes_on, withdrawn, is_cut)
+    return None if lines is None else read_lines(lines, read)
+
+
+def _extent(
+    lines: list[str], goes_on: re.Pattern[str], withdrawn: re.Pattern[str], is_cut: bool = False
+) -> list[str] | None:
+    """The first line and those below it that belong to it, None if one below withdraws it or its end is cut off."""
+    below = [goes_on.fullmatch(without_remark(line)) is not None for line in lines[1:]]
+    if is_cut and all(below):
+        return None
+    end = [*below, False].index(False) + 1
+    return None if any(map(withdrawn.match, lines[end:])) else lines[:end]
 
 
 def read_lines(lines: list[str], read: Callable[[str], Any]) -> Any:

@@ -30,6 +30,8 @@ UNITS = _words("""
     water wood work red blue green black white big small large new
     an the of in per each every all total more left remaining old altogether overall apiece together them these
 """)
+# What follows says where, when or for what.
+PREPOSITIONS = _words("in at on for during with from among throughout")
 # Words that end as plurals do, but name no unit, or another number.
 NO_PLURALS = _words("""
     always does perhaps sometimes times towards upwards downwards onwards besides
@@ -41,19 +43,47 @@ NO_PLURALS = _words("""
 # Each makes another number of what it stands at, or leaves open which one it is.
 CHANGING = _words("""
     not no never cannot unknown neither nor without wrong incorrect false if unless except maybe perhaps possibly than
-    about almost nearly hardly approximately roughly around at between under below above until fewer less
+    about almost nearly hardly approximately roughly around between under below above until fewer less
     none nothing nobody doubt doubts doubtful impossible unlikely probably wrongly mistake fail fails failed might
     plus minus negative opposite inverse reciprocal sqrt log ln lg exp sin cos tan abs mod
     dozens hundreds thousands millions billions trillions
 """)
 # A dozen may cost 5, but "dozen: 5" and "in dozen: 5" are 60.
 SCALE_WORDS = ("dozen", "hundred", "thousand", "million", "billion", "trillion")
-CHANGING_PAIRS = ("square root", "cube root", "up to", *(f"in {scale}" for scale in SCALE_WORDS))
+CHANGING_PAIRS = (
+    *("square root", "cube root", "up to", "close to", "at most", "at least", "at best", "at worst"),
+    *("rule out", "ruled out", "out of"),
+    *(f"in {scale}" for scale in SCALE_WORDS),
+)
+NUMBER_WORDS = _words("""
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
+    dozen half halves quarter quarters third thirds
+""")
+# A box is what its sentence gives, unless one of these is in the clause before it, ...
+CHANGING_BEFORE_BOX = CHANGING | _words(
+    "twice thrice double triple divided multiplied anything doubtful near unlike excluding"
+)
+# ... or one directly before it: "3 km and 5", "all but 5", "half of 5"; a total of 5 is 5.
+LINKING_TO_BOX = NUMBER_WORDS | _words("and or but of over times versus")
+TOTALS = _words("total sum value number amount cost price profit score area volume average distance length")
+# What is counted may hold words that change a number: "the number of students who do not swim is".
+COUNTED = TOTALS - {"value"} | _words("probability chance percentage fraction ratio angle perimeter maximum minimum")
+COPULAS = _words("is are was were be equals")
+# In the sentence behind a box, where "under the tree" and "if all come" are harmless ...
+CHANGING_BEHIND_BOX = (CHANGING - _words("around between under below above until than if without except")) | _words("""
+    or too squared cubed factorial short remainder pi grand mill mil mils bn tn mn lakh crore dozen hundred thousand
+    million billion trillion tens halves thirds quarters fourths fifths sixths sevenths eighths ninths tenths twelfths
+    hundredths thousandths millionths billionths
+""")
+# ... but not directly behind it.
+LINKING_BEHIND_BOX = _words("to below under above over through till until than around") | NUMBER_WORDS
+ADDING_BEHIND_BOX = NUMBER_WORDS | _words("a an more up over counting change remainder")
 # What else stands before a variable may change it, as in "the negative of x".
 BEFORE_VARIABLES = _words("so thus hence therefore then that the value of we have get find and where")
 INTRODUCING = _words("""
     so thus hence therefore then is are was were had has have make makes made cost costs need needs take takes get gets
-    earn earns pay pays sold give gives find finds obtain obtains
+    earn earns pay pays sold give gives find finds obtain obtains simply just exactly indeed clearly
 """)
 INTRODUCING_PAIRS = ("comes to", "conclude that", "find that", "gives us", "in total", "see that")
 # Behind the sentence of a box; each only says that the answer is one.
@@ -79,10 +109,21 @@ def is_unit(words: Sequence[str]) -> bool:
     return words[-1:] not in (["square"], ["cubic"]) and all(map(_is_unit_word, words))
 
 
+def is_quantity(words: Sequence[str]) -> bool:
+    """Whether words say what is counted, and where or when it is: "apples in the basket", "altogether in May"."""
+    end = next((i for i, word in enumerate(words) if word.lower() in PREPOSITIONS), len(words))
+    behind = [word.lower().rstrip(".,") for word in words[end:]]
+    return is_unit(words) or (
+        is_unit(words[:end]) and all(map(_WORD.fullmatch, behind)) and harmless_behind_box(behind)
+    )
+
+
 def is_name(text: str) -> bool:
     """Whether words can say what a value is of, as "x", "the value of x_1" and "her total cost" do."""
     *before, last = re.split(",? +", text.strip().lower())
-    if not all(map(_WORD.fullmatch, before)) or _changes([*before, last]) or (not before and last in SCALE_WORDS):
+    words = [*before, last]
+    changed = _changes(words) and not _counts(words)
+    if not all(map(_WORD.fullmatch, before)) or changed or (not before and last in SCALE_WORDS):
         return False
     return BEFORE_VARIABLES.issuperset(before) if _VARIABLE.fullmatch(last) else _WORD.fullmatch(last) is not None
 
@@ -98,12 +139,40 @@ def without_ending(text: str) -> str:
     return _ENDING.sub("", text, count=1)
 
 
+def harmless_before_box(words: Sequence[str]) -> bool:
+    """Whether the words of a sentence or clause, in small letters, leave the number behind them as it is."""
+    if words[-1:] == ["of"] and words[-2:-1] and words[-2] in TOTALS:
+        words = words[:-2]
+    if words and words[-1] in LINKING_TO_BOX:
+        return False
+    if words and words[-1] in COPULAS and _counts(words[:-1]):
+        return True
+    return not _changes(words, CHANGING_BEFORE_BOX)
+
+
+def harmless_behind_box(words: Sequence[str]) -> bool:
+    """Whether the words behind a number in its sentence, in small letters, leave it as it is."""
+    if words and words[0] in LINKING_BEHIND_BOX:
+        return False
+    adding = any(
+        first in ("and", "times") and (second in ADDING_BEHIND_BOX or second.isdecimal())
+        for first, second in itertools.pairwise(words)
+    )
+    return not adding and not _changes(words, CHANGING_BEHIND_BOX)
+
+
+def _counts(words: Sequence[str]) -> bool:
+    """Whether words say what is counted, which may be what does not: "the number of students who do not swim"."""
+    counted = any(first in COUNTED and second in ("of", "that") for first, second in itertools.pairwise(words))
+    return counted and not _changes(words[-1:]) and " ".join(words[-2:]) not in CHANGING_PAIRS
+
+
 def _is_unit_word(word: str) -> bool:
     small = word.lower()
     return word in UNIT_SIGNS or small in UNITS or (bool(_PLURAL.fullmatch(small)) and small not in NO_PLURALS)
 
 
-def _changes(words: Sequence[str]) -> bool:
-    return any(word in CHANGING or word.endswith("n't") for word in words) or any(
+def _changes(words: Sequence[str], changing: frozenset[str] = CHANGING) -> bool:
+    return any(word in changing or word.endswith("n't") for word in words) or any(
         f"{first} {second}" in CHANGING_PAIRS for first, second in itertools.pairwise(words)
     )

@@ -17,7 +17,14 @@ from ipsrl.environments.answer_text import (
     without_remark,
     without_thoughts,
 )
-from ipsrl.environments.answer_words import SCALE_WORDS, is_name, is_unit, without_introduction
+from ipsrl.environments.answer_words import (
+    SCALE_WORDS,
+    harmless_behind_box,
+    is_name,
+    is_quantity,
+    is_unit,
+    without_introduction,
+)
 from ipsrl.environments.arithmetic import TIMES, read_arithmetic, value
 
 _MARKER = marker("result", signs="####")
@@ -30,6 +37,9 @@ _EQUALS = re.compile(r"==?|\b(?:is equal to|equals|is)\b")
 # Letters that belong to a number, and the first that does not.
 _LETTER = re.compile(rf"\\frac|\d[eE][-+]?\d|{TIMES}|(?P<unit>[a-zA-Z%°¢])", re.ASCII)
 _IN_PARENTHESES = re.compile(r"[ ,;]*\(([^()]*)\)")
+_AT_THE_END = re.compile(r"[ ,;]+\(([^()]*)\)$")
+_REMARK_WORD = re.compile(r"[a-z]{2,}(?:['-][a-z]+)*", re.IGNORECASE)
+_SENTENCES = re.compile(r"(?<=[A-Za-z)*$][.!?]) +|(?<=\d[.!?]) +(?=[$*_`\"(\\]*[A-Za-z])")
 
 
 def read_number(text: str) -> Fraction | None:
@@ -44,16 +54,34 @@ def read_number(text: str) -> Fraction | None:
     if _MARKER.search(text):
         return last_answer(_MARKER, _LINE, read_value, text, _WITHDRAWN)
     last_line = text.rstrip().rpartition("\n")[2]
-    return read_lines(plain_lines(last_line), read_value) if len(last_line) <= LONGEST_ANSWER else None
+    if len(last_line) > LONGEST_ANSWER:
+        return None
+    sentence = _SENTENCES.split(last_line)[-1]
+    return read_lines(plain_lines(sentence if re.search(r"\d", sentence) else last_line), read_value)
 
 
 def read_value(text: str) -> Fraction | None:
     """The value of a whole answer in plain spelling."""
     line = text.replace("\n", " ")
     answer = without_remark(line)
-    if (remark := _IN_PARENTHESES.match(line, len(answer))) and not is_unit(_words(remark[1])):
-        return None
-    sides = _EQUALS.split(_COLON.sub("=", _CURRENCY.sub(" ", answer)))
+    remark = _IN_PARENTHESES.match(line, len(answer)) or _AT_THE_END.search(answer)
+    number = _value_of(answer[: remark.start()] if remark else answer)
+    if remark and (number is not None or remark.start() == len(answer)):
+        return number if _leaves(number, remark[1]) else None
+    return _value_of(answer)
+
+
+def _leaves(number: Fraction | None, remark: str) -> bool:
+    """Whether parentheses behind a number hold its unit, words that change nothing, or how it was computed."""
+    words = [word.lower() for word in _REMARK_WORD.findall(remark)]
+    if is_unit(_words(remark)):
+        return True
+    return harmless_behind_box(words) if words else read_value(remark) == number
+
+
+def _value_of(text: str) -> Fraction | None:
+    """The value of an answer without remarks."""
+    sides = _EQUALS.split(_COLON.sub("=", _CURRENCY.sub(" ", text)))
     *sides, last = (without_introduction(side.strip()) for side in sides)
     if not all(is_name(side) or _quantity(side) is not None for side in sides[sides[:1] == [""] :]):
         return None
@@ -78,7 +106,7 @@ def _quantity(text: str) -> Fraction | None:
     words = _words(unit)
     while words and words[0].lower() in _SCALES:
         number *= _SCALES[words.pop(0).lower()]
-    return number if is_unit(words) else None
+    return number if is_quantity(words) else None
 
 
 def _words(text: str) -> list[str]:

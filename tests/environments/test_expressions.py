@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.environments import answer_text, answer_words, arithmetic, expressions, numeric_answers
+from ipsrl.environments import answer_boxes, answer_text, answer_words, arithmetic, expressions, numeric_answers
 from ipsrl.environments.answer_text import last_answer
 from ipsrl.environments.expressions import (
     LINE,
@@ -194,9 +194,9 @@ def test_malformed_prefix(words):
     assert read_prefix(words) is None
 
 
-@pytest.mark.parametrize("module", [answer_text, answer_words, arithmetic, expressions, numeric_answers])
+@pytest.mark.parametrize("module", [answer_boxes, answer_text, answer_words, arithmetic, expressions, numeric_answers])
 def test_reading_needs_the_standard_library_alone(module):
     source = Path(module.__file__).read_text()
     imported = [line.split()[1] for line in source.splitlines() if line.startswith(("import ", "from "))]
-    ours = {f"ipsrl.environments.{name}" for name in ("answer_text", "answer_words", "arithmetic")}
+    ours = {f"ipsrl.environments.{name}" for name in ("answer_boxes", "answer_text", "answer_words", "arithmetic")}
     assert {name.split(".")[0] for name in set(imported) - ours} <= sys.stdlib_module_names

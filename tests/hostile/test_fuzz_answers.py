@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
+from ipsrl.environments.answer_words import CHANGING_BEFORE_BOX
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.factors import Factors
 from ipsrl.environments.graph_coloring import GraphColoring
@@ -119,7 +120,13 @@ def test_a_box_is_read_as_what_it_holds_or_not_at_all(number, before, behind):
 @fuzzed(100)
 @given(number=st.integers(2, 1000), words=beside)
 def test_words_that_are_not_known_leave_no_number(number, words):
-    for text in (f"#### {number} qua {words}", rf"{words} qua \boxed{{{number}}}"):
+    assert read_number(f"#### {number} qua {words}") is None
+
+
+@fuzzed(100)
+@given(number=st.integers(2, 1000), word=st.sampled_from(sorted(CHANGING_BEFORE_BOX)))
+def test_words_that_change_a_number_leave_no_box(number, word):
+    for text in (rf"{word} \boxed{{{number}}}", rf"The answer is {word} \boxed{{{number}}} apples."):
         assert read_number(text) is None
 
 

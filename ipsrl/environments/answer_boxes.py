@@ -1,0 +1,101 @@
+r"""What may stand around a box in its sentence, so that the answer is what it holds. docs/answers.md states the rule.
+
+A model boxes what it means to give, so words beside a box are harmless unless they are known to change an answer: a
+doubt, a negation, an alternative, a size, an operation. Signs beside it are harmless only if they are known to be.
+
+This module needs only the standard library: the processes that read answers import it.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ipsrl.environments.answer_words import UNIT_SIGNS, harmless_before_box, harmless_behind_box
+
+# "The total is approx. 5" is one sentence.
+_ABBREVIATIONS = "".join(rf"(?<!\b{word})" for word in ("approx", "max", "min", "est", "ca", "vs", "resp"))
+# What may begin a sentence, its decoration first; the box itself is at the end.
+_BEGINNING = r"(?:[\s$*_`]|\\[(\[])*(?:[A-Za-z∴=→⇒\\]|\Z)"
+_SENTENCE = re.compile(
+    rf".*(?:{_ABBREVIATIONS}[.!?][)*_$]*\s+(?={_BEGINNING})|[,;] +(?=(?:and +)?(?:so|thus|hence|therefore)\b))",
+    re.DOTALL,
+)
+_WRAPPER = re.compile(r"(?:\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|boldsymbol)\s*|(?<![\w}]))\{\s*\Z")
+_FACTORIAL = re.compile(r"!\s*(?:\$|\\[)\]])")
+# An equals sign, a colon, or an arrow between two steps.
+_RELATION = re.compile(r"(?:(?<![<>≤≥≠!=])=|(?<!\d):|:(?=\s)|[=-]+>|∴|\\therefore|\\equiv|≡)\s*\Z")
+_WORD = re.compile(r"(?<!\\)\b[a-z]+(?:['-][a-z]+)*|\d+")
+_ENDS_WITH_WORD = re.compile(r".*(?<![\\\w])[a-z]+(?:['-][a-z]+)*\Z", re.DOTALL)
+_UNIT = re.compile(r"\s*(?:%|°\s*[CF]?(?!\w))")
+_POWER = re.compile(r"(?<=[a-z])(?:\^\{?[23]\}?|[²³])(?!\w)")
+_END = re.compile(r"[.!?](?=\s|\Z)|\s[:;]-?\)")
+_MODULUS = re.compile(r"\\pmod\s*\{\w+\}|\(\s*(?:\\?mod|\\bmod)\s+\w+\s*\)")
+_PUNCTUATION = re.compile(r"[\s.,;:!?)]*")
+_WORDS = re.compile(r"(?!')[a-zA-Z' ,;:()/-]*")
+# "5, attained at x = 2", but not "5, y = 2" and "5, 30 minutes".
+_CLAUSE = re.compile(r", (?=[a-zA-Z]{2})")
+
+
+def last_sentence(text: str) -> str:
+    """What stands before a box in its sentence; empty if the sentence before the box is finished."""
+    return _SENTENCE.sub("", text, count=1)
+
+
+def unwrapped(before: str, behind: str) -> tuple[str, str]:
+    r"""What stands around a box, without commands of type around it, such as `\textbf{...}`."""
+    while (opening := _WRAPPER.search(before)) and behind.lstrip().startswith("}"):
+        before, behind = before[: opening.start()], behind.lstrip()[1:]
+    return before, behind
+
+
+def is_factorial(behind: str) -> bool:
+    """Whether an exclamation mark behind a box belongs to its formula."""
+    return _FACTORIAL.match(behind) is not None
+
+
+def leaves_box(before: str, behind: str, answer: Any, read: Callable[[str], Any]) -> bool:
+    """Whether what stands around a box in its sentence leaves the answer as it is.
+
+    Args:
+      before, behind: in plain spelling.
+      answer: what the box holds.
+      read: parses a whole answer in plain spelling.
+    """
+    return _harmless_before(before, answer, read) and _harmless_behind(behind)
+
+
+def _harmless_before(text: str, answer: Any, read: Callable[[str], Any]) -> bool:
+    """A text before a box ends with a word, or a relation to no other answer, or a comma behind the same answer."""
+    if text.rstrip().endswith(",") and "=" in text:
+        return read(text.rstrip(" ,").rpartition("=")[2].strip()) == answer
+    relation = _RELATION.search(text)
+    lead = text[: relation.start()] if relation else text.rstrip(" ,")
+    side = lead.rpartition("=")[2].strip()
+    # A side without a digit, as in x = y, is a variable, which is an answer of its own in some tasks.
+    if relation and relation[0].strip() == "=" and read(side) not in (None, answer if re.search(r"\d", side) else None):
+        return False
+    small = lead.lower()
+    if small and not relation and not _ENDS_WITH_WORD.match(small):
+        return False
+    *_, clause = (_WORD.findall(part) for part in re.split("[,;:]", small))
+    words = _WORD.findall(small)
+    # The relation is a copula.
+    ending = ["is"] if relation else []
+    return harmless_before_box([*(clause if len(clause) > 1 else words), *(ending if words else [])])
+
+
+def _harmless_behind(text: str) -> bool:
+    """A text behind a box is words, after a unit or not; a line below without words may belong to a formula."""
+    if "\n" in text:
+        return _PUNCTUATION.fullmatch(text) is not None
+    unit = _UNIT.match(text)
+    text = text[unit.end() :] if unit else text
+    if text[:1].isalnum() or re.match(r"[-/]|[.,:]\d", text):
+        return False
+    sentence = _POWER.sub("", _END.split(_MODULUS.sub("", text), maxsplit=1)[0])
+    first = re.match(r"\s*([A-Za-z])(?!\w)", sentence)
+    if first and first[1] not in UNIT_SIGNS | {"a"}:
+        return False
+    return _WORDS.fullmatch(_CLAUSE.split(sentence)[0]) is not None and harmless_behind_box(
+        _WORD.findall(sentence.lower())
+    )
