@@ -15,9 +15,9 @@ from ipsrl.environments.answer_words import UNIT_SIGNS, harmless_before_box, har
 # "The total is approx. 5" is one sentence.
 _ABBREVIATIONS = "".join(rf"(?<!\b{word})" for word in ("approx", "max", "min", "est", "ca", "vs", "resp"))
 # What may begin a sentence, its decoration first; the box itself is at the end.
-_BEGINNING = r"(?:[\s$*_`]|\\[(\[])*(?:[A-Za-z∴=→⇒\\]|\Z)"
+_BEGINNING = r"(?:[\s$*_`]|\\[(\[])*+(?:[A-Za-z∴=→⇒\\]|\Z)"
 _SENTENCE = re.compile(
-    rf".*(?:{_ABBREVIATIONS}[.!?][)*_$]*\s+(?={_BEGINNING})|[,;] +(?=(?:and +)?(?:so|thus|hence|therefore)\b))",
+    rf".*(?:{_ABBREVIATIONS}[.!?][)*_$]*\s++(?={_BEGINNING})|[,;] +(?=(?:and +)?(?:so|thus|hence|therefore)\b))",
     re.DOTALL,
 )
 _WRAPPER = re.compile(r"(?:\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|boldsymbol)\s*|(?<![\w}]))\{\s*\Z")

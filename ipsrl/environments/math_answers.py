@@ -5,6 +5,7 @@ The data set must exist in the random-access format array_record. Nothing is dow
 
 import dataclasses
 import functools
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -24,8 +25,8 @@ from ipsrl.structures import Outcomes
 class MathAnswers(Checked, Questions):
     """Questions whose answer is one number, such as those of GSM8K (arXiv 2110.14168).
 
-    An answer is read by `ipsrl.environments.numeric_answers`, or by the package math-verify, and compared exactly, as a
-    fraction, with the reference, which may be a whole solution that ends with "#### 42". The reward is 1 if both are
+    Answers and references are read by `ipsrl.environments.numeric_answers`, or by the package math-verify, and compared
+    exactly, as fractions. A reference may be a whole solution that ends with "#### 42". The reward is 1 if both are
     equal, else 0. An outcome id is a hash of the number, or -1 if there is none: outcomes cannot be enumerated.
 
     Attributes:
@@ -34,11 +35,13 @@ class MathAnswers(Checked, Questions):
       split: in the TFDS split syntax, such as "train", "test" or "train[:100]".
       question_key, answer_key: names of two text features.
       limit: maximum number of questions, the first ones of the split; None for all.
-      parser: of answers, `ours` or `math_verify`; docs/answers.md compares them.
+      parser: of answers and references, `ours` or `math_verify`; docs/answers.md compares them.
+      without_number: `refuse` a data set with a reference that holds no number, or `skip` such questions, which a
+        warning counts, as `limit` does.
 
     Raises:
       ValueError: `limit` is not positive, or math-verify is missing. Also, when the questions are first used: the data
-        set, the split or a feature does not exist, or a reference holds no number.
+        set, the split or a feature does not exist, a reference holds no number and is not to be skipped, or none does.
     """
 
     data_dir: str = "~/tensorflow_datasets"
@@ -48,6 +51,7 @@ class MathAnswers(Checked, Questions):
     answer_key: str = "answer"
     limit: int | None = at_least(1, None)
     parser: str = one_of("ours", "math_verify", default="ours")
+    without_number: str = one_of("refuse", "skip", default="refuse")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,6 +60,25 @@ class MathAnswers(Checked, Questions):
     @functools.cached_property
     def rows(self) -> tuple[tuple[str, Fraction], ...]:
         """Question and number of every prompt."""
+        read = [(question, reference, self.reader(reference)) for question, reference in self._texts()]
+        rows = tuple((question, value) for question, _, value in read if value is not None)
+        missing = [(number, reference) for number, (_, reference, value) in enumerate(read) if value is None]
+        if missing and (self.without_number == "refuse" or not rows):
+            number, reference = missing[0]
+            raise ValueError(
+                f"the answer to question {number} of {self.builder}/{self.split} holds no number: {reference[-60:]!r}"
+                + ("; without_number=skip leaves such questions out" if rows else "; and no other one does")
+            )
+        if missing:
+            warnings.warn(
+                f"{len(missing)} of {len(read)} questions of {self.builder}/{self.split} are left out: their answers "
+                "hold no number",
+                stacklevel=2,
+            )
+        return rows
+
+    def _texts(self) -> list[tuple[str, str]]:
+        """Question and reference of every row of the split, up to the limit."""
         # Imported late: it takes a second, and nothing else needs it.
         import tensorflow_datasets as tfds
 
@@ -82,18 +105,8 @@ class MathAnswers(Checked, Questions):
                 f"{self.builder} has no questions in the split {self.split!r} ({error}); known splits: "
                 f"{', '.join(builder.info.splits)}"
             ) from None
-        rows = []
-        for number in range(len(source) if self.limit is None else min(self.limit, len(source))):
-            row = source[number]
-            question, reference = (row[key].decode() for key in (self.question_key, self.answer_key))
-            value = read_number(reference)
-            if value is None:
-                raise ValueError(
-                    f"the answer to question {number} of {self.builder}/{self.split} holds no number: "
-                    f"{reference[-60:]!r}"
-                )
-            rows.append((question, value))
-        return tuple(rows)
+        chosen = (source[number] for number in range(min(len(source), self.limit or len(source))))
+        return [(row[self.question_key].decode(), row[self.answer_key].decode()) for row in chosen]
 
     def _how_to_prepare(self, folder: Path) -> str:
         name = self.builder.partition("/")[0]

@@ -113,3 +113,28 @@ def test_the_newest_version_is_read(tmp_path):
     info = tmp_path / "tiny_math" / "10.0.0" / "dataset_info.json"
     info.write_text(info.read_text().replace('"1.0.0"', '"10.0.0"'))
     assert MathAnswers(str(tmp_path), "tiny_math").num_prompts == 3
+
+
+MATH = [
+    {"question": "Thousands?", "answer": r"The total is $\boxed{10,\!000}$."},
+    {"question": "A pair?", "answer": r"It is $\boxed{(3, 4)}$."},
+    {"question": "A set?", "answer": "It is {1, 2}."},
+    {"question": "A fraction?", "answer": r"We add. $\boxed{\frac34}$"},
+]
+
+
+def test_references_as_math_writes_them(tmp_path):
+    folder = write(tmp_path, MATH)
+    assert MathAnswers(folder, "tiny_math", split="test").rows[0][1] == 10_000
+    with pytest.raises(ValueError, match=r"question 1 of tiny_math/train holds no number: .*without_number=skip"):
+        _ = MathAnswers(folder, "tiny_math").rows
+    task = MathAnswers(folder, "tiny_math", without_number="skip")
+    with pytest.warns(UserWarning, match="2 of 4 questions of tiny_math/train are left out"):
+        assert task.rows == (("Thousands?", 10_000), ("A fraction?", Fraction(3, 4)))
+    with pytest.raises(ValueError, match="no other one does"):
+        _ = MathAnswers(folder, "tiny_math", split="train[1:3]", without_number="skip").rows
+
+
+def test_references_are_read_by_the_chosen_parser(folder, monkeypatch):
+    monkeypatch.setattr(MathAnswers, "reader", property(lambda self: lambda text: Fraction(len(text))))
+    assert [value for _, value in MathAnswers(folder, "tiny_math").rows] == [len(row["answer"]) for row in ROWS]
