@@ -12,7 +12,9 @@
     }
 
 Spellings of one answer stand between `|`. They are read as answers are (`ipsrl.environments.phrases`), and the first is
-the name of the answer: here `sun`, `moon`, `cloud`, `airplane`. `beginning` and `sets` may be left out.
+the name of the answer: here `sun`, `moon`, `cloud`, `airplane`. A spelling of which a part would be cut off, such as
+"St. Louis" and "Trinidad and Tobago", is refused, unless what is left is a spelling of the answer too: "Trinidad|
+Trinidad and Tobago", which also reads "Trinidad & Tobago". `beginning` and `sets` may be left out.
 """
 
 import collections
@@ -24,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl.arguments import shown
-from ipsrl.environments.phrases import read_phrase
+from ipsrl.environments.phrases import read_phrase, read_whole
 from ipsrl.regular_files import read_bytes
 from ipsrl.specifications import did_you_mean
 
@@ -73,8 +75,8 @@ def read_questions(path: Path, names: tuple[str, ...] = ()) -> tuple[OpenQuestio
     """The questions of a file with these names, which may be names of sets; all of them without names.
 
     Raises:
-      ValueError: the file cannot be read or is not of this form, a name is unknown, an answer holds no phrase, or a
-        question has fewer than two answers or the same spelling twice.
+      ValueError: the file cannot be read or is not of this form, a name is unknown, an answer holds no phrase or
+        more than one, or a question has fewer than two answers or the same spelling twice.
     """
     content = _object(_load(path), str(path), {"questions": dict}, {"sets": dict})
     questions, sets = content["questions"], content.get("sets", {})
@@ -150,6 +152,15 @@ def _question(name: str, row: Any, path: Path) -> OpenQuestion:
             raise ValueError(
                 f"{where} has the answer {answer!r}, each of whose spellings must be a phrase of 1 to 60 signs"
             )
+        wholes = [read_whole(spelling) for spelling in answer.split("|")]
+        for phrase, whole in zip(phrases, wholes, strict=True):
+            if phrase not in wholes:
+                raise ValueError(
+                    f"{where} has the answer {answer!r}, of which only {phrase!r} is read where {whole!r} is meant: "
+                    f"write it without the mark or word that ends a phrase, or list {phrase!r} as a spelling as well"
+                )
+        # Within a listed answer, & is "and".
+        phrases += [read_phrase(whole.replace(" and ", " & ")) for whole in wholes if " and " in whole]
         spellings = tuple(dict.fromkeys(filter(None, phrases)))
         for spelling in spellings:
             if spelling in owner:

@@ -180,7 +180,13 @@ def test_colours_and_languages_are_known_elsewhere():
         ("programming_language", "VB.NET", "vb.net"),
         ("african_country", "Côte d’Ivoire", "ivory coast"),
         ("european_country", "Bosnia and Herzegovina", "bosnia"),
+        ("european_country", "Bosnia & Herzegovina", "bosnia"),
+        ("european_country", "France & Spain", None),
+        ("european_country", "France 🇫🇷", "france"),
         ("european_country", "Kenya", None),
+        ("prime", "23", "23"),
+        ("prime", "２３", "23"),
+        *(("prime", text, None) for text in ("2³", "2^3", "2₃", "2⅓", "2③", "2\u20623", "2☆3", "2`3", "1¹", "²3")),
         ("fruit", "carrot", None),
     ],
 )
@@ -216,6 +222,51 @@ def test_other_phrases_have_outcomes_without_reward():
 )
 def test_mentions(question, text, answer):
     assert answer_to(question, text, OneOfMany(reading="mention")) == answer
+
+
+SCRIPTS = {
+    "questions": {
+        "city": {
+            "question": "?",
+            "answers": ["北京", "上海", "القاهرة", "דלהי|दिल्ली", "ばら", "はら", "ปู", "ปี", "München"],
+        }
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        *(
+            (f"北京{behind}", "北京")
+            for behind in ("。", "，当然", "、上海", "！很大", "：大", "（首都）", "；好", "…好", "？")
+        ),
+        ("「北京」", "北京"),
+        ("**北京**。", "北京"),
+        ("القاهرة، بالطبع", "القاهرة"),
+        ("القاهرة؟", "القاهرة"),
+        ("दिल्ली। बड़ा", "דלהי"),
+        ("ばら。", "ばら"),
+        ("はら", "はら"),
+        ("ปี", "ปี"),
+        ("ปู.", "ปู"),
+        ("MUNCHEN", "munchen"),
+        ("北京上海", None),
+        ("不是北京", None),
+        ("ぱら", None),
+    ],
+)
+def test_other_scripts(tmp_path, text, answer):
+    task = OneOfMany(source=written(tmp_path, SCRIPTS))
+    outcomes = task.verify_texts([0], [[text]])
+    assert (task.hypotheses[outcomes.outcome_id[0, 0]] if outcomes.rewards[0, 0] else None) == answer
+
+
+def test_an_answer_with_and_is_also_read_with_a_sign(tmp_path):
+    content = one(answers=["Trinidad|Trinidad and Tobago", "Cuba"])
+    task = OneOfMany(source=written(tmp_path, content))
+    texts = ["Trinidad and Tobago", "Trinidad & Tobago.", "Trinidad", "Trinidad & Cuba"]
+    assert task.verify_texts([0], [texts]).rewards.tolist() == [[1, 1, 1, 0]]
 
 
 def test_several_mentions_have_no_outcome():
@@ -320,6 +371,11 @@ def one(**changes):
             one(answers=["sun|star", "moon", "A Star!"]),
             "has 'star' in two answers, 'sun|star' and 'A Star!': leave one",
         ),
+        (one(answers=["St. Louis", "jazz"]), "of which only 'st' is read where 'st. louis' is meant: write it without"),
+        (one(answers=["salt and pepper", "jazz"]), "only 'salt' is read .* or list 'salt' as a spelling as well"),
+        (one(answers=["Paris (France)", "jazz"]), "only 'paris' is read"),
+        (one(answers=["上海，中国", "jazz"]), "only '上海' is read"),
+        (one(answers=["sun\nmoon", "jazz"]), "only 'sun' is read"),
         (one(question=" "), "has no words: write what is asked"),
         (one(question=3), "has 3 as 'question', it must be a text"),
         (one(beginning=3), "has 3 as 'beginning', it must be a text"),
