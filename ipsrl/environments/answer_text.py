@@ -90,6 +90,11 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _NEGATED = re.compile(r"[\s*_]*(?:not|wrong|incorrect|unknown)\b", re.IGNORECASE)
+_DECORATED = re.compile(
+    r"(?P<fence>```|~~~)(?:[\w+-]*[ \t\r]*\n)?(?P<text>(?:(?!(?P=fence)).)*)(?P=fence)|"
+    r"(?P<mark>``?|\*\*)(?P<inside>(?:(?!(?P=mark)).)*)(?P=mark)",
+    re.DOTALL,
+)
 _END_TAG = re.compile("</answer>", re.IGNORECASE)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 # Stands for a box in its sentence; private use.
@@ -173,12 +178,20 @@ def ends_in_thought(text: str) -> bool:
 def tagged_answer(read: Callable[[str], Any], text: str) -> Any:
     """What `read` makes of the words between the last pair of answer tags, None if there are none or too many.
 
-    Unlike `last_answer` it leaves their spelling alone: blanks, underscores and line breaks may be the answer.
+    Unlike `last_answer` it leaves their spelling alone: blanks, underscores and line breaks may be the answer. Only a
+    fence, back-quotes and bold type around the whole of it are taken off.
     """
     before, closing, _ = without_thoughts(text).rpartition("</answer>")
     _, opening, answer = before.rpartition("<answer>")
-    answer = answer.strip()
+    answer = _undecorated(answer.strip())
     return read(answer) if opening and closing and 0 < len(answer) <= LONGEST_ANSWER else None
+
+
+def _undecorated(text: str) -> str:
+    """The text without decoration that begins and ends it, and stands nowhere else in it."""
+    while inner := _DECORATED.fullmatch(text):
+        text = (inner["text"] or inner["inside"] or "").strip()
+    return text
 
 
 def plain_lines(text: str) -> list[str]:

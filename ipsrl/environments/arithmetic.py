@@ -126,6 +126,14 @@ def value(tree: Tree) -> Fraction | None:
     return result if _bits(result) <= LARGEST_VALUE else None
 
 
+def divides_by_zero(tree: Tree) -> bool:
+    """Whether a tree without a value has none because it, or a part of it, divides by zero."""
+    if not isinstance(tree, tuple):
+        return False
+    power_of_zero = tree[0] == "^" and value(tree[1]) == 0
+    return (tree[0] == "/" and value(tree[2]) == 0) or power_of_zero or any(map(divides_by_zero, tree[1:]))
+
+
 def _bits(number: Fraction) -> int:
     return max(number.numerator.bit_length(), number.denominator.bit_length())
 

@@ -6,13 +6,13 @@ The data set must exist in the random-access format array_record. Nothing is dow
 import dataclasses
 import functools
 import warnings
-import zlib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
+from ipsrl.environments.answer_text import checksum
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.numeric_answers import read_number
 from ipsrl.environments.questions import Answer, Questions, check_number
@@ -157,7 +157,7 @@ Reason step by step, and end with a line that holds nothing but #### and the ans
 
 def outcome_of(answer: Fraction | None) -> int:
     """A stable outcome id, within int32, shared by equal numbers; -1 for None."""
-    return NO_OUTCOME if answer is None else zlib.crc32(str(answer).encode()) % 2**31
+    return NO_OUTCOME if answer is None else checksum(str(answer)) % 2**31
 
 
 def _version(folder: Path) -> tuple[int, ...]:

@@ -3,14 +3,13 @@
 import dataclasses
 import functools
 import re
-import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
-from ipsrl.environments.answer_text import tagged_answer
+from ipsrl.environments.answer_text import checksum, tagged_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.knowledge_graph import ENTITIES, KnowledgeGraph
 from ipsrl.environments.questions import Questions, check_number
@@ -118,7 +117,7 @@ In the end write only the name between these tags, for instance:
             return 0.0, NO_OUTCOME
         right = entity == int(self.answers[prompt])
         worth = self.worth[min(len(answer[1]), len(self.worth) - 1)]
-        behaviour = zlib.crc32(repr((entity, self.behaviour(answer[1]))).encode()) % 2**31
+        behaviour = checksum(repr((entity, self.behaviour(answer[1])))) % 2**31
         return worth * right, entity if self.outcome == "answer" else behaviour
 
     def behaviour(self, searches: Sequence[str]) -> tuple[tuple[int, int], ...]:

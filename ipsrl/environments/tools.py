@@ -17,7 +17,8 @@ from jax import Array
 from ipsrl import extras, specifications
 from ipsrl.arguments import checked
 from ipsrl.distributed.start_up import cache_folder
-from ipsrl.environments.expressions import evaluate, read_expression
+from ipsrl.environments.answer_text import plain_lines
+from ipsrl.environments.arithmetic import divides_by_zero, read_arithmetic, value
 from ipsrl.environments.language import LanguageTask
 from ipsrl.fields import Checked, Range, in_range, positive
 from ipsrl.regular_files import open_regular
@@ -45,18 +46,22 @@ NAME = Range("consist of letters, digits and _, as in name(argument)", re.compil
 
 @dataclasses.dataclass(frozen=True)
 class Calculator(Checked):
-    """The value of an arithmetic expression, such as `calculate(3 * (4 + 5))`, as an exact fraction."""
+    """The value of an arithmetic expression, such as `calculate(3 * (4.50 + 5))`, exactly: 57/2.
+
+    Numbers are those of docs/answers.md, with + - * / ^. Of an equation the first side that can be read counts.
+    """
 
     name: str = in_range(NAME, "calculate")
 
     def __call__(self, argument: str) -> str:
-        tree = read_expression(argument)
+        sides = " ".join(plain_lines(argument.strip())).split("=")
+        tree = next((tree for side in sides if (tree := read_arithmetic(side)) is not None), None)
         if tree is None:
             return "this is not an expression"
-        try:
-            return str(evaluate(tree))
-        except ZeroDivisionError:
-            return "division by zero"
+        number = value(tree)
+        if number is None:
+            return "division by zero" if divides_by_zero(tree) else "this is too large, or not rational"
+        return str(number)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ import zlib
 
 import pytest
 
+from ipsrl.environments import catalog
 from ipsrl.environments.answer_text import (
     LONGEST_ANSWER,
     MOST_MARKERS,
@@ -12,6 +13,7 @@ from ipsrl.environments.answer_text import (
     last_answer,
     marker,
     plain_lines,
+    tagged_answer,
     without_remark,
 )
 from ipsrl.environments.arithmetic import read_arithmetic, value
@@ -130,3 +132,40 @@ def test_half_a_character_is_no_error_in_ids_of_outcomes():
     """The ids of whole texts stay those that records hold."""
     assert checksum("a\ud800b") != checksum("ab")
     assert checksum("Albania") == zlib.crc32(b"Albania")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('```json\n{"0": 1}\n```', '{"0": 1}'),
+        ("```\n_ Q\nQ _\n```", "_ Q\nQ _"),
+        ("~~~\n5\n~~~", "5"),
+        ("```579```", "579"),
+        ("`13 10`", "13 10"),
+        ("\n**`5`**\n", "5"),
+        ("**```\n5\n```**", "5"),
+        ("__x__", "__x__"),
+        ("5`", "5`"),
+        ("5**", "5**"),
+        ("`5` and `6`", "`5` and `6`"),
+        ("**5** or **6**", "**5** or **6**"),
+        ("```\n5\n``` or 6", "```\n5\n``` or 6"),
+        ("```json\n```", None),
+        ("****", None),
+    ],
+)
+def test_decoration_around_a_whole_tagged_answer(text, answer):
+    assert tagged_answer(str, f"<answer>{text}</answer>") == answer
+
+
+DECORATIONS = ("{}", "```\n{}\n```", "```json\n{}\n```", "`{}`", "**{}**")
+
+
+@pytest.mark.parametrize("name", ["graph_coloring", "factors", "n_queens", "addition", "plan_and_execute"])
+def test_tasks_read_decorated_answers_and_half_a_character(name):
+    task = catalog.make(name)
+    answer = re.fullmatch(r"\s*<answer>(.*)</answer>\s*", task.answer_text(0), re.DOTALL)[1].strip()
+    for decoration in DECORATIONS:
+        assert task.parse_text(f"<answer>{decoration.format(answer)}</answer>") == 0, decoration
+    outcomes = task.verify_texts([0], [["a\ud800b", "<answer>a\ud800b</answer>", f"<answer>{answer}\ud800</answer>"]])
+    assert not outcomes.rewards.any()

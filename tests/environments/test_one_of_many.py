@@ -396,3 +396,9 @@ def test_too_many_answers_are_refused(monkeypatch):
     monkeypatch.setattr("ipsrl.environments.one_of_many.LARGEST_SPACE", 10)
     with pytest.raises(ValueError, match="12 answers, more than the 10 that are enumerated: ask fewer questions"):
         OneOfMany(questions="month")
+
+
+def test_half_a_character_is_a_wrong_answer():
+    outcome, reward = verdict("day", "a\ud800b")
+    assert (outcome >= ALL.num_hypotheses, reward) == (True, 0)
+    assert verdict("day", "Monday\ud800")[1] == 0
