@@ -315,7 +315,7 @@ def _joined(parts: Sequence[str]) -> str:
     """The parts one behind the other, or in the place that a part has left; headings begin a line."""
     text = ""
     for part in parts:
-        if text and part.startswith(("## ", "### ")) and not text.endswith("\n"):
+        if text and part.startswith(("## ", "### ", "**Final Answer**\n")) and not text.endswith("\n"):
             text += "\n\n"
         text = text.replace("@v", part) if "@v" in text else text + part
     return text

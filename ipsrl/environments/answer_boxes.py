@@ -21,6 +21,8 @@ _SENTENCE = re.compile(
     re.DOTALL,
 )
 _WRAPPER = re.compile(r"(?:\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|boldsymbol)\s*|(?<![\w}]))\{\s*\Z")
+# A star that is no product.
+_EMPHASIS = re.compile(r"(?<![\d)}\]])(?<![\d)}\]*] )(?<!\*)\*\Z")
 _FACTORIAL = re.compile(r"!\s*(?:\$|\\[)\]])")
 # An equals sign, a colon, or an arrow between two steps.
 _RELATION = re.compile(r"(?:(?<![<>≤≥≠!=])=|(?<!\d):|:(?=\s)|[=-]+>|∴|\\therefore|\\equiv|≡)\s*\Z")
@@ -45,6 +47,8 @@ def unwrapped(before: str, behind: str) -> tuple[str, str]:
     r"""What stands around a box, without commands of type around it, such as `\textbf{...}`."""
     while (opening := _WRAPPER.search(before)) and behind.lstrip().startswith("}"):
         before, behind = before[: opening.start()], behind.lstrip()[1:]
+    if _EMPHASIS.search(before) and re.match(r"\*(?!\*)(?! *[\d(\\])", behind):
+        return before[:-1], behind[1:]
     return before, behind
 
 

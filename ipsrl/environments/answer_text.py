@@ -71,6 +71,11 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
     # A power stands between operands, with a blank on both sides or on neither; every other ** is bold type.
     (re.compile(r"(?<=[\d)}\]])(?:\*\*| \*\* )(?=[\d({\-])"), "^"),
     (re.compile(r"\*{2,}|__|[`$]"), " "),
+    # Between operands a star is a product, also without a blank on one side.
+    (
+        re.compile(r"(?<![^\s:=(])(?<![\d)}\]])(?<![\d)}\]] )\*(?=[^\s*])([^*\n]*[^\s*])\*(?![\w(*])"),
+        r" \1 ",
+    ),
     (re.compile(r"(?<!\w)_|_(?!\w)"), " "),
     # Single quotation marks come in pairs: x' is a negation, and 1'000 a number.
     (re.compile(r"(?<!\w)'([^'\n]*)'(?!\w)"), r" \1 "),

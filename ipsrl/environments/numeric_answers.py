@@ -39,7 +39,10 @@ _LETTER = re.compile(rf"\\frac|\d[eE][-+]?\d|{TIMES}|(?P<unit>[a-zA-Z%°¢])", r
 _IN_PARENTHESES = re.compile(r"[ ,;]*\(([^()]*)\)")
 _AT_THE_END = re.compile(r"[ ,;]+\(([^()]*)\)$")
 _REMARK_WORD = re.compile(r"[a-z]{2,}(?:['-][a-z]+)*", re.IGNORECASE)
-_SENTENCES = re.compile(r"(?<=[A-Za-z)*$][.!?]) +|(?<=\d[.!?]) +(?=[$*_`\"(\\]*[A-Za-z])")
+_SENTENCES = re.compile(
+    r"(?<=[A-Za-z)*$][.!?]) +|(?<=\d[.!?]) +(?=[$*_`\"(\\]*[A-Za-z])|"
+    r"[,;] +(?=(?:so|thus|hence|therefore)\b|[A-Z][a-z]+[ :])|; +(?=[a-z]{2})"
+)
 
 
 def read_number(text: str) -> Fraction | None:
