@@ -245,7 +245,7 @@ def _read_box(
 
     if answer == _read_after(before + rest[:end] + behind, None, goes_on, withdrawn, read_sentence):
         return answer
-    lines = _extent(plain_lines(_BOX + behind), goes_on, withdrawn)
+    lines = _extent(plain_lines(_BOX + _END_TAG.split(behind, maxsplit=1)[0]), goes_on, withdrawn)
     lead = "".join(plain_lines(before + _BOX)).removesuffix(_BOX)
     if lines is None or not leaves_box(lead, "\n".join(lines).removeprefix(_BOX), answer, read):
         return None

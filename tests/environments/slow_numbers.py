@@ -1,17 +1,20 @@
 """A second reader of numbers, written from docs/answers.md without patterns."""
 
-from ipsrl.environments.answer_words import BEFORE_VARIABLES, NO_PLURALS, SCALE_WORDS, UNIT_SIGNS, UNITS
+from ipsrl.environments.answer_words import BEFORE_VARIABLES, NO_PLURALS, PREPOSITIONS, SCALE_WORDS, UNIT_SIGNS, UNITS
 from tests.environments.slow_arithmetic import arithmetic_tree, exact, is_times, sides_of, tokens_of
+from tests.environments.slow_boxes import counts, harmless_words_behind
 from tests.environments.slow_spelling import (
     DIGITS,
     LETTERS,
     NoAnswer,
     all_in,
+    ends_word,
     first_name,
     is_word_sign,
     is_wordless,
     need,
     plain,
+    skip_blanks,
     without_remark,
 )
 from tests.environments.slow_text import are_changing, first_word, slow_answer, without_introduction
@@ -22,8 +25,9 @@ SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 1
 def slow_number(text):
     def last_line(text):
         line = text.rstrip().split("\n")[-1]
+        sentence = line[last_sentence(line) :]
         try:
-            lines = plain(line)
+            lines = plain(sentence if any(sign in DIGITS for sign in sentence) else line)
             need(lines and len(line) <= 4000)
             return number_of(lines)
         except NoAnswer:
@@ -40,13 +44,74 @@ def slow_number(text):
     )
 
 
+def last_sentence(line):
+    """Where the last sentence of a line without a marker begins."""
+    start = 0
+    for place, sign in enumerate(line):
+        after = skip_blanks(line, place + 1)
+        if after == place + 1:
+            continue
+        before, behind = line[place - 1 : place] if place else "", line[after:]
+        if sign in ".!?" and before:
+            decoration = behind.lstrip('$*_`"(\\')
+            if before in LETTERS + ")*$" or (before.isdecimal() and decoration[:1] and decoration[0] in LETTERS):
+                start = after
+        if sign in ",;":
+            word = 0
+            while behind[word : word + 1] and behind[word] in LETTERS:
+                word += 1
+            clause = behind[:word] in ("so", "thus", "hence", "therefore") and ends_word(behind, word)
+            named = word > 1 and behind[:word].istitle() and behind[word : word + 1] in (" ", ":")
+            if clause or named or (sign == ";" and word > 1 and behind[:2].islower()):
+                start = after
+    return start
+
+
 def number_of(lines):
     line = " ".join(lines)
     answer = without_remark(line)
     removed = line[len(answer) :].lstrip(" ,;")
     inside, closing, _ = removed[1:].partition(")")
     if removed.startswith("(") and closing and "(" not in inside:
-        need(is_unit(unit_words(inside)))
+        number = value_of(answer)
+        need(leaves(number, inside))
+        return number
+    opening = answer.rfind("(")
+    before = answer[:opening].rstrip(" ,;")
+    if answer.endswith(")") and opening > len(before) and ")" not in answer[opening:-1]:
+        try:
+            number = value_of(before)
+        except NoAnswer:
+            return value_of(answer)
+        need(leaves(number, answer[opening + 1 : -1]))
+        return number
+    return value_of(answer)
+
+
+def leaves(number, remark):
+    """Whether parentheses leave the number before them as it is."""
+    words = []
+    place = 0
+    while place < len(remark):
+        end = place
+        while remark[end : end + 1] and (
+            remark[end] in LETTERS
+            or (end > place + 1 and remark[end] in "'-" and remark[end + 1 : end + 2] in tuple(LETTERS))
+        ):
+            end += 1
+        words += [remark[place:end].lower()] if end > place + 1 else []
+        place = max(end, place + 1)
+    if is_unit(unit_words(remark)):
+        return True
+    if words:
+        return harmless_words_behind(words)
+    try:
+        return number_of([remark]) == number
+    except NoAnswer:
+        return False
+
+
+def value_of(answer):
     for sign in "€£¥₹":
         answer = answer.replace(sign, " ")
     answer = without_codes(answer)
@@ -82,7 +147,8 @@ def is_name(text):
     words = text.lower().split()
     if not words or (len(words) == 1 and words[0] in SCALE_WORDS):
         return False
-    if are_changing([word.removesuffix(",") for word in words]):
+    bare = [word.removesuffix(",") for word in words[:-1]] + words[-1:]
+    if are_changing(bare) and not counts(bare):
         return False
     before, last = [word.removesuffix(",") for word in words[:-1]], words[-1]
     if not all(word and first_word(word) == word for word in before):
@@ -137,7 +203,12 @@ def quantity(text):
     words = unit_words(unit)
     while words and words[0].lower() in SCALES:
         number *= 10 ** SCALES[words.pop(0).lower()]
-    need(is_unit(words))
+    end = 0
+    while end < len(words) and words[end].lower() not in PREPOSITIONS:
+        end += 1
+    behind = [word.lower().rstrip(".,") for word in words[end:]]
+    harmless = all(word and first_word(word) == word for word in behind) and harmless_words_behind(behind)
+    need(is_unit(words) or (is_unit(words[:end]) and harmless))
     return number
 
 

@@ -67,6 +67,7 @@ COMMANDS = {
     **dict.fromkeys(["emptyset", "varnothing"], "∅"),
     "div": "/",
     "downarrow": "↓",
+    **dict.fromkeys(["blacksquare", "square", "qed"], " "),
 }
 WRAPPERS = ("text", "textbf", "textit", "textrm", "mathrm", "mathbf", "mathit", "operatorname")
 TAGS = ("b", "i", "u", "em", "strong", "code", "pre", "p", "div", "span", "br", "center")
@@ -78,7 +79,11 @@ def plain(text):
         while minus + " " in text:
             text = text.replace(minus + " ", minus)
     text = "".join(chr(ord(c) - 0xFEE0) if 0xFF01 <= ord(c) <= 0xFF5E else CHARACTERS.get(c, c) for c in text)
-    text = text.replace("\\\\", "\n").replace("&=", " =").replace("& =", "  =")
+    text = (
+        "".join(" " if is_picture(sign) else sign for sign in text.replace("\\\\", "\n"))
+        .replace("&=", " =")
+        .replace("& =", "  =")
+    )
     text = with_degrees(text)
     text = without_tags(without_commands(text).replace("{,}", ","))
     text = without_fences(text)
@@ -90,7 +95,7 @@ def plain(text):
         if sign in "`$":
             sign = " "
         out += sign
-    out = without_bold(out)
+    out = without_stars(without_bold(out))
     out = "".join(
         " " if c == "_" and (ends_word(out[i - 1 : i] if i else "", 0) or ends_word(out, i + 1)) else c
         for i, c in enumerate(out)
@@ -101,6 +106,42 @@ def plain(text):
     lines = [line.strip() for line in out.split("\n")]
     lines = [line for line in lines if line and not (len(line) >= 3 and all(c in "-=*~# " for c in line))]
     return [unwrapped(line) for line in lines]
+
+
+def is_picture(sign):
+    return sign in "\u220e" or any(
+        first <= sign <= last
+        for first, last in (
+            ("\u2600", "\u27bf"),
+            ("\u2b00", "\u2bff"),
+            ("\u25a0", "\u25ff"),
+            ("\U0001f000", "\U0001faff"),
+        )
+    )
+
+
+def without_stars(text):
+    """The text without single stars around words: emphasis, where no operand stands before the first."""
+    place = 0
+    while place < len(text):
+        close = text.find("*", place + 1)
+        before = text[place - 1 : place] if place else ""
+        operand = before == " " and place > 1 and text[place - 2] in DIGITS + ")}]"
+        opens = text[place] == "*" and (not before or before.isspace() or before in ":=(") and not operand
+        inside = text[place + 1 : close]
+        whole = inside and not inside[0].isspace() and not inside[-1].isspace() and "\n" not in inside
+        if (
+            opens
+            and close > 0
+            and whole
+            and ends_word(text, close + 1)
+            and text[close + 1 : close + 2] not in ("(", "*")
+        ):
+            text = f"{text[:place]} {inside} {text[close + 1 :]}"
+            place = place + len(inside) + 2
+        else:
+            place += 1
+    return text
 
 
 def with_degrees(text):
@@ -160,14 +201,17 @@ def without_commands(text):
         name = text[place + 1 : end]
         if name in ("begin", "end") and text[end : end + 1] == "{" and "}" in text[end:]:
             closing = text.index("}", end)
-            if all(c in LETTERS.lower()[:26] for c in text[end + 1 : closing]):
+            if all(c in LETTERS.lower()[:26] for c in text[end + 1 : closing].removesuffix("*")):
                 out, place = out + " ", closing + 1
                 continue
         if name:
             out, place = out + COMMANDS.get(name, "\\" + name), end
         else:
             sign = text[place + 1]
-            out += " " if sign in ",;:! ()[]" else sign if sign in "{}*_#&%$+-" else "\\" + sign
+            if sign == "!":
+                place = skip_blanks(text, place + 2)
+                continue
+            out += " " if sign in ",;: ()[]" else sign if sign in "{}*_#&%$+-" else "\\" + sign
             place += 2
     return out
 
