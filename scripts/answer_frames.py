@@ -1,7 +1,7 @@
-r"""How many of the ways in which models give an answer does a reader read? `python -m scripts.answer_frames`.
+r"""How many of the ways in which models give an answer does a reader read? `python scripts/answer_frames.py`.
 
-    python -m scripts.answer_frames --parser=math_verify
-    python -m scripts.answer_frames --half=first --show
+    python scripts/answer_frames.py --parser=math_verify
+    python scripts/answer_frames.py --half=first --show
 
 A frame is a text around a number, put together from parts that stand in lists: what was worked out before, the words
 that lead to the answer, what holds it, what follows. A right frame gives the number as the answer. A wrong one holds it

@@ -27,6 +27,8 @@ DONE = "done"
 SWEEP = ("sweep", "--experiment=hypospace", "--preset=smoke", "--grid=seeds=0", "--out=@TMP/sweep")
 COMMANDS = [word for action in benchmark.parser()._subparsers._group_actions for word in action.choices]
 SCRIPTS = {
+    ("answer_frames",): "math",
+    ("answer_frames", "--parser=ours"): DONE,
     ("audit_verifier", "@ANSWERS"): DONE,
     **{("benchmark", word): AT_WORK for word in COMMANDS},
     ("benchmark", "bridge"): "trl",

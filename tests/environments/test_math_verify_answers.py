@@ -9,6 +9,7 @@ import pytest
 
 from ipsrl.environments import catalog
 from ipsrl.environments.numeric_answers import read_number
+from scripts import answer_frames
 from tests.environments.right_answers import RIGHT
 from tests.environments.test_answer_kinds import NUMBERS, filled, number_forms
 from tests.environments.wrong_answers import WRONG
@@ -81,6 +82,18 @@ def test_docs_compare_it_with_our_reader(read):
     for kinds, table in (("right", RIGHT["math_answers"]), ("wrong", WRONG["math_answers"])):
         ours, theirs = (len(kinds_read(reader, table)) for reader in (read_number, read))
         assert f"| {kinds} | {len(table)} | {ours} | {theirs} |" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("half", answer_frames.HALVES)
+def test_docs_compare_frames(read, half):
+    page = (Path(__file__).parents[2] / "docs" / "answers.md").read_text()
+    tried = [*answer_frames.frames(half)]
+    for right in (True, False):
+        frames = [frame for frame in tried if frame.right == right]
+        ours, theirs = (sum(reader(frame.text) == frame.number for frame in frames) for reader in (read_number, read))
+        row = [f"| {half} | {'right' if right else 'wrong'} | {len(frames)} |", f"| {ours} | {theirs} |\n"]
+        assert re.search(r" \d+ ".join(map(re.escape, row)), page), row
 
 
 def test_only_digits_and_signs_reach_the_compiler(read):
