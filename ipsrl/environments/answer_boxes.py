@@ -40,7 +40,8 @@ _CLAUSE = re.compile(r", (?=[a-zA-Z]{2})")
 
 def last_sentence(text: str) -> str:
     """What stands before a box in its sentence; empty if the sentence before the box is finished."""
-    return _SENTENCE.sub("", text, count=1)
+    sentences = _SENTENCE.match(text)
+    return text[sentences.end() :] if sentences else text
 
 
 def unwrapped(before: str, behind: str) -> tuple[str, str]:
