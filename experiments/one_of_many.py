@@ -83,23 +83,24 @@ MANY_HOSTS = TRACKERS = True
 curves = text_tasks.curves
 
 
-def keeps_more(value: str, records: Records) -> bool:
-    """Whether IPS-GRPO ends with more of a value than GRPO, intervals apart, both at a pass@1 of 0.9 or more."""
-    valid = min(records.mean("pass_at_1", objective=name) for name in (GRPO, IPS)) >= 0.9
-    return valid and records.low(value, objective=IPS) > records.high(value, objective=GRPO)
+def keeps_more(value: str) -> study.Claim:
+    """IPS-GRPO ends with more of a value than GRPO, both at a pass@1 of 0.9 or more."""
+    valid = [study.above(study.final("pass_at_1", objective=name), 0.9) for name in (GRPO, IPS)]
+    return study.every([study.above(study.final(value, objective=IPS), study.final(value, objective=GRPO)), *valid])
 
 
-def grpo_loses_half(records: Records) -> bool:
-    start = records.mean("effective_outcomes", objective=PRIOR)
-    return records.high("effective_outcomes", objective=GRPO) < start / 2
+def half_of_start(records: Records) -> float:
+    return records.mean("effective_outcomes", objective=PRIOR) / 2
 
 
 CLAIMS = {
-    "GRPO ends with less than half of the model's effective right answers": grpo_loses_half,
-    "IPS-GRPO ends with more of them than GRPO, intervals apart, both at a pass@1 of 0.9 or more": (
-        lambda records: keeps_more("effective_outcomes", records)
+    "GRPO ends with less than half of the model's effective right answers": study.below(
+        study.final("effective_outcomes", objective=GRPO), half_of_start
     ),
-    "the same on questions that were held out": lambda records: keeps_more("held_out_effective_outcomes", records),
+    "IPS-GRPO ends with more of them than GRPO, intervals apart, both at a pass@1 of 0.9 or more": keeps_more(
+        "effective_outcomes"
+    ),
+    "the same on questions that were held out": keeps_more("held_out_effective_outcomes"),
 }
 TABLE = study.Table(
     {
