@@ -10,8 +10,8 @@ Arms      GRPO, IPS-GRPO with a floor of 0.2 and ProGRPO, each with three seeds,
 Command   python -m experiments.one_of_many
 Time      demo 13 to 25 minutes on two CPU cores, by their load, and 3 GiB of memory, smoke two; all, not run, an hour.
 Expected  effective right answers / pass@1 +- 1 / 0.05: start 8.6 / 0.47, GRPO 3.4 / 1.00, IPS-GRPO 10.3 / 0.98,
-          ProGRPO 7.2 / 0.96; held out 7.0 / 0.28, 3.6 / 0.86, 7.2 / 0.68, 4.0 / 0.85. The first claim just fails: the
-          interval of GRPO, 2.7 to 4.5, ends above half of the start.
+          ProGRPO 7.2 / 0.96; held out 7.0 / 0.28, 3.6 / 0.86, 7.2 / 0.68, 4.0 / 0.85. The first claim is
+          undecided: the interval of GRPO, 2.7 to 4.5, holds half of the start.
 Doubt     One small model, whose weights have four bits, one learning rate and 40 updates; three seeds, whose intervals
           are too narrow; questions at which the model is half right, and answers of one phrase. A larger model that
           GRPO leaves as many answers would refute it, and so would a placebo that keeps as many as IPS-GRPO.
@@ -85,8 +85,9 @@ curves = text_tasks.curves
 
 def keeps_more(value: str) -> study.Claim:
     """IPS-GRPO ends with more of a value than GRPO, both at a pass@1 of 0.9 or more."""
+    more = study.above(study.final(value, objective=IPS), study.final(value, objective=GRPO))
     valid = [study.above(study.final("pass_at_1", objective=name), 0.9) for name in (GRPO, IPS)]
-    return study.every([study.above(study.final(value, objective=IPS), study.final(value, objective=GRPO)), *valid])
+    return lambda records: study.all_of(claim(records) for claim in (more, *valid))
 
 
 def half_of_start(records: Records) -> float:

@@ -37,7 +37,8 @@ def records(grpo, ips, pass_at_1=0.98, held_out=(4.0, 5.0)):
     [
         (records((2.4, 2.6), (10.1, 9.8)), [True, True, True]),
         (records((5.0, 5.2), (10.1, 9.8)), [False, True, True]),
-        (records((2.4, 2.6), (2.5, 9.8)), [True, False, True]),
+        (records((2.4, 2.6), (2.5, 9.8)), [True, None, True]),
+        (records((2.4, 4.6), (10.1, 9.8)), [None, True, True]),
         (records((2.4, 2.6), (10.1, 9.8), pass_at_1=0.8), [True, False, False]),
         (records((2.4, 2.6), (10.1, 9.8), held_out=(5.0, 4.0)), [True, True, False]),
         (records((2.4,), (10.1,)), [None, None, None]),
