@@ -20,6 +20,7 @@ from logging import LogRecord
 from types import FrameType
 from typing import NoReturn, Self, TextIO
 
+import jax
 from absl import logging
 from jax.errors import JaxRuntimeError
 
@@ -29,6 +30,8 @@ from ipsrl.printable import printable
 INTERRUPTED = 130
 # The reader of a pipe, and the terminal.
 HAS_GONE = (errno.EPIPE, errno.EIO)
+# What a disk says that cannot be written. Libraries in C++ and Rust raise exceptions of their own, with these words.
+REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES)
 # Further Ctrl-C within this time would only disturb the ending that the first has begun.
 ONE_INTERRUPT_SECONDS = 5.0
 # An interruption that was lost is repeated after this time.
@@ -48,10 +51,10 @@ class RefusedWriteError(OSError):
 class Ending:
     """A context manager around the body of a command.
 
-    A `ValueError` (bad input), a `FloatingPointError` (diverged training), an `OSError` (a disk that refuses), too
-    little memory and a platform that JAX does not find end the command with one sentence and status 1, Ctrl-C with
-    status 130. Other exceptions are faults of the program and pass. `--verbosity=1`, where a command has it, shows all
-    tracebacks and what Orbax logs.
+    A `ValueError` (bad input), a `FloatingPointError` (diverged training), an `OSError` (a disk that refuses, also in a
+    library's own words), too little memory and a platform that JAX does not find end the command with one sentence and
+    status 1, Ctrl-C with status 130. Other exceptions are faults of the program and pass. `--verbosity=1`, where a
+    command has it, shows all tracebacks and what Orbax logs.
 
     Args:
       continues: a clause that says how to continue after an interruption; empty if there is nothing to continue.
@@ -154,16 +157,19 @@ class Ending:
         """What the user reads of an error; None if it is a fault of the program, or the end that it has chosen."""
         if isinstance(error, KeyboardInterrupt):
             return f"interrupted: {self._continues}" if self._continues else "interrupted"
-        if isinstance(error, OSError) and self._continues:
-            return f"error: {error}; once that is fixed, {self._continues}"
-        if isinstance(error, ValueError | FloatingPointError | OSError):
+        if isinstance(error, ValueError | FloatingPointError):
             return f"error: {error}"
+        if isinstance(error, OSError) or _is_refused_by_disk(error):
+            fixed = f"; once that is fixed, {self._continues}" if self._continues else ""
+            return f"error: {_first_line(error)}{fixed}"
         if isinstance(error, RuntimeError) and str(error).startswith("Unable to initialize backend"):
-            return f"error: {str(error).partition(chr(10))[0]}"
+            return f"error: {_first_line(error)}"
+        if isinstance(error, AssertionError) and _there_is_no_device():
+            return f"error: JAX has found no device of JAX_PLATFORMS={jax.config.jax_platforms}: leave it out for any"
         if isinstance(error, MemoryError) or (
             isinstance(error, JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
         ):
-            return f"error: out of memory: {str(error).partition(chr(10))[0] or 'choose a smaller model or batch'}"
+            return f"error: out of memory: {_first_line(error) or 'choose a smaller model or batch'}"
         return None
 
 
@@ -227,6 +233,24 @@ def _open_standard_streams() -> None:
             setattr(sys, name, _stream(descriptor, stream))
             if name == "stderr":
                 logging.get_absl_handler().python_handler.stream = sys.stderr
+
+
+def _is_refused_by_disk(error: BaseException) -> bool:
+    """Whether a library says, in an exception of its own, that the system has refused to write."""
+    return isinstance(error, Exception) and any(os.strerror(number) in str(error) for number in REFUSALS)
+
+
+def _there_is_no_device() -> bool:
+    """Whether JAX's search for devices fails as it does for `cuda` without a GPU."""
+    try:
+        jax.devices()
+    except AssertionError:
+        return True
+    return False
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _is_for_users(record: LogRecord) -> bool:

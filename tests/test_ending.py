@@ -274,15 +274,52 @@ def test_an_interruption_where_nothing_can_be_raised_is_not_lost(ends):
     assert (status, err) == (130, "interrupted: try again\n")
 
 
-def test_a_platform_that_is_not_there_is_named(ends):
-    status, _, err = ends("""
+@pytest.mark.parametrize(
+    ("platform", "said"), [("foo", "Unable to initialize backend 'foo'"), ("cuda", "JAX has found")]
+)
+def test_a_platform_that_is_not_there_is_named(platform, said, ends):
+    status, _, err = ends(f"""
         import jax
-        jax.config.update("jax_platforms", "foo")
+        jax.config.update("jax_platforms", "{platform}")
         with Ending():
             jax.devices()
     """)
     assert status == 1
-    assert re.fullmatch("error: Unable to initialize backend 'foo'.*JAX_PLATFORMS.*\n", err)
+    assert re.fullmatch(f"error: {said}.*JAX_PLATFORMS.*\n", err)
+
+
+def test_an_assertion_that_fails_elsewhere_keeps_its_traceback(ends):
+    status, _, err = ends("with Ending():\n    assert not HOUR")
+    assert (status, err.splitlines()[-1]) == (1, "AssertionError")
+
+
+WRITES = {
+    "safetensors": """
+        import numpy as np
+        from safetensors.numpy import save_file
+        large = {{"large": np.zeros(100_000, np.float32)}}
+        with Ending("try again"):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+            save_file(large, {folder!r} + "/model")
+    """,
+    "array_record": """
+        from array_record.python.array_record_module import ArrayRecordWriter
+        with Ending("try again"):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+            writer = ArrayRecordWriter({folder!r} + "/rows", "group_size:1")
+            for _ in range(1000):
+                writer.write(os.urandom(1000))
+            writer.close()
+    """,
+}
+
+
+@pytest.mark.parametrize("library", WRITES)
+def test_a_disk_that_refuses_a_library_in_another_language_ends_with_one_sentence(library, ends, tmp_path):
+    program = "import resource\n" + textwrap.dedent(WRITES[library].format(folder=str(tmp_path)))
+    status, _, err = ends(program)
+    assert status == 1
+    assert re.fullmatch("error: .*File too large.*; once that is fixed, try again\n", err), err
 
 
 JOINS = """

@@ -1,10 +1,15 @@
 """Other processes of this machine, which compute on its CPU."""
 
 import atexit
+import concurrent.futures
+import contextlib
 import functools
 import multiprocessing
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
 
 from pebble import ProcessPool
 
@@ -18,7 +23,31 @@ def cpu_processes(workers: int) -> ProcessPool:
     """
     pool = ProcessPool(workers, initializer=_without_accelerator, context=multiprocessing.get_context("spawn"))
     atexit.register(_end, pool)
+    with concurrent.futures.ThreadPoolExecutor(1) as starter:
+        starter.submit(_start, pool).result()
     return pool
+
+
+@contextlib.contextmanager
+def not_interrupted() -> Iterator[None]:
+    """Processes and threads that this thread starts meanwhile do not hear Ctrl-C, which a terminal sends to all
+    processes: this one ends them.
+
+    Not for the main thread: another one would get the signal, and leave it where it waits.
+    """
+    # multiprocessing starts it with the first process, and lets signals through again.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start(pool: ProcessPool) -> None:
+    with not_interrupted():
+        # To be asked starts its processes, and the thread that will replace them.
+        bool(pool.active)
 
 
 def _end(pool: ProcessPool) -> None:

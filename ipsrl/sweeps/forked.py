@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from multiprocessing.connection import Connection
 from typing import IO
 
+from ipsrl.distributed.cpu_processes import not_interrupted
 from ipsrl.study import catalog
 from ipsrl.sweeps.attempt import ROOT, announce, wait
 
@@ -38,9 +39,13 @@ def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, c
       cores: cores that the process may use; empty for all.
     """
     announce(command, log)
-    with Connection(os.dup(log.fileno())) as output, ONE_THREAD:
+    with Connection(os.dup(log.fileno())) as output, ONE_THREAD, not_interrupted():
         process = SERVER.Process(target=run_module, args=(command[2:], output, cores))
-        process.start()
+        try:
+            process.start()
+        except (EOFError, ConnectionError):
+            # The server was killed before it forked. The next process starts another server.
+            return -signal.SIGKILL
 
     def poll() -> int | None:
         with ONE_THREAD:
@@ -59,6 +64,7 @@ def run_module(arguments: Sequence[str], output: Connection, cores: set[int]) ->
       cores: as in `call_forked`.
     """
     os.setsid()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if cores:
         os.sched_setaffinity(0, cores)
     for standard in (sys.stdout, sys.stderr):
