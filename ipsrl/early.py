@@ -1,21 +1,40 @@
-"""What a command does before its imports, which take seconds: Ctrl-C is one word, and a mistyped flag is refused."""
+"""What a command does before its imports, which take seconds: Ctrl-C is one word, and a mistyped flag is refused.
+
+So is too little address space, and what a library refuses when it is imported is one sentence.
+"""
 
 import contextlib
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, TracebackType
 
 from ipsrl.definitions import Module
 from ipsrl.printable import printable
 
+# The libraries alone reserve 0.5 GB, and 1.4 GB with JAX's threads on two cores. In less, some of them wait for ever.
+ADDRESS_SPACE = 2 * 10**9
+
 
 def refuse(check: Callable[[], object]) -> None:
     """Lets `check` end the program; where it fails, for whatever reason, the imported command has the say."""
-    signal.signal(signal.SIGINT, _end)
+    begin()
     with contextlib.suppress(Exception):
         check()
+
+
+def begin() -> None:
+    """Ends the program if there is too little address space, or when it is interrupted before `Ending` takes over."""
+    signal.signal(signal.SIGINT, _end)
+    sys.excepthook = _say
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
+        sys.exit(
+            f"error: this process may use {limit / 10**9:.2g} GB of address space, but its libraries reserve up to "
+            f"{ADDRESS_SPACE / 10**9:g} GB before anything is computed: raise the limit (ulimit -v)"
+        )
 
 
 def script(name: str) -> None:
@@ -41,3 +60,11 @@ def _end(number: int, frame: FrameType | None) -> None:
     """Ends a command that is interrupted during its imports, when there is nothing to finish or to continue."""
     os.write(2, b"interrupted\n")
     os._exit(128 + number)
+
+
+def _say(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+    """In the place of `sys.excepthook`: a bad value, as of one of JAX's environment variables, is one sentence."""
+    if isinstance(error, ValueError):
+        print(f"error: {error}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, where)

@@ -24,6 +24,7 @@ from ipsrl.ending import Ending
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.paths import expanded
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.policies.transformer import Transformer
@@ -91,7 +92,8 @@ def make_checkpoint(
       ValueError: `out` cannot be a folder, the family is unknown, the tokenizer cannot have this vocabulary size, the
         sizes do not fit each other or the memory, or the seed is out of range.
     """
-    require_possible(Path(out))
+    out = expanded(out, "--out")
+    require_possible(out)
     if not 0 <= seed < 2**31:
         raise ValueError(f"seed is {seed}, it must lie between 0 and 2^31 - 1")
     if family not in FAMILIES:
@@ -125,7 +127,7 @@ def make_checkpoint(
         policy = read_policy(folder)
         parameters = policy.init(jax.random.key(seed))
         hugging_face.save(out, policy, parameters, folder, dtype=dtype, shard_bytes=shard_bytes)
-    return Path(out)
+    return out
 
 
 def train_tokenizer(vocabulary_size: int) -> Any:

@@ -38,6 +38,7 @@ from ipsrl.environments.molecules import smiles
 from ipsrl.environments.molecules.data import FEATURE, MOSES, NAME, folder_of
 from ipsrl.environments.molecules.parsing import parsed, silent
 from ipsrl.environments.stored_texts import VERSION, write_texts
+from ipsrl.paths import expanded
 from ipsrl.records.progress_line import counted
 from ipsrl.records.run_folder import require_possible
 
@@ -252,7 +253,7 @@ def main() -> None:
     with Ending():
         check(arguments)
         name = arguments.name or MOSES
-        out = Path(arguments.out).expanduser() if arguments.out else folder_of(name)
+        out = expanded(arguments.out, "--out") if arguments.out else folder_of(name)
         require_possible(out)
         if is_complete(out) and not arguments.force:
             print(f"there already, left as it is; --force writes it again:\n{out}")
@@ -260,11 +261,11 @@ def main() -> None:
         if not is_complete(out) and out.exists() and any(out.iterdir()):
             raise ValueError(f"{out} holds something else than molecules: choose another --out")
         if arguments.smiles is None:
-            make_moses(out, None if arguments.wheel is None else Path(arguments.wheel).expanduser())
+            make_moses(out, None if arguments.wheel is None else expanded(arguments.wheel, "--wheel"))
         else:
             longest = LONGEST if arguments.longest is None else arguments.longest
             share = TEST_SHARE if arguments.test_share is None else arguments.test_share
-            _, broken = make_molecules(out, name, Path(arguments.smiles).expanduser(), longest, share)
+            _, broken = make_molecules(out, name, expanded(arguments.smiles, "--smiles"), longest, share)
             if broken:
                 print(f"{len(broken)} {'line is' if len(broken) == 1 else 'lines are'} left out:")
                 print(*broken[:SHOWN_LINES], *["..."] * (len(broken) > SHOWN_LINES), sep="\n")

@@ -22,6 +22,7 @@ from absl import logging
 from ipsrl.distributed import memory
 from ipsrl.ending import Ending
 from ipsrl.environments.stored_texts import write_texts
+from ipsrl.paths import expanded
 from ipsrl.records.run_folder import require_possible
 
 NAME = "small_sums"
@@ -51,7 +52,7 @@ def make_questions(out: str | Path, train: int = 512, test: int = 128, largest: 
     for name, value, least in (("train", train, 1), ("test", test, 1), ("largest", largest, 1), ("seed", seed, 0)):
         if value < least:
             raise ValueError(f"{name} is {value}, it must be at least {least}")
-    folder = Path(out).expanduser()
+    folder = expanded(out, "--out")
     require_possible(folder)
     number = 3 * largest**2 + 9 * largest**3
     memory.require(ROW_BYTES * number, f"the questions with numbers up to {largest}", "lower --largest")

@@ -11,11 +11,16 @@ from typing import Any
 import jax
 
 from ipsrl.fields import Checked, at_least
+from ipsrl.paths import expanded
 
 
 def cache_folder() -> Path:
-    """Folder of results that all runs of this user may share: $IPSRL_CACHE, or ~/.cache/ipsrl."""
-    return Path(os.environ.get("IPSRL_CACHE") or "~/.cache/ipsrl").expanduser()
+    """Folder of results that all runs of this user may share: $IPSRL_CACHE, or ~/.cache/ipsrl.
+
+    Raises:
+      ValueError: it begins with the home folder of a user who has none.
+    """
+    return expanded(os.environ.get("IPSRL_CACHE") or "~/.cache/ipsrl", "IPSRL_CACHE")
 
 
 # By default XLA may run independent collectives in another order on each CPU device, which then deadlock: seen with
@@ -90,9 +95,14 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
       cluster: joins these processes to one program; returns when all have joined. None for a program of one process.
 
     Raises:
-      ValueError: `host_devices` is out of its range, or the cluster is not fully specified and cannot be detected.
+      ValueError: `host_devices` is out of its range, the cluster is not fully specified and cannot be detected, or JAX
+        is asked for 64 bits, which no program here is made for.
       RuntimeError: JAX has already been used with another number of devices.
     """
+    if jax.config.jax_enable_x64:
+        raise ValueError(
+            "JAX_ENABLE_X64 is set, but experiments compute in float32, whose numbers it changes: unset it"
+        )
     if host_devices is not None:
         if not 1 <= host_devices <= MOST_HOST_DEVICES:
             raise ValueError(f"host_devices must lie between 1 and {MOST_HOST_DEVICES}, not {host_devices}")

@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -22,6 +21,7 @@ from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.environments.tokenizer_folder import Token, prompt_tokens, read_stop_tokens, read_tokenizer
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import Checked, positive
+from ipsrl.paths import expanded
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 # Any token of the model may be behind the masks of prompts and answers.
@@ -118,12 +118,12 @@ class LanguageTask(TokenStream, Checked):
     @functools.cached_property
     def tokenizer(self) -> Any:
         """The fast tokenizer of `transformers`."""
-        return read_tokenizer(Path(self.tokenizer_dir).expanduser())
+        return read_tokenizer(expanded(self.tokenizer_dir, "tokenizer_dir"))
 
     @functools.cached_property
     def stop_tokens(self) -> tuple[int, ...]:
         """The tokens that end an answer."""
-        return read_stop_tokens(self.tokenizer, Path(self.tokenizer_dir).expanduser())
+        return read_stop_tokens(self.tokenizer, expanded(self.tokenizer_dir, "tokenizer_dir"))
 
     @functools.cached_property
     def _stops(self) -> StopStrings | None:

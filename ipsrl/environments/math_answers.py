@@ -18,6 +18,7 @@ from ipsrl.environments.numeric_answers import read_number
 from ipsrl.environments.questions import Answer, Questions, check_number
 from ipsrl.environments.text import NO_OUTCOME, listed_history
 from ipsrl.fields import Checked, at_least, one_of
+from ipsrl.paths import expanded
 from ipsrl.structures import Outcomes
 
 
@@ -82,7 +83,7 @@ class MathAnswers(Checked, Questions):
         # Imported late: it takes a second, and nothing else needs it.
         import tensorflow_datasets as tfds
 
-        folder = Path(self.data_dir).expanduser()
+        folder = expanded(self.data_dir, "data_dir")
         versions = sorted((folder / self.builder).glob("*/dataset_info.json"), key=lambda info: _version(info.parent))
         if not versions:
             raise ValueError(f"there is no data set {self.builder} in {folder}: {self._how_to_prepare(folder)}")

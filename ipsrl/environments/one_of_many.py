@@ -18,6 +18,7 @@ from ipsrl.environments.phrases import SENTENCE_STOP_STRINGS, STOP_STRINGS, read
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, TextTask, listed_history
 from ipsrl.fields import Checked, one_of
+from ipsrl.paths import expanded
 
 PACKAGED = Path(__file__).with_suffix(".json")
 READERS = {"exact": read_phrase, "mention": read_sentence}
@@ -77,7 +78,7 @@ class OneOfMany(Checked, TextTask):
     def asked(self) -> tuple[OpenQuestion, ...]:
         """One question for each prompt."""
         names = (self.questions,) if isinstance(self.questions, str) else self.questions
-        return read_questions(Path(self.source).expanduser() if self.source else PACKAGED, names)
+        return read_questions(expanded(self.source, "source") if self.source else PACKAGED, names)
 
     @functools.cached_property
     def symbols(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ipsrl.environments.knowledge_graph import ENTITIES, KnowledgeGraph
 from ipsrl.environments.questions import Questions, check_number
 from ipsrl.environments.text import NO_OUTCOME, listed_history
 from ipsrl.fields import one_of, probability
+from ipsrl.paths import expanded
 from ipsrl.structures import Outcomes
 
 CALL = re.compile(r"^ *search\((.*)\) *$", re.MULTILINE)
@@ -74,7 +75,7 @@ class SearchQuestions(KnowledgeGraph, Questions):
         The person that a fact is about stands in it twice, and the one who is found once, so that a search by BM25
         tells "the teacher of Ada" from "the one whose teacher is Ada".
         """
-        path = Path(folder).expanduser()
+        path = expanded(folder, "the folder of texts")
         path.mkdir(parents=True, exist_ok=True)
         paragraphs = []
         for relation, entity in np.ndindex(self.heads.shape):

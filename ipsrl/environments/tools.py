@@ -21,6 +21,7 @@ from ipsrl.environments.answer_text import plain_lines
 from ipsrl.environments.arithmetic import divides_by_zero, read_arithmetic, value
 from ipsrl.environments.language import LanguageTask
 from ipsrl.fields import Checked, Range, in_range, positive
+from ipsrl.paths import expanded
 from ipsrl.regular_files import open_regular
 from ipsrl.structures import Outcomes, Trajectories
 
@@ -118,7 +119,7 @@ def check_tools(text: str) -> None:
 
 @functools.cache
 def _paragraphs(folder: str) -> tuple[str, ...]:
-    texts = [_text(path) for path in sorted(Path(folder).expanduser().glob("*.txt"))]
+    texts = [_text(path) for path in sorted(expanded(folder, "folder").glob("*.txt"))]
     return tuple(" ".join(part.split()) for text in texts for part in re.split(r"\n\s*\n", text) if part.strip())
 
 

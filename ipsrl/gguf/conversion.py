@@ -9,6 +9,7 @@ from ipsrl.gguf.configuration import configuration
 from ipsrl.gguf.file import File, read
 from ipsrl.gguf.tensors import stored_names, write_weights
 from ipsrl.gguf.tokenizer import read_tokenizer, require_read_as_written, special_tokens, stop_tokens
+from ipsrl.paths import expanded
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.records.run_folder import require_possible
 
@@ -31,7 +32,7 @@ def import_gguf(path: str | Path, out: str | Path, dtype: str = "float32", licen
       ValueError: `out` exists or cannot be a folder, or the file is damaged or has what such a folder cannot express.
         Then nothing is left behind.
     """
-    target = Path(out).absolute()
+    target = expanded(out, "--out").absolute()
     require_possible(target)
     if target.exists():
         raise ValueError(f"{target} exists already: choose a new folder for the import")

@@ -5,6 +5,7 @@ import fcntl
 import functools
 import importlib.metadata
 import json
+import os
 import platform
 import shlex
 import subprocess
@@ -20,6 +21,7 @@ import ipsrl
 from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, read_json, replace_file, write_json
+from ipsrl.records.progress_line import report_line
 from ipsrl.regular_files import open_regular, require
 from ipsrl.specifications import shortened
 
@@ -35,6 +37,11 @@ FOLDERS = ("checkpoints", "tensorboard", "wandb", "arrays")
 # A longer diff is data that was added, not a record of the code.
 LONGEST_DIFF = 1_000_000
 NEW_MODULES = 50
+# A git that takes longer hangs, as on a file system that does; it is not asked again.
+GIT_SECONDS = 5.0
+HANGING_GIT: list[str] = []
+# The beginnings of environment variables that change how JAX computes.
+OF_JAX = ("JAX_", "XLA_", "PJRT_", "LIBTPU_INIT_ARGS", "CUDA_VISIBLE_DEVICES")
 
 
 class RunFolderError(ValueError):
@@ -306,6 +313,7 @@ def _this_process() -> dict[str, Any]:
         "backend": jax.default_backend(),
         "processes": jax.process_count(),
         "devices": [device.device_kind for device in jax.devices()],
+        "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(OF_JAX)},
         "git_commit": _git_commit(),
         "command": shlex.join(sys.orig_argv),
     }
@@ -327,13 +335,17 @@ def _uncommitted() -> str:
 
 
 def _git(*command: str) -> str | None:
-    """The output of git in the checkout from which ipsrl was imported; None outside one, or if git fails."""
+    """The output of git in the checkout from which ipsrl was imported; None outside one, or if git fails or hangs."""
     root = Path(ipsrl.__file__).parents[1]
-    if not (root / ".git").exists():
+    if HANGING_GIT or not (root / ".git").exists():
         return None
     try:
-        done = subprocess.run(["git", "-C", str(root), *command], capture_output=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
+        done = subprocess.run(["git", "-C", str(root), *command], capture_output=True, timeout=GIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        HANGING_GIT.append(command[0])
+        report_line(f"git {command[0]} does not end: the records will not say which code has run")
+        return None
+    except OSError:
         return None
     # 1: files differ, which is no failure.
     return done.stdout.decode(errors="replace") if done.returncode in (0, 1) else None

@@ -15,6 +15,7 @@ from ipsrl import extensions, extras
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
 from ipsrl.ending import Ending
+from ipsrl.paths import expanded
 from ipsrl.records.trackers import PACKAGES, read_trackers
 from ipsrl.study.settings import KINDS, Settings, as_text, kinds_of, resolve
 from ipsrl.study.study import Output, Study, run
@@ -62,7 +63,7 @@ def main(module: str) -> None:
             start_up(by_default if given["host_devices"] is None else given["host_devices"], cluster)
             silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
             with hosts.on_all_hosts(), silent:
-                path = Path(given["out"] or f"runs/{name}-{given['preset']}")
+                path = expanded(given["out"] or f"runs/{name}-{given['preset']}", "--out")
                 run(study, settings, given["preset"], Output(path, given["resume"], trackers))
 
     app.run(absl_main, flags_parser=functools.partial(parse, flags.FLAGS))
@@ -160,13 +161,14 @@ class CommandLine:
           arguments: those that are no flags, of which the first is the program.
 
         Raises:
-          ValueError: there are more such arguments, a flag is wrong, --out is empty, or a cluster is described without
-            --multihost.
+          ValueError: there are more such arguments, a flag is wrong, --out is empty or in no one's home folder, or a
+            cluster is described without --multihost.
         """
         if len(arguments) > 1:
             raise ValueError(f"unexpected argument {arguments[1]!r}: options are written --name=value")
         if self["out"] == "":
             raise ValueError("--out is empty: name a folder for all results")
+        expanded(self["out"] or "", "--out")
         given = {setting: str(self[setting]) for setting in self._settings if self[setting] is not None}
         settings = resolve(self._presets, self["preset"], given)
         return settings, self._cluster(), read_trackers(self["tracker"] or "")

@@ -10,6 +10,7 @@ from ipsrl.environments.tools import ToolUse, check_tools, make_tools
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import accepted_by, between, non_negative, one_of, positive
 from ipsrl.gguf import packages
+from ipsrl.paths import expanded
 from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA
 from ipsrl.policies.hugging_face_config import num_positions
 from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES
@@ -54,7 +55,10 @@ class LanguageModelFlags(Settings):
     @property
     def checkpoint(self) -> str:
         """The folder of the model."""
-        return str(packages.folder_of(self.model_dir)) if self.model_dir in packages.PACKAGES else self.model_dir
+        if self.model_dir in packages.PACKAGES:
+            return str(packages.folder_of(self.model_dir))
+        # Otherwise as it is written: it is part of a run's identity.
+        return str(expanded(self.model_dir, "--model_dir")) if self.model_dir.startswith("~") else self.model_dir
 
     def evaluated_by(self, temperature: float) -> Decoding:
         """The rules of evaluations: those that are given, or else this temperature alone."""

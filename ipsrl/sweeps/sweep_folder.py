@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
 
+from ipsrl.paths import expanded
 from ipsrl.records.json_files import read_json, write_json
 from ipsrl.records.run_folder import is_complete, require_possible
 from ipsrl.regular_files import open_regular, require
@@ -44,7 +45,7 @@ class SweepFolder:
     @classmethod
     def at(cls, path: str | Path) -> Self:
         """Raises ValueError if the folder has files but is not that of a sweep."""
-        path = Path(path).absolute()
+        path = expanded(path, "--out").absolute()
         require_possible(path)
         files = sorted(file.name for file in path.glob("[!.]*"))
         if files and "sweep.json" not in files:

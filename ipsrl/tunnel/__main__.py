@@ -13,6 +13,11 @@ import socket
 import threading
 import webbrowser
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.begin()
+
 from absl import app, flags
 
 from ipsrl import extensions, extras

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 from ipsrl.distributed.start_up import Cluster, cache_folder, start_up
@@ -50,6 +51,15 @@ def test_float32_is_not_rounded_unless_asked_for(variable, precision):
     environment = others | ({} if variable is None else {"JAX_DEFAULT_MATMUL_PRECISION": variable})
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == f"{precision}\n"
+
+
+def test_programs_for_32_bits_are_not_run_with_64():
+    jax.config.update("jax_enable_x64", True)
+    try:
+        with pytest.raises(ValueError, match=r"JAX_ENABLE_X64 is set, .*: unset it"):
+            start_up()
+    finally:
+        jax.config.update("jax_enable_x64", False)
 
 
 JOINS_NOBODY = """

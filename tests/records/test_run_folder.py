@@ -62,6 +62,30 @@ def test_uncommitted_changes_are_those_that_git_sees(tmp_path, monkeypatch):
     assert uncommitted() == ""
 
 
+def test_a_git_that_hangs_is_asked_once_and_said(tmp_path, monkeypatch, capsys):
+    (tmp_path / "git").write_text("#!/bin/sh\necho asked >> $0.log\nexec sleep 3600\n")
+    (tmp_path / "git").chmod(0o755)
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(ipsrl, "__file__", str(tmp_path / "ipsrl" / "__init__.py"))
+    monkeypatch.setattr(run_folder, "GIT_SECONDS", 1.0)
+    monkeypatch.setattr(run_folder, "HANGING_GIT", [])
+    assert run_folder._git_commit() is None
+    assert run_folder._uncommitted.__wrapped__() == ""
+    assert (tmp_path / "git.log").read_text() == "asked\n"
+    assert capsys.readouterr().err == "git describe does not end: the records will not say which code has run\n"
+
+
+def test_variables_that_change_how_jax_computes_are_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_THREEFRY_PARTITIONABLE", "0")
+    monkeypatch.setenv("MY_TOKEN", "secret")
+    monkeypatch.setattr(run_folder, "_this_process", run_folder._this_process.__wrapped__)
+    RunFolder.open(tmp_path, CONFIG).close()
+    (start,) = json.loads((tmp_path / "environment.json").read_text())
+    assert start["variables"]["JAX_THREEFRY_PARTITIONABLE"] == "0"
+    assert "MY_TOKEN" not in start["variables"]
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_folder_without_metrics_is_started_again(tmp_path, resume):
     RunFolder.open(tmp_path, CONFIG).close()

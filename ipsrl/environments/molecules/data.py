@@ -10,6 +10,7 @@ import numpy as np
 
 from ipsrl.distributed.start_up import cache_folder
 from ipsrl.environments.stored_texts import VERSION
+from ipsrl.paths import expanded
 
 FEATURE = "smiles"
 MOSES = "moses"
@@ -81,7 +82,7 @@ def folder_of(name: str) -> Path:
 def check_source(source: str) -> None:
     """Raises ValueError if this cannot be the name of a set of molecules, and is no folder."""
     if "/" in source:
-        folder = Path(source).expanduser()
+        folder = expanded(source, "the folder of molecules")
         if not folder.is_dir():
             how = f"--smiles=FILE --name={folder.name} --out={source}"
             raise ValueError(f"there are no molecules in {folder}: run python scripts/make_molecules.py {how}")
@@ -106,7 +107,7 @@ def molecules(source: str, split: str = "train") -> StoredMolecules:
     import tensorflow_datasets as tfds
 
     check_source(source)
-    folder = Path(source).expanduser() if "/" in source else folder_of(source)
+    folder = expanded(source, "the folder of molecules") if "/" in source else folder_of(source)
     if not folder.is_dir():
         how = "" if source == MOSES else f" --smiles=FILE --name={folder.name}"
         raise ValueError(f"there are no molecules in {folder}: run python scripts/make_molecules.py{how}")

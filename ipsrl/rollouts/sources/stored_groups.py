@@ -17,6 +17,7 @@ from ipsrl.arguments import checked
 from ipsrl.environments.environment import dictates
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.fields import positive
+from ipsrl.paths import expanded
 from ipsrl.policies.policy import Policy
 from ipsrl.regular_files import read_bytes
 from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST, Reward, rewarded
@@ -219,7 +220,7 @@ class StoredGroups(Source):
           ValueError: as `of`, with the line's number, the file cannot be read, or a line is no JSON object.
         """
         try:
-            lines = read_bytes(Path(path).expanduser()).decode().splitlines()
+            lines = read_bytes(expanded(path, "the file of groups")).decode().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"the groups in {path} cannot be read: {error}") from None
         rows = []
