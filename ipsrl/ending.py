@@ -32,6 +32,8 @@ INTERRUPTED = 130
 HAS_GONE = (errno.EPIPE, errno.EIO)
 # What a disk says that cannot be written. Libraries in C++ and Rust raise exceptions of their own, with these words.
 REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES)
+# The words of XLA, before and while a program runs.
+OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory")
 # Further Ctrl-C within this time would only disturb the ending that the first has begun.
 ONE_INTERRUPT_SECONDS = 5.0
 # An interruption that was lost is repeated after this time.
@@ -167,7 +169,7 @@ class Ending:
         if isinstance(error, AssertionError) and _there_is_no_device():
             return f"error: JAX has found no device of JAX_PLATFORMS={jax.config.jax_platforms}: leave it out for any"
         if isinstance(error, MemoryError) or (
-            isinstance(error, JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+            isinstance(error, JaxRuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
         ):
             return f"error: out of memory: {_first_line(error) or 'choose a smaller model or batch'}"
         return None

@@ -288,6 +288,12 @@ def test_a_platform_that_is_not_there_is_named(platform, said, ends):
     assert re.fullmatch(f"error: {said}.*JAX_PLATFORMS.*\n", err)
 
 
+@pytest.mark.parametrize("said", ["RESOURCE_EXHAUSTED: much", "INTERNAL: Out of memory allocating 9 bytes."])
+def test_too_little_memory_for_a_program_is_a_sentence(said, ends):
+    program = f"import jax\nwith Ending():\n    raise jax.errors.JaxRuntimeError({said!r})"
+    assert ends(program) == (1, "", f"error: out of memory: {said}\n")
+
+
 def test_an_assertion_that_fails_elsewhere_keeps_its_traceback(ends):
     status, _, err = ends("with Ending():\n    assert not HOUR")
     assert (status, err.splitlines()[-1]) == (1, "AssertionError")

@@ -18,6 +18,7 @@ from ipsrl.environments.countdown_solver import Solver
 from ipsrl.environments.expressions import OPERATORS, Form, Tree
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
+from ipsrl.slow_tasks import report_if_slow
 
 SMALLEST_TARGET = 10
 DRAWS_FOR_A_PROBLEM = 200
@@ -114,9 +115,18 @@ class Countdown(TextTask):
     @functools.cached_property
     def drawn_problems(self) -> tuple[Puzzle, ...]:
         """One problem for each prompt."""
-        rng = random.Random(self.seed)
         drawn: dict[tuple, Puzzle] = {}
+        with report_if_slow(lambda: f"{len(drawn)} of {self.problems} problems of countdown are made"):
+            return self._draw(drawn)
+
+    def _draw(self, drawn: dict[tuple, Puzzle]) -> tuple[Puzzle, ...]:
+        """All problems; they are put in `drawn`, which is empty, one after the other."""
+        rng = random.Random(self.seed)
         found: set[Form] = set()
+        # Numbers of which no further problem can be made.
+        exhausted: set[tuple[int, ...]] = set()
+        given = math.comb(self.largest_number + self.numbers - 1, self.numbers)
+
         for number in range(DRAWS_FOR_A_PROBLEM * self.problems):
             if self.source == "reasoning_gym":
                 limits = self.numbers, self.largest_number, self.largest_target
@@ -126,6 +136,8 @@ class Countdown(TextTask):
                 targets = rng.sample(
                     range(SMALLEST_TARGET, self.largest_target + 1), self.largest_target - SMALLEST_TARGET + 1
                 )
+            if numbers in exhausted:
+                continue
             solver = Solver(numbers, self.use_all)
             for target in targets:
                 if (numbers, target) not in drawn and len(solver.solutions(target)) >= self.least_solutions:
@@ -133,6 +145,11 @@ class Countdown(TextTask):
                     drawn[numbers, target] = Puzzle(numbers, target, tuple(solutions))
                     found.update(solutions)
                     break
+            else:
+                if self.source == "uniform":
+                    exhausted.add(numbers)
+            if len(exhausted) == given:
+                break
             if len(found) > LARGEST_SPACE:
                 raise ValueError(
                     f"the first {len(drawn)} of {self.problems} problems have {len(found)} solutions, more than the "
@@ -142,7 +159,7 @@ class Countdown(TextTask):
                 return tuple(drawn.values())
         raise ValueError(
             f"only {len(drawn)} of {self.problems} problems with {self.numbers} numbers up to {self.largest_number} "
-            f"and {self.least_solutions} solutions or more were found in {DRAWS_FOR_A_PROBLEM * self.problems} draws: "
+            f"and {self.least_solutions} solutions or more were found in {number + 1} draws: "
             "choose fewer problems, a smaller least_solutions or more numbers"
         )
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
+from ipsrl.slow_tasks import report_if_slow
 
 UNCOLORED = "?"
 DRAWS_FOR_A_PROBLEM = 200
@@ -109,16 +110,17 @@ class GraphColoring(TextTask):
         found: dict[tuple[Edges, Shown], np.ndarray] = {}
         wanted = self.skip + self.problems
         tried = DRAWS_FOR_A_PROBLEM * wanted
-        for seed in range(self.seed, self.seed + tried):
-            edges = graph_of_seed(seed, self.vertices, self.colors, self.edge_probability)
-            tails, heads = np.array(edges, int).reshape(-1, 2).T
-            solves = (self.colorings[:, tails] != self.colorings[:, heads]).all(axis=1)
-            shown = self._shown_of_seed(seed, solves)
-            solves &= ((self.colorings == shown) | (np.array(shown) == 0)).all(axis=1)
-            if solves.sum() >= self.least_solutions:
-                found.setdefault((edges, shown), solves)
-            if len(found) == wanted:
-                return dict(list(found.items())[self.skip :])
+        with report_if_slow(lambda: f"{len(found)} of {wanted} problems of graph_coloring are made"):
+            for seed in range(self.seed, self.seed + tried):
+                edges = graph_of_seed(seed, self.vertices, self.colors, self.edge_probability)
+                tails, heads = np.array(edges, int).reshape(-1, 2).T
+                solves = (self.colorings[:, tails] != self.colorings[:, heads]).all(axis=1)
+                shown = self._shown_of_seed(seed, solves)
+                solves &= ((self.colorings == shown) | (np.array(shown) == 0)).all(axis=1)
+                if solves.sum() >= self.least_solutions:
+                    found.setdefault((edges, shown), solves)
+                if len(found) == wanted:
+                    return dict(list(found.items())[self.skip :])
         raise ValueError(
             f"only {len(found)} of {wanted} graphs with {self.vertices} vertices and {self.least_solutions} "
             f"solutions or more were found in {tried} draws: choose fewer problems, a smaller least_solutions or more "

@@ -13,6 +13,7 @@ import numpy as np
 
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice, listed_history
+from ipsrl.slow_tasks import report_if_slow
 
 DRAWS_FOR_A_PROBLEM = 200
 FREE, QUEEN = "_", "Q"
@@ -73,15 +74,16 @@ class NQueens(TextTask):
         """The given queens of each prompt -> `[K]` bool, which boards have them."""
         boards, problems = np.array(self.boards), {}
         tried = DRAWS_FOR_A_PROBLEM * self.problems
-        for seed in range(self.seed, self.seed + tried):
-            given = problem_of_seed(seed, self.boards, self.min_remove, self.max_remove)
-            if given in problems:
-                continue
-            valid = ((boards == given) | (np.array(given) < 0)).all(axis=1)
-            if valid.sum() >= self.least_solutions:
-                problems[given] = valid
-            if len(problems) == self.problems:
-                return problems
+        with report_if_slow(lambda: f"{len(problems)} of {self.problems} problems of n_queens are made"):
+            for seed in range(self.seed, self.seed + tried):
+                given = problem_of_seed(seed, self.boards, self.min_remove, self.max_remove)
+                if given in problems:
+                    continue
+                valid = ((boards == given) | (np.array(given) < 0)).all(axis=1)
+                if valid.sum() >= self.least_solutions:
+                    problems[given] = valid
+                if len(problems) == self.problems:
+                    return problems
         raise ValueError(
             f"only {len(problems)} of {self.problems} boards with {self.least_solutions} solutions or more were found "
             f"in {tried} draws: choose fewer problems, a smaller least_solutions, a larger n or a wider range from "

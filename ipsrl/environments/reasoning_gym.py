@@ -21,7 +21,8 @@ from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import IN_THIS_PROCESS, Answer, Questions, check_number
 from ipsrl.environments.text import NO_OUTCOME, listed_history
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.fields import Checked, at_least, between, share
+from ipsrl.fields import Checked, between, share
+from ipsrl.slow_tasks import report_if_slow
 from ipsrl.specifications import Call, did_you_mean, shortened
 from ipsrl.structures import Outcomes
 
@@ -103,7 +104,7 @@ class ReasoningGym(Checked, Questions):
     """
 
     dataset: DataSet | str
-    size: int = at_least(1, 64)
+    size: int = between(1, 1_000_000, 64)
     seed: int = between(0, 2**31 - 1, 0)
     threshold: float | None = share(None)
 
@@ -117,14 +118,15 @@ class ReasoningGym(Checked, Questions):
     def problems(self) -> tuple[dict[str, Any], ...]:
         """The package's own entries: question, answer and metadata."""
         source, problems = _made(self.dataset, self.size, self.seed), []
-        for number in range(self.size):
-            try:
-                problems.append(source[number])
-            # Its generators raise whatever their options lead to.
-            except Exception as error:
-                raise ValueError(
-                    f"reasoning-gym cannot make problem {number} of {self.dataset} ({error}): choose other options"
-                ) from None
+        with report_if_slow(lambda: f"{len(problems)} of {self.size} problems of {self.dataset} are made"):
+            for number in range(self.size):
+                try:
+                    problems.append(source[number])
+                # Its generators raise whatever their options lead to.
+                except Exception as error:
+                    raise ValueError(
+                        f"reasoning-gym cannot make problem {number} of {self.dataset} ({error}): choose other options"
+                    ) from None
         return tuple(problems)
 
     def __getstate__(self) -> dict:

@@ -150,7 +150,7 @@ class Trainer(Checked):
             # Kept answers are scored again, so that what the sampler says of their probabilities is not kept.
             kept = [sampling.written[name] for name in sampling.written if not name.startswith(("behaviour", "top"))]
             held = runs * self.groups_from.answers_held * memory.size_of(kept) // sampling.finished.size
-            memory.require(held, "the answers that batch filters keep", "keep fewer, or lower max_tokens")
+            memory.require(held, "the answers that batch filters add", "let them add fewer, or lower max_tokens")
 
     def _check_parameters(self, parameters: Parameters) -> None:
         """Raises ValueError unless these are parameters of the policy; frozen ones may have other types."""

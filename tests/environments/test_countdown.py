@@ -124,6 +124,15 @@ def test_the_seed_draws_the_problems():
     assert again.drawn_problems == SMALL.drawn_problems != dataclasses.replace(SMALL, seed=1).drawn_problems
 
 
+def test_problems_that_cannot_be_found_are_not_looked_for_again(monkeypatch):
+    """There are five samples of 4 numbers up to 2."""
+    solved = []
+    monkeypatch.setattr(countdown, "Solver", lambda *given: solved.append(given) or Solver(*given))
+    with pytest.raises(ValueError, match=r"only 5 of 64 problems with 4 numbers up to 2 and 2 solutions or more"):
+        _ = Countdown(problems=64, largest_number=2).drawn_problems
+    assert len(solved) < 100
+
+
 def verdict_of(text, prompt=0):
     outcomes = SMALL.verify_texts([prompt], [[text]])
     return int(outcomes.outcome_id[0, 0]), float(outcomes.rewards[0, 0])

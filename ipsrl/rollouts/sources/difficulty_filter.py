@@ -10,7 +10,7 @@ import optax
 from jax import Array
 
 from ipsrl.environments.environment import Environment
-from ipsrl.fields import below_one, non_negative, positive, probability
+from ipsrl.fields import below_one, between, non_negative, positive, probability
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.prompts import shuffled_prompts
 from ipsrl.rollouts.randomness import stream
@@ -25,6 +25,9 @@ from ipsrl.rollouts.sources.source import (
     with_sampling_metrics,
 )
 from ipsrl.structures import Outcomes, Prompts, Trajectories, masked_sum
+
+# Of the scorer's layers: its matrices have as many columns, and Adam three numbers for each of theirs.
+WIDEST = 2**14
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +73,8 @@ class DifficultyFilter(Wrapper):
     warm_up: int = non_negative(100, called="warm_up of the difficulty filter")
     exploration: float = probability(0.05)
     scan: int = positive(16, called="scan of the difficulty filter")
-    width: int = positive(1024, called="width of the difficulty filter")
-    last_width: int = positive(512, called="last_width of the difficulty filter")
+    width: int = between(1, WIDEST, 1024, called="width of the difficulty filter")
+    last_width: int = between(1, WIDEST, 512, called="last_width of the difficulty filter")
     dropout: float = below_one(0.1)
     distillation: float = non_negative(0.5, called="distillation of the difficulty filter")
     ranking: float = non_negative(3.0, called="ranking of the difficulty filter")

@@ -79,6 +79,11 @@ class OffPolicyAnswers(Wrapper):
         self.refine.check(self.sampled)
 
     @property
+    def answers_held(self) -> int:
+        """With the refinements of all prompts."""
+        return self.sampled.prompts_per_step * self.answers + self.inner.answers_held
+
+    @property
     def on_host(self) -> bool:
         """True if refinements are not plain samples: those are made on the host."""
         return self.refine is not None or self.inner.on_host

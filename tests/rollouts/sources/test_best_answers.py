@@ -18,6 +18,7 @@ from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.sources.best_answers import BestAnswers
 from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.replay import ReplayedAnswers
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
 from ipsrl.structures import Rollouts
@@ -142,14 +143,19 @@ def test_reinvent_learns_nothing_from_empty_places():
     assert np.abs(after[0][0]).max() > 1e-3
 
 
-def test_what_is_kept_counts_in_the_check_of_memory(monkeypatch):
+@pytest.mark.parametrize(
+    "added",
+    [{"best_answers": BestAnswers(10**6)}, {"off_policy": OffPolicyAnswers(10**9)}],
+    ids=lambda added: next(iter(added)),
+)
+def test_what_is_added_counts_in_the_check_of_memory(added, monkeypatch):
     trainer = Trainer(TEXT, ON_TEXT, objectives.make("reinvent"), TrainSettings(1, 2, 2))
     monkeypatch.setattr("ipsrl.distributed.memory.available", lambda: 2 * 10**8)
     with jax.set_mesh(make_mesh("replica:-1")):
         trainer.check()
-        more = dataclasses.replace(trainer.settings, best_answers=BestAnswers(10**6))
+        more = dataclasses.replace(trainer.settings, **added)
         with pytest.raises(
-            ValueError, match=r"the answers that batch filters keep take .* or more, but there are 200 MB"
+            ValueError, match=r"the answers that batch filters add take .* or more, but there are 200 MB"
         ):
             dataclasses.replace(trainer, settings=more).check()
 
