@@ -38,7 +38,7 @@ FOLDERS = ("checkpoints", "tensorboard", "wandb", "arrays")
 LONGEST_DIFF = 1_000_000
 NEW_MODULES = 50
 # A git that takes longer hangs, as on a file system that does; it is not asked again.
-GIT_SECONDS = 5.0
+GIT_SECONDS = 10.0
 HANGING_GIT: list[str] = []
 # The beginnings of environment variables that change how JAX computes.
 OF_JAX = ("JAX_", "XLA_", "PJRT_", "LIBTPU_INIT_ARGS", "CUDA_VISIBLE_DEVICES")
