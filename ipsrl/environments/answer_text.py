@@ -170,6 +170,11 @@ OPENS_THOUGHT, CLOSES_THOUGHT = "<think>", "</think>"
 TAGS = (OPENS_THOUGHT, CLOSES_THOUGHT, "<answer>", "</answer>")
 
 
+def is_tag(text: str) -> bool:
+    """Whether a text is a tag around thoughts or answers, which is read also where it ends an answer."""
+    return text.strip().lower() in TAGS
+
+
 def without_thoughts(text: str) -> str:
     """The text behind the last `</think>`, up to a `<think>` that is not closed."""
     return text.rpartition(CLOSES_THOUGHT)[2].partition(OPENS_THOUGHT)[0]

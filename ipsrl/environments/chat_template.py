@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ipsrl.environments.answer_text import TAGS
+from ipsrl.environments.answer_text import is_tag
 
 DATE = datetime.datetime(2024, 7, 26)
 """Today, for templates that ask: a run that is resumed tomorrow must see the same prompts. The default of Llama 3.1."""
@@ -103,4 +103,4 @@ def unread_tokens(tokenizer: Any, template: ChatTemplate | None) -> frozenset[in
     """
     named = {getattr(tokenizer, f"{role}_id") for role in type(tokenizer).SPECIAL_TOKENS_ATTRIBUTES} - {None}
     marks = named | (set() if template is None else template.marks)
-    return frozenset(token for token in marks if tokenizer.convert_ids_to_tokens(token).strip().lower() not in TAGS)
+    return frozenset(token for token in marks if not is_tag(tokenizer.convert_ids_to_tokens(token)))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.environments.answer_text import CLOSES_THOUGHT, OPENS_THOUGHT, ends_in_thought
+from ipsrl.environments.answer_text import CLOSES_THOUGHT, OPENS_THOUGHT, ends_in_thought, is_tag
 from ipsrl.environments.chat_template import ChatTemplate, unread_tokens
 from ipsrl.environments.environment import OutcomeSpace, dictates
 from ipsrl.environments.questions import Questions, Quotation
@@ -285,14 +285,16 @@ class LanguageTask(TokenStream, Checked):
         return question if beginning in ("", question) else f"{question}\n{beginning}"
 
     def answer_texts(self, answers: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
-        """The text of answers, without stop tokens and marks, up to a stop string."""
+        """The text of answers without stop tokens and marks, up to a stop string; a tag that ends one is read too."""
         if self._stops is None:
             return self._decoded(answers)
         return [self._stops.text_before(row) for row in self._without_stops(answers)]
 
     def _without_stops(self, rows: Iterable[Sequence[int] | np.ndarray]) -> list[list[int]]:
         rows = [np.asarray(row, np.int64) for row in rows]
-        return [row[~np.isin(row, self.stop_tokens)].tolist() for row in rows]
+        words = self.tokenizer.convert_ids_to_tokens(self.stop_tokens)
+        ends = [token for token, word in zip(self.stop_tokens, words, strict=True) if not is_tag(word or "")]
+        return [row[~np.isin(row, ends)].tolist() for row in rows]
 
     def _decoded(self, rows: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
         kept = [[token for token in row if token not in self._unread] for row in self._without_stops(rows)]

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ipsrl.environments.answer_text import is_tag
 from ipsrl.specifications import shortened
 
 MOST_BYTES = 255
@@ -87,10 +88,17 @@ class StopStrings:
         return table
 
     def text_before(self, tokens: Sequence[int]) -> str:
-        """The text of an answer up to the string that ends it; tokens unknown to the tokenizer have no text."""
+        """The text of an answer up to the string that ends it, or with it if it is a tag, such as `</answer>`.
+
+        Tokens unknown to the tokenizer have no text.
+        """
         words = [self.tokens[token] for token in tokens]
         text = b"".join(words)
-        found = [(start + len(string), start) for string in self.strings if (start := text.find(string)) >= 0]
+        found = [
+            (start + len(string), start + len(string) * is_tag(string.decode()))
+            for string in self.strings
+            if (start := text.find(string)) >= 0
+        ]
         end = min(found)[1] if found else len(text)
         starts = itertools.accumulate(map(len, words), initial=0)
         read = (

@@ -17,7 +17,9 @@ def in_words(part: Any) -> str:
     defaults = {field.name: field.default for field in dataclasses.fields(part)}
     values = {name: getattr(part, name) for name in defaults}
     sizes = {"low", "high"} if {"low", "high"} <= values.keys() else {"coefficient"} & values.keys()
-    shown = dict.fromkeys(_value(values[name]) for name in values if name in sizes and values[name] is not None)
+    # A coefficient that is adapted begins at 0.
+    given = [value for name, value in values.items() if name in sizes and (value or name != "coefficient")]
+    shown = dict.fromkeys(_value(value) for value in given if value is not None)
     # A class that inherits from another one is another part.
     called = " ".join([vars(type(part)).get("CALLED", words), *filter(None, ["/".join(shown)])])
     changed = [name for name in values if name not in sizes and values[name] != defaults[name]]

@@ -101,7 +101,7 @@ def note(page: Path, name: str, study: "Study", settings: Any) -> None:
     of_page = notes.setdefault(page.name, {})
     if only := getattr(settings, "only", ()):
         renewed = {row: now["objectives"][row] for row in _rows(only)}
-        now["objectives"] = of_page[name]["objectives"] | renewed
+        now["objectives"] = of_page.get(name, {"objectives": {}})["objectives"] | renewed
     of_page[name] = now
     pages = (
         f"{json.dumps(page)}: {{\n"
