@@ -10,6 +10,7 @@ import atexit
 import errno
 import io
 import os
+import re
 import select
 import signal
 import sys
@@ -38,8 +39,10 @@ OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory")
 ONE_INTERRUPT_SECONDS = 5.0
 # An interruption that was lost is repeated after this time.
 AGAIN_SECONDS = 0.1
-# Moves to the line above: a progress line below another one goes back so.
-LINE_ABOVE = "\x1b[A"
+# Colours, as those of Python's tracebacks.
+COLOUR = re.compile(r"(\x1b\[[\d;]*m)")
+# How a progress line draws itself anew: from the beginning of its line, and of the lines above.
+MOVES = re.compile(r"(?:[\r\n]|\x1b\[A)*")
 # Native libraries abort the process after their last words, which are held back until they have been silent so long.
 HELD_BACK_SECONDS = 5.0
 # The interpreter waits for all threads at its end, those of a refused write never end.
@@ -76,6 +79,8 @@ class Ending:
         logging.get_absl_logger().addFilter(_is_for_users)
         # transformers, where it is imported, says that models need PyTorch; ours do not.
         os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+        # Its progress lines, as those of other libraries, could not move: see `_Stream`.
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         if sys.unraisablehook is sys.__unraisablehook__:
             sys.unraisablehook = self._report_unraisable
         self._before = {number: signal.signal(number, self._interrupt) for number in self._interrupts}
@@ -178,15 +183,25 @@ class Ending:
 class _Stream(io.TextIOWrapper):
     """A standard stream that lets a command go on when nobody reads it any more, and shows control characters.
 
-    Without room on the disk, stdout raises, because results would be missing, and stderr does not.
+    Colours pass. Without room on the disk, stdout raises, because results would be missing, and stderr does not.
     """
 
     def write(self, text: str, /) -> int:
+        # Every second part is a colour.
+        parts = enumerate(COLOUR.split(text))
+        self._write("".join(part if number % 2 else printable(part) for number, part in parts))
+        return len(text)
+
+    def draw(self, text: str) -> None:
+        """Writes what a progress line does: it moves, and then shows a text."""
+        moves = MOVES.match(text)[0]
+        self._write(moves + printable(text[len(moves) :], kept=""))
+
+    def _write(self, text: str) -> None:
         try:
-            super().write(_shown(text))
+            super().write(text)
         except OSError as error:
             self._forgive(error)
-        return len(text)
 
     def flush(self) -> None:
         try:
@@ -201,11 +216,6 @@ class _Stream(io.TextIOWrapper):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
         if raises:
             raise error
-
-
-def _shown(text: str) -> str:
-    """What reaches a stream: of control characters only those with which a progress line draws itself anew."""
-    return LINE_ABOVE.join(printable(part, "\n\t\r") for part in text.split(LINE_ABOVE))
 
 
 def _stream(descriptor: int, like: TextIO | None) -> TextIO:

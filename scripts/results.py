@@ -134,9 +134,9 @@ def main(command_line: Sequence[str] | None = None) -> None:
         text = FORMATS[arguments.format](*results.select(connection, arguments.sql or OVERVIEW, arguments.timeout))
         if arguments.sql is None and arguments.format == "table":
             for name, columns in results.select(connection, COLUMNS)[1]:
-                text += f"\ncolumns of {name}: {printable(columns)}\n"
+                text += f"\ncolumns of {name}: {columns}\n"
         if arguments.out is None:
-            print(text, end="")
+            print(printable(text), end="")
         else:
             replace_file(arguments.out, text)
 

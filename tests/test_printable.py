@@ -2,11 +2,13 @@
 
 import io
 import json
+import re
 
 import pytest
 
 from ipsrl.ending import Ending, _Stream
 from ipsrl.printable import printable
+from ipsrl.records.progress_line import ProgressLine, report_line, working
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.text_table import aligned
 from ipsrl.sweeps.sweep import report
@@ -33,13 +35,40 @@ def test_what_is_shown(text, shown):
     assert printable(text) == shown
 
 
-def test_a_stream_lets_only_a_progress_line_move(tmp_path):
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (CLEARS, printable(CLEARS)),
+        ("a\r\x1b[AEVIL\n", "a\\u000d\\u001b[AEVIL\n"),
+        # Python 3.13 shows tracebacks so.
+        (
+            "\x1b[1;35mKeyError\x1b[0m: \x1b[35m'\x1b[K'\x1b[m\n",
+            "\x1b[1;35mKeyError\x1b[0m: \x1b[35m'\\u001b[K'\x1b[m\n",
+        ),
+    ],
+)
+def test_what_a_stream_lets_pass(written, shown):
     raw = io.BytesIO()
     stream = _Stream(raw, encoding="utf-8")
-    assert stream.write(CLEARS) == len(CLEARS)
-    stream.write("\r 5%\x1b[A\n")
+    assert stream.write(written) == len(written)
     stream.flush()
-    assert raw.getvalue().decode() == r"\u001b[2J\u001b]0;taken\u0007\u009b1mred" + "\r\r 5%\x1b[A\n"
+    assert raw.getvalue().decode() == shown
+
+
+def test_only_a_progress_line_moves(monkeypatch):
+    raw = io.BytesIO()
+    stream = _Stream(raw, encoding="utf-8")
+    stream.isatty = lambda: True
+    monkeypatch.setattr("sys.stderr", stream)
+    with working("above"), ProgressLine(total=2, label=f"run {CLEARS}"):
+        report_line("a\r\x1b[AEVIL")
+    stream.flush()
+    drawn = raw.getvalue().decode()
+    # It makes room for the text, which is alone on its line.
+    assert re.search(r" \r(\x1b\[A)?a\\u000d\\u001b\[AEVIL\n", drawn)
+    assert f"run {printable(CLEARS)}]" in drawn
+    assert "\n\r  0% 0/2" in drawn
+    assert set(re.findall(r"\x1b..", drawn)) == {"\x1b[A"}
 
 
 def test_an_error_shows_names_of_settings(tmp_path):
@@ -62,6 +91,11 @@ def test_results_show_values_and_names(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert r"\u001b[2J" in printed
     assert not set(CLEARS) & set(printed) & set("\x1b\x07\x9b\r")
+    for form in results.FORMATS:
+        results.main([str(tmp_path), f"--format={form}", "--sql=select objective from runs"])
+        printed = capsys.readouterr().out
+        assert r"\u001b[2J" in printed
+        assert not set(CLEARS) & set(printed) & set("\x1b\x07\x9b\r")
     results.main([str(tmp_path), "--sql=select objective from runs", "--format=json", f"--out={tmp_path}/all.json"])
     assert json.loads((tmp_path / "all.json").read_text()) == [{"objective": CLEARS}]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeVar
 
 from tqdm import tqdm
+from tqdm.utils import ObjectWrapper
 
 from ipsrl.distributed import hosts
 
@@ -36,7 +37,7 @@ class ProgressLine:
     def __init__(self, total: int, done: int = 0, trajectories_per_step: int = 0, label: str = ""):
         self._trajectories_per_step = trajectories_per_step
         self._label = label
-        self._bar = _line(
+        self._bar = drawn_line(
             total=total,
             initial=done,
             unit="step",
@@ -76,7 +77,7 @@ def working(task: str) -> Iterator[None]:
 
     Meanwhile, print only by `tqdm.write`.
     """
-    with _line(desc=task, bar_format="{desc} [{elapsed}]", leave=False) as line, ticking(line):
+    with drawn_line(desc=task, bar_format="{desc} [{elapsed}]", leave=False) as line, ticking(line):
         yield
 
 
@@ -89,7 +90,7 @@ def counted(values: Iterable[T], what: str) -> Iterator[T]:
     """
     silent = SILENT_SECONDS
     next_line = time.monotonic() + silent
-    with _line(desc=what, unit="", mininterval=1.0, delay=1.0) as line:
+    with drawn_line(desc=what, unit="", mininterval=1.0, delay=1.0) as line:
         for number, value in enumerate(values):
             if time.monotonic() > next_line:
                 say_in_log(f"{what}: {number:,}")
@@ -110,9 +111,24 @@ def say_in_log(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def _line(**settings: Any) -> tqdm:
+class _Terminal(ObjectWrapper):
+    """stderr for tqdm, which moves on it; what others write to stderr cannot, see `ipsrl.ending`."""
+
+    def write(self, text: str) -> None:
+        getattr(self._wrapped, "draw", self._wrapped.write)(text)
+
+    def __eq__(self, other: object) -> bool:
+        # tqdm asks whether another text goes to the same stream, and makes room for it.
+        return self._wrapped == getattr(other, "_wrapped", other)
+
+    __hash__ = None
+
+
+def drawn_line(**settings: Any) -> tqdm:
+    """A line of tqdm on stderr, with these settings, if stderr is a terminal."""
     # disable=None is tqdm's "disabled unless on a terminal".
-    return tqdm(disable=None if hosts.is_first() else True, dynamic_ncols=True, **settings)
+    disable = None if hosts.is_first() else True
+    return tqdm(file=_Terminal(sys.stderr), disable=disable, dynamic_ncols=True, **settings)
 
 
 @contextlib.contextmanager

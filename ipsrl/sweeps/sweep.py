@@ -4,10 +4,8 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tqdm import tqdm
-
 from ipsrl.printable import printable
-from ipsrl.records.progress_line import counted, ticking
+from ipsrl.records.progress_line import counted, drawn_line, ticking
 from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import STATES, State, SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun
@@ -68,11 +66,9 @@ def _work(
     """Launches runs and shows the progress line, if stderr is a terminal."""
     not_ended = {run.identity: run for run in left}
     counts = Counter()
-    line = tqdm(
+    line = drawn_line(
         total=already + len(left),
         initial=already,
-        disable=None,
-        dynamic_ncols=True,
         bar_format="{percentage:3.0f}% {n_fmt}/{total_fmt} runs [{elapsed}<{remaining}{postfix}]",
     )
 
