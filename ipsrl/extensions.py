@@ -10,6 +10,7 @@ Every experiment, sweep and script loads it by `--extensions=my_module` (several
 `load("my_module")`; then the names work wherever names are accepted.
 """
 
+import contextlib
 import importlib
 import os
 import sys
@@ -18,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from ipsrl.arguments import checked, shown
-from ipsrl.foreign_code import in_a_sentence, require_factory, require_name
+from ipsrl.foreign_code import in_a_sentence, message, require_factory, require_name
 
 FLAG_HELP = "modules with OBJECTIVES, ENVIRONMENTS or STUDIES of your own, separated by commas; see docs/extending.md"
 VARIABLE = "IPSRL_EXTENSIONS"
@@ -37,11 +38,13 @@ def load(modules: str = "") -> None:
 
     Raises:
       ValueError: a module cannot be imported or has none of the three dicts, an entry is none, or a name is already
-        taken.
+        taken. Then none of the modules is entered.
     """
     names = list(dict.fromkeys(name for name in f"{loaded()},{modules}".replace(" ", "").split(",") if name))
-    for name in names:
-        _enter(name)
+    with contextlib.ExitStack() as undone:
+        for name in names:
+            _enter(name, undone)
+        undone.pop_all()
     if names:
         os.environ[VARIABLE] = ",".join(names)
 
@@ -51,18 +54,21 @@ def loaded() -> str:
     return os.environ.get(VARIABLE, "")
 
 
-def _enter(name: str) -> None:
+def _enter(name: str, undone: contextlib.ExitStack) -> None:
+    """Adds what a module has to the catalogs, and its removal to what is undone if this or a later module is bad."""
     if not all(part.isidentifier() for part in name.split(".")):
         raise ValueError(f"the extension {name!r} cannot be imported: {NAMED}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(name)
+    except KeyboardInterrupt:
+        raise
     # Whatever a module raises, also if it ends the program.
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         said = in_a_sentence(name, error)
         if isinstance(error, ImportError) and ", line" not in said:
-            said = f"the extension {name!r} cannot be imported: {error}; {NAMED}"
+            said = f"the extension {name!r} cannot be imported: {message(error)}; {NAMED}"
         raise ValueError(said) from error
     found = {kind: vars(module)[kind] for kind in ("OBJECTIVES", "ENVIRONMENTS", "STUDIES") if kind in vars(module)}
     if not found:
@@ -80,6 +86,8 @@ def _enter(name: str) -> None:
                     require_factory(value)
             except ValueError as error:
                 raise ValueError(f"the extension {name!r} has {entry!r} in {kind}: {error}") from error
+            if entry not in catalog:
+                undone.callback(catalog.pop, entry)
             if catalog.setdefault(entry, value) is not value:
                 raise ValueError(
                     f"the extension {name!r} has {entry!r} in {kind}, but that name is taken: choose another"

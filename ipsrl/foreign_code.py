@@ -10,21 +10,36 @@ from typing import Any
 from ipsrl.arguments import allowed_by, shown
 
 OURS = ("ipsrl", "experiments")
+NO_MESSAGE = "no message"
 
 
-def in_a_sentence(module: str, error: BaseException) -> str:
-    """`the extension 'mine', line 3: KeyError: 'x'`; the line is the last of the module that the error has passed."""
+def message(error: BaseException) -> str:
+    """What an error says, in one line; "no message" if that is nothing, or cannot be had."""
+    try:
+        return " ".join(str(error).split()) or NO_MESSAGE
+    except (Exception, SystemExit):
+        return NO_MESSAGE
+
+
+def in_a_sentence(module: str, error: BaseException, called: str = "") -> str:
+    """`the extension 'mine', line 3: KeyError: 'x'`; the line is the last of the module that the error has passed.
+
+    Args:
+      module: its name.
+      error: what it has raised.
+      called: the module, in the sentence; an extension if empty.
+    """
     lines = [
         line
         for frame, line in traceback.walk_tb(error.__traceback__)
         if frame.f_globals.get("__name__") == module and frame.f_globals.get("__file__") == frame.f_code.co_filename
     ]
-    message = str(error)
-    if isinstance(error, SyntaxError) and not lines:
+    said = message(error)
+    if isinstance(error, SyntaxError) and error.lineno and not lines:
         # Its own: nothing of it has run.
-        lines, message = [error.lineno], error.msg
+        lines, said = [error.lineno], error.msg
     at = f", line {lines[-1]}" if lines else ""
-    return f"the extension {module!r}{at}: {type(error).__name__}: {' '.join(message.split()) or 'no message'}"
+    return f"{called or f'the extension {module!r}'}{at}: {type(error).__name__}: {said}"
 
 
 def call(function: Callable[..., Any], arguments: Mapping[str, Any], returns: Any) -> Any:
@@ -36,16 +51,17 @@ def call(function: Callable[..., Any], arguments: Mapping[str, Any], returns: An
       returns: the annotation of what it must return.
 
     Raises:
-      ValueError: raised by the function, or in the place of another error of an extension; or it returns something
-        else.
+      ValueError: raised by the function, or in the place of an error of an extension that is another one or has no
+        message; or it returns something else.
     """
     module = getattr(function, "__module__", None) or "ipsrl"
     try:
         made = function(**arguments)
-    except (ValueError, MemoryError):
+    except (KeyboardInterrupt, MemoryError):
         raise
-    except Exception as error:
-        if module.partition(".")[0] in OURS:
+    except BaseException as error:
+        is_sentence = isinstance(error, ValueError) and message(error) != NO_MESSAGE
+        if is_sentence or module.partition(".")[0] in OURS:
             raise
         raise ValueError(in_a_sentence(module, error)) from error
     if not (allowed := allowed_by(returns)).holds(made):
@@ -68,7 +84,9 @@ def require_factory(function: Any) -> None:
         parameters = inspect.signature(function).parameters.values()
         types = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function)
     except Exception as error:
-        raise ValueError(f"the arguments of {shown(function)} cannot be read ({error}): annotate them") from error
+        raise ValueError(
+            f"the arguments of {shown(function)} cannot be read ({message(error)}): annotate them"
+        ) from error
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise ValueError(

@@ -72,12 +72,28 @@ def test_an_extension_that_cannot_be_is_refused_in_one_sentence(extend, names, m
         extensions.load("my_module")
 
 
+def test_a_refused_extension_enters_nothing(extend):
+    extend("good", OBJECTIVES={"good": mine})
+    extend("bad", OBJECTIVES={"mine": mine, "grpo": mine}, ENVIRONMENTS={"my_bandit": Bandit})
+    for _ in range(2):
+        with pytest.raises(ValueError, match="the extension 'bad' has 'grpo' in OBJECTIVES, but that name is taken"):
+            extensions.load("good,bad")
+        assert not {"good", "mine"} & set(objectives.names())
+    assert extensions.loaded() == ""
+    extend("bad", OBJECTIVES={"mine": lambda: mine()})
+    extensions.load("good,bad")
+    assert {"good", "mine"} <= set(objectives.names())
+
+
 SAID = {
     "OBJECTIVES = {": r", line 1: SyntaxError: '{' was never closed",
     "x = 1\n  y = 2": ", line 2: IndentationError: unexpected indent",
     "\n1 / 0": ", line 2: ZeroDivisionError: division by zero",
     "def f(): raise ValueError('a\\nb')\nf()": ", line 1: ValueError: a b",
     "raise SystemExit": ", line 1: SystemExit: no message",
+    "class Mute(Exception):\n    def __str__(self): 1 / 0\n\nraise Mute": ", line 4: Mute: no message",
+    "\nraise BaseException(1)": ", line 2: BaseException: 1",
+    "x = 1\0": "'bad_module': SyntaxError: source code string cannot contain null bytes",
     "import no_such_package": ", line 1: ModuleNotFoundError: No module named 'no_such_package'",
     "from ipsrl import no_such_name": ", line 1: ImportError: cannot import name 'no_such_name'",
     "f = lambda: f()\nf()": ", line 1: RecursionError: maximum recursion depth exceeded",
@@ -126,6 +142,13 @@ MADE = {
     ),
     "    pass": ("mine of bad_module returns None, it must return an Objective",) * 1
     + ("mine of bad_module returns None, it must return an Environment",),
+    "    raise SystemExit": ("the extension 'bad_module', line 2: SystemExit: no message",) * 2,
+    "    raise GeneratorExit": ("the extension 'bad_module', line 2: GeneratorExit: no message",) * 2,
+    "    raise ValueError": ("the extension 'bad_module', line 2: ValueError: no message",) * 2,
+    "    class Mute(KeyError, ValueError): __str__ = None\n    raise Mute": (
+        "the extension 'bad_module', line 3: Mute: no message",
+        "the extension 'bad_module', line 3: Mute: no message",
+    ),
     "    raise ValueError('floor is 2, it must be less')": ("floor is 2, it must be less",) * 2,
 }
 """Body of a function of an extension -> what is said of it as an objective, and as an environment."""

@@ -15,6 +15,7 @@ from typing import Any
 from ipsrl import extensions
 from ipsrl.arguments import checked, shown
 from ipsrl.fields import Checked, Range, in_range
+from ipsrl.foreign_code import in_a_sentence
 from ipsrl.records.progress_line import counted
 from ipsrl.records.trackers import read_trackers
 from ipsrl.specifications import did_you_mean, shortened
@@ -103,7 +104,7 @@ def read_file(path: Path) -> list[dict[str, Any]]:
         names = runpy.run_path(str(path))
         listed = names["runs"]() if callable(names.get("runs")) else names.get("RUNS")
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{path} fails: {type(error).__name__}: {error}") from error
+        raise ValueError(in_a_sentence("<run_path>", error, called=f"{path} fails")) from error
     if not isinstance(listed, Sequence) or not all(isinstance(run, Mapping) for run in listed):
         raise ValueError(f"{path} lists no runs: it must set RUNS to a list of dicts, or define runs() returning one")
     return [dict(run) for run in listed]

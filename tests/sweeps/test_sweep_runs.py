@@ -235,8 +235,9 @@ def test_a_python_file_lists_runs(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("RUNS = [", "fails: SyntaxError"),
-        ("RUNS = [1 / 0]", "fails: ZeroDivisionError: division by zero"),
+        ("RUNS = [", r"fails, line 1: SyntaxError: '\[' was never closed"),
+        ("RUNS = [1 / 0]", "fails, line 1: ZeroDivisionError: division by zero"),
+        ("\ndef runs():\n    raise KeyError", "fails, line 3: KeyError: no message"),
         ("runs = 3", "lists no runs"),
         ("RUNS = [3]", "lists no runs"),
         ("", "lists no runs"),
