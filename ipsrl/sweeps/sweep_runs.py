@@ -24,6 +24,8 @@ from ipsrl.study.settings import as_text, folder_name, kinds_of, resolve
 from ipsrl.study.study import Study
 
 QUOTES = ('"', "'")
+TYPOGRAPHIC = re.compile("[“”„‟‘’‚‛«»‹›「」『』＂＇]")
+APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 RANGE = re.compile(r"(\d+):(\d+)")
 # File systems allow names of 255 bytes; suffixes such as ".json" are added.
@@ -69,7 +71,8 @@ def read_grid(text: str) -> list[dict[str, str]]:
 
     Flags are separated by semicolons, values by commas, outside brackets and quotes. `0:5` means 0, 1, 2, 3, 4. A value
     in square brackets or in quotes is kept as it is: `rewards=[2.0,1.0],[3.0,1.0]` has two values, `seeds=[0:5]` and
-    `system_prompt="Be brief, please"` one.
+    `system_prompt="Be brief, please"` one. Quotes within a value keep nothing together, so `x=say "hi, there"` is
+    refused, and `x=[say "hi, there"]` is one value.
 
     Returns:
       all combinations; the last flag changes fastest.
@@ -218,6 +221,11 @@ def _values(item: str) -> list[str]:
     if item.startswith("[") and item.endswith("]"):
         _split(item[1:-1], ",", quotes=())
         return [item[1:-1]]
+    without = APOSTROPHE.sub("", item)
+    if any(without.count(quote) % 2 for quote in QUOTES) or TYPOGRAPHIC.search(without):
+        raise ValueError(
+            f"cannot read {shortened(item)} in the grid, for its quotes: write the whole value in square brackets"
+        )
     numbers = RANGE.fullmatch(item)
     if numbers is None:
         return [item]

@@ -43,6 +43,9 @@ def test_a_grid_is_all_combinations():
         ('system_prompt="Be brief, please"', ["Be brief, please"]),
         ("system_prompt= 'a;b=(c' , \"it's 0:3\",", ["a;b=(c", "it's 0:3", ""]),
         ("system_prompt=Don't,do", ["Don't", "do"]),
+        ("system_prompt=Don’t,say 'no' \"twice\"", ["Don’t", "say 'no' \"twice\""]),
+        ('system_prompt=[say "hi, there"],[“hi, there”]', ['say "hi, there"', "“hi, there”"]),
+        ('system_prompt="say “hi, there”"', ["say “hi, there”"]),
         ("system_prompt=['a']", ["'a'"]),
         ('seeds="0:3"', ["0:3"]),
         ('data=questions(path="a,b"),x', ['questions(path="a,b")', "x"]),
@@ -102,6 +105,15 @@ def test_what_is_no_grid_is_refused(text, message):
     with pytest.raises(ValueError, match="grid") as error:
         read_grid(text)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("pair", ['""', "''", "“”", "‘’", "„“", "«»", "「」", "＂＂"])
+@pytest.mark.parametrize("text", ["say <hi, there>", "say <hi; there>", "x, say <it's, ok>, y", "a <b, c> d <e, f> g"])
+def test_quotes_within_a_value_are_refused(text, pair):
+    quoted = text.replace("<", pair[0]).replace(">", pair[1])
+    with pytest.raises(ValueError, match="in the grid, for its quotes: write the whole value in square brackets"):
+        read_grid(f"system_prompt={quoted}")
+    assert read_grid(f"system_prompt=[{quoted}]") == [{"system_prompt": quoted}]
 
 
 def test_the_same_run_has_one_identity_however_it_is_written():
