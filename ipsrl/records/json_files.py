@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from ipsrl.arguments import shown
-from ipsrl.regular_files import open_regular, read_bytes
+from ipsrl.regular_files import kind_of, open_regular, read_bytes
 
 
 def plain(value: Any, finite: bool = False) -> Any:
@@ -70,6 +70,14 @@ def replace_file(path: Path, content: str | bytes) -> None:
         # On a full disk its bytes are needed.
         temporary.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Removes from a folder what processes have left that were killed in `replace_file`."""
+    for path in folder.glob(".*.tmp"):
+        # A folder is of someone else.
+        if kind_of(path) != "a folder":
+            path.unlink()
 
 
 def require_file(path: Path, called: str) -> None:

@@ -20,7 +20,7 @@ import jax
 import ipsrl
 from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
-from ipsrl.records.json_files import plain, read_json, replace_file, write_json
+from ipsrl.records.json_files import plain, read_json, remove_unfinished, replace_file, write_json
 from ipsrl.records.progress_line import report_line
 from ipsrl.regular_files import open_regular, require
 from ipsrl.specifications import shortened
@@ -32,7 +32,7 @@ LATE_SECONDS = 30
 SUMMARY = "summary.json"
 STARTS = "environment.json"
 UNCOMMITTED = "uncommitted.diff"
-FILES = ("*.json", "*.jsonl", UNCOMMITTED, ".lock")
+FILES = (UNCOMMITTED, ".lock")
 FOLDERS = ("checkpoints", "tensorboard", "wandb", "arrays")
 # A longer diff is data that was added, not a record of the code.
 LONGEST_DIFF = 1_000_000
@@ -209,9 +209,8 @@ def _take(path: Path, config: dict[str, Any], resume: bool, study: str | Path | 
                 f"another process is writing to {path}; wait until it ends or choose another --out"
             ) from error
         _check(path, config, resume)
-        # Left by a process that was killed while it wrote.
-        for unfinished in (*path.glob(".*.tmp"), *path.glob("arrays/.*.tmp")):
-            unfinished.unlink()
+        for folder in (path, path / "arrays"):
+            remove_unfinished(folder)
         if not (path / "config.json").exists():
             write_json(path / "config.json", config)
         _record_start(path)
@@ -224,7 +223,9 @@ def _take(path: Path, config: dict[str, Any], resume: bool, study: str | Path | 
 def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
     """Raises `RunFolderError` if `RunFolder.open` must refuse."""
     require_possible(path)
-    files = [(file, "a file") for name in FILES for file in path.glob(name)]
+    # A pattern without a star passes over a link that leads nowhere.
+    files = [(path / name, "a file") for name in FILES]
+    files += [(file, "a file") for pattern in ("*.json", "*.jsonl") for file in path.glob(pattern)]
     folders = [(path / name, "a folder") for name in FOLDERS]
     for each, called in (*files, *folders):
         # Through a link this run would change what lies elsewhere.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
 
 from ipsrl.paths import expanded
-from ipsrl.records.json_files import read_json, write_json
+from ipsrl.records.json_files import read_json, remove_unfinished, write_json
 from ipsrl.records.run_folder import is_complete, require_possible
 from ipsrl.regular_files import open_regular, require
 from ipsrl.specifications import shortened
@@ -120,9 +120,8 @@ class SweepFolder:
             write_json(self.path / "sweep.json", list(known.values()))
             for name in FOLDERS:
                 (self.path / name).mkdir(exist_ok=True)
-            # Left by a sweep that was killed while it wrote.
-            for unfinished in (*self.path.glob(".*.tmp"), *self.path.glob("failures/.*.tmp")):
-                unfinished.unlink()
+            for folder in (self.path, self.path / "failures"):
+                remove_unfinished(folder)
             yield
 
     def _require_own(self, runs: Iterable[SweepRun]) -> None:

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -188,6 +189,29 @@ def test_links_are_refused_and_what_lies_elsewhere_is_kept(tmp_path, name, conte
     with pytest.raises(RunFolderError, match=r"is a link, but must be a (file|folder); move it away or choose"):
         RunFolder.open(run, CONFIG, resume=True)
     assert elsewhere.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("name", [".lock", "uncommitted.diff", "config.json", "metrics.jsonl", "arrays", "checkpoints"])
+def test_links_that_lead_nowhere_are_refused(tmp_path, name):
+    RunFolder.open(tmp_path / "run", CONFIG).close()
+    (tmp_path / "run" / name).unlink(missing_ok=True)
+    (tmp_path / "run" / name).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RunFolderError, match=rf"{name} is a link, but must be a (file|folder); move it away or choose"):
+        RunFolder.open(tmp_path / "run", CONFIG, resume=True)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_unfinished_files_are_removed_and_hidden_folders_are_kept(tmp_path):
+    RunFolder.open(tmp_path, CONFIG).close()
+    unfinished = [tmp_path / ".summary.json.7.tmp", tmp_path / "arrays" / ".outcomes.npz.7.tmp"]
+    kept = [tmp_path / ".x.tmp", tmp_path / "arrays" / ".x.tmp"]
+    for folder in kept:
+        folder.mkdir(parents=True)
+    for file in unfinished:
+        file.touch()
+    RunFolder.open(tmp_path, CONFIG, resume=True).close()
+    assert not any(map(Path.exists, unfinished))
+    assert all(map(Path.is_dir, kept))
 
 
 @pytest.mark.parametrize("name", [".lock", "config.json", "environment.json", "metrics.jsonl"])

@@ -130,8 +130,11 @@ def test_what_a_killed_sweep_had_begun_to_write_is_removed(tmp_path):
     with SweepFolder.at(tmp_path).hold([RUN]):
         for path in unfinished:
             path.touch()
+        (tmp_path / ".x.tmp").mkdir()
     with SweepFolder.at(tmp_path).hold([RUN]):
         assert not any(path.exists() for path in unfinished)
+        # A hidden folder is of someone else.
+        assert (tmp_path / ".x.tmp").is_dir()
 
 
 @pytest.mark.parametrize("text", ['[{"experiment"', '[{"name": 3}]', "[3]", "3"])
