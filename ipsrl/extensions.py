@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from ipsrl.arguments import checked, shown
-from ipsrl.foreign_code import in_a_sentence, message, require_factory, require_name
+from ipsrl.foreign_code import in_a_sentence, message, require_factory, require_name, sentences
 
 FLAG_HELP = "modules with OBJECTIVES, ENVIRONMENTS or STUDIES of your own, separated by commas; see docs/extending.md"
 VARIABLE = "IPSRL_EXTENSIONS"
@@ -73,25 +73,28 @@ def _enter(name: str, undone: contextlib.ExitStack) -> None:
     found = {kind: vars(module)[kind] for kind in ("OBJECTIVES", "ENVIRONMENTS", "STUDIES") if kind in vars(module)}
     if not found:
         raise ValueError(f"the extension {name!r} has neither OBJECTIVES nor ENVIRONMENTS nor STUDIES: give it one")
-    for kind, entries in found.items():
-        if not isinstance(entries, Mapping):
-            raise ValueError(f"{kind} of the extension {name!r} must be a dict from names to objects")
-        catalog = _catalog(kind)
-        for entry, value in entries.items():
-            try:
-                require_name(entry)
-                if kind == "STUDIES":
-                    _require_study(value)
-                else:
-                    require_factory(value)
-            except ValueError as error:
-                raise ValueError(f"the extension {name!r} has {entry!r} in {kind}: {error}") from error
-            if entry not in catalog:
-                undone.callback(catalog.pop, entry)
-            if catalog.setdefault(entry, value) is not value:
-                raise ValueError(
-                    f"the extension {name!r} has {entry!r} in {kind}, but that name is taken: choose another"
-                )
+    with sentences(name):
+        for kind, entries in found.items():
+            _enter_kind(name, kind, entries, undone)
+
+
+def _enter_kind(name: str, kind: str, entries: Any, undone: contextlib.ExitStack) -> None:
+    if not isinstance(entries, Mapping):
+        raise ValueError(f"{kind} of the extension {name!r} must be a dict from names to objects")
+    catalog = _catalog(kind)
+    for entry, value in entries.items():
+        try:
+            require_name(entry)
+            if kind == "STUDIES":
+                _require_study(value)
+            else:
+                require_factory(value)
+        except ValueError as error:
+            raise ValueError(f"the extension {name!r} has {entry!r} in {kind}: {error}") from error
+        if entry not in catalog:
+            undone.callback(catalog.pop, entry)
+        if catalog.setdefault(entry, value) is not value:
+            raise ValueError(f"the extension {name!r} has {entry!r} in {kind}, but that name is taken: choose another")
 
 
 def _require_study(value: Any) -> None:

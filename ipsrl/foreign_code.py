@@ -1,10 +1,11 @@
 """Modules and functions of others: what they raise is a sentence with the name of the module and the line."""
 
+import contextlib
 import inspect
 import keyword
 import traceback
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ipsrl.arguments import allowed_by, shown
@@ -35,11 +36,28 @@ def in_a_sentence(module: str, error: BaseException, called: str = "") -> str:
         if frame.f_globals.get("__name__") == module and frame.f_globals.get("__file__") == frame.f_code.co_filename
     ]
     said = message(error)
-    if isinstance(error, SyntaxError) and error.lineno and not lines:
-        # Its own: nothing of it has run.
+    if isinstance(error, SyntaxError) and not lines:
+        # Its own: nothing of it has run. What cannot be decoded has no line.
         lines, said = [error.lineno], error.msg
-    at = f", line {lines[-1]}" if lines else ""
+    at = f", line {lines[-1]}" if lines and lines[-1] else ""
     return f"{called or f'the extension {module!r}'}{at}: {type(error).__name__}: {said}"
+
+
+@contextlib.contextmanager
+def sentences(module: str) -> Iterator[None]:
+    """Whatever a module of others raises within becomes a ValueError by `in_a_sentence`, unless it is a sentence.
+
+    Ctrl-C and too little memory pass, as do all errors of modules of ours.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:
+        is_sentence = isinstance(error, ValueError) and message(error) != NO_MESSAGE
+        if is_sentence or module.partition(".")[0] in OURS:
+            raise
+        raise ValueError(in_a_sentence(module, error)) from error
 
 
 def call(function: Callable[..., Any], arguments: Mapping[str, Any], returns: Any) -> Any:
@@ -55,18 +73,11 @@ def call(function: Callable[..., Any], arguments: Mapping[str, Any], returns: An
         message; or it returns something else.
     """
     module = getattr(function, "__module__", None) or "ipsrl"
-    try:
+    with sentences(module):
         made = function(**arguments)
-    except (KeyboardInterrupt, MemoryError):
-        raise
-    except BaseException as error:
-        is_sentence = isinstance(error, ValueError) and message(error) != NO_MESSAGE
-        if is_sentence or module.partition(".")[0] in OURS:
-            raise
-        raise ValueError(in_a_sentence(module, error)) from error
-    if not (allowed := allowed_by(returns)).holds(made):
-        name = getattr(function, "__name__", "a function")
-        raise ValueError(f"{name} of {module} returns {shown(made)}, it must return {allowed.described}")
+        if not (allowed := allowed_by(returns)).holds(made):
+            name = getattr(function, "__name__", "a function")
+            raise ValueError(f"{name} of {module} returns {shown(made)}, it must return {allowed.described}")
     return made
 
 

@@ -93,6 +93,10 @@ SAID = {
     "raise SystemExit": ", line 1: SystemExit: no message",
     "class Mute(Exception):\n    def __str__(self): 1 / 0\n\nraise Mute": ", line 4: Mute: no message",
     "\nraise BaseException(1)": ", line 2: BaseException: 1",
+    "class Mute:\n    def __repr__(self): 1 / 0\nOBJECTIVES = {Mute(): 3}": ", line 2: ZeroDivisionError",
+    "class Mute(dict):\n    def items(self): exit()\nOBJECTIVES = Mute()": ", line 2: SystemExit: None",
+    "class Mute:\n    def __getattr__(self, name): 1 / 0\nSTUDIES = {'a': Mute()}": ", line 2: ZeroDivisionError",
+    "# coding: foo": "'bad_module': SyntaxError: unknown encoding: foo",
     "x = 1\0": "'bad_module': SyntaxError: source code string cannot contain null bytes",
     "import no_such_package": ", line 1: ModuleNotFoundError: No module named 'no_such_package'",
     "from ipsrl import no_such_name": ", line 1: ImportError: cannot import name 'no_such_name'",
@@ -142,6 +146,10 @@ MADE = {
     ),
     "    pass": ("mine of bad_module returns None, it must return an Objective",) * 1
     + ("mine of bad_module returns None, it must return an Environment",),
+    "    class Mute:\n        def __repr__(self): exit()\n    return Mute()": (
+        "the extension 'bad_module', line 3: SystemExit: None",
+        "the extension 'bad_module', line 3: SystemExit: None",
+    ),
     "    raise SystemExit": ("the extension 'bad_module', line 2: SystemExit: no message",) * 2,
     "    raise GeneratorExit": ("the extension 'bad_module', line 2: GeneratorExit: no message",) * 2,
     "    raise ValueError": ("the extension 'bad_module', line 2: ValueError: no message",) * 2,
