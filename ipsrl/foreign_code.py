@@ -38,7 +38,7 @@ def in_a_sentence(module: str, error: BaseException, called: str = "") -> str:
     said = message(error)
     if isinstance(error, SyntaxError) and not lines:
         # Its own: nothing of it has run. What cannot be decoded has no line.
-        lines, said = [error.lineno], error.msg
+        lines, said = [error.lineno], error.msg or said
     at = f", line {lines[-1]}" if lines and lines[-1] else ""
     return f"{called or f'the extension {module!r}'}{at}: {type(error).__name__}: {said}"
 
