@@ -67,10 +67,9 @@ class Settings(study.Settings):
 
     @property
     def formula(self) -> list[float]:
-        """Mean number of updates in the limit of small steps, for each group size; inf and 0 beyond float64."""
-        with np.errstate(over="ignore", under="ignore", divide="ignore"):
-            where = (np.float64(self.step_size), self.reward, self.threshold)
-            return [float(tie_collapse_time(size, *where)) for size in self.group_sizes]
+        """Mean number of updates in the limit of small steps, for each group size."""
+        where = (self.step_size, self.reward, self.threshold)
+        return [tie_collapse_time(size, *where) for size in self.group_sizes]
 
     @property
     def bounds(self) -> tuple[float, float]:

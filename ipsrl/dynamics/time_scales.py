@@ -32,7 +32,7 @@ def tie_collapse_time(group_size: int, step_size: float, reward: float = 1.0, th
     does not move at all. The log-ratio u has no drift and the variance 4 (h r)^2 p_1 p_2 / G an update; this is its
     mean exit time from |u| < U in the diffusion limit of small steps. Real steps overshoot and take longer: in
     simulations with h r from 1/4 to 2, G from 2 to 16 and threshold 0.98, by a share of up to 0.25 h r / sqrt(G). The
-    state is not absorbing: the winner can still change.
+    state is not absorbing: the winner can still change. Beyond float64 it is inf, or 0.
 
     Raises:
       ValueError: the group is empty, the step size or the reward is not positive, or the threshold is not between 1/2
@@ -45,7 +45,9 @@ def tie_collapse_time(group_size: int, step_size: float, reward: float = 1.0, th
     if not 0.5 < threshold < 1:
         raise ValueError(f"threshold is {threshold}, it must lie between 1/2, where a tie starts, and 1")
     exit_ratio = math.log(threshold / (1 - threshold))
-    return group_size / (step_size * reward) ** 2 * (exit_ratio**2 / 2 + math.cosh(exit_ratio) - 1)
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        updates = group_size / np.float64(step_size * reward) ** 2
+        return float(updates * (exit_ratio**2 / 2 + math.cosh(exit_ratio) - 1))
 
 
 @checked
