@@ -1,7 +1,7 @@
 r"""How many of the ways in which models give an answer does a reader read? `python scripts/answer_frames.py`.
 
     python scripts/answer_frames.py --parser=math_verify
-    python scripts/answer_frames.py --half=first --show
+    python scripts/answer_frames.py --parts=first --show
 
 A frame is a text around a number, put together from parts that stand in lists: what was worked out before, the words
 that lead to the answer, what holds it, what follows. A right frame gives the number as the answer. A wrong one holds it
@@ -9,10 +9,11 @@ where another number is meant, or none: with a factor, a doubt, an alternative, 
 right frames each parser reads as the number and how many wrong ones, for each form of answer.
 
 The parts at even places of the lists are the first half: the readers were mended by what they made of it. The frames of
-the second half have only parts at odd places; docs/answers.md says what was measured on them before any was looked at.
+the second half have only parts at odd places, and "sentences" are whole sentences of `scripts/answer_sentences.py`,
+written later; docs/answers.md says what was measured on both before any was looked at.
 
 --parser=NAME of `math_answers`, both by default (math_verify needs the extra [math])
---half=first or second, both by default
+--parts=first, second or sentences, all by default
 --show also prints each frame that is read wrongly
 """
 
@@ -32,8 +33,10 @@ if __name__ == "__main__":
 from ipsrl.ending import Ending
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.records.text_table import aligned
+from scripts.answer_sentences import ENDINGS, OPENINGS, RIGHT_SENTENCES, WRONG_SENTENCES
 
 HALVES = ("first", "second")
+PARTS = (*HALVES, "sentences")
 PARSERS = ("ours", "math_verify")
 # Of each form, half and kind.
 FRAMES = 250
@@ -299,14 +302,23 @@ def _forms() -> dict[tuple[str, bool], tuple[Sequence[str], ...]]:
     }
 
 
-def frames(half: str) -> Iterator[Frame]:
-    """250 frames of each form, of parts of one half of the lists, the same at every call."""
+def _chosen_forms(parts: str) -> dict[tuple[str, bool], tuple[Sequence[str], ...]]:
+    if parts == "sentences":
+        return {
+            ("sentence", True): (OPENINGS, RIGHT_SENTENCES, ENDINGS),
+            ("sentence", False): (OPENINGS, WRONG_SENTENCES, ENDINGS),
+        }
+    start = HALVES.index(parts)
+    return {kind: tuple(part[start::2] for part in lists) for kind, lists in _forms().items()}
+
+
+def frames(parts: str) -> Iterator[Frame]:
+    """250 frames of each form, of the parts of one half of the lists or of "sentences", the same at every call."""
     random_numbers = random.Random(0)
-    for (form, right), lists in _forms().items():
-        parts = [part[HALVES.index(half) :: 2] for part in lists]
+    for (form, right), lists in _chosen_forms(parts).items():
         texts: dict[str, None] = {}
         while len(texts) < FRAMES:
-            texts[_joined([random_numbers.choice(part) for part in parts])] = None
+            texts[_joined([random_numbers.choice(part) for part in lists])] = None
         for text, number in zip(texts, itertools.cycle(NUMBERS), strict=False):
             yield Frame(form, right, _filled(text, number), Fraction(number.replace(",", "")))
 
@@ -329,7 +341,7 @@ def _filled(text: str, number: str) -> str:
 
 def measured(read: Callable[[str], Fraction | None], tried: Sequence[Frame]) -> dict[tuple[str, bool], list[Frame]]:
     """Form of answer, and whether its frames are right -> those that are read wrongly: right ones as another number or
-    none, wrong ones as the number."""
+    none, wrong ones as the number. A wrong one that is read as another number, which may be its right one, is not."""
     failed: dict[tuple[str, bool], list[Frame]] = {(frame.form, frame.right): [] for frame in tried}
     for frame in tried:
         if (read(frame.text) == frame.number) != frame.right:
@@ -337,12 +349,12 @@ def measured(read: Callable[[str], Fraction | None], tried: Sequence[Frame]) -> 
     return failed
 
 
-def report(halves: Sequence[str], parsers: Sequence[str], show: bool = False) -> str:
+def report(chosen_parts: Sequence[str], parsers: Sequence[str], show: bool = False) -> str:
     """A table with a line for each form, and the frames that are read wrongly."""
     readers = {name: MathAnswers(parser=name).reader for name in parsers}
     parts = []
-    for half in halves:
-        tried = [*frames(half)]
+    for name_of_parts in chosen_parts:
+        tried = [*frames(name_of_parts)]
         failed = {name: measured(read, tried) for name, read in readers.items()}
         counts = collections.Counter((frame.form, frame.right) for frame in tried)
         table = [("frames", "form", "number", *(f"read by {name}" for name in parsers))]
@@ -353,7 +365,7 @@ def report(halves: Sequence[str], parsers: Sequence[str], show: bool = False) ->
                 errors = [sum(len(failed[name][kind]) for kind in chosen) for name in parsers]
                 read = [str(tries - number if right else number) for number in errors]
                 table.append(("right" if right else "wrong", form, str(tries), *read))
-        parts += [f"{half} half", aligned(table)]
+        parts += [f"{name_of_parts} half" if name_of_parts in HALVES else name_of_parts, aligned(table)]
         if show:
             parts += [
                 f"{name}: {frame.form}, {'right' if frame.right else 'wrong'}, {frame.number}: {frame.text!r}"
@@ -367,7 +379,7 @@ def report(halves: Sequence[str], parsers: Sequence[str], show: bool = False) ->
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--parser", choices=PARSERS, help="of math_answers, both by default")
-    made.add_argument("--half", choices=HALVES, help="of the parts, both by default")
+    made.add_argument("--parts", choices=PARTS, help="a half of the lists or whole sentences, all by default")
     made.add_argument("--show", action="store_true", help="the frames that are read wrongly, too")
     return made
 
@@ -375,8 +387,8 @@ def parser() -> argparse.ArgumentParser:
 def main(command_line: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(command_line)
     with Ending():
-        halves = (arguments.half,) if arguments.half else HALVES
-        print(report(halves, (arguments.parser,) if arguments.parser else PARSERS, arguments.show))
+        chosen_parts = (arguments.parts,) if arguments.parts else PARTS
+        print(report(chosen_parts, (arguments.parser,) if arguments.parser else PARSERS, arguments.show))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ipsrl.environments.answer_words import UNIT_SIGNS, harmless_before_box, harmless_behind_box
+from ipsrl.environments.answer_words import UNIT_SIGNS, harmless_before_box, harmless_behind_box, tells_mistake
 
 # "The total is approx. 5" is one sentence.
 _ABBREVIATIONS = "".join(rf"(?<!\b{word})" for word in ("approx", "max", "min", "est", "ca", "vs", "resp"))
@@ -31,8 +31,22 @@ _ENDS_WITH_WORD = re.compile(r".*(?<![\\\w])[a-z]+(?:['-][a-z]+)*\Z", re.DOTALL)
 _UNIT = re.compile(r"\s*(?:%|°\s*[CF]?(?!\w))")
 _POWER = re.compile(r"(?<=[a-z])(?:\^\{?[23]\}?|[²³])(?!\w)")
 _END = re.compile(r"[.!?](?=\s|\Z)|\s[:;]-?\)")
-_MODULUS = re.compile(r"\\pmod\s*\{\w+\}|\(\s*(?:\\?mod|\\bmod)\s+\w+\s*\)")
-_PUNCTUATION = re.compile(r"[\s.,;:!?)]*")
+_MODULUS = re.compile(r"\\pmod\s*(?:\{\w+\}|\w+)|\(\s*(?:\\?mod|\\bmod)\s+\w+\s*\)")
+# Behind a congruence; else it is an operation.
+_BARE_MODULUS = re.compile(r"\s*\\b?mod(?![a-z])\s*(?:\{\w+\}|\w+)")
+_CONGRUENCE = re.compile(r"(?:\\equiv|≡)\s*\Z")
+# The question or part that is answered.
+_LABEL = re.compile(r"[\s*_]*(?:\([A-Ha-h]\)|[A-Ha-h]\)|[0-9]{1,2}\))\s+")
+# "5, not 6"; the number is read.
+NOT_ANOTHER = re.compile(r"(?:, not | ?\(not )(?P<number>-?[0-9][0-9.,/]*(?<=[0-9]))(?P<closed>\))?(?=[.!]?(?:\s|\Z))")
+_WHOLE = r"[0-9]+(?:,[0-9]{3})*"
+# What is counted has a range: "primes below 10", but "degrees below 10" is another number.
+_RANGE = re.compile(
+    r"(?<![a-z])(?P<counted>primes|numbers|integers|divisors|multiples|factors|palindromes)"
+    rf"(?: (?:of|(?:that are )?(?:below|under|above|up to|(?:less|greater|smaller|larger) than|between {_WHOLE} and))"
+    rf" {_WHOLE}(?![\w^]|[.,][0-9]))+"
+)
+_PUNCTUATION = re.compile(r"[\s.,;:!)]*")
 _WORDS = re.compile(r"(?!')[a-zA-Z' ,;:()/-]*")
 # "5, attained at x = 2", but not "5, y = 2" and "5, 30 minutes".
 _CLAUSE = re.compile(r", (?=[a-zA-Z]{2})")
@@ -66,7 +80,19 @@ def leaves_box(before: str, behind: str, answer: Any, read: Callable[[str], Any]
       answer: what the box holds.
       read: parses a whole answer in plain spelling.
     """
-    return _harmless_before(before, answer, read) and _harmless_behind(behind)
+    if _CONGRUENCE.search(before):
+        behind = _BARE_MODULUS.sub("", behind, count=1)
+    return _harmless_before(_LABEL.sub("", before, count=1) if _LABEL.fullmatch(before) else before, answer, read) and (
+        _harmless_behind(without_another(behind, answer, read))
+    )
+
+
+def without_another(text: str, answer: Any, read: Callable[[str], Any]) -> str:
+    """The text behind an answer without another number that it is not: ", not 6" and " (not 6)"."""
+    other = NOT_ANOTHER.match(text)
+    if other is None or (other["closed"] is None) == ("(" in other[0]) or read(other["number"]) in (None, answer):
+        return text
+    return text[other.end() :]
 
 
 def _harmless_before(text: str, answer: Any, read: Callable[[str], Any]) -> bool:
@@ -84,6 +110,8 @@ def _harmless_before(text: str, answer: Any, read: Callable[[str], Any]) -> bool
         return False
     *_, clause = (_WORD.findall(part) for part in re.split("[,;:]", small))
     words = _WORD.findall(small)
+    if tells_mistake(words) or words[:1] == ["had"]:
+        return False
     # The relation is a copula.
     ending = ["is"] if relation else []
     return harmless_before_box([*(clause if len(clause) > 1 else words), *(ending if words else [])])
@@ -95,9 +123,10 @@ def _harmless_behind(text: str) -> bool:
         return _PUNCTUATION.fullmatch(text) is not None
     unit = _UNIT.match(text)
     text = text[unit.end() :] if unit else text
-    if text[:1].isalnum() or re.match(r"[-/]|[.,:]\d", text):
+    end = _END.search(text)
+    if (end and end[0] == "?") or text[:1].isalnum() or re.match(r"[-/]|[.,:]\d", text):
         return False
-    sentence = _POWER.sub("", _END.split(_MODULUS.sub("", text), maxsplit=1)[0])
+    sentence = _POWER.sub("", _END.split(_RANGE.sub(r"\g<counted>", _MODULUS.sub("", text)), maxsplit=1)[0])
     first = re.match(r"\s*([A-Za-z])(?!\w)", sentence)
     if first and first[1] not in UNIT_SIGNS | {"a"}:
         return False

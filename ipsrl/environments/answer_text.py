@@ -51,9 +51,12 @@ _COMMANDS = (
 )
 # Pictures; the arrows, check marks and crosses among them have been translated.
 _PICTURE = "[\u2600-\u27bf\u2b00-\u2bff\u25a0-\u25ff\u220e\U0001f000-\U0001faff]"
+# A tie between a number, which may be in a box, and its unit.
+_TIE = re.compile(r"(?<=[0-9\ue000])(?P<opening>(?:\\[,;]| )*(?:\\(?:text|textrm|mathrm)\s*\{)?)~(?=\\?[a-zA-Z])")
 _SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\\\\"), "\n"),
     (re.compile(_PICTURE), " "),
+    (_TIE, r"\g<opening> "),
     # The columns of LaTeX's aligned equations.
     (re.compile(r"&(?= ?=)"), " "),
     (re.compile(r"\^ *(?:\\circ(?![a-zA-Z])|\{ *\\circ *\})"), "°"),
@@ -102,6 +105,10 @@ _DECORATED = re.compile(
 )
 _END_TAG = re.compile("</answer>", re.IGNORECASE)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+# Of a box within a box, whose braces are its only ones but some pairs.
+_NESTED = re.compile(
+    r"\\(?:boxed|fbox)\s{0,9}\{\s{0,9}(\\(?:boxed|fbox)\s{0,9}\{(?:[^{}]|\{[^{}]{0,50}\}){0,100}\})\s{0,9}\}"
+)
 # Stands for a box in its sentence; private use.
 _BOX = "\ue000"
 # A line break beside an operator ends nothing; bold type, rules and the brackets of LaTeX are no operators.
@@ -123,8 +130,8 @@ def marker(*titles: str, signs: str = "") -> re.Pattern[str]:
     words = "|".join(("answer", *titles))
     return re.compile(
         rf"(?P<tag><answer>)|(?P<box>\\(?:boxed|fbox)\s{{0,9}}\{{){signs and f'|{signs}'}|"
-        rf"\b(?:{words})\b(?: (?:to|for)(?: [a-z]{{1,15}}){{1,6}}(?= is\b|:))?"
-        r"[ *_`})]{0,9}(?:[:：=]|is\b(?: *:)?|(?P<heading>(?=\n)))",
+        rf"(?:\b|(?<=\b_))(?:{words})\b(?: (?:to|for)(?: [a-z]{{1,15}}){{1,6}}(?= is\b|:))?"
+        r"[ *_`})]{0,9}(?:[:：](?:[*_](?= ))?|=|is\b(?: *:)?|(?P<heading>(?=\n)))",
         re.IGNORECASE,
     )
 
@@ -150,7 +157,7 @@ def last_answer(
       text: of any length; an answer of more than 4000 characters is none.
       withdrawn: of the beginning of a line below the answer that leaves none.
     """
-    text = without_thoughts(text)
+    text = _NESTED.sub(r"\1", without_thoughts(text))
     places = collections.deque(marker.finditer(text), maxlen=MOST_MARKERS + 1)
     ends_before = [0, *(place.end() for place in places)]
     for place, end_before in [*zip(places, ends_before, strict=False)][: -MOST_MARKERS - 1 : -1]:
@@ -240,7 +247,8 @@ def _read_box(
     if end is None:
         return None
     answer = read_lines(plain_lines(rest[:end]), read)
-    before = _last_sentence(text[max(end_before, place.start() - LONGEST_ANSWER) : place.start()])
+    before = text[max(end_before, place.start() - LONGEST_ANSWER) : place.start()]
+    before = _last_sentence(before if end_before else "\n" + before)
     before, behind = unwrapped(before, rest[end + 1 :])
     if answer is None or is_factorial(behind) or before.rstrip(" {").endswith(("^", "_")):
         return None
@@ -260,6 +268,9 @@ def _read_box(
 def _last_sentence(text: str) -> str:
     """The sentence at the end of a text: of its last line, and of lines above it that end within a formula."""
     *above, line = text.split("\n")
+    # A quotation; within a formula it is "greater than".
+    if line.strip() == ">" and above and (not above[-1].strip() or above[-1].lstrip().startswith(">")):
+        return ""
     lines = [line]
     above = [line for line in above if line.strip(" $")]
     while above and _BREAK_IN_FORMULA.search(f"{above[-1].rstrip(' $')[-9:]}\n{lines[-1].lstrip(' $&')[:2]}"):

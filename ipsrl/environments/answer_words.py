@@ -45,6 +45,7 @@ CHANGING = _words("""
     not no never cannot unknown neither nor without wrong incorrect false if unless except maybe perhaps possibly than
     about almost nearly hardly approximately roughly around between under below above until fewer less
     none nothing nobody doubt doubts doubtful impossible unlikely probably wrongly mistake fail fails failed might
+    suppose imagine guess
     plus minus negative opposite inverse reciprocal sqrt log ln lg exp sin cos tan abs mod
     dozens hundreds thousands millions billions trillions
 """)
@@ -52,7 +53,8 @@ CHANGING = _words("""
 SCALE_WORDS = ("dozen", "hundred", "thousand", "million", "billion", "trillion")
 CHANGING_PAIRS = (
     *("square root", "cube root", "up to", "close to", "at most", "at least", "at best", "at worst"),
-    *("rule out", "ruled out", "out of"),
+    *("rule out", "rules out", "ruled out", "out of", "by itself", "some would", "some say", "many would"),
+    *("most would", "one would", "one might"),
     *(f"in {scale}" for scale in SCALE_WORDS),
 )
 NUMBER_WORDS = _words("""
@@ -60,24 +62,84 @@ NUMBER_WORDS = _words("""
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
     dozen half halves quarter quarters third thirds
 """)
+# Beginnings of words about a wrong way to an answer.
+MISTAKES = (
+    "forget",
+    "forgot",
+    "overlook",
+    "careless",
+    "naive",
+    "tempting",
+    "mistak",
+    "erroneous",
+    "misread",
+    "miscount",
+)
 # A box is what its sentence gives, unless one of these is in the clause before it, ...
 CHANGING_BEFORE_BOX = CHANGING | _words(
     "twice thrice double triple divided multiplied anything doubtful near unlike excluding"
 )
 # ... or one directly before it: "3 km and 5", "all but 5", "half of 5"; a total of 5 is 5.
-LINKING_TO_BOX = NUMBER_WORDS | _words("and or but of over times versus")
+LINKING_TO_BOX = NUMBER_WORDS | _words("""
+    and or but of over times versus power point comma past following preceding by after before from to into against
+    per with since because until till while whether though although when if out off dot remove removes deduct deducts
+    square squares cube cubes add adds adding subtract subtracts subtracting multiply multiplies divide divides exceed
+    exceeds surpass surpasses contradict contradicts exclude excludes reject rejects discard discards precede precedes
+    follow follows
+""")
+# ... but these pairs give one.
+GIVING_PAIRS = (
+    *(
+        "equal to",
+        "equals to",
+        "comes to",
+        "come to",
+        "came to",
+        "amounts to",
+        "amount to",
+        "adds to",
+        "sums to",
+        "totals to",
+    ),
+    *("up to", "down to", "rounds to", "rounded to", "simplifies to", "simplified to", "reduces to", "leads to"),
+    *("evaluates to", "converges to", "equivalent to", "congruent to", "us to", "given by", "up with", "left with"),
+    *("amounted to", "turns out"),
+)
+# Of all words only these may stand alone before a box: "Square" and "Take" are operations.
+ALONE = _words("""
+    so thus hence therefore then ergo is are was were yes ok okay finally altogether overall total sum result answer
+    solution namely exactly just clearly indeed simply now in there it we he she they i
+    get gets have has find finds make makes give gives obtain obtains need needs pay pays cost costs earn earns
+""")
 TOTALS = _words("total sum value number amount cost price profit score area volume average distance length")
 # What is counted may hold words that change a number: "the number of students who do not swim is".
 COUNTED = TOTALS - {"value"} | _words("probability chance percentage fraction ratio angle perimeter maximum minimum")
 COPULAS = _words("is are was were be equals")
+# Other words that change a number are harmless in a subject: "the area under the curve is", "without tax she pays".
+HARMLESS_IN_SUBJECTS = _words(
+    "between under below above around without opposite inverse reciprocal negative fewer less"
+)
+VERBS = COPULAS | _words("""
+    number has have had makes make cost costs need needs take takes get gets earn earns pay pays give gives find finds
+    obtain obtains
+""")
+# "The students who do not swim number": behind one of these.
+AUXILIARIES = _words("do does did is are was were has have had can could")
 # In the sentence behind a box, where "under the tree" and "if all come" are harmless ...
 CHANGING_BEHIND_BOX = (CHANGING - _words("around between under below above until than if without except")) | _words("""
     or too squared cubed factorial short remainder pi grand mill mil mils bn tn mn lakh crore dozen hundred thousand
     million billion trillion tens halves thirds quarters fourths fifths sixths sevenths eighths ninths tenths twelfths
-    hundredths thousandths millionths billionths
+    hundredths thousandths millionths billionths add added subtract subtracted multiply multiplied divide divided
+    doubled tripled quadrupled halved trap decoy raised increased decreased reduced
 """)
 # ... but not directly behind it.
-LINKING_BEHIND_BOX = _words("to below under above over through till until than around") | NUMBER_WORDS
+LINKING_BEHIND_BOX = NUMBER_WORDS | _words(
+    "to below under above over through till until than around times point comma dot away"
+)
+# "5 in ten", "5 every two days".
+RATES = _words("in per every each out")
+# "5 is what we need", but not "5 is what most people write".
+OWN_WORDS = _words("we was is the remains")
 ADDING_BEHIND_BOX = NUMBER_WORDS | _words("a an more up over counting change remainder")
 # What else stands before a variable may change it, as in "the negative of x".
 BEFORE_VARIABLES = _words("so thus hence therefore then that the value of we have get find and where")
@@ -131,7 +193,10 @@ def is_name(text: str) -> bool:
 def without_introduction(text: str) -> str:
     """The text without the words before an answer that end with a verb or a word such as "so"."""
     words = _INTRODUCTION.match(text)
-    return text if words is None or _changes(re.split("[, ]+", words[0].lower())) else text[words.end() :]
+    if words is None:
+        return text
+    said = re.split("[, ]+", words[0].lower())
+    return text if said[0] == "had" or _changes(said) else text[words.end() :]
 
 
 def without_ending(text: str) -> str:
@@ -143,22 +208,46 @@ def harmless_before_box(words: Sequence[str]) -> bool:
     """Whether the words of a sentence or clause, in small letters, leave the number behind them as it is."""
     if words[-1:] == ["of"] and words[-2:-1] and words[-2] in TOTALS:
         words = words[:-2]
-    if words and words[-1] in LINKING_TO_BOX:
+    if not words or (len(words) == 1 and words[0] not in ALONE and not words[0].endswith("'s")):
+        return not words
+    pair = " ".join(words[-2:])
+    if words[-1].endswith("fold") or pair == "to the" or (words[-1] in LINKING_TO_BOX and pair not in GIVING_PAIRS):
         return False
-    if words and words[-1] in COPULAS and _counts(words[:-1]):
+    if words[-1] in COPULAS and _counts(words[:-1]):
         return True
-    return not _changes(words, CHANGING_BEFORE_BOX)
+    verb = max((place for place, word in enumerate(words) if word in VERBS), default=0)
+    kept = [word for place, word in enumerate(words) if place >= verb - 1 or not _is_harmless_in_subject(words, place)]
+    return not _changes(kept, CHANGING_BEFORE_BOX)
+
+
+def _is_harmless_in_subject(words: Sequence[str], place: int) -> bool:
+    """Whether a word that else changes a number is harmless in a subject, if two words or more follow."""
+    # "The inverse of 3 is 5" says what 5 is, "the negative of x is 5" that x is -5.
+    if words[place + 1 : place + 2] == ["of"] and not words[place + 2].isdecimal():
+        return False
+    negated = words[place] == "not" and place > 1 and words[place - 2] == "who" and words[place - 1] in AUXILIARIES
+    return negated or words[place] in HARMLESS_IN_SUBJECTS
 
 
 def harmless_behind_box(words: Sequence[str]) -> bool:
     """Whether the words behind a number in its sentence, in small letters, leave it as it is."""
     if words and words[0] in LINKING_BEHIND_BOX:
         return False
+    second = words[1:2]
+    if second and NUMBER_WORDS.issuperset(second) and (words[0] in RATES or _is_unit_word(words[0])):
+        return False
+    if words[:2] == ["is", "what"] and words[2:] and words[2] not in OWN_WORDS:
+        return False
     adding = any(
         first in ("and", "times") and (second in ADDING_BEHIND_BOX or second.isdecimal())
         for first, second in itertools.pairwise(words)
     )
     return not adding and not _changes(words, CHANGING_BEHIND_BOX)
+
+
+def tells_mistake(words: Sequence[str]) -> bool:
+    """Whether a word is about a wrong way to an answer: "a careless solver", "if we forget one"."""
+    return any(word.startswith(MISTAKES) for word in words)
 
 
 def _counts(words: Sequence[str]) -> bool:
@@ -173,6 +262,6 @@ def _is_unit_word(word: str) -> bool:
 
 
 def _changes(words: Sequence[str], changing: frozenset[str] = CHANGING) -> bool:
-    return any(word in changing or word.endswith("n't") for word in words) or any(
-        f"{first} {second}" in CHANGING_PAIRS for first, second in itertools.pairwise(words)
-    )
+    if tells_mistake(words) or any(word in changing or word.endswith("n't") for word in words):
+        return True
+    return any(f"{first} {second}" in CHANGING_PAIRS for first, second in itertools.pairwise(words))

@@ -1,11 +1,12 @@
 """Exact numbers in text: reads the number that an answer gives. docs/answers.md states the rule.
 
-This module needs only the standard library and three modules like it: the processes that read answers import it.
+This module needs only the standard library and four modules like it: the processes that read answers import it.
 """
 
 import re
 from fractions import Fraction
 
+from ipsrl.environments.answer_boxes import NOT_ANOTHER, without_another
 from ipsrl.environments.answer_text import (
     LONGEST_ANSWER,
     SIGN,
@@ -38,7 +39,14 @@ _EQUALS = re.compile(r"==?|\b(?:is equal to|equals|is)\b")
 _LETTER = re.compile(rf"\\frac|\d[eE][-+]?\d|{TIMES}|(?P<unit>[a-zA-Z%°¢])", re.ASCII)
 _IN_PARENTHESES = re.compile(r"[ ,;]*\(([^()]*)\)")
 _AT_THE_END = re.compile(r"[ ,;]+\(([^()]*)\)$")
-_REMARK_WORD = re.compile(r"[a-z]{2,}(?:['-][a-z]+)*", re.IGNORECASE)
+_REMARK_WORD = re.compile(r"(?<![\\a-z])[a-z]{2,}(?:['-][a-z]+)*", re.IGNORECASE)
+# Before numbers in parentheses; "(add 2)" and "(per 100)" give another number.
+_REASONS = frozenset(
+    ("since", "because", "as", "using", "where", "which", "check", "rounded", "at", "on", "for", "from")
+)
+# The choice that is right.
+_LABEL = re.compile(r"\([A-H]\) +(?=\S)")
+_NOT_ANOTHER = re.compile(rf"{NOT_ANOTHER.pattern}[.!]?\Z")
 _SENTENCES = re.compile(
     r"(?<=[A-Za-z)*$][.!?]) +|(?<=\d[.!?]) +(?=[$*_`\"(\\]*[A-Za-z])|"
     r"[,;] +(?=(?:so|thus|hence|therefore)\b|[A-Z][a-z]+[ :])|; +(?=[a-z]{2})"
@@ -66,6 +74,13 @@ def read_number(text: str) -> Fraction | None:
 def read_value(text: str) -> Fraction | None:
     """The value of a whole answer in plain spelling."""
     line = text.replace("\n", " ")
+    other = _NOT_ANOTHER.search(line)
+    number = _value_with_remark(line[: other.start()] if other else line)
+    return None if other and without_another(other[0].rstrip(".!"), number, _value_with_remark) else number
+
+
+def _value_with_remark(line: str) -> Fraction | None:
+    """The value of an answer with or without remarks."""
     answer = without_remark(line)
     remark = _IN_PARENTHESES.match(line, len(answer)) or _AT_THE_END.search(answer)
     number = _value_of(answer[: remark.start()] if remark else answer)
@@ -79,6 +94,8 @@ def _leaves(number: Fraction | None, remark: str) -> bool:
     words = [word.lower() for word in _REMARK_WORD.findall(remark)]
     if is_unit(_words(remark)):
         return True
+    if words and re.search("[0-9]", remark) and words[0] not in _REASONS:
+        return False
     return harmless_behind_box(words) if words else read_value(remark) == number
 
 
@@ -88,7 +105,7 @@ def _value_of(text: str) -> Fraction | None:
     *sides, last = (without_introduction(side.strip()) for side in sides)
     if not all(is_name(side) or _quantity(side) is not None for side in sides[sides[:1] == [""] :]):
         return None
-    return _quantity(last)
+    return _quantity(_LABEL.sub("", last, count=1) if _LABEL.match(last) else last)
 
 
 def _quantity(text: str) -> Fraction | None:

@@ -14,7 +14,8 @@
 Spellings of one answer stand between `|`. They are read as answers are (`ipsrl.environments.phrases`), and the first is
 the name of the answer: here `sun`, `moon`, `cloud`, `airplane`. A spelling of which a part would be cut off, such as
 "St. Louis" and "Trinidad and Tobago", is refused, unless what is left is a spelling of the answer too: "Trinidad|
-Trinidad and Tobago", which also reads "Trinidad & Tobago". `beginning` and `sets` may be left out.
+Trinidad and Tobago", which also reads "Trinidad & Tobago". So is "rock & roll", for which a model may write "and".
+`beginning` and `sets` may be left out.
 """
 
 import collections
@@ -153,7 +154,11 @@ def _question(name: str, row: Any, path: Path) -> OpenQuestion:
                 f"{where} has the answer {answer!r}, each of whose spellings must be a phrase of 1 to 60 signs"
             )
         wholes = [read_whole(spelling) for spelling in answer.split("|")]
-        for phrase, whole in zip(phrases, wholes, strict=True):
+        # A model may write "and" for a listed &, too.
+        written_out = [
+            (read_phrase(words), words) for whole in wholes if (words := whole.replace(" & ", " and ")) != whole
+        ]
+        for phrase, whole in [*zip(phrases, wholes, strict=True), *written_out]:
             if phrase not in wholes:
                 raise ValueError(
                     f"{where} has the answer {answer!r}, of which only {phrase!r} is read where {whole!r} is meant: "

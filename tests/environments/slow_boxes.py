@@ -4,28 +4,43 @@ import itertools
 
 from ipsrl.environments.answer_words import (
     ADDING_BEHIND_BOX,
+    ALONE,
+    AUXILIARIES,
     CHANGING,
     CHANGING_BEFORE_BOX,
     CHANGING_BEHIND_BOX,
     CHANGING_PAIRS,
     COPULAS,
     COUNTED,
+    GIVING_PAIRS,
+    HARMLESS_IN_SUBJECTS,
     LINKING_BEHIND_BOX,
     LINKING_TO_BOX,
+    MISTAKES,
+    NO_PLURALS,
+    NUMBER_WORDS,
+    OWN_WORDS,
+    RATES,
     TOTALS,
     UNIT_SIGNS,
+    UNITS,
+    VERBS,
 )
-from tests.environments.slow_spelling import DIGITS, LETTERS, NoAnswer, all_in, ends_word, is_word_sign, skip_blanks
+from tests.environments.slow_ranges import without_modulus, without_ranges
+from tests.environments.slow_spelling import (
+    DIGITS,
+    LETTERS,
+    NoAnswer,
+    all_in,
+    ends_word,
+    is_word_sign,
+    skip_blanks,
+    skip_space,
+)
 
 ABBREVIATIONS = ("approx", "max", "min", "est", "ca", "vs", "resp")
 WRAPPERS = ("text", "textbf", "textit", "textrm", "mathrm", "mathbf", "mathit", "boldsymbol")
 STARS = DIGITS + ")}]"
-
-
-def skip_space(text, place):
-    while text[place : place + 1].isspace():
-        place += 1
-    return place
 
 
 def is_free(text, place):
@@ -149,6 +164,8 @@ def harmless_before(text, answer, read):
         if letters == len(small) or (before and (is_word_sign(before) or before == "\\")):
             return False
     words = words_in(small)
+    if any(word.startswith(MISTAKES) for word in words) or words[:1] == ["had"]:
+        return False
     clause = words_in(small.replace(";", ",").replace(":", ",").split(",")[-1])
     chosen = clause if len(clause) > 1 else words
     return harmless_words_before(chosen + (["is"] if relation and words else []))
@@ -156,7 +173,8 @@ def harmless_before(text, answer, read):
 
 def changes(words, changing):
     pairs = [f"{words[i]} {words[i + 1]}" for i in range(len(words) - 1)]
-    return any(word in changing or word.endswith("n't") for word in words) or bool({*pairs} & {*CHANGING_PAIRS})
+    changed = any(word in changing or word.endswith("n't") or word.startswith(MISTAKES) for word in words)
+    return changed or bool({*pairs} & {*CHANGING_PAIRS})
 
 
 def counts(words):
@@ -170,18 +188,41 @@ def harmless_words_before(words):
         words = words[:-2]
     if not words:
         return True
-    if words[-1] in LINKING_TO_BOX:
+    if len(words) == 1 and words[0] not in ALONE and not words[0].endswith("'s"):
         return False
-    return (words[-1] in COPULAS and counts(words[:-1])) or not changes(words, CHANGING_BEFORE_BOX)
+    pair = " ".join(words[-2:])
+    if words[-1].endswith("fold") or pair == "to the" or (words[-1] in LINKING_TO_BOX and pair not in GIVING_PAIRS):
+        return False
+    if words[-1] in COPULAS and counts(words[:-1]):
+        return True
+    verb = max([i for i in range(len(words)) if words[i] in VERBS], default=0)
+    for i in range(verb - 1):
+        negated = words[i] == "not" and i > 1 and words[i - 2] == "who" and words[i - 1] in AUXILIARIES
+        if words[i + 1] == "of" and not words[i + 2].isdecimal():
+            continue
+        if negated or words[i] in HARMLESS_IN_SUBJECTS:
+            words = [*words[:i], "", *words[i + 1 :]]
+    words = [word for word in words if word]
+    return not changes(words, CHANGING_BEFORE_BOX)
 
 
 def harmless_words_behind(words):
     if words and words[0] in LINKING_BEHIND_BOX:
         return False
+    if len(words) > 1 and words[1] in NUMBER_WORDS and (words[0] in RATES or is_unit_word(words[0])):
+        return False
+    if len(words) > 2 and words[:2] == ["is", "what"] and words[2] not in OWN_WORDS:
+        return False
     for first, second in itertools.pairwise(words):
         if first in ("and", "times") and (second in ADDING_BEHIND_BOX or second.isdecimal()):
             return False
     return not changes(words, CHANGING_BEHIND_BOX)
+
+
+def is_unit_word(word):
+    small = word.lower()
+    plural = len(small) > 3 and all_in(small, LETTERS) and small[-1] == "s" and small[-2] not in "isu"
+    return word in UNIT_SIGNS or small in UNITS or (plural and small not in NO_PLURALS)
 
 
 def behind_unit(text):
@@ -196,29 +237,6 @@ def behind_unit(text):
     if ends_word(text, after):
         return text[after:]
     return text[place + 1 :] if after > place + 1 else text
-
-
-def without_modulus(text):
-    place = 0
-    while place < len(text):
-        inside, closing = None, ""
-        if text.startswith("\\pmod", place):
-            start = skip_space(text, place + 5)
-            inside, closing = (start + 1, "}") if text[start : start + 1] == "{" else (None, "")
-        elif text[place] == "(":
-            start = skip_space(text, place + 1)
-            command = next((c for c in ("\\bmod", "\\mod", "mod") if text.startswith(c, start)), None)
-            if command and text[start + len(command) : start + len(command) + 1].isspace():
-                inside, closing = skip_space(text, start + len(command)), ")"
-        end = inside or 0
-        while inside and text[end : end + 1] and is_word_sign(text[end]):
-            end += 1
-        close = skip_space(text, end) if closing == ")" else end
-        if inside and end > inside and text[close : close + 1] == closing:
-            text = text[:place] + text[close + 1 :]
-        else:
-            place += 1
-    return text
 
 
 def without_powers(text):
@@ -241,19 +259,56 @@ def without_powers(text):
     return out.replace("\ue001", "")
 
 
+def end_of_sentence(text):
+    for place, sign in enumerate(text):
+        ends = sign in ".!?" and (place + 1 == len(text) or text[place + 1].isspace())
+        if ends or (sign.isspace() and text[place + 1 :].startswith((":)", ";)", ":-)", ";-)"))):
+            return place
+    return len(text)
+
+
+def is_label(lead):
+    """Whether what stands before a box is only the letter or number of a question or choice."""
+    while lead and (lead[0].isspace() or lead[0] in "*_"):
+        lead = lead[1:]
+    label = lead.rstrip()
+    name = label[:-1]
+    if lead == label or not label.endswith(")"):
+        return False
+    letter = name.removeprefix("(")
+    return letter in tuple("ABCDEFGHabcdefgh") or (len(name) in (1, 2) and all_in(name, DIGITS))
+
+
+def without_another(text, answer, read):
+    """The text behind an answer without another number that it is not."""
+    for opening, closing in ((", not ", ""), (" (not ", ")"), ("(not ", ")")):
+        end = start = len(opening)
+        while text[end : end + 1] and text[end] in DIGITS + ".,/-":
+            end += 1
+        while end > start and text[end - 1] not in DIGITS:
+            end -= 1
+        number = text[start:end]
+        rest = text[end + len(closing) :]
+        stops = not rest or rest[0].isspace() or (rest[0] in ".!" and (len(rest) == 1 or rest[1].isspace()))
+        formed = number.removeprefix("-")[:1] in tuple(DIGITS) and "-" not in number[1:]
+        if text.startswith(opening) and formed and text[end : end + len(closing)] == closing and stops:
+            try:
+                return rest if read([number]) != answer else text
+            except NoAnswer:
+                return text
+    return text
+
+
 def harmless_behind(text):
     if "\n" in text:
-        return all(sign.isspace() or sign in ".,;:!?)" for sign in text)
+        return all(sign.isspace() or sign in ".,;:!)" for sign in text)
     text = behind_unit(text)
     if text[:1].isalnum() or text[:1] in ("-", "/") or (text[:1] in (".", ",", ":") and text[1:2].isdecimal()):
         return False
-    text = without_modulus(text)
-    for place, sign in enumerate(text):
-        ends = sign in ".!?" and (place + 1 == len(text) or text[place + 1].isspace())
-        smiles = sign.isspace() and text[place + 1 :].startswith((":)", ";)", ":-)", ";-)"))
-        if ends or smiles:
-            text = text[:place]
-            break
+    if text[end_of_sentence(text) :].startswith("?"):
+        return False
+    text = without_ranges(without_modulus(text))
+    text = text[: end_of_sentence(text)]
     text = without_powers(text)
     first = skip_space(text, 0)
     letter = text[first : first + 1]

@@ -1,13 +1,12 @@
 """A second reader of numbers, written from docs/answers.md without patterns."""
 
-from ipsrl.environments.answer_words import BEFORE_VARIABLES, NO_PLURALS, PREPOSITIONS, SCALE_WORDS, UNIT_SIGNS, UNITS
+from ipsrl.environments.answer_words import BEFORE_VARIABLES, PREPOSITIONS, SCALE_WORDS
 from tests.environments.slow_arithmetic import arithmetic_tree, exact, is_times, sides_of, tokens_of
-from tests.environments.slow_boxes import counts, harmless_words_behind
+from tests.environments.slow_boxes import counts, harmless_words_behind, is_unit_word, without_another
 from tests.environments.slow_spelling import (
     DIGITS,
     LETTERS,
     NoAnswer,
-    all_in,
     ends_word,
     first_name,
     is_word_sign,
@@ -19,6 +18,7 @@ from tests.environments.slow_spelling import (
 )
 from tests.environments.slow_text import are_changing, first_word, slow_answer, without_introduction
 
+REASONS = ("since", "because", "as", "using", "where", "which", "check", "rounded", "at", "on", "for", "from")
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 
 
@@ -69,6 +69,17 @@ def last_sentence(line):
 
 def number_of(lines):
     line = " ".join(lines)
+    for place in range(len(line)):
+        rest = line[place:].removesuffix(".") if line.endswith(".") else line[place:].removesuffix("!")
+        if rest.startswith((", not ", " (not ", "(not ")) and not without_another(rest, None, with_remark):
+            number = with_remark([line[:place]])
+            need(not without_another(rest, number, with_remark))
+            return number
+    return with_remark([line])
+
+
+def with_remark(lines):
+    line = " ".join(lines)
     answer = without_remark(line)
     removed = line[len(answer) :].lstrip(" ,;")
     inside, closing, _ = removed[1:].partition(")")
@@ -95,7 +106,7 @@ def leaves(number, remark):
     while place < len(remark):
         end = place
         while remark[end : end + 1] and (
-            remark[end] in LETTERS
+            (remark[end] in LETTERS and (end > place or remark[place - 1 : place] not in ("\\", *LETTERS)))
             or (end > place + 1 and remark[end] in "'-" and remark[end + 1 : end + 2] in tuple(LETTERS))
         ):
             end += 1
@@ -104,7 +115,7 @@ def leaves(number, remark):
     if is_unit(unit_words(remark)):
         return True
     if words:
-        return harmless_words_behind(words)
+        return (words[0] in REASONS or not set(remark) & set(DIGITS)) and harmless_words_behind(words)
     try:
         return number_of([remark]) == number
     except NoAnswer:
@@ -120,6 +131,8 @@ def value_of(answer):
     for i, side in enumerate(sides):
         if (i or side) and not is_name(side):
             quantity(side)
+    if last[:1] == "(" and last[1:2] in tuple("ABCDEFGH") and last[2:4] == ") ":
+        last = last[4:].lstrip(" ")
     return quantity(last)
 
 
@@ -170,10 +183,7 @@ def is_unit(words):
                 word = word.removesuffix(power)
                 break
         small = word.lower()
-        plural = len(small) > 3 and all_in(small, LETTERS) and small[-1] == "s" and small[-2] not in "isu"
-        if small in ("square", "cubic") and i == len(words) - 1:
-            return False
-        if word not in UNIT_SIGNS and small not in UNITS and (not plural or small in NO_PLURALS):
+        if (small in ("square", "cubic") and i == len(words) - 1) or not is_unit_word(word):
             return False
     return True
 

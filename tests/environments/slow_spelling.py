@@ -84,7 +84,7 @@ def plain(text):
         .replace("&=", " =")
         .replace("& =", "  =")
     )
-    text = with_degrees(text)
+    text = with_degrees(without_ties(text))
     text = without_tags(without_commands(text).replace("{,}", ","))
     text = without_fences(text)
     out = ""
@@ -106,6 +106,22 @@ def plain(text):
     lines = [line.strip() for line in out.split("\n")]
     lines = [line for line in lines if line and not (len(line) >= 3 and all(c in "-=*~# " for c in line))]
     return [unwrapped(line) for line in lines]
+
+
+def without_ties(text):
+    """The text with blanks in place of ties between a number, or a box, and its unit."""
+    out = ""
+    for place, sign in enumerate(text):
+        before, behind = text[:place], text[place + 1 :].removeprefix("\\")
+        if before.endswith("{"):
+            command = before[:-1].rstrip()
+            name = next((name for name in ("\\text", "\\textrm", "\\mathrm") if command.endswith(name)), None)
+            before = command.removesuffix(name) if name else before
+        while before.endswith((" ", "\\,", "\\;")):
+            before = before[: -1 if before.endswith(" ") else -2]
+        ties = sign == "~" and behind[:1] and behind[0] in LETTERS and before[-1:] in (*DIGITS, "\ue000")
+        out += " " if ties else sign
+    return out
 
 
 def is_picture(sign):
@@ -334,3 +350,9 @@ def without_bullet(line):
     operand = numbered and rest[:1] in ("+", "-", "*", "/")
     found = first in ("-", "+", "*", ">") or (first and set(first) == {"#"}) or (numbered and not operand)
     return rest if blank and found else line
+
+
+def skip_space(text, place):
+    while text[place : place + 1].isspace():
+        place += 1
+    return place

@@ -3,8 +3,18 @@
 Only the lists of words are those of ipsrl.
 """
 
-from ipsrl.environments.answer_words import CHANGING, CHANGING_PAIRS, ENDINGS, INTRODUCING, INTRODUCING_PAIRS
-from tests.environments.slow_boxes import harmless_before, harmless_behind, is_factorial, sentence_start, unwrapped
+from ipsrl.environments.answer_words import CHANGING, ENDINGS, INTRODUCING, INTRODUCING_PAIRS
+from tests.environments.slow_boxes import (
+    changes,
+    harmless_before,
+    harmless_behind,
+    is_factorial,
+    is_label,
+    sentence_start,
+    unwrapped,
+    without_another,
+)
+from tests.environments.slow_ranges import without_bare_modulus
 from tests.environments.slow_spelling import (
     DIGITS,
     LETTERS,
@@ -15,6 +25,7 @@ from tests.environments.slow_spelling import (
     need,
     plain,
     skip_blanks,
+    skip_space,
     without_bullet,
     without_remark,
 )
@@ -33,6 +44,7 @@ def slow_answer(text, titles, line_belongs, read, hashes=False, whole_without_ma
         text = text[text.rindex("</think>") + len("</think>") :]
     if "<think>" in text:
         text = text[: text.index("<think>")]
+    text = without_nested_boxes(text)
     found = markers(text, ("answer", *titles), hashes)
     if not found:
         return whole_without_marker(text) if whole_without_marker else None
@@ -49,6 +61,36 @@ def slow_answer(text, titles, line_belongs, read, hashes=False, whole_without_ma
             if at_start or kind == "box" or is_negated(text[end:]):
                 return None
     return None
+
+
+def without_nested_boxes(text):
+    """The text with only the inner one of a box that holds nothing but a box."""
+    place = 0
+    while place < len(text):
+        inner = behind_box(text, place)
+        inside = inner and behind_box(text, inner)
+        depth, end = 1, inside
+        while inside and depth and end < len(text) and depth < 3:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        closing = end and skip_space(text, end)
+        if inside and not depth and closing - end < 10 and text[closing : closing + 1] == "}":
+            text = text[:place] + text[inner:end] + text[closing + 1 :]
+            place += end - inner
+        else:
+            place += 1
+    return text
+
+
+def behind_box(text, place):
+    r"""The place behind "\boxed{" and blanks, 0 if there is none."""
+    for box in ("\\boxed", "\\fbox"):
+        after = place + len(box)
+        opening = skip_space(text, after)
+        if text.startswith(box, place) and opening - after < 10 and text[opening : opening + 1] == "{":
+            start = skip_space(text, opening + 1)
+            return start if start - opening < 11 else 0
+    return 0
 
 
 def markers(text, words, hashes):
@@ -73,7 +115,8 @@ def marker_at(small, place, words, hashes):
     if hashes and rest.startswith("####"):
         return "open", place + 4
     for word in words:
-        if not rest.startswith(word) or (place and is_word_sign(small[place - 1])):
+        stressed = small[place - 1 : place] == "_" and (place < 2 or not is_word_sign(small[place - 2]))
+        if not rest.startswith(word) or (place and is_word_sign(small[place - 1]) and not stressed):
             continue
         end = place + len(word)
         if not ends_word(small, end):
@@ -83,7 +126,8 @@ def marker_at(small, place, words, hashes):
         while end < len(small) and small[end] in " *_`})" and decoration < 9:
             end, decoration = end + 1, decoration + 1
         if small[end : end + 1] in (":", "：", "="):
-            return "open", end + 1
+            closes = small[end] != "=" and small[end + 1 : end + 2] in ("*", "_") and small[end + 2 : end + 3] == " "
+            return "open", end + 1 + closes
         if small[end : end + 2] == "is" and ends_word(small, end + 2):
             colon = end + 2
             while small[colon : colon + 1] == " ":
@@ -164,7 +208,7 @@ def read_box(text, first, start, end, line_belongs, is_withdrawn, read):
             depth += {"{": 1, "}": -1}.get(rest[place], 0)
         place += 1
     inside, behind = rest[: place - 1], rest[place:]
-    before, behind = unwrapped(sentence_before(text[first:start]), behind)
+    before, behind = unwrapped(sentence_before(text[first:start] if first else "\n" + text[:start]), behind)
     answer = read(plain(inside))
     need(not is_factorial(behind) and before.rstrip(" {")[-1:] not in ("^", "_"))
     try:
@@ -174,14 +218,19 @@ def read_box(text, first, start, end, line_belongs, is_withdrawn, read):
         need(answer == read(lines))
     except NoAnswer:
         lines = extent(BOX + behind, "box", line_belongs, is_withdrawn)
-        need(harmless_behind("\n".join(lines).removeprefix(BOX)))
         lead = "".join(plain(before + BOX)).removesuffix(BOX)
-        need(harmless_before(lead, answer, read))
+        behind = "\n".join(lines).removeprefix(BOX)
+        if lead.rstrip().endswith(("\\equiv", "≡")):
+            behind = without_bare_modulus(behind)
+        need(harmless_behind(without_another(behind, answer, read)))
+        need(is_label(lead) or harmless_before(lead, answer, read))
     return answer
 
 
 def sentence_before(text):
     *above, line = text.split("\n")
+    if line.strip() == ">" and above and (not above[-1].strip() or above[-1].lstrip().startswith(">")):
+        return ""
     above = [part for part in above if part.strip(" $")]
     while above and within_formula(above[-1].rstrip(" $"), line.lstrip(" $&")):
         line = above.pop() + " " + line
@@ -216,8 +265,7 @@ def first_word(text):
 
 
 def are_changing(words):
-    pairs = [f"{words[i]} {words[i + 1]}" for i in range(len(words) - 1)]
-    return any(word in CHANGING or word.endswith("n't") for word in words) or bool({*pairs} & {*CHANGING_PAIRS})
+    return changes(words, CHANGING)
 
 
 def without_ending(line):
@@ -248,4 +296,4 @@ def without_introduction(text):
         if not apart:
             break
         place = after
-    return text[found[0] :] if not are_changing(found[1]) else text
+    return text[found[0] :] if found[1][:1] != ["had"] and not are_changing(found[1]) else text

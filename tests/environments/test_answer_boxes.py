@@ -68,6 +68,14 @@ RIGHT = [
     r"Ergo \boxed{5}",
     r"Thus the answer is $\boxed{5\%}$.",
     r"5 = \boxed{5}",
+    r"Therefore $-x=-5$ and x is \boxed{5}",
+    r"The students who do not swim number \boxed{5}",
+    r"the inverse of 3 is \boxed{5}",
+    r"There are \boxed{5} primes below 1,000.",
+    r"$n \equiv \boxed{5}\bmod{7}$",
+    "My answer:\n\n> \\boxed{5}",
+    "5, not 6.",
+    "#### 5 (since 2 + 3 = 5)",
 ]
 RIGHT += ["\\[\n\\boxed{5}\n\\]!", "So we get\n$$\n\\boxed{5}\n$$ :)"]
 WRONG = [
@@ -160,6 +168,23 @@ WRONG = [
     r"\boxed{5} times as much as 6",
     r"fourteen-\boxed{5}",
     r"5 \neq \boxed{5}",
+    r"\boxed{5}\bmod 2",
+    r"the opposite of x is \boxed{5}",
+    r"it is not \boxed{5}",
+    r"who do not \boxed{5}",
+    r"it is below \boxed{5}",
+    "Answer: > \\boxed{5}",
+    "$$x\n> \\boxed{5}$$",
+    r"\boxed{5}, not 5",
+    r"\boxed{5}, not 6 or 7",
+    "5, not 5.",
+    "5 (not 5)",
+    "#### 5 (in 10)",
+    r"\boxed{5} primes below 10^2 or so",
+    r"\boxed{5} apples below 10",
+    r"\boxed{5} is what most people write",
+    r"\boxed{\boxed{5} + 1}",
+    r"-\boxed{\boxed{5}}",
 ]
 
 

@@ -85,14 +85,14 @@ def test_docs_compare_it_with_our_reader(read):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("half", answer_frames.HALVES)
-def test_docs_compare_frames(read, half):
+@pytest.mark.parametrize("parts", answer_frames.PARTS)
+def test_docs_compare_frames(read, parts):
     page = (Path(__file__).parents[2] / "docs" / "answers.md").read_text()
-    tried = [*answer_frames.frames(half)]
+    tried = [*answer_frames.frames(parts)]
     for right in (True, False):
         frames = [frame for frame in tried if frame.right == right]
         ours, theirs = (sum(reader(frame.text) == frame.number for frame in frames) for reader in (read_number, read))
-        row = [f"| {half} | {'right' if right else 'wrong'} | {len(frames)} |", f"| {ours} | {theirs} |\n"]
+        row = [f"| {parts} | {'right' if right else 'wrong'} | {len(frames)} |", f"| {ours} | {theirs} |\n"]
         assert re.search(r" \d+ ".join(map(re.escape, row)), page), row
 
 

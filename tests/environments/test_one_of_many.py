@@ -269,6 +269,15 @@ def test_an_answer_with_and_is_also_read_with_a_sign(tmp_path):
     assert task.verify_texts([0], [texts]).rewards.tolist() == [[1, 1, 1, 0]]
 
 
+def test_an_answer_with_a_sign_is_also_read_with_and(tmp_path):
+    task = OneOfMany(source=written(tmp_path, one(answers=["rock|rock & roll", "R&B"])))
+    texts = ["rock and roll", "Rock & Roll!", "rock", "R&B", "R and B"]
+    assert task.verify_texts([0], [texts]).rewards.tolist() == [[1, 1, 1, 1, 0]]
+    for answer in ("rock & roll", "rock ＆ roll", "rhythm & blues|R&B"):
+        with pytest.raises(ValueError, match=r"is read where '.* and .*' is meant"):
+            OneOfMany(source=written(tmp_path, one(answers=[answer, "jazz"])))
+
+
 def test_several_mentions_have_no_outcome():
     task = OneOfMany(reading="mention")
     assert verdict("day", "Monday or Tuesday", task) == (-1, 0)

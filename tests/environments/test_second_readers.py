@@ -27,6 +27,17 @@ JUNK = [
     *("\nLevel 2:\n", "\nThen also\n", "\nor ", "\nnot ", "\nbut also ", "\nthousand", "7. * ", "2) - ", "dozen: "),
     *(" is the answer.", " works. ", " and we are done", " is not correct", "In total, ", "gives us ", "I doubt that "),
     *("^\\circ", "^{\\circ}", "\\frac{1}2", "\\frac1{2}", "none of them is "),
+    *("~\\text{cm}", "~", ", not 6", " (not 7)", "(B) ", "c) ", "_Answer:_ ", "\n> ", "\n\n> ", " primes below 10"),
+    *(
+        "\\equiv ",
+        "\\bmod 7",
+        "\\pmod 7",
+        "\\boxed{\\boxed{3}}",
+        "The area under it is ",
+        "who do not come are ",
+        " in ten",
+    ),
+    *(" dollars fifty", "by ", "given by ", "twofold ", " is what we need", "if we forget one, ", " (add 2)"),
     *("Graph: ", "Expression: ", "Structure:\n", "#### ", " = ", "1/2", " AND ", "NOT ", "No edges", "f(x, y) = "),
 ]
 
