@@ -50,6 +50,23 @@ RIGHT_SENTENCES = (
     *(r"The fewer of the two is \boxed{@a}.", r"Each of the friends gets \boxed{@a}"),
     *(r"The shorter side measures \boxed{@a} cm", r"They meet after \boxed{@a} hours.", r"Her age was \boxed{@a}"),
     *(r"It takes them \boxed{@a} days.", r"The price dropped by \boxed{@a} dollars."),
+    # Written after the mend by those above, too.
+    *(r"Tom therefore has to pay \boxed{@a} dollars.", r"Each child receives \boxed{@a} sweets."),
+    *(r"Hence, we conclude $n = \boxed{@a}$.", r"The perimeter of the square works out to \boxed{@a}."),
+    *(r"His brother is \boxed{@a} years old.", r"We therefore choose \boxed{@a}."),
+    *(r"Substituting gives us $\boxed{@a}$.", r"It takes \boxed{@a} hours to fill the pool."),
+    *(r"So the sum is $2+3$, that is, $\boxed{@a}$.", r"Dividing both sides by 2 yields \boxed{@a}."),
+    *(r"Subtracting 3 from both sides, we obtain \boxed{@a}.", r"Multiplying everything out, we find \boxed{@a}."),
+    *(r"The remainder when $n$ is divided by 7 is $\boxed{@a}$.", r"The largest number less than 6 is \boxed{@a}."),
+    *(r"The number between 4 and 6 is \boxed{@a}.", r"Add them up: \boxed{@a}"),
+    *(r"The solution set contains exactly \boxed{@a} elements.", r"After simplification: $\boxed{@a}$"),
+    *(r"Final Result = $\boxed{@a}$", r"After giving 3 away she keeps \boxed{@a}.", r"\boxed{@a} apples remain."),
+    *(r"\boxed{@a} is our final answer.", r"\boxed{@a} students were absent, so the class was smaller."),
+    *(r"Mary ate \boxed{@a} cookies before dinner.", r"The median equals \boxed{@a}."),
+    *(r"The team won \boxed{@a} games out of all it played.", r"Answer — \boxed{@a}"),
+    *(r"The value, rounded to the nearest integer, is \boxed{@a}",),
+    *(r"The ball hits the ground after bouncing, at $t=\boxed{@a}$ seconds.",),
+    *(r"The discriminant is negative, so the number of real roots is \boxed{@a}",),
 )
 
 WRONG_SENTENCES = (
@@ -89,4 +106,14 @@ WRONG_SENTENCES = (
     *(r"\boxed{@a} less two", r"\boxed{@a} cubed", r"\boxed{@a} in a hundred", r"guess: \boxed{@a}"),
     *(r"It lies between two and \boxed{@a}", r"one over \boxed{@a}", r"The square of \boxed{@a}"),
     *(r"The log of \boxed{@a}", r"the remainder by \boxed{@a}"),
+    # Written after the mend by those above, too.
+    *(r"shrunk by \boxed{@a}", r"quotient by \boxed{@a}", r"raise this to the power of \boxed{@a}"),
+    *(r"every \boxed{@a}", r"beyond \boxed{@a}", r"It is bigger than \boxed{@a}", r"this cannot be \boxed{@a}"),
+    *(r"never \boxed{@a}", r"Might it be \boxed{@a}?", r"\boxed{@a} fold", r"\boxed{@a} to one"),
+    *(r"\boxed{@a} hundredths", r"\boxed{@a} feet six", r"\boxed{@a} thirds", r"\boxed{@a} or thereabouts"),
+    *(r"\boxed{@a} is a distractor", r"\boxed{@a} looks right but is not", "Answer: @a (cubed)", "#### @a (minus 2)"),
+    *("Answer: @a (of 10)", "#### @a (dozen)", "Answer: @a (10 less)", r"Scale it by \boxed{@a}"),
+    *(r"Knock off \boxed{@a}", r"Leave out \boxed{@a}", r"Reduce by \boxed{@a}", r"At first glance it is \boxed{@a}"),
+    *(r"People often answer \boxed{@a}", r"\boxed{@a} was ruled out", r"\boxed{@a} divided evenly"),
+    *(r"two raised to \boxed{@a}", r"twenty-\boxed{@a}"),
 )

@@ -54,7 +54,7 @@ SCALE_WORDS = ("dozen", "hundred", "thousand", "million", "billion", "trillion")
 CHANGING_PAIRS = (
     *("square root", "cube root", "up to", "close to", "at most", "at least", "at best", "at worst"),
     *("rule out", "rules out", "ruled out", "out of", "by itself", "some would", "some say", "many would"),
-    *("most would", "one would", "one might"),
+    *("most would", "one would", "one might", "first glance"),
     *(f"in {scale}" for scale in SCALE_WORDS),
 )
 NUMBER_WORDS = _words("""
@@ -77,7 +77,7 @@ MISTAKES = (
 )
 # A box is what its sentence gives, unless one of these is in the clause before it, ...
 CHANGING_BEFORE_BOX = CHANGING | _words(
-    "twice thrice double triple divided multiplied anything doubtful near unlike excluding"
+    "twice thrice double triple divided multiplied anything doubtful near unlike excluding often"
 )
 # ... or one directly before it: "3 km and 5", "all but 5", "half of 5"; a total of 5 is 5.
 LINKING_TO_BOX = NUMBER_WORDS | _words("""
@@ -101,7 +101,17 @@ GIVING_PAIRS = (
         "sums to",
         "totals to",
     ),
-    *("up to", "down to", "rounds to", "rounded to", "simplifies to", "simplified to", "reduces to", "leads to"),
+    *(
+        "up to",
+        "down to",
+        "out to",
+        "rounds to",
+        "rounded to",
+        "simplifies to",
+        "simplified to",
+        "reduces to",
+        "leads to",
+    ),
     *("evaluates to", "converges to", "equivalent to", "congruent to", "us to", "given by", "up with", "left with"),
     *("amounted to", "turns out"),
 )
@@ -117,7 +127,7 @@ COUNTED = TOTALS - {"value"} | _words("probability chance percentage fraction ra
 COPULAS = _words("is are was were be equals")
 # Other words that change a number are harmless in a subject: "the area under the curve is", "without tax she pays".
 HARMLESS_IN_SUBJECTS = _words(
-    "between under below above around without opposite inverse reciprocal negative fewer less"
+    "between under below above around without opposite inverse reciprocal negative fewer less than"
 )
 VERBS = COPULAS | _words("""
     number has have had makes make cost costs need needs take takes get gets earn earns pay pays give gives find finds
@@ -130,11 +140,11 @@ CHANGING_BEHIND_BOX = (CHANGING - _words("around between under below above until
     or too squared cubed factorial short remainder pi grand mill mil mils bn tn mn lakh crore dozen hundred thousand
     million billion trillion tens halves thirds quarters fourths fifths sixths sevenths eighths ninths tenths twelfths
     hundredths thousandths millionths billionths add added subtract subtracted multiply multiplied divide divided
-    doubled tripled quadrupled halved trap decoy raised increased decreased reduced
+    doubled tripled quadrupled halved trap decoy distractor raised increased decreased reduced
 """)
 # ... but not directly behind it.
 LINKING_BEHIND_BOX = NUMBER_WORDS | _words(
-    "to below under above over through till until than around times point comma dot away"
+    "to below under above over through till until than around times point comma dot away fold"
 )
 # "5 in ten", "5 every two days".
 RATES = _words("in per every each out")
@@ -226,7 +236,9 @@ def _is_harmless_in_subject(words: Sequence[str], place: int) -> bool:
     if words[place + 1 : place + 2] == ["of"] and not words[place + 2].isdecimal():
         return False
     negated = words[place] == "not" and place > 1 and words[place - 2] == "who" and words[place - 1] in AUXILIARIES
-    return negated or words[place] in HARMLESS_IN_SUBJECTS
+    # "The remainder when n is divided by 7 is".
+    divided = words[place] == "divided" and "when" in words[:place]
+    return negated or divided or words[place] in HARMLESS_IN_SUBJECTS
 
 
 def harmless_behind_box(words: Sequence[str]) -> bool:

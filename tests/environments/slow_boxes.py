@@ -200,7 +200,8 @@ def harmless_words_before(words):
         negated = words[i] == "not" and i > 1 and words[i - 2] == "who" and words[i - 1] in AUXILIARIES
         if words[i + 1] == "of" and not words[i + 2].isdecimal():
             continue
-        if negated or words[i] in HARMLESS_IN_SUBJECTS:
+        divided = words[i] == "divided" and "when" in words[:i]
+        if negated or divided or words[i] in HARMLESS_IN_SUBJECTS:
             words = [*words[:i], "", *words[i + 1 :]]
     words = [word for word in words if word]
     return not changes(words, CHANGING_BEFORE_BOX)
