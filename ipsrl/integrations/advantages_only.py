@@ -11,7 +11,7 @@ import numpy as np
 from ipsrl import objectives
 from ipsrl.arguments import accepted, shown
 from ipsrl.integrations.guest import GuestObjective, check_rewards
-from ipsrl.integrations.rows import Rows, canonical, prompt_name
+from ipsrl.integrations.rows import Rows, numbered, prompt_name
 from ipsrl.objectives.objective import Objective
 from ipsrl.structures import Sizes
 from ipsrl.training.behaviour import fields_read
@@ -56,8 +56,8 @@ def advantages(
     accepted("seed", seed, int)
     rewards, groups = _listed("rewards", rewards), _listed("groups", groups)
     outcomes = None if outcomes is None else _listed("outcomes", outcomes)
-    groups = [prompt if _is_hashable(prompt) else prompt_name(prompt) for prompt in groups]
-    sizes = sorted(set(Counter(map(canonical, groups)).values()))
+    groups = numbered([prompt if _is_hashable(prompt) else prompt_name(prompt) for prompt in groups]).tolist()
+    sizes = sorted(set(Counter(groups).values()))
     if len(sizes) != 1:
         raise ValueError(
             f"groups have {', '.join(map(str, sizes)) or 'no'} answers: they must all have the same number"

@@ -40,9 +40,10 @@ compiled again."""
 class GuestObjective:
     """An objective, what its parts carry from batch to batch, and what it learns itself (log Z).
 
-    A batch is weighed once, by `weigh`; `loss` may then be asked for parts of it. Prompts have any hashable names, and
-    are numbered as they come. So are the outcomes of a prompt, if the objective keeps a table of them: each of them
-    takes about 150 bytes, and each prompt four bytes for each outcome of the prompt that has the most.
+    A batch is weighed once, by `weigh`; `loss` may then be asked for parts of it. Prompts have names that last from
+    batch to batch (`rows.canonical`), and are numbered as they come. So are the outcomes of a prompt, if the objective
+    keeps a table of them: each of them takes about 150 bytes, and each prompt four bytes for each outcome of the prompt
+    that has the most.
 
     Args:
       objective: or its specification, such as "ips_grpo(floor=0.2)".
@@ -147,7 +148,7 @@ class GuestObjective:
         If the objective keeps a table of outcomes, a number is for all batches; otherwise for this one.
 
         Raises:
-          ValueError: an outcome is not hashable.
+          ValueError: an outcome is not hashable, or has no name for the table.
         """
         if not self._keeps_outcomes:
             return numbered(outcomes)

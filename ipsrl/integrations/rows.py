@@ -1,6 +1,7 @@
 """Rows, in which other trainers hold answers: one answer in each, in any order; and the groups that they belong to."""
 
 import dataclasses
+import enum
 import json
 import numbers
 from collections.abc import Hashable, Sequence
@@ -86,60 +87,83 @@ def groups_of(prompts: Sequence[Hashable], group_size: int) -> np.ndarray:
 def canonical(value: Hashable) -> str:
     """A text that two values share if they are equal, the same in all processes and versions of NumPy.
 
-    Numbers go by their value, whatever their type, texts and tuples by what is in them, all else by its `repr`.
+    Numbers go by their value, whatever their type, texts, tuples and frozensets by what is in them, members of an
+    enumeration by its name and theirs.
+
+    Raises:
+      ValueError: the value is none of these: its text may be that of another one, or change from process to process.
     """
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and value.dtype.kind in "biufcUS":
         value = value.item()
     if isinstance(value, str):
         # A text that is a member of an enumeration is equal to the text.
         return json.dumps("".join(value))
-    if isinstance(value, complex) and value.imag == 0:
-        value = value.real
-    if isinstance(value, numbers.Real | Decimal):
+    if isinstance(value, bytes):
+        return repr(bytes(value))
+    if isinstance(value, complex):
+        real, imaginary = canonical(value.real), canonical(value.imag)
+        return f"{real} + {imaginary} j" if value.imag else real
+    # A span of time of NumPy calls itself a whole number.
+    if isinstance(value, numbers.Real | Decimal) and not isinstance(value, np.timedelta64):
         try:
             return "{}/{}".format(*value.as_integer_ratio())
-        # Infinite, or NaN inside of a tuple.
+        # Infinite, or NaN as the name of a prompt.
         except (OverflowError, ValueError):
             return str(float(value))
     if isinstance(value, tuple):
         return f"({', '.join(map(canonical, value))})"
     if isinstance(value, frozenset):
         return f"{{{', '.join(sorted(map(canonical, value)))}}}"
-    return repr(value)
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__module__}.{type(value).__qualname__}.{value.name}"
+    if value is None:
+        return "None"
+    raise ValueError(
+        f"the prompt or outcome {shown(value)} has no name that lasts from batch to batch: give a text, a number, "
+        "bytes, a member of an enumeration, or a tuple or frozenset of these"
+    )
 
 
 def outcome_names(outcomes: Sequence[Hashable | None]) -> list[str | None]:
     """The `canonical` name of each outcome; None where there is none: None, NaN, and what pandas writes in its place.
 
     Raises:
-      ValueError: an outcome is not hashable.
+      ValueError: an outcome is not hashable, or has no such name.
     """
-    return [None if _is_missing(outcome) else canonical(outcome) for outcome in outcomes]
+    return [None if outcome is None else canonical(outcome) for outcome in map(_read, outcomes)]
 
 
-def _is_missing(outcome: Hashable | None) -> bool:
+def _read(outcome: Any) -> Hashable | None:
+    """An outcome as equal ones compare: None for what is missing, also inside tuples, a number for an array of one."""
+    if getattr(outcome, "ndim", None) == 0 and not isinstance(outcome, np.generic):
+        outcome = outcome.item()
     try:
-        hash(outcome)
+        # Tensors are hashed by their place in memory.
+        hash([] if getattr(outcome, "ndim", 0) else outcome)
     except TypeError:
         raise ValueError(
             f"outcome_of gave {shown(outcome)}, which cannot be hashed: give a text, a number or a tuple of these"
         ) from None
+    if isinstance(outcome, tuple | frozenset):
+        kind = tuple if isinstance(outcome, tuple) else frozenset
+        return kind(map(_read, outcome))
     # Not equal to itself is NaN; whether pandas.NA is equal to itself it refuses to say.
     try:
-        return outcome is None or not outcome == outcome  # noqa: SIM201
+        return outcome if outcome == outcome else None
     except TypeError:
-        return True
+        return None
 
 
 def numbered(outcomes: Sequence[Hashable | None]) -> np.ndarray:
-    """`[B]` int32, a number for each of the different outcomes of a batch; -1 for none.
+    """`[B]` int32, a number for each of the different outcomes of a batch, as `==` tells them apart; -1 for none.
 
     Raises:
       ValueError: an outcome is not hashable.
     """
-    known: dict[str, int] = {}
-    names = outcome_names(outcomes)
-    return np.array([-1 if name is None else known.setdefault(name, len(known)) for name in names], np.int32)
+    known: dict[Hashable, int] = {}
+    return np.array(
+        [-1 if one is None else known.setdefault(one, len(known)) for one in map(_read, outcomes)], np.int32
+    )
 
 
 def rollouts_of(rows: Rows, groups: Array, key: Array | None = None) -> Rollouts:

@@ -1,5 +1,6 @@
 """Flat rows become groups, in whatever order they come."""
 
+import datetime
 import enum
 import math
 from decimal import Decimal
@@ -8,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from ipsrl.integrations.advantages_only import advantages
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.rows import Rows, groups_of, numbered, rollouts_of
 from tests.objectives.groups import random_rollouts
@@ -34,6 +36,10 @@ class Answer(enum.StrEnum):
     YES = "yes"
 
 
+class Colour(enum.Enum):
+    RED, BLUE = 1, 2
+
+
 EQUAL = [
     [5, np.int64(5), 5.0, np.float32(5), Fraction(5), Decimal("5.00"), 5 + 0j, np.uint8(5)],
     [True, 1, np.True_, np.int8(1)],
@@ -43,7 +49,8 @@ EQUAL = [
     [(1, "a"), (np.int64(1), np.str_("a")), (True, "a")],
     [frozenset([1, 2, "a"]), frozenset(["a", 2.0, np.int64(1)])],
     ["5"], [(5,)], [-5], [2**70], [2**70 + 1], ["None"], [b"a"], [float("inf")], [()], ["a, b"], [("a", "b")],
-    ["half \ud800"],
+    ["half \ud800"], [1j, complex(-0.0, 1)], [Colour.RED, Colour(1)], [Colour.BLUE],
+    [(1, math.nan), (1, float("nan")), (1, None)], [np.array(9), 9],
 ]  # fmt: skip
 
 
@@ -54,6 +61,49 @@ def test_outcomes_are_the_same_where_they_are_equal(keeps):
     flat = [value for values in EQUAL for value in values]
     found = GuestObjective(objective, 2, "a trainer").outcome_id(["p"] * len(flat), flat)
     assert found.tolist() == [number for number, values in enumerate(EQUAL) for _ in values]
+
+
+class Modulo:
+    """A class that says itself which of its objects are equal."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __eq__(self, other):
+        return isinstance(other, Modulo) and (self.number - other.number) % 10 == 0
+
+    def __hash__(self):
+        return self.number % 10
+
+    def __repr__(self):
+        return "Modulo"
+
+
+NOON = datetime.datetime(2024, 1, 1, 12, tzinfo=datetime.UTC)
+NAMELESS = [
+    [Modulo(1), Modulo(11)],
+    [Modulo(2)],
+    [NOON, NOON.astimezone(datetime.timezone(datetime.timedelta(hours=1)))],
+    [range(0, 3, 2), range(0, 4, 2)],
+    [np.timedelta64(60, "s"), np.timedelta64(1, "m")],
+    [(Modulo(1), math.nan), (Modulo(11), float("nan"))],
+]
+
+
+def test_in_a_batch_outcomes_are_equal_as_they_say_themselves():
+    flat = [value for values in NAMELESS for value in values]
+    expected = [number for number, values in enumerate(NAMELESS) for _ in values]
+    assert numbered(flat).tolist() == expected
+    found = advantages("ips_grpo(floor=0.2)", [1, 1, 1, 1], [Modulo(1), Modulo(1), Modulo(11), Modulo(2)], ["p"] * 4)
+    named = advantages("ips_grpo(floor=0.2)", [1, 1, 1, 1], "aaab", [NOON] * 4)
+    assert found.tolist() == named.tolist()
+    assert found[3] > 0 > found[0]
+
+
+@pytest.mark.parametrize("value", [values[0] for values in NAMELESS])
+def test_a_table_over_batches_refuses_outcomes_without_a_name_that_lasts(value):
+    with pytest.raises(ValueError, match=r"no name that lasts from batch to batch: give a text, a number"):
+        GuestObjective("ips_grpo(probability=ema)", 2, "a trainer").outcome_id(["p"], [value])
 
 
 @pytest.mark.parametrize("keeps", [False, True])
