@@ -28,14 +28,14 @@ from ipsrl.structures import Outcomes
 
 EVALUATES = "its verifier evaluates an answer as code"
 VARIES = "it draws problems at random without its seed"
-PAYS = "its verifier pays answers in full that say nothing, such as nan"
+PAYS = "its verifier pays an answer in full that is wrong at most prompts, such as nan or 0"
 REFUSED = {
     **dict.fromkeys(("binary_matrix", "spiral_matrix", "string_insertion"), EVALUATES),
     **dict.fromkeys(("intermediate_integration", "simple_integration", "polynomial_multiplication"), EVALUATES),
     "puzzle24": EVALUATES,
     "countdown": f"{EVALUATES}; the environment countdown(source=reasoning_gym) has its problems",
     "n_queens": f"{EVALUATES}; the environment n_queens has its problems",
-    **dict.fromkeys(("complex_arithmetic", "game_of_life_halting", "number_sorting"), PAYS),
+    **dict.fromkeys(("coin_flip", "complex_arithmetic", "game_of_life_halting", "number_sorting"), PAYS),
     "composite": "its data sets cannot be named in it; train on one of them",
     "codeio": VARIES,
     "list_functions": VARIES,
@@ -87,9 +87,9 @@ class ReasoningGym(Checked, Questions):
     `graph_coloring`, `n_queens` and `countdown(source=reasoning_gym)` are the tasks with many right answers as text
     tasks, whose outcomes are canonical and known.
 
-    Some data sets are refused: those whose verifiers evaluate an answer as code or pay what says nothing, and those
-    whose problems are others each time. Others are scored in the verifier's processes, with its time limit; pickled
-    problems go there, too.
+    Some data sets are refused: those whose verifiers evaluate an answer as code or pay one that is wrong at most
+    prompts, and those whose problems are others each time. Others are scored in the verifier's processes, with its time
+    limit; pickled problems go there, too.
 
     Attributes:
       dataset: its name, with options of its own or without: `gcd`, or `gcd(min_numbers=3, max_numbers=3)`.

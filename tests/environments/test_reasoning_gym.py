@@ -1,5 +1,6 @@
 """The adapter for reasoning-gym: rewards and outcomes, what it refuses, and that no verifier evaluates an answer."""
 
+import collections
 import contextlib
 import importlib.metadata
 import pickle
@@ -108,7 +109,7 @@ def test_answers_are_scored_in_other_processes():
         ("dataset=gcd, size=0", "size is 0"),
         ("dataset=gcd, threshold=2", "threshold is 2"),
         ("dataset=gcd, threshold=0", "threshold is 0"),
-        ("dataset=game_of_life_halting", "pays answers in full that say nothing"),
+        ("dataset=game_of_life_halting", "pays an answer in full that is wrong at most prompts"),
         ("size=3", "needs a value for dataset"),
     ],
 )
@@ -172,17 +173,23 @@ NONSENSE = ("zzz", "?", "-987654", "[]", "I do not know", "nan", "inf", "1/0", "
 @needs_package
 @pytest.mark.slow
 def test_data_sets_that_pay_nonsense_in_full_are_refused():
+    """A wrong number, or the beginning of an answer, may happen to be near enough: not at most prompts."""
     from reasoning_gym.factory import DATASETS, create_dataset
 
-    paying = set()
+    paying, prompts = set(), 6
     for name in sorted(set(DATASETS) - {name for name, why in REFUSED.items() if why != reasoning_gym.PAYS}):
-        data_set = create_dataset(name, seed=0, size=6)
-        for problem in map(data_set.__getitem__, range(6)):
+        data_set, paid = create_dataset(name, seed=0, size=prompts), collections.Counter()
+        for problem in map(data_set.__getitem__, range(prompts)):
+            right = problem["answer"] or ""
             # In the right form, too.
-            own = re.sub(r"-?\d+(\.\d+)?", "nan", problem["answer"] or "")
-            for answer in {*NONSENSE, own} - {problem["answer"]}:
-                if reasoning_gym.score_of(data_set, answer, problem) == 1:
-                    paying.add(name)
+            nonsense = {*NONSENSE, re.sub(r"-?\d+(\.\d+)?", "nan", right)}
+            tried = dict.fromkeys(nonsense, "nonsense") | {number: number for number in ("0", "1", "-1", "0.5")}
+            tried |= {right[:length]: length for length in (1, 2, 3)}
+            for answer, what in tried.items():
+                if answer.strip() != right.strip() and reasoning_gym.score_of(data_set, answer, problem) == 1:
+                    paid[what] += prompts if what == "nonsense" else 1
+        if max(paid.values(), default=0) > prompts / 2:
+            paying.add(name)
     assert paying == {name for name, why in REFUSED.items() if why == reasoning_gym.PAYS}
 
 
