@@ -226,6 +226,10 @@ class LanguageTask(TokenStream, Checked):
         del answers
         return self.longest_prompt
 
+    @property
+    def right_above(self) -> float:
+        return self.task.right_above
+
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes `[P, G]`, NumPy, for the prompts of the trajectories."""
         index = np.asarray(trajectories.prompts.index)

@@ -28,10 +28,12 @@ class Questions(abc.ABC):
       stop_strings: strings that end an answer, besides the stop tokens of a model.
       reads_quickly: True if `reader` takes time at most linear in the length of a text, for any text: it needs no
         process of its own and no time limit.
+      right_above: of the outcomes that it gives.
     """
 
     stop_strings: tuple[str, ...] = ()
     reads_quickly: ClassVar[bool] = False
+    right_above: ClassVar[float] = 0.0
 
     @property
     @abc.abstractmethod

@@ -103,6 +103,8 @@ class ReasoningGym(Checked, Questions):
         refused, or a field is out of its range.
     """
 
+    right_above: ClassVar[float] = BELOW_FULL
+
     dataset: DataSet | str
     size: int = between(1, 1_000_000, 64)
     seed: int = between(0, 2**31 - 1, 0)
@@ -169,7 +171,7 @@ You may think first. Then write the final answer, and nothing else, between thes
             rewards = (rewards >= np.float32(self.threshold)).astype(np.float32)
         groups = zip(answers, rewards, strict=True)
         outcome_id = [[outcome_of(*answer) for answer in zip(*group, strict=True)] for group in groups]
-        return Outcomes(rewards, np.array(outcome_id, np.int32), right_above=BELOW_FULL)
+        return Outcomes(rewards, np.array(outcome_id, np.int32), right_above=self.right_above)
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         raise ValueError(

@@ -34,6 +34,11 @@ class TokenStream(abc.ABC):
     verifies_on_host: ClassVar[bool] = True
     uses_tools: ClassVar[bool] = False
 
+    @property
+    def right_above(self) -> float:
+        """Of `verify`'s outcomes, for rewards that were stored."""
+        return 0.0
+
     @abc.abstractmethod
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """As in `Environment`."""

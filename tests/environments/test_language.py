@@ -65,6 +65,14 @@ def environment(request, folder):
     return asked(folder, request.param)
 
 
+def test_the_threshold_of_right_answers_is_the_tasks(folder):
+    class Graded(HypospaceBoolean):
+        right_above = 0.5
+
+    assert asked(folder).right_above == 0
+    assert asked(folder, Graded("basic", 1, observations=2)).right_above == 0.5
+
+
 def test_prompts_are_those_of_the_chat_template(environment):
     prompts = jax.jit(environment.prompts)(jnp.arange(environment.num_prompts))
     tokens, mask = np.asarray(prompts.tokens), np.asarray(prompts.mask)

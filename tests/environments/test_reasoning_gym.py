@@ -53,6 +53,7 @@ def test_scores_are_rewards_and_texts_are_outcomes():
     assert (found.outcome_id[:, 3] == -1).all()
     assert (found.outcome_id[:, :3] >= 0).all()
     assert found.right.tolist() == [[True, False, False, False]] * 4
+    assert found.right_above == task.right_above
     same = task.verify_texts(
         [0], [["<answer>A b</answer>", "<answer>a\n  B</answer>", "<answer>ab</answer>"]]
     ).outcome_id[0]

@@ -96,6 +96,25 @@ def test_what_is_given_of_rewards_and_outcomes_is_kept_and_the_rest_verified(act
     np.testing.assert_array_equal(outcomes.outcome_id, TEXT.verify(jax.device_get(trajectories)).outcome_id)
 
 
+@dataclasses.dataclass(frozen=True)
+class Graded(HypospaceBoolean):
+    """Rewards of 0.5 are of wrong answers."""
+
+    right_above = 0.5
+
+    def verify(self, trajectories):
+        return dataclasses.replace(super().verify(trajectories), right_above=self.right_above)
+
+
+@pytest.mark.parametrize("given", [(), ("rewards",), ("outcomes",), ("rewards", "outcomes")])
+@pytest.mark.parametrize(("own", "expected"), [(None, 0.5), (0.25, 0.25)])
+def test_stored_rewards_are_right_above_the_threshold_of_the_environment_or_their_own(actors, given, own, expected):
+    stored = [{key: row[key] for key in ("prompt", "answers", *given)} for row in rows(log_probs=True)]
+    source = StoredGroups.of(Graded("basic", depth=1), POLICY, 6, stored, right_above=own)
+    _, (_, outcomes), _ = source(source.init(actors, 0, None), actors, Request(5, 0))
+    assert outcomes.right_above == (expected if "rewards" in given else 0.5)
+
+
 def test_runs_get_the_part_of_the_table_that_their_seed_names(actors):
     """Six groups in two parts: two passes through its own three for each seed, in other orders, also under jit."""
     table = {name: getattr(StoredGroups.of(TEXT, POLICY, 1, rows(log_probs=True)), name) for name in TABLES}

@@ -16,7 +16,7 @@ from jax import Array
 from ipsrl.arguments import checked
 from ipsrl.environments.environment import dictates
 from ipsrl.environments.token_stream import TokenStream
-from ipsrl.fields import positive
+from ipsrl.fields import non_negative, positive
 from ipsrl.paths import expanded
 from ipsrl.policies.policy import Policy
 from ipsrl.regular_files import read_bytes
@@ -83,6 +83,8 @@ class StoredGroups(Source):
         none.
       temperature: at which the initial policy scores the answers.
       shown: N prompts, in the place of the environment's own, such as those that quote earlier answers.
+      right_above: above which of the stored rewards an answer is right; None for the environment's threshold, so that
+        stored rewards are on its scale.
       parts: into how many equal parts the table is split; a run with the seed s gets groups of part s mod `parts` only,
         so that runs of one program can have data of their own.
 
@@ -103,6 +105,7 @@ class StoredGroups(Source):
     own: np.ndarray | None = None
     temperature: float = positive(1.0)
     shown: Prompts | None = dataclasses.field(default=None, compare=False)
+    right_above: float | None = non_negative(None)
     parts: int = positive(1)
 
     # A table is no key: two of them are the same only if they are one object.
@@ -156,6 +159,7 @@ class StoredGroups(Source):
         prompts_per_step: int,
         rows: Iterable[Mapping[str, Any]],
         temperature: float = 1.0,
+        right_above: float | None = None,
     ) -> Self:
         """From rows such as `{"prompt": 3, "answers": [[5, 2], [7, 2]], "rewards": [1, 0]}`.
 
@@ -202,6 +206,7 @@ class StoredGroups(Source):
             rewards=optional("rewards"), outcome_id=optional("outcomes"),
             log_probs=padded("log_probs", np.float32) if "log_probs" in keys else None,
             own=padded("own", np.bool_) if "own" in keys else None, temperature=temperature,
+            right_above=right_above,
         )  # fmt: skip
 
     @classmethod
@@ -213,6 +218,7 @@ class StoredGroups(Source):
         policy: Policy,
         prompts_per_step: int,
         temperature: float = 1.0,
+        right_above: float | None = None,
     ) -> Self:
         """From a file with one such row in JSON in each line.
 
@@ -232,7 +238,7 @@ class StoredGroups(Source):
             if not isinstance(row, dict):
                 raise ValueError(f"line {number} of {path} is not a JSON object: mend or delete it")
             rows.append(row)
-        return cls.of(environment, policy, prompts_per_step, rows, temperature)
+        return cls.of(environment, policy, prompts_per_step, rows, temperature, right_above)
 
     @property
     def group_size(self) -> int:
@@ -292,11 +298,13 @@ class StoredGroups(Source):
         tables = {"rewards": self.rewards, "outcome_id": self.outcome_id}
         given = {name: sharded(_taken(table, rows)) for name, table in tables.items() if table is not None}
         if self._is_verified:
-            outcomes = Outcomes(**given)
+            outcomes = Outcomes(**given, right_above=self.environment.right_above)
         else:
             outcomes = dataclasses.replace(sharded(verify(self.environment, trajectories)), **given)
         if self.rewards is not None:
             outcomes = dataclasses.replace(outcomes, step_rewards=None, reward_parts=None)
+            if self.right_above is not None:
+                outcomes = dataclasses.replace(outcomes, right_above=self.right_above)
         outcomes, reward = rewarded(reward, trajectories, outcomes, request.key("reward"))
         return (scores, reward), (trajectories, outcomes), {}
 
