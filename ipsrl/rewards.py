@@ -67,8 +67,10 @@ class Reward(abc.ABC):
         return jnp.take_along_axis(rewards, chosen[..., None], axis=-1)[..., 0]
 
     def right_above(self, outcomes: Outcomes) -> float:
-        """Above which of its rewards an answer is right: as of the environment's own, unless a class says otherwise."""
-        return outcomes.right_above
+        """Above which of its rewards an answer is right: the environment's threshold if it depends on the environment's
+        rewards, else 0, because its scale is its own; unless a class says otherwise.
+        """
+        return outcomes.right_above if self.reads_environment else 0.0
 
     def check(self, sizes: Sizes) -> None:
         """Raises ValueError if this reward does not fit the environment, before the first step."""
@@ -158,12 +160,25 @@ class FormulaReward(Reward):
 
     Attributes:
       formula: (trajectories, outcomes) -> `[P, G]`, jittable.
+      threshold: above which of its rewards an answer is right, 0 or more; that of the environment,
+        `outcomes.right_above`, is no default, because a formula changes the scale even where it reads the environment's
+        rewards.
+
+    Raises:
+      ValueError: the threshold is negative.
     """
 
     formula: Callable[[Trajectories, Outcomes], Array] = dataclasses.field(metadata={"static": True})
+    threshold: float = dataclasses.field(default=0.0, metadata={"static": True})
 
     def __post_init__(self):
         accepted("formula", self.formula, Callable[[Trajectories, Outcomes], Array])
+        if accepted("threshold", self.threshold, float) < 0:
+            raise ValueError(f"threshold is {self.threshold}, it must not be negative: no reward is never right")
+
+    def right_above(self, outcomes: Outcomes) -> float:
+        del outcomes
+        return self.threshold
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         return _certain(jnp.asarray(self.formula(trajectories, outcomes), jnp.float32))

@@ -73,7 +73,11 @@ def test_what_is_right_is_said_by_whoever_gives_the_rewards(groups):
     right = np.asarray(outcomes.rewards) == 1
     for reward, right_above in [
         (None, 3.0),
-        (FormulaReward(lambda trajectories, outcomes: outcomes.rewards), 3.0),
+        (FormulaReward(lambda trajectories, outcomes: outcomes.rewards, threshold=3.0), 3.0),
+        (FormulaReward(lambda trajectories, outcomes: outcomes.rewards - 2), 0.0),
+        (RewardTable(0.5 * jnp.asarray(ARMS.rewards)), 0.0),
+        (MatchedOutcomes(jnp.full((2, 3), 1 / 3), 0.5 * jnp.asarray(ARMS.rewards)), 0.0),
+        (PatternVerifier((7,), RewardTable(0.5 * jnp.asarray(ARMS.rewards))), 0.0),
         (NoisyVerifier(), 0.0),
         (PatternVerifier((7,)), 3.0),
         (PatternVerifier((7,), NoisyVerifier()), 0.0),
@@ -82,6 +86,8 @@ def test_what_is_right_is_said_by_whoever_gives_the_rewards(groups):
         found = rewarded(reward, trajectories, graded, jax.random.key(0))[0]
         assert found.right_above == right_above
         np.testing.assert_array_equal(found.right, right)
+    with pytest.raises(ValueError, match=r"threshold is -1\.0, it must not be negative"):
+        FormulaReward(lambda trajectories, outcomes: outcomes.rewards, -1.0)
 
 
 def test_a_noisy_verifier_errs_as_often_as_declared_and_for_each_prompt_apart(groups):
