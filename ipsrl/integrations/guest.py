@@ -55,7 +55,7 @@ class GuestObjective:
         where the objective tells right answers from wrong ones, rewards of several positive sizes are then refused.
 
     Attributes:
-      right_above: the number, 0 for None.
+      given_right_above, right_above: as it was given; and the number, 0 for None.
       tells_right: whether the objective tells right answers from wrong ones.
       reads_behaviour: whether the weights depend on the probabilities by which tokens were sampled.
       couples_answers: whether a part of a batch must hold whole groups.
@@ -79,7 +79,7 @@ class GuestObjective:
     ):
         if (accepted("right_above", right_above, float | None) or 0.0) < 0:
             raise ValueError(f"right_above is {right_above}, it must not be negative: no reward is never right")
-        self._right_above, self.right_above = right_above, float(right_above or 0.0)
+        self.given_right_above, self.right_above = right_above, float(right_above or 0.0)
         self.objective = objectives.make(objective) if isinstance(objective, str) else objective
         if refused := refusal(self.objective, group_size, trainer, provides):
             raise ValueError(refused)
@@ -218,9 +218,8 @@ class GuestObjective:
 
     def _check(self, rewards: np.ndarray) -> None:
         check_rewards(rewards)
-        positive = rewards[rewards > 0]
-        graded = positive.size and not np.isclose(positive.min(), positive.max())
-        if self._right_above is None and graded and self.tells_right:
+        if self.given_right_above is None and is_graded(rewards) and self.tells_right:
+            positive = rewards[rewards > 0]
             raise ValueError(
                 f"the objective tells right answers from wrong ones, and rewards such as {positive.min():g} and "
                 f"{positive.max():g} do not say which are right: give right_above, the highest reward of a wrong answer"
@@ -309,6 +308,12 @@ def check_rewards(rewards: np.ndarray) -> None:
     if not allowed.all():
         row = int(np.argmin(allowed))
         raise ValueError(f"the reward of row {row} is {shown(rewards[row].item())}: rewards must {ALLOWED.phrase}")
+
+
+def is_graded(rewards: np.ndarray) -> bool:
+    """Whether rewards have several positive sizes, so that they do not say themselves which answers are right."""
+    positive = rewards[rewards > 0]
+    return bool(positive.size) and not np.isclose(positive.min(), positive.max())
 
 
 def couples_groups(objective: Objective) -> bool:

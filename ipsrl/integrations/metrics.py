@@ -1,11 +1,13 @@
 """Measures of collapse and monitors for the logs of other trainers."""
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 
 import jax
 import numpy as np
 
+from ipsrl.integrations.guest import is_graded
 from ipsrl.measures import diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.objectives.objective import Metrics
@@ -18,6 +20,11 @@ LOGGED = "ipsrl/"
 NAMES = {"token_entropy": "entropy"}
 """Names that monitors know, and what other trainers call these metrics."""
 
+UNKNOWN = (
+    "rewards of several positive sizes do not say which answers are right, so that pass@k and pcmd are not logged: "
+    "give right_above, the highest reward of a wrong answer"
+)
+
 
 def means(metrics: Metrics) -> dict[str, float]:
     """`(sum, count)` pairs as numbers."""
@@ -26,12 +33,19 @@ def means(metrics: Metrics) -> dict[str, float]:
     return {name: float(total) / max(float(count), 1.0) for name, (total, count) in pairs.items()}
 
 
-def group_measures(rewards: np.ndarray, outcome_id: np.ndarray, right_above: float = 0.0) -> dict[str, float]:
+def group_measures(rewards: np.ndarray, outcome_id: np.ndarray, right_above: float | None = None) -> dict[str, float]:
     """Of groups `[P, G]`: `pass@k` for the powers of two up to G, of right answers, which have a reward above
     `right_above`, also a measure; and `pcmd`, the diversity of their outcomes in groups that have any
     (`measures.diversity.collision_diversity`).
+
+    `right_above` of None is 0; where rewards then have several positive sizes, nothing says which answers are right,
+    and there are no such measures, but a warning.
     """
     rewards = np.asarray(rewards)
+    if right_above is None and is_graded(rewards):
+        warnings.warn(UNKNOWN, stacklevel=2)
+        return {}
+    right_above = float(right_above or 0.0)
     correct, group_size = is_right(rewards, right_above), rewards.shape[1]
     ks = [1 << power for power in range(group_size.bit_length())]
     passed = {f"pass@{k}": value for k, value in mean_pass_at_k(correct.sum(axis=1), group_size, ks).items()}

@@ -130,7 +130,7 @@ class IPSRLTrainer(GRPOTrainer):
         outcome_id = self.bridge.guest.outcome_id(prompts, outcomes) if self.model.training else numbered(outcomes)
         group_size = self.num_generations if self.model.training else self.num_generations_eval
         groups = [values.reshape(-1, group_size) for values in (rewards.cpu().numpy(), outcome_id)]
-        measured = group_measures(*groups, self.bridge.guest.right_above)
+        measured = group_measures(*groups, self.bridge.guest.given_right_above)
         if self.model.training:
             weighed, metrics = self._weigh(output, prompts, rewards, outcome_id)
             output |= weighed

@@ -132,7 +132,7 @@ class IPSRLRewardManager(SequenceRewardManager):
     """
 
     outcome_of: OutcomeOf = staticmethod(exact_text)
-    right_above: float = 0.0
+    right_above: float | None = None
 
     def __call__(self, prompts: Sequence[str], completions: Sequence[str], **columns: Any) -> dict[str, Any]:
         found = super().__call__(prompts, completions, **columns)
@@ -199,7 +199,7 @@ class IPSRLLearner(GRPOLearner):
         # Tunix would compute the behaviour policy's scores at temperature 1, and without entropies.
         algo_config.num_iterations = 1
         super().__init__(rl_cluster, algo_config, reward_fns, metric_fns, data_shuffle_seed)
-        self.reward_manager.right_above = guest.right_above
+        self.reward_manager.right_above = guest.given_right_above
         if outcome_of is not None:
             self.reward_manager.outcome_of = outcome_of
         trainer = rl_cluster.actor_trainer

@@ -249,7 +249,7 @@ class IPSRLTrainerSync(PPOTrainerSync):
         weighed, metrics = self.bridge.weigh(names, rewards, outcome_id, truncated=truncated, **given)
         groups = groups_of(names, self.bridge.guest.group_size)
         measures = means(metrics)
-        measures |= group_measures(rewards.numpy()[groups], outcome_id[groups], self.bridge.guest.right_above)
+        measures |= group_measures(rewards.numpy()[groups], outcome_id[groups], self.bridge.guest.given_right_above)
         return {name: values for name, values in weighed.items() if name.removeprefix(PREFIX) not in given}, measures
 
     def _count_of_step(self, mask: Tensor) -> Tensor:

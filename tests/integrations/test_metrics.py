@@ -17,6 +17,15 @@ def test_right_is_what_lies_above_the_threshold(rewards, right_above, first, all
     assert (found["pass@1"], found["pass@4"], found["right_above"]) == (first, all_four, right_above)
 
 
+def test_where_nothing_says_what_is_right_there_are_no_measures_of_it_but_a_warning():
+    with pytest.warns(UserWarning, match="do not say which answers are right.*: give right_above"):
+        assert group_measures(ONE_RIGHT, np.array([[0, 1, 2, 3]])) == {}
+    for rewards in ([[2, 0, 0, -1]], [[0, 0, 0, 0]], np.array([[0.3, 0.1 + 0.2, 0, 0]])):
+        found = group_measures(rewards, np.array([[0, 1, 2, 3]]))
+        assert found["right_above"] == 0
+        assert found["pass@1"] == (np.array(rewards) > 0).mean()
+
+
 def test_diversity_is_that_of_right_answers():
     found = group_measures(np.array([[1, 1, 0.2, 0.2]]), np.array([[0, 1, 2, 3]]), 0.5)
     assert found["pcmd"] == 0.5
