@@ -7,7 +7,7 @@
 numbers". The same holds for the fields of `ipsrl.fields.Checked`. All of the API follows these rules:
 
 - A number is never a text or a bool, and a whole number never a float. Numbers of NumPy and JAX are numbers,
-  and those of NumPy become ones of Python.
+  and those of NumPy become ones of Python. Classes that check their fields themselves, such as `Bandit`, keep them.
 - Where an array is asked for, a list or a tuple of numbers becomes one. Arrays of the host (`np.ndarray`) hold finite
   numbers; those of the device (`jax.Array`) are not looked into here, so that nothing waits for them.
 - Fields are hashed, so neither is a list taken for a tuple, nor an array for a number. A class that has arrays checks

@@ -1,5 +1,7 @@
 """Advantages of flat batches, for every trainer that takes them from outside."""
 
+import math
+import numbers
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -93,7 +95,7 @@ def _listed(name: str, values: Any) -> list:
 def _numbers(rewards: list) -> np.ndarray:
     """`[B]` float32; raises ValueError unless rewards are numbers that can be weighed."""
     try:
-        found = np.array([np.nan if reward is None else reward for reward in rewards])
+        found = np.array([np.nan if reward is None else _float(reward) for reward in rewards])
     except ValueError:
         found = np.array(None)
     if found.ndim != 1 or found.dtype.kind not in "biuf":
@@ -101,6 +103,16 @@ def _numbers(rewards: list) -> np.ndarray:
     # As they were given: in float32 some would be infinite or 0.
     check_rewards(found.astype(np.float64))
     return found.astype(np.float32)
+
+
+def _float(reward: Any) -> Any:
+    """A number that may be too large for NumPy's integers, or for any float, as a float; all else as it is."""
+    if not isinstance(reward, numbers.Real):
+        return reward
+    try:
+        return float(reward)
+    except OverflowError:
+        return math.inf if reward > 0 else -math.inf
 
 
 def _is_hashable(prompt: Any) -> bool:

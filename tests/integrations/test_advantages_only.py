@@ -80,6 +80,15 @@ def test_groups_may_be_messages():
         (("grpo", [np.nan, *REWARDS[1:]], None, GROUPS), "the reward of row 0 is nan"),
         (("grpo", [None, *REWARDS[1:]], None, GROUPS), "the reward of row 0 is nan"),
         (("grpo", [1e20, *REWARDS[1:]], None, GROUPS), r"row 0 is 1e\+20: rewards must be finite, and 0 or of a size"),
+        (
+            ("grpo", [10**25, *REWARDS[1:]], None, GROUPS),
+            r"row 0 is 1e\+25: rewards must be finite, and 0 or of a size",
+        ),
+        (
+            ("grpo", [-(10**400), *REWARDS[1:]], None, GROUPS),
+            "row 0 is -inf: rewards must be finite, and 0 or of a size",
+        ),
+        (("grpo", [1j, *REWARDS[1:]], None, GROUPS), "rewards is .*, it must hold one number"),
         (("grpo", [1e-300, *REWARDS[1:]], None, GROUPS), "the reward of row 0 is 1e-300: rewards must be finite"),
         (("grpo", [[1], [0]], None, [0, 0]), r"rewards is \[\[1\], \[0\]\], it must hold one number for each answer"),
         (("grpo", [[1], 0], None, [0, 0]), r"rewards is \[\[1\], 0\], it must hold one number for each answer"),

@@ -165,6 +165,7 @@ def test_two_tables_are_not_the_same():
         ({"rewards": None}, "row 2 must have 2 finite numbers as rewards, not None"),
         ({"rewards": [1.0, float("nan")]}, r"row 2 must have 2 finite numbers as rewards, not \[1.0, nan\]"),
         ({"rewards": [1.0, [2.0]]}, r"row 2 must have 2 finite numbers as rewards, not \[1.0, \[2.0\]\]"),
+        ({"rewards": [10**25, 0]}, "rewards must hold numbers that are 0 or of a size from 1e-15 to .*, but row 2"),
         ({"outcomes": ["x", 1]}, r"row 2 must have 2 finite numbers as outcomes, not \['x', 1\]"),
         ({"log_probs": [[-1.0]]}, "row 2 needs one finite log-probability for each token of its answers"),
         ({"log_probs": [-1.0, -2.0]}, "row 2 needs one finite log-probability for each token of its answers"),

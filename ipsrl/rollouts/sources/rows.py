@@ -1,10 +1,12 @@
 """Rows of stored groups, such as `{"prompt": 3, "answers": [[5, 2], [7, 2]], "rewards": [1, 0]}`."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from ipsrl.arguments import shown
 from ipsrl.environments.environment import Environment, require_tokens
 
 KEYS = frozenset({"prompt", "answers", "rewards", "outcomes", "log_probs", "own", "history"})
@@ -35,7 +37,9 @@ def checked_row(row: Mapping[str, Any], number: int, environment: Environment) -
         if key in row:
             checked[key] = _vector(row[key], kinds)
             if checked[key] is None or len(checked[key]) != len(answers):
-                raise ValueError(f"row {number} must have {len(answers)} finite numbers as {key}, not {row[key]!r}")
+                raise ValueError(
+                    f"row {number} must have {len(answers)} finite numbers as {key}, not {shown(row[key])}"
+                )
     if "history" in row:
         checked["history"] = _history(row["history"], number, environment)
     each_token = {"log_probs": ("if", "finite log-probability"), "own": ("b", "True or False in own")}
@@ -69,7 +73,10 @@ def numbers_in(values: Any, kinds: str) -> np.ndarray | None:
     """Values as an array of finite numbers of one of NumPy's kinds, integers of 32 bits; None if they are not."""
     try:
         numbers = np.asarray(values)
-    except ValueError:
+        # Whole numbers that are too large for NumPy's, of which only the size is wrong.
+        if "f" in kinds and numbers.dtype == object and all(isinstance(number, Real) for number in numbers.flat):
+            numbers = numbers.astype(np.float64)
+    except (OverflowError, ValueError):
         return None
     if numbers.dtype.kind not in kinds:
         return None
