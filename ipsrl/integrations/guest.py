@@ -32,6 +32,8 @@ STATE_FILE = "ipsrl_objective.safetensors"
 """In a trainer's checkpoint."""
 NAMING = "by value"
 """How prompts and outcomes in the state are named, see `rows.canonical`."""
+OF_RIGHT = ("group_distinct_outcomes", "group_effective_outcomes", "group_largest_outcome_share")
+"""Metrics of right answers alone."""
 FIRST_PROMPTS, FIRST_OUTCOMES = 1024, 16
 """Prompts, and outcomes of each, for which there is room at first; it is doubled when there are more, and programs are
 compiled again."""
@@ -167,7 +169,8 @@ class GuestObjective:
             self._kept = jax.tree.map(_grown, self._kept, self._fresh())
 
     def weigh(self, rows: Rows, carry: bool = True) -> tuple[Weights, Metrics]:
-        """The weights of the rows of a batch, `[B, T]`, and metrics as `(sum, count)` pairs.
+        """The weights of the rows of a batch, `[B, T]`, and metrics as `(sum, count)` pairs; without those of right
+        answers if nothing says which are.
 
         Args:
           rows: of whole groups.
@@ -177,7 +180,15 @@ class GuestObjective:
           ValueError: a group is not whole, a reward is not finite or of an impossible size, or rewards are graded and
             nothing says which are right.
         """
-        self._check(np.asarray(rows.rewards))
+        rewards = np.asarray(rows.rewards)
+        check_rewards(rewards)
+        knows_right = self.given_right_above is not None or not is_graded(rewards)
+        if not knows_right and self.tells_right:
+            positive = rewards[rewards > 0]
+            raise ValueError(
+                f"the objective tells right answers from wrong ones, and rewards such as {positive.min():g} and "
+                f"{positive.max():g} do not say which are right: give right_above, the highest reward of a wrong answer"
+            )
         rows = dataclasses.replace(rows, right_above=self.right_above)
         groups = groups_of(np.asarray(rows.prompt_index).tolist(), self.group_size)
         key = stream(self.seed, self.batches, "objective")
@@ -185,7 +196,7 @@ class GuestObjective:
         if carry:
             self._kept["state"] = state
             self.batches += 1
-        return weights, metrics
+        return weights, {name: pair for name, pair in metrics.items() if knows_right or name not in OF_RIGHT}
 
     def loss(
         self, log_probs: Array, entropy: Array, rows: Rows, weights: Weights, count: Array | float
@@ -215,15 +226,6 @@ class GuestObjective:
         )
         self.learn(by_parameters)
         return value, tuple(by_scores), metrics
-
-    def _check(self, rewards: np.ndarray) -> None:
-        check_rewards(rewards)
-        if self.given_right_above is None and is_graded(rewards) and self.tells_right:
-            positive = rewards[rewards > 0]
-            raise ValueError(
-                f"the objective tells right answers from wrong ones, and rewards such as {positive.min():g} and "
-                f"{positive.max():g} do not say which are right: give right_above, the highest reward of a wrong answer"
-            )
 
     @property
     def parameters(self) -> Any:

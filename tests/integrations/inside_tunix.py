@@ -276,8 +276,9 @@ def test_outcomes_decide_what_weighs_and_the_log_says_what_is_left():
         return len(completion.split()) % 2
 
     learner = IPSRLLearner(
-        cluster(eval_every_n_steps=1), config(), even, objective="ips_grpo(floor=0.2)", outcome_of=parity
-    )
+        cluster(eval_every_n_steps=1), config(), even, objective="ips_grpo(floor=0.2)", outcome_of=parity,
+        right_above=0.0,
+    )  # fmt: skip
     batches = learner.guest.batches
     learner.train(data(), [next(data())])
     assert {("1 2", "a", ()), ("2", "d", ())} <= set(seen)
@@ -296,6 +297,7 @@ def test_outcomes_decide_what_weighs_and_the_log_says_what_is_left():
 
 def test_the_reward_manager_measures_in_tunixs_own_learner():
     learner = GRPOLearner(cluster(), config(reward_manager="ipsrl"), even)
+    learner.reward_manager.right_above = 0.0
     learner.train(data())
     assert set(history(learner, "ipsrl")) == {"pass@1", "pass@2", "pass@4", "pcmd", "right_above"}
 

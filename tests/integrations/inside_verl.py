@@ -121,6 +121,7 @@ def of_ours(objective, outcome_of=None):
         "trainer.v1.trainer_mode=ipsrl",
         "algorithm.adv_estimator=ipsrl",
         f"+algorithm.ipsrl.objective='{objective}'",
+        "+algorithm.ipsrl.right_above=0.0",
     ]
     return lines + ([f"+algorithm.ipsrl.outcome_of='{outcome_of}'"] if outcome_of else [])
 

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from ipsrl.integrations.guest import OF_RIGHT, GuestObjective
 from ipsrl.integrations.metrics import group_measures
+from ipsrl.integrations.rows import Rows
 
 ONE_RIGHT = np.array([[1, 0.01, 0.01, 0.01]])
 
@@ -24,6 +26,16 @@ def test_where_nothing_says_what_is_right_there_are_no_measures_of_it_but_a_warn
         found = group_measures(rewards, np.array([[0, 1, 2, 3]]))
         assert found["right_above"] == 0
         assert found["pass@1"] == (np.array(rewards) > 0).mean()
+
+
+@pytest.mark.parametrize(("right_above", "known"), [(None, False), (0.5, True)])
+def test_metrics_of_right_answers_are_left_out_with_them(right_above, known):
+    guest = GuestObjective("reinforce", 4, "a trainer", right_above=right_above)
+    ids, tokens = np.arange(4, dtype=np.int32), np.ones((4, 1), np.int32)
+    rows = Rows(np.zeros(4, np.int32), np.float32(ONE_RIGHT[0]), ids, tokens, tokens > 0, np.zeros(4, bool))
+    _, metrics = guest.weigh(rows)
+    assert {name in metrics for name in OF_RIGHT} == {known}
+    assert "reward" in metrics
 
 
 def test_diversity_is_that_of_right_answers():

@@ -59,6 +59,8 @@ OURS = ("objective", "outcome_of", "right_above", "peft_config")
 
 def trainer(kind, model, folder, rewards=even, **options):
     ours = {name: options.pop(name) for name in OURS if name in options}
+    if kind is IPSRLTrainer:
+        ours.setdefault("right_above", 0.0)
     config = (RLOOConfig if kind is RLOOTrainer else GRPOConfig)(
         output_dir=str(folder), report_to=[], bf16=False, num_generations=4, max_completion_length=6,
         optim="sgd", learning_rate=0.05, logging_steps=1, disable_tqdm=True,
