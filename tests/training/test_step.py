@@ -295,7 +295,7 @@ def test_metrics_of_groups_by_hand():
         }
     )
     graded = dataclasses.replace(rollouts, right_above=1.0)
-    total, count = group_metrics(graded)["distinct_outcomes"]
+    total, count = group_metrics(graded)["group_distinct_outcomes"]
     assert float(total / count) == (1 + 0) / 2
 
 
