@@ -58,10 +58,8 @@ def sampled_walks(seed, prompts=40, group=50):
     every = every_walk(TREE)
     chance = np.exp(np.asarray(every.behaviour_log_probs, np.float64).sum(axis=-1))[0]
     chosen = np.random.default_rng(seed).choice(len(chance), (prompts, group), p=chance / chance.sum())
-    per_answer = {field.name: getattr(every, field.name) for field in dataclasses.fields(every)}
-    taken = {
-        name: values[0, chosen] for name, values in per_answer.items() if values is not None and name != "prompt_index"
-    }
+    of_answers = {name: values for name, values in vars(every).items() if getattr(values, "ndim", 0) > 1}
+    taken = {name: values[0, chosen] for name, values in of_answers.items()}
     return dataclasses.replace(every, **taken, prompt_index=jnp.zeros(prompts, jnp.int32))
 
 
