@@ -22,18 +22,22 @@ import collections
 import dataclasses
 import itertools
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from pathlib import Path
 
 from ipsrl import early
 
 if __name__ == "__main__":
     early.script("scripts.answer_frames")
+    # Where it runs as a module, Python does not put its folder on the path.
+    sys.path.append(str(Path(__file__).parent))
 
+from answer_sentences import ENDINGS, OPENINGS, RIGHT_SENTENCES, WRONG_SENTENCES
 from ipsrl.ending import Ending
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.records.text_table import aligned
-from scripts.answer_sentences import ENDINGS, OPENINGS, RIGHT_SENTENCES, WRONG_SENTENCES
 
 HALVES = ("first", "second")
 PARTS = (*HALVES, "sentences")

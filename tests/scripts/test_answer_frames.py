@@ -4,8 +4,9 @@ import collections
 
 import pytest
 
+import answer_sentences
 from ipsrl.environments.numeric_answers import read_number
-from scripts import answer_frames, answer_sentences
+from scripts import answer_frames
 
 
 @pytest.mark.parametrize(("parts", "missed_share"), [("first", 0.02), ("second", 0.02), ("sentences", 0.1)])
