@@ -115,8 +115,10 @@ def test_mean_update_is_the_enumerated_one(text, outcomes, group):
 @pytest.mark.parametrize("size", [1e-7, 3e9])
 def test_small_and_large_rewards_are_not_rounded_away(text, size):
     """Up to a rounding of the largest advantage of all groups, in which a constant or a bonus has a part."""
-    if "correction" in text and "backward" in text:
+    if "_correction" in text:
         pytest.skip("its rewards are 0 and 1: beside the rate at which a verifier errs, smaller ones are rounding")
+    if text.startswith("lpo") and "standardise=False" in text:
+        pytest.skip("its rewards are added to log-probabilities, beside which smaller ones are rounding")
     outcomes, group = SIZES[0]
     row, rewards = ROWS[text], tuple(size * reward for reward in (1.0, 0.55, 0.0))
     groups = [

@@ -32,7 +32,9 @@ class ModeAnchor(RolloutPart):
         if self.threshold is None:
             good = (values >= values.max(axis=-1, keepdims=True) - rounding(values)) & rollouts.right
         else:
-            good = (values >= self.threshold - rounding(values)) & rollouts.answered
+            good = (
+                values >= self.threshold - rounding(jnp.full_like(values[:1, :1], self.threshold))
+            ) & rollouts.answered
         level = jnp.where(good, log_reference, -jnp.inf).max(axis=-1, keepdims=True)
         likeliest = good & (log_reference >= level - rounding(log_reference))
         anchor = jnp.where(likeliest, values, -jnp.inf).max(axis=-1, keepdims=True)
