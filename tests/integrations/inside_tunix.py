@@ -137,6 +137,7 @@ def test_training_and_sampling_may_be_on_devices_of_their_own(objective):
             config(num_iterations=2),
             even,
             objective=objective,
+            right_above=0.0,
         )
         for devices in (small_tunix.ONE, ((0, 1), (2, 3)))
     ]
