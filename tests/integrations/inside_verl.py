@@ -349,9 +349,10 @@ def test_training_ends_with_the_parameters_of_verl(folder, cluster, monkeypatch)
 def test_the_lines_of_the_page_train_and_a_resumed_run_goes_on_with_the_state_of_the_objective(folder, cluster):
     page = (Path(ours.__file__).parents[2] / "docs" / "integrations.md").read_text()
     (lines,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    # As on the page, but with a state.
+    # As on the page, but with a state, and for rewards of several sizes.
     text = "ips_grpo(floor=0.2, probability=ema)"
-    whole, again, lines = folder / "whole", folder / "again", lines.replace("ips_grpo(floor=0.2)", text)
+    lines = lines.replace("ips_grpo(floor=0.2)", text).replace("last_number", "last_number, right_above: 0.0")
+    whole, again = folder / "whole", folder / "again"
     wanted, trainer = trained(Ours, whole, yaml=lines)
     assert trainer.bridge.guest.objective == objectives.make(text)
     assert trainer.outcome_of("", "so it is 7") == 7
