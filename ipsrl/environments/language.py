@@ -131,6 +131,11 @@ class LanguageTask(TokenStream, Checked):
         return StopStrings.of(self.tokenizer, strings, self.vocabulary_size, self._unread) if strings else None
 
     @functools.cached_property
+    def _unread_stops(self) -> tuple[int, ...]:
+        words = self.tokenizer.convert_ids_to_tokens(self.stop_tokens)
+        return tuple(token for token, word in zip(self.stop_tokens, words, strict=True) if not is_tag(word or ""))
+
+    @functools.cached_property
     def _template(self) -> ChatTemplate | None:
         has_one = self.tokenizer.chat_template is not None
         return ChatTemplate(self.tokenizer, self.system_prompt, self.thinking) if has_one else None
@@ -296,9 +301,7 @@ class LanguageTask(TokenStream, Checked):
 
     def _without_stops(self, rows: Iterable[Sequence[int] | np.ndarray]) -> list[list[int]]:
         rows = [np.asarray(row, np.int64) for row in rows]
-        words = self.tokenizer.convert_ids_to_tokens(self.stop_tokens)
-        ends = [token for token, word in zip(self.stop_tokens, words, strict=True) if not is_tag(word or "")]
-        return [row[~np.isin(row, ends)].tolist() for row in rows]
+        return [row[~np.isin(row, self._unread_stops)].tolist() for row in rows]
 
     def _decoded(self, rows: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
         kept = [[token for token in row if token not in self._unread] for row in self._without_stops(rows)]
