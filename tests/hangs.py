@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-HANGS = 1800
+HANGS = 900
 """Seconds after which something counts as hanging, also on a machine that has a hundredth of its time for a test."""
 
 

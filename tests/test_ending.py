@@ -25,6 +25,12 @@ from ipsrl.ending import Ending
 HOUR = 3600
 # On a slow machine seconds may lie between two interrupts, and between the last words of a process and its end.
 ipsrl.ending.ONE_INTERRUPT_SECONDS = ipsrl.ending.HELD_BACK_SECONDS = HOUR
+
+def nap_for_an_hour():
+    # A signal that comes just before a system call is heard after it.
+    late = time.monotonic() + HOUR
+    while time.monotonic() < late:
+        time.sleep(0.01)
 """
 FORKS = """
 import json
@@ -122,7 +128,7 @@ def test_many_interrupts_are_one(times):
         with Ending("try again"):
             try:
                 print("begun", flush=True)
-                time.sleep(HOUR)
+                nap_for_an_hour()
             finally:
                 time.sleep(0.5)
     """) as process:
@@ -239,7 +245,7 @@ def test_a_worker_ends_with_its_supervisor():
         with Ending() as ending:
             ending.supervise()
             print("begun", flush=True)
-            time.sleep(HOUR)
+            nap_for_an_hour()
     """) as process:
         begun(process)
         process.kill()
@@ -252,7 +258,7 @@ def test_supervised_commands_are_interrupted_once():
         with Ending("try again") as ending:
             ending.supervise()
             print("begun", flush=True)
-            time.sleep(HOUR)
+            nap_for_an_hour()
     """) as process:
         begun(process)
         for _ in range(2):

@@ -18,7 +18,7 @@ from tests.plain_installation import AT_WORK, modules_of, plain_distributions, t
 from tests.scripts.test_lock import packaging_arguments
 
 ROOT = Path(__file__).parents[1]
-OURS = {"ipsrl", "experiments", "scripts", "benchmarks", "trials", "tests"}
+OURS = {"ipsrl", "experiments", "scripts", "benchmarks", "trials", "answer_sentences", "tests"}
 OF_OTHER_ENVIRONMENTS = ("scripts/benchmarks/peers/", "scripts/docs_pages.py")
 """Run by the interpreters of other libraries, and by MkDocs."""
 MISSING = r', which is not installed: pip install -e "\.\[(\w+)\]"'
