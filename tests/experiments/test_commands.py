@@ -173,7 +173,7 @@ def test_a_command_says_in_one_sentence_what_is_wrong(arguments, message, tmp_pa
 @pytest.mark.slow
 @pytest.mark.usefixtures("_ctrl_c_works")
 def test_ctrl_c_ends_in_one_sentence(tmp_path):
-    arguments = [sys.executable, "-m", "experiments.path_multiplicity", f"--out={tmp_path / 'out'}"]
+    arguments = [sys.executable, "-m", "experiments.path_multiplicity", "--preset=smoke", f"--out={tmp_path / 'out'}"]
     with subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr.readline() == "finished grpo\n"
         process.send_signal(signal.SIGINT)

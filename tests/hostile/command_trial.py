@@ -38,6 +38,7 @@ OF_ALL_STUDIES = "hypospace"
 FURTHER = {"math_answers": ("--data=math_answers(builder=none)", "--evaluation_data=math_answers(builder=none)")}
 """What a study asks for before it looks at the flag that is tried."""
 SCRIPTS: dict[str, tuple[str, ...]] = {
+    "answer_frames": (),
     "audit_verifier": ("@RUN/metrics.jsonl",),
     "benchmark": (),
     "import_gguf": ("--gguf=@RUN/config.json", "--out=@TMP/model"),
