@@ -28,7 +28,7 @@ SWEEP = ("sweep", "--experiment=hypospace", "--preset=smoke", "--grid=seeds=0", 
 COMMANDS = [word for action in benchmark.parser()._subparsers._group_actions for word in action.choices]
 SCRIPTS = {
     ("answer_frames",): "math",
-    ("answer_frames", "--parser=ours"): DONE,
+    ("answer_frames", "--parser=ours", "--parts=first"): DONE,
     ("audit_verifier", "@ANSWERS"): DONE,
     **{("benchmark", word): AT_WORK for word in COMMANDS},
     ("benchmark", "bridge"): "trl",
