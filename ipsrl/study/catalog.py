@@ -32,7 +32,9 @@ def _folder() -> str | None:
 def names() -> list[str]:
     """Names of all studies; nothing is imported."""
     folder = _folder()
-    own = [] if folder is None else [module.name for module in pkgutil.iter_modules([folder])]
+    modules = [] if folder is None else pkgutil.iter_modules([folder])
+    # A package without a command is what several studies of one subject share.
+    own = [module.name for module in modules if not module.ispkg or Path(folder, module.name, "__main__.py").is_file()]
     return [*(name for name in own if not name.startswith("_")), *extensions.STUDIES]
 
 

@@ -25,7 +25,8 @@ FORMER_NAMES = {"rules": "filters", "mirror": "tracker", "sample_ahead": "async_
 
 
 def main(module: str) -> None:
-    """Runs a study from the command line: `main(__name__)` at the end of its module.
+    """Runs a study from the command line: `main(__name__)` at the end of its module, or `main(__package__)` in the
+    module `__main__` of its package.
 
     Each setting is a flag that overrides the preset. Settings may have an attribute `host_devices`, the number of CPU
     devices if neither --host_devices nor --multihost is given. A module with MANY_HOSTS has the flag --multihost and
@@ -43,12 +44,12 @@ def main(module: str) -> None:
         sys.exit(f"error: {error}")
     given = CommandLine(name, study.presets, study.many_hosts, study.trackers, flags.FLAGS)
 
-    # --help shows the docstring of the main module; the flags are described by those of the settings.
+    # --help shows the docstring of the main module, here the study's; the flags are described by those of the settings.
     main_module = sys.modules["__main__"]
     settings_class = type(next(iter(study.presets.values())))
     bases = [base for base in settings_class.__mro__ if issubclass(base, Settings) and base is not Settings]
     described = [inspect.getdoc(base) for base in bases]
-    main_module.__doc__ = "\n\n".join(filter(None, (main_module.__doc__, *described)))
+    main_module.__doc__ = "\n\n".join(filter(None, (loaded.__doc__, *described)))
 
     def absl_main(arguments: list[str]) -> None:
         # absl would show the INFO messages of all libraries.

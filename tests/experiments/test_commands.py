@@ -28,7 +28,7 @@ from tests.hangs import HANGS
 pytestmark = pytest.mark.core
 
 ROOT = catalog.root()
-STUDIES = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if "study.main(" in path.read_text("utf-8"))
+STUDIES = catalog.names()
 FIGURES = {name: (study.name, variant) for name, (study, variant) in catalog.drawn().items()}
 
 

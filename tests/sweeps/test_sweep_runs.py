@@ -16,9 +16,7 @@ from ipsrl.sweeps.sweep_runs import make_run, make_runs, read_file, read_grid, r
 from tests.hangs import HANGS
 
 ROOT = catalog.root()
-EXPERIMENTS = sorted(
-    path.stem for path in (ROOT / "experiments").glob("*.py") if "study.main(" in path.read_text(encoding="utf-8")
-)
+EXPERIMENTS = catalog.names()
 
 
 def test_a_grid_is_all_combinations():
