@@ -3,8 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.offline.pessimism import Pessimism
-from ipsrl.study.worlds.half_a_square import (
+from experiments.pessimism.critic import Pessimism
+from experiments.pessimism.half_a_square import (
     MEMBERS,
     MOVES,
     NOISE,

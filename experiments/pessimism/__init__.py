@@ -4,12 +4,12 @@ Claim     Lowering Q for the worst distribution within rho of where the policy g
           what data do not, than lowering it where the policy goes (COMBO): for some rho its value is a lower bound of
           the true one more often, at no lower return.
 Paper     arXiv 2109.07275 (DROMO), 2102.08363 (COMBO), 2005.13239 (MOPO). Our reading, from DROMO's abstract: the ball
-          is one of KL or chi-square divergence, and the rest is COMBO's critic (`ipsrl.offline.pessimism`).
+          is one of KL or chi-square divergence, and the rest is COMBO's critic (`experiments.pessimism.critic`).
 Arms      No penalty; COMBO (rho = 0) and both balls with rho of 0.1, 0.5, 2, each with four weights beta; MOPO-like: a
           penalty on rewards, four weights. The control of rho is beta: COMBO at its best weight. Table
-          (`worlds.half_a_map`): 10 x 10 cells, 2000 transitions that cover the left half, a model whose rewards are
+          (`half_a_map`): 10 x 10 cells, 2000 transitions that cover the left half, a model whose rewards are
           wrong by 0.1 on pairs without data, MOPO by 1 / sqrt(1 + visits). All exact but the data. Networks
-          (`worlds.half_a_square`): a map of smooth rewards and wind for each seed, 100 transitions of its left half, an
+          (`half_a_square`): a map of smooth rewards and wind for each seed, 100 transitions of its left half, an
           ensemble of four MLPs as the model, whose disagreement is MOPO's, an MLP as Q, the KL ball. Placebo: 2000
           transitions of the whole map. Weights and numbers of transitions were set after trials.
 Command   python -m experiments.pessimism
@@ -37,14 +37,14 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
+from experiments.pessimism import half_a_map, half_a_square
+from experiments.pessimism.critic import Pessimism
 from ipsrl import study
 from ipsrl.fields import at_least, non_negative
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.offline.pessimism import Pessimism
 from ipsrl.records.tidy import Records
 from ipsrl.study.claims import above, all_of, among, any_of, difference, near, tuned
-from ipsrl.study.worlds import half_a_map, half_a_square
 
 NONE, COMBO, KL, CHI, MOPO = "no penalty", "COMBO", "DROMO, KL", "DROMO, chi-square", "MOPO-like"
 TABULAR, NETWORKS, PLACEBO = "table", "networks", "networks, data everywhere"
@@ -212,6 +212,3 @@ FIGURE = Panels([
         ("unvisited", "Q above the true one, no data"),
     )
 ], columns=3)  # fmt: skip
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from ipsrl.offline.pessimism import Model, Pessimism, improved, learned_model, q_values, visited, worst
+from experiments.pessimism.critic import Model, Pessimism, improved, learned_model, q_values, visited, worst
 
 DISCOUNT = 0.9
 

@@ -2,8 +2,8 @@ import jax
 import numpy as np
 import pytest
 
-from ipsrl.offline.pessimism import Model, Pessimism, q_values
-from ipsrl.study.worlds.half_a_map import COVERED, GOAL, SIDE, START, collected, grid, learned, runs
+from experiments.pessimism.critic import Model, Pessimism, q_values
+from experiments.pessimism.half_a_map import COVERED, GOAL, SIDE, START, collected, grid, learned, runs
 
 
 def test_the_grid():

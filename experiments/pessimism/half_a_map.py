@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl.offline.pessimism import Model, Pessimism, improved, learned_model, q_values
+from experiments.pessimism.critic import Model, Pessimism, improved, learned_model, q_values
 from ipsrl.study.curves import Points
 
 SIDE, COVERED, SLIP = 10, 5, 0.1
