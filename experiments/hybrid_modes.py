@@ -7,7 +7,7 @@ Paper     Thinkless, arXiv 2505.13379, with alpha 0.001; HGPO, 2505.14631. Ours:
           right is worth 1, wrong 0, not -1; IPS with the mode in the outcome; meta-learning is first-order MAML
           (1703.03400) over difficulties, which spends half of its answers on the inner step.
 Arms      Sampled runs; GRPO also by exact expected updates, MAML only so. Equally many answers, not tokens, and the
-          best of seven rates from 1 to 4096, for other seeds or exactly; GRPO also at 1. World: `worlds.modes`: short
+          best of seven rates from 1 to 4096, for other seeds or exactly; GRPO also at 1. World: `modes.mode_bandit`: short
           answers that have learned are right with 1, 0.8, 0.4, 0.1; thinking is right with 0.9 at first, and costs half
           of the reward. Control: fixed skills, the short one 0.83, so that no mode must be sampled to learn; the
           placebo asks after 10 updates, when the best policy is 0.025 above GRPO (its margin: half of the others').
@@ -27,13 +27,13 @@ import functools
 import itertools
 from collections.abc import Iterator
 
+from experiments.modes.mode_bandit import ModeBandit
+from experiments.modes.mode_paths import Update, points
 from ipsrl import objectives, study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, all_of, any_of, below
-from ipsrl.study.worlds.mode_paths import Update, points
-from ipsrl.study.worlds.modes import ModeBandit
 
 EXACT, SAMPLED, GROWING, FIXED = "exact", "sampled", "growing", "fixed"
 GRPO, TOKENS, HGPO, PAPERS = "grpo", "grpo(aggregation=token_mean)", "hgpo(think_token=1)", "degrpo(alpha=0.001)"

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.modes.mode_paths import saturated_after
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.addition_modes import AdditionModes, columns
@@ -23,7 +24,6 @@ from ipsrl.rollouts.sources.source import Groups
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.worlds.imitators import Imitators
-from ipsrl.study.worlds.mode_paths import saturated_after
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import TrainState

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.modes.mode_bandit import ModeBandit
+from experiments.modes.mode_paths import Update, exact_path
 from ipsrl import objectives
 from ipsrl.environments.knowledge_graph import FIRST_ENTITY, STOP
 from ipsrl.environments.search_agent import SearchAgent
@@ -28,8 +30,6 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Rollouts, Sizes
 from ipsrl.study.tuning import other_seeds
-from ipsrl.study.worlds.mode_paths import Update, exact_path
-from ipsrl.study.worlds.modes import ModeBandit
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer

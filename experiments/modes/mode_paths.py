@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.modes.mode_bandit import ModeBandit
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.fields import Checked, at_least, non_negative, positive
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.study.curves import Points
 from ipsrl.study.tuning import other_seeds
-from ipsrl.study.worlds.modes import ModeBandit
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.modes import mode_paths
+from experiments.modes.mode_bandit import ModeBandit
+from experiments.modes.mode_paths import Update, exact_path, points, sampled_paths, saturated_after
 from ipsrl.objectives import make
-from ipsrl.study.worlds import mode_paths
-from ipsrl.study.worlds.mode_paths import Update, exact_path, points, sampled_paths, saturated_after
-from ipsrl.study.worlds.modes import ModeBandit
 
 WORLD = ModeBandit(ceilings=(1.0, 0.2))
 BREAK_EVEN = 0.45  # of the short skill at the easy difficulty: what thinking pays there, (1 - gamma) 0.9

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.modes.mode_bandit import SHORT, THINK, ModeBandit
 from ipsrl.policies.state_table import outcome_probs
-from ipsrl.study.worlds.modes import SHORT, THINK, ModeBandit
 
 WORLD = ModeBandit(ceilings=(1.0, 0.2))
 
