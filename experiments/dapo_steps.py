@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from experiments.exams.exam import Discard, budgeted_runs, of_best_rate
 from ipsrl import objectives, study
 from ipsrl.fields import one_of, positive
 from ipsrl.figures.layers import Bars, Line
@@ -35,7 +36,6 @@ from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.ablation import Ablation
 from ipsrl.study.claims import Number, above, close
-from ipsrl.study.worlds.exams import Discard, budgeted_runs, of_best_rate
 from ipsrl.study.worlds.worked_answers import WorkedAnswers
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching

@@ -10,7 +10,7 @@ Arms      GRPO; dynamic sampling (at most 10 rounds); DEPO; an oracle, which is 
           prompts as the oracle, but any; random skip is GRPO again and shows the noise. G = 4 to 64 in batches of 256
           trajectories, five learning rates; each half of the seeds has the rate, and where none is named the G, that
           are best for the other half. All that is sampled counts, thrown away or not. Accuracy is exact, on 192
-          questions in 16 families, a third of them hopeless at first and a third solved (`worlds.exams`).
+          questions in 16 families, a third of them hopeless at first and a third solved (`exams.exam`).
 Command   python -m experiments.group_size_or_sampling
 Time      demo twelve minutes of CPU time, smoke 15 seconds; paper, not run, hours.
 Expected  final accuracy +- 0.04 (eight seeds): GRPO 0.94, dynamic 0.89, DEPO 0.94, oracle 0.91, random skip 0.94,
@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.exams.exam import Discard, Skip, at_budget, require_whole_batches, runs_on_exam
 from ipsrl import study
 from ipsrl.fields import at_least, between, non_negative, one_of, positive
 from ipsrl.figures.layers import Line
@@ -41,7 +42,6 @@ from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.source import Wrapper
 from ipsrl.study.claims import Number, above
 from ipsrl.study.tuning import best_for_others
-from ipsrl.study.worlds.exams import Discard, Skip, at_budget, require_whole_batches, runs_on_exam
 
 ARMS = ("GRPO", "dynamic", "DEPO", "oracle", "random_discard", "random_skip")
 MEASURES, POINTS = ("accuracy", "silent", "prompt_survival"), 41

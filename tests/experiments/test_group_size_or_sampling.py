@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from experiments import group_size_or_sampling as study
+from experiments.exams.exam import Exam, runs_on_exam
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.exams import Exam, runs_on_exam
 from tests.experiments.recorded import recorded
 
 LABELS = ("arm", "group_size", "learning_rate")

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.exams.exam import Discard, Exam, Skip, at_budget, budgeted_runs, of_best_rate
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
-from ipsrl.study.worlds.exams import Discard, Exam, Skip, at_budget, budgeted_runs, of_best_rate
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 

@@ -1,0 +1,1 @@
+"""An exam: what studies of batches and group sizes share."""
