@@ -16,6 +16,7 @@ from jax import Array
 from scipy.optimize import minimize
 from scipy.special import entr, expit, log_softmax, softmax
 
+from experiments.preferences.bandits import Bandits
 from ipsrl import objectives
 from ipsrl.dynamics.regularised_optima import divergence_of, largest_total_variation, regularised_optimum
 from ipsrl.objectives.estimators.divergences import Divergence, link
@@ -24,7 +25,6 @@ from ipsrl.rollouts.sources.source import Source
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import PolicyScores, Rollouts
 from ipsrl.study.curves import Points
-from ipsrl.study.worlds.many_bandits import Bandits
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer

@@ -8,6 +8,7 @@ import numpy as np
 from jax import Array
 from scipy.special import expit, log_softmax, rel_entr
 
+from experiments.preferences.bandits import Bandits
 from ipsrl import objectives
 from ipsrl.dynamics.adversarial_rewards import max_min
 from ipsrl.fields import Checked, one_of
@@ -16,7 +17,6 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import PolicyScores, Trajectories
 from ipsrl.study.curves import Curve, Labels, Points
-from ipsrl.study.worlds.many_bandits import Bandits
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer

@@ -1,0 +1,1 @@
+"""Bandits with many prompts: what studies of preferences share."""
