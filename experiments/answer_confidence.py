@@ -30,13 +30,14 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 
+from experiments.crossed import shares
+from experiments.crossed.nine_answers import BANDIT, TEXT_RUNS, TREES, logits_for, prior, runs
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import LineOverNumbers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
-from ipsrl.study import crossed, text_tasks
-from ipsrl.study.worlds.nine_answers import BANDIT, TEXT_RUNS, TREES, logits_for, prior, runs
+from ipsrl.study import text_tasks
 from ipsrl.training.text_evaluation import PASS_AT
 
 MARGIN, TEXT = 0.02, "text"
@@ -103,7 +104,7 @@ def above(value: str, other: str, margin: float = MARGIN) -> Callable[[Records],
         tasks = [TEXT] if other == "other_prompt" else records.distinct("task")
         most = 1 - margin if value == "pass_at_32" else float("inf")
         room = [task for task in tasks if records.mean(value, task=task, objective=other) < most]
-        gains = (crossed.gain(value, "ARM", other, task=task)(records) for task in room)
+        gains = (shares.gain(value, "ARM", other, task=task)(records) for task in room)
         return study.all_of(gain.exceeds(margin) for gain in gains)
 
     return decide
@@ -130,7 +131,7 @@ OTHERS = {
     "other_prompt": "another prompt's confidence",
 }  # fmt: skip
 NUMBERS = {
-    f"{WORDS[value]}, ARM - {OTHERS[other]}, {task}": crossed.gain(value, "ARM", other, task=task)
+    f"{WORDS[value]}, ARM - {OTHERS[other]}, {task}": shares.gain(value, "ARM", other, task=task)
     for value, other, task in itertools.product(WORDS, OTHERS, (*EXACT, TEXT))
     if other != "other_prompt" or task == TEXT
 }

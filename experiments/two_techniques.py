@@ -34,15 +34,16 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from experiments.crossed import shares
+from experiments.crossed.nine_answers import SCORE, TEXT_RUNS, TREES, prior, runs
 from ipsrl import study
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records
-from ipsrl.study import crossed, text_tasks
+from ipsrl.study import text_tasks
 from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.nine_answers import SCORE, TEXT_RUNS, TREES, prior, runs
 
 PLAIN, TOKENS = (f"dr_grpo(aggregation={mean})" for mean in ("sequence_mean", "token_mean"))
 NORMALISED, BOTH, WHITENED = "lite_ppo(aggregation=sequence_mean)", "lite_ppo", "reinforce_plus_plus"
@@ -51,7 +52,7 @@ RETURN = (PLAIN, NORMALISED, TOKENS, BOTH, WHITENED, GRPO, DAPO, "cispo")
 KEEPING = ("grpo(entropy=0.01)", "unlikeliness", "progrpo(reference=correct)", "ips_grpo")
 IN_TEXT = (BOTH, GRPO, DAPO, "ips_grpo(floor=0.2)")
 KEPT, MARGIN = "effective_outcomes", 0.02
-gain = functools.partial(crossed.gain, SCORE, task="trees")
+gain = functools.partial(shares.gain, SCORE, task="trees")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +99,7 @@ def reaches(name: str, records: Records) -> bool | None:
 
 def lead(value: str, task: str = "trees") -> Callable[[Records], Interval]:
     """For NUMBERS: by how much the share of variance that the prior explains is above the objective's."""
-    return crossed.share(value, crossed.LEAD, task=task)
+    return shares.share(value, shares.LEAD, task=task)
 
 
 CLAIMS = {
@@ -119,8 +120,8 @@ PAIRS = {"Lite PPO - GRPO": (BOTH, GRPO), "Lite PPO - plain": (BOTH, PLAIN), "RE
 AMONG = {"": (RETURN + KEEPING, "trees"), " (the first eight)": (RETURN, "trees"), " (text)": (IN_TEXT, "text")}
 VALUES = {"score": SCORE, "effective outcomes": KEPT}
 NUMBERS = {f"score, {label}": gain(*pair) for label, pair in PAIRS.items()} | {
-    f"share of {what} by {source}{where}": crossed.share(VALUES[what], source, names, task=task)
-    for (where, (names, task)), what, source in itertools.product(AMONG.items(), VALUES, crossed.SOURCES)
+    f"share of {what} by {source}{where}": shares.share(VALUES[what], source, names, task=task)
+    for (where, (names, task)), what, source in itertools.product(AMONG.items(), VALUES, shares.SOURCES)
 }
 PANELS = [
     Panel(

@@ -3,11 +3,11 @@ import pytest
 
 from experiments import answer_confidence
 from experiments.answer_confidence import ARMS, EXACT, PRESETS, TEXT
+from experiments.crossed.nine_answers import RIGHT
 from ipsrl import objectives
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.nine_answers import RIGHT
 
 VALUES = ("pass_at_1", "pass_at_32", "covered_at_32", "effective_outcomes")
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from experiments.crossed import shares
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
-from ipsrl.study import crossed
 
 SCORES = {("a", 1): (0.1, 0.3), ("b", 1): (0.2, 0.5), ("a", 2): (0.5, 0.7), ("b", 2): (0.9, 1.0)}
 
@@ -18,26 +18,26 @@ def records(scores=SCORES, seeds=(0, 1)):
 
 
 def test_cells_are_final_values_by_seed_prior_and_objective():
-    found = crossed.cells(records(), "score", ("b", "a"))
+    found = shares.cells(records(), "score", ("b", "a"))
     np.testing.assert_array_equal(found, [[[0.2, 0.1], [0.9, 0.5]], [[0.5, 0.3], [1.0, 0.7]]])
 
 
 def test_a_gain_is_the_mean_of_paired_differences():
-    found = crossed.gain("score", "b", "a", task="trees")(records())
+    found = shares.gain("score", "b", "a", task="trees")(records())
     assert found.mean == pytest.approx(0.25)  # Seed 0: (0.1 + 0.4) / 2, seed 1: (0.2 + 0.3) / 2.
     assert found.seeds == 2
 
 
 def test_shares_add_up_to_one():
-    found = {source: crossed.share("score", source)(records()).mean for source in crossed.SOURCES}
+    found = {source: shares.share("score", source)(records()).mean for source in shares.SOURCES}
     assert sum(found.values()) == pytest.approx(1)
     assert found["prior"] > found["objective"] > found["both"]
 
 
 def test_what_is_missing_is_said():
     with pytest.raises(NotRecorded):
-        crossed.share("score", "prior", task="text")(records())
+        shares.share("score", "prior", task="text")(records())
     with pytest.raises(NotRecorded):
-        crossed.gain("score", "a", "c")(records())
+        shares.gain("score", "a", "c")(records())
     with pytest.raises(OneSeed):
-        crossed.share("score", "prior")(records(seeds=(0,)))
+        shares.share("score", "prior")(records(seeds=(0,)))

@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.study.worlds.nine_answers import BANDIT, TREES, coverage, logits_for, prior
+from experiments.crossed.nine_answers import BANDIT, TREES, coverage, logits_for, prior
 
 
 @pytest.mark.parametrize("environment", [BANDIT, TREES])

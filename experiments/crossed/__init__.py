@@ -1,0 +1,1 @@
+"""Two techniques crossed: what studies of a technique beside another share."""
