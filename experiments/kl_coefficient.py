@@ -34,6 +34,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from experiments.verifiers.right_and_wrong import BANDIT, POLICY, RECORD
 from ipsrl import study
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Layer, Line, Markers
@@ -42,7 +43,6 @@ from ipsrl.measures.seeds import Interval, share_of_runs
 from ipsrl.records.tidy import Records
 from ipsrl.rewards import RewardTable
 from ipsrl.study.worlds.hacked_proxy import COMMON, PROXY, RARE, STARTS, bound, measures, optimum, share_of_divergence
-from ipsrl.study.worlds.right_and_wrong import BANDIT, POLICY, RECORD
 
 PLACES = {
     "in the loss": "grpo(kl=k3({}))",

@@ -24,13 +24,13 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
+from experiments.verifiers.right_and_wrong import exact, trained_on, vanishes
 from ipsrl import study
 from ipsrl.dynamics.verifier_errors import verifier_of
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
-from ipsrl.study.worlds.right_and_wrong import exact, trained_on, vanishes
 
 LEFT, START, RATES = 0.4, 0.3, (0.3, 0.2, 0.4)  # J of the errors; the accuracy at the start; the right rate first.
 BACKWARD = "backward_correction(false_positive_rate={0}, false_negative_rate={0}, standardise={1})"

@@ -28,14 +28,14 @@ import functools
 import itertools
 from collections.abc import Iterator
 
+from experiments.verifiers import right_and_wrong as world
+from experiments.verifiers.right_and_wrong import ALWAYS, HACKED, RANDOM, drift_at, exact, policy, trained_on, vanishes
 from ipsrl import study
 from ipsrl.dynamics.verifier_errors import WAYS, verifier_of
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
-from ipsrl.study.worlds import right_and_wrong as world
-from ipsrl.study.worlds.right_and_wrong import ALWAYS, HACKED, RANDOM, drift_at, exact, policy, trained_on, vanishes
 
 NAMES = {"grpo": "GRPO", "dr_grpo": "Dr. GRPO", "ips_grpo": "IPS-GRPO"}
 CLEAR, MOVED, FEWER = 0.2, 0.01, 0.05  # The least |J| in training; smaller differences do not count.

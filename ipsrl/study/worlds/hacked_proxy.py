@@ -5,11 +5,11 @@ import math
 import numpy as np
 from scipy.special import softmax
 
+from experiments.verifiers.right_and_wrong import HACK, RIGHT, policy
 from ipsrl.dynamics.verifier_errors import distance, exact_update
 from ipsrl.measures import distances
 from ipsrl.rewards import NoisyVerifier
 from ipsrl.study.curves import Points
-from ipsrl.study.worlds.right_and_wrong import HACK, RIGHT, policy
 
 PROXY = np.array([[1.0, 1.0, 1.0, 2.0, 0.0, 0.0]], np.float32)
 COMMON, RARE = "3.5 % of the hack", "0.007 % of the hack"

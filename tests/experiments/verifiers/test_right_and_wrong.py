@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.study.worlds.right_and_wrong import measures, policy
+from experiments.verifiers.right_and_wrong import measures, policy
 
 
 def test_a_policy_has_the_accuracy_and_the_share_of_the_hack():

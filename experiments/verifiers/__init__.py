@@ -1,0 +1,1 @@
+"""Right and wrong outcomes: what studies of verifiers that err share."""
