@@ -10,7 +10,7 @@ Arms      GRPO; the mask at tau = 0.5 and, mild, 0.25; beside each a random mask
           mild mask), or, as placebo, one more of the policy (own). Half of the runs have a grader that errs once in ten
           answers, so that equal answers get opposite signs. Accuracies are exact, at each arm's best learning rate,
           chosen on the same seeds. Gradients of GRPO and of masks are those of the same batches, every tenth of GRPO's
-          at its best rate. Differences are paired by seed. Words of six letters: `ipsrl.study.worlds.shared_words`.
+          at its best rate. Differences are paired by seed. Words of six letters: `experiments.words.shared_words`.
 Command   python -m experiments.distinctiveness
 Time      demo three minutes on two CPU cores (four CPU minutes), smoke 20 CPU seconds; paper, not run, an hour.
 Expected  +- 0.07, eight seeds. Cosine of opposite signs, near copies and others: 0.20 and 0.24 with an exact grader,
@@ -24,6 +24,8 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
+from experiments.words.shared_words import DecidedWords, RightWord, SharedTable
+from experiments.words.stale_groups import Ends, beyond, ends, mean
 from ipsrl import objectives, study
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Bars
@@ -31,8 +33,6 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.study.claims import any_of
 from ipsrl.study.placebos import RandomPairs
-from ipsrl.study.worlds.shared_words import DecidedWords, RightWord, SharedTable
-from ipsrl.study.worlds.stale_groups import Ends, beyond, ends, mean
 from ipsrl.study.worlds.word_gradients import ACCURACIES, with_gradients, word_runs
 
 WORDS = DecidedWords()

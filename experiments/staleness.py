@@ -9,7 +9,7 @@ Arms      Surrogates: no ratio, the plain one, GRPO's clip, the six, truncated a
           over tokens, and as many sampled words. Placebo for a limit: a smaller step of the plain ratio. The best step
           has the highest mean reward in training, on the seeds reported; differences are paired by seed. Age is the
           number of batches between the policy that sampled and the one that learns. Rewards are exact; states share
-          parameters, because in tables hardly any step is too long (`ipsrl.study.worlds.shared_words`).
+          parameters, because in tables hardly any step is too long (`experiments.words.shared_words`).
 Command   python -m experiments.staleness
 Time      demo three to four minutes on two CPU cores (six CPU minutes), smoke 15 CPU seconds; paper, not run, an hour.
 Expected  last reward at age 0 and at age 8 with the same step, 8 mini-batches, +- 0.09, six seeds: plain 0.82 and 0.82,
@@ -24,6 +24,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from experiments.words import stale_groups
+from experiments.words.shared_words import SharedTable, Words, moves
+from experiments.words.stale_groups import BATCHES, Ends, beyond, ends, mean, mean_so_far
 from ipsrl import study
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Bars
@@ -33,9 +36,6 @@ from ipsrl.objectives.aggregation import TokenMean
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.surrogates import clip_variants, ratio
 from ipsrl.records.tidy import Records
-from ipsrl.study.worlds import stale_groups
-from ipsrl.study.worlds.shared_words import SharedTable, Words, moves
-from ipsrl.study.worlds.stale_groups import BATCHES, Ends, beyond, ends, mean, mean_so_far
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer

@@ -10,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.words.shared_words import SharedTable, Words
 from ipsrl import study
 from ipsrl.dynamics import flows
 from ipsrl.dynamics.smoothed_return import smoothed_velocity
@@ -21,7 +22,6 @@ from ipsrl.records.equal_reward import at_reward
 from ipsrl.study.claims import Claim, Number, all_of, difference
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.placebos import RandomRewards
-from ipsrl.study.worlds.shared_words import SharedTable, Words
 from ipsrl.training.evolution import EvolutionTrainer
 from ipsrl.training.trainer import Trainer
 

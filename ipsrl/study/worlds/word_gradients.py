@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.words.shared_words import DecidedWords, SharedTable, Words
+from experiments.words.stale_groups import BATCHES, mean_so_far, points, std_so_far, train_on_old_groups
 from ipsrl.measures.gradient_clash import cosine, opposite_cosines
 from ipsrl.objectives.advantages.distinct_pairs import shared_tokens
 from ipsrl.objectives.objective import Objective
@@ -17,8 +19,6 @@ from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.source import Groups
 from ipsrl.structures import Rollouts
 from ipsrl.study.curves import Points
-from ipsrl.study.worlds.shared_words import DecidedWords, SharedTable, Words
-from ipsrl.study.worlds.stale_groups import BATCHES, mean_so_far, points, std_so_far, train_on_old_groups
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 

@@ -3,10 +3,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.words.shared_words import DecidedWords, RightWord, SharedTable, Words, moves
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
-from ipsrl.study.worlds.shared_words import DecidedWords, RightWord, SharedTable, Words, moves
 
 WORDS = Words(asked=3, letters=3, length=3, right=2)
 POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size, width=5)

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.words.shared_words import SharedTable, Words
+from experiments.words.stale_groups import broken, mean_so_far, points, std_so_far, train_on_old_groups
 from ipsrl import objectives
-from ipsrl.study.worlds.shared_words import SharedTable, Words
-from ipsrl.study.worlds.stale_groups import broken, mean_so_far, points, std_so_far, train_on_old_groups
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
