@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.collapse_time import passage_times
 from ipsrl import extensions, objectives, rewards, specifications
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import make_mesh
@@ -24,7 +25,6 @@ from ipsrl.dynamics import (
     finite_groups,
     flows,
     moving_frequency,
-    passage_times,
     potentials,
     reference_penalty,
     restoring_rates,

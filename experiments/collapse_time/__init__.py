@@ -24,9 +24,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from experiments.collapse_time.passage_times import mean_first_passage
 from ipsrl import objectives, study
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.dynamics.passage_times import mean_first_passage
 from ipsrl.dynamics.time_scales import tie_collapse_time
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, advantage_weighted_frequencies, first_passage
 from ipsrl.fields import Range, in_range, positive
@@ -155,6 +155,3 @@ TIMES = Panel(LAYERS, f"{COLLAPSES}, line: formula", ylabel="updates until one h
 RATIOS = [EXACT, Markers("updates", **G, over="formula"), Level(1, "formula")]
 LOST = Panel([Bars("collapsed")], xlabel="share of runs that collapse within {keeper_steps:,} updates")
 FIGURE = Panels([TIMES, Panel(RATIOS, "dashed: exact for these steps", ylabel="updates / formula", **AXES), LOST])
-
-if __name__ == "__main__":
-    study.main(__name__)

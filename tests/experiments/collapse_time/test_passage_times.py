@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.passage_times import mean_first_passage
+from experiments.collapse_time.passage_times import mean_first_passage
 from ipsrl.dynamics.time_scales import tie_collapse_time
 from ipsrl.dynamics.two_outcome_training import Cell, first_passage
 from ipsrl.objectives import make
