@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipsrl.records import ranking
+from experiments.compare import ranking
 from tests.compared_records import made_up
 
 

@@ -32,6 +32,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import hypospace
+from experiments.compare import figure as figure
+from experiments.compare import logged_weights
+from experiments.compare.ranking import Result, ranked
 from ipsrl import objectives, study
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
@@ -40,14 +43,11 @@ from ipsrl.environments.group_log import MOST_PROMPTS, SUFFIX, GroupLog, LoggedO
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.text import TextTask
 from ipsrl.fields import Range, accepted_by, between, in_range, non_negative, positive
-from ipsrl.figures import comparison as figure
 from ipsrl.figures.style import Drawing
-from ipsrl.integrations import logged_weights
 from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs_at_prompts
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.json_files import read_json
-from ipsrl.records.ranking import Result, ranked
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import NotRecorded, Records
@@ -397,6 +397,3 @@ VARIANTS = {
     "comparison_hypergrid": variant("hypergrid", "the hypergrid", all_in_demo=False),
     "comparison_hypospace": variant("hypospace_boolean", "HypoSpace, Boolean", all_in_demo=False),
 }
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.compare.logged_weights import gain, sides, table, weights_of_log
 from ipsrl.environments.group_log import GroupLog
-from ipsrl.integrations.logged_weights import gain, sides, table, weights_of_log
 
 # Three times a, once b, twice wrong; then a group in which all are right in the same way.
 LOG = GroupLog(

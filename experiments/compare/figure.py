@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from experiments.compare.ranking import MEASURES, Result
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.records.line_styles import line_styles
-from ipsrl.records.ranking import MEASURES, Result
 
 _OUTCOMES, _REWARD, _BELOW = "#0072B2", "#B97700", "0.6"
 _CHARACTERS = 62
