@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scipy.stats import norm
 
+from experiments.covariate_shift.disagreement import disagreement_regression, least_squares, undefeated
 from ipsrl.measures.power_law import log_slopes
 from ipsrl.measures.seeds import Interval
-from ipsrl.offline.disagreement import disagreement_regression, least_squares, undefeated
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.claims import Number
 from ipsrl.study.curves import Points

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.records.tidy import Records
-from ipsrl.study.worlds.shifted_inputs import (
+from experiments.covariate_shift.shifted_inputs import (
     CHAIN_EPS,
     CLASSES,
     COMMON,
@@ -22,6 +21,7 @@ from ipsrl.study.worlds.shifted_inputs import (
     slope,
     value_of_greedy,
 )
+from ipsrl.records.tidy import Records
 
 ANY = np.random.default_rng(0)
 

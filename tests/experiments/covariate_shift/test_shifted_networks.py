@@ -1,7 +1,7 @@
 import numpy as np
 
-from ipsrl.study.worlds.shifted_inputs import COMMON, EPS, law
-from ipsrl.study.worlds.shifted_networks import INPUTS, METHODS, STEP, UNITS, chosen, networks, predict, target
+from experiments.covariate_shift.shifted_inputs import COMMON, EPS, law
+from experiments.covariate_shift.shifted_networks import INPUTS, METHODS, STEP, UNITS, chosen, networks, predict, target
 
 
 def test_four_units_are_within_eps_of_the_target_at_any_height():

@@ -13,9 +13,9 @@ import numpy as np
 import optax
 from jax import Array
 
-from ipsrl.offline.disagreement import compared, disagreement_regression, least_squares, smooth_game
+from experiments.covariate_shift.disagreement import compared, disagreement_regression, least_squares, smooth_game
+from experiments.covariate_shift.shifted_inputs import COMMON, EPS, NOISE, RARE, law, points, sampled
 from ipsrl.study.curves import Points
-from ipsrl.study.worlds.shifted_inputs import COMMON, EPS, NOISE, RARE, law, points, sampled
 
 UNITS, STEP, RATE = 4, 0.4, 0.01
 INPUTS = np.concatenate([np.linspace(-1, 1, COMMON), np.linspace(2, 3, RARE)])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.offline.disagreement import (
+from experiments.covariate_shift.disagreement import (
     compared,
     disagreement_regression,
     gate,

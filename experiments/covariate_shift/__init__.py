@@ -6,7 +6,7 @@ Claim     The class is within eps of the target everywhere; test inputs are up t
 Paper     arXiv 2401.12216. Our reading, from its abstract and summaries: functions are compared pairwise where they
           differ by tau = 3 eps; of several that are undefeated that of least squared error is taken.
 Arms      Least squares; disagreement with tau of 1 to 10 eps, a smooth gate, any undefeated function. Classes: `pair`
-          and `opposite` chosen for C, `ladder` the same for all C, random `cosines` (`worlds.shifted_inputs`). Networks
+          and `opposite` chosen for C, `ladder` the same for all C, random `cosines` (`shifted_inputs`). Networks
           of four tanh units, too small for common and rare inputs at once: of 8 starts the least squared error, exact
           min-max over these (placebo: no game), and over a smooth game's too, which is "disagreement" here. Chain:
           fitted Q, 6 steps, the last three pairs are rare. Classes, margins, rates were set after trials.
@@ -30,13 +30,13 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
+from experiments.covariate_shift.shifted_inputs import CLASSES, DISCOUNT, Regression, fitted_q, regressed, slope
+from experiments.covariate_shift.shifted_networks import METHODS, networks
 from ipsrl import study
 from ipsrl.fields import positive
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, every, near
-from ipsrl.study.worlds.shifted_inputs import CLASSES, DISCOUNT, Regression, fitted_q, regressed, slope
-from ipsrl.study.worlds.shifted_networks import METHODS, networks
 
 LEAST, AMONG, WITH_GAME, FIRST, BEST = METHODS
 DISAGREEMENT, ANY, CHAIN, NETWORKS = "disagreement", "any undefeated", "chain", "networks"
@@ -175,6 +175,3 @@ FIGURE = Panels([
     Panel([Line("error", "multiple", "world", OVER_TAU)], "C = 1000, four classes", "tau / eps", **LOGS),
     Panel([Line("error", "ratio", "method", {"world": NETWORKS, "width": 1.0})], "networks", "C", xscale="log", **LOGS),
 ])  # fmt: skip
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -21,9 +21,9 @@ from experiments.covariate_shift import (
     Regression,
     of,
 )
+from experiments.covariate_shift.shifted_inputs import CLASSES
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.shifted_inputs import CLASSES
 
 LABELS = ("world", "method", "multiple", "width", "ratio", "samples")
 SAMPLES = (100, 1000, 10_000, 100_000)
