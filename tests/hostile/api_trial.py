@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.collapse_time import passage_times
+from experiments.critique.repairs import Repairs
 from ipsrl import extensions, objectives, rewards, specifications
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import make_mesh
@@ -58,7 +59,6 @@ from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.plan_and_execute import PlanAndExecute, carry_out
 from ipsrl.environments.reasoning_gym import ReasoningGym
-from ipsrl.environments.repairs import Repairs
 from ipsrl.environments.tools import make_tools
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.critique.repairs import CRITICS, Repairs
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments import critiques
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.demonstrations import Demonstrations
-from ipsrl.environments.repairs import CRITICS, Repairs
 from ipsrl.environments.text import STOP, TextTask
 from ipsrl.fields import probability
 from ipsrl.policies.policy import Parameters

@@ -4,13 +4,13 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.critique.repairs import Repairs
 from ipsrl.environments import critiques
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.long_work import LongWork
-from ipsrl.environments.repairs import Repairs
 from ipsrl.environments.text import ANSWER, EARLIER, STOP
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.source import Actors, Request

@@ -8,7 +8,7 @@ Paper     arXiv 2506.03106 (Qwen3-8B: pass@1 about +3.8), where the critic is a 
 Arms      GRPO with n = 8 and 16 answers; with 8 answers and the best of 8 second attempts GRPO, Critique-GRPO, that
           without its shaping p / (p + 0.1), and supervised training on right answers and repairs. Critics name the
           first wrong digit, say right or wrong, tell the answer, are the policy itself, or (placebo) name the wrong
-          digit of another prompt's attempt. World: `worlds.wrong_digits`, small transformers that are sure of a wrong
+          digit of another prompt's attempt. World: `wrong_digits`, small transformers that are sure of a wrong
           digit in half of 64 sums and were taught repairs of other sums. Arms end at 80,000 tokens that the policy
           samples, its critiques included; scripted words are free. The learning rate is the best of three for another
           seed, by all prompts. Accuracy is the exact probability of the right answer.
@@ -27,13 +27,13 @@ Smoke     python -m experiments.critique --preset=smoke
 import dataclasses
 from collections.abc import Iterator
 
+from experiments.critique.equal_tokens import EqualTokens, Learner
+from experiments.critique.wrong_digits import Repairers
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.equal_tokens import EqualTokens, Learner
-from ipsrl.study.worlds.wrong_digits import Repairers
 
 FIRST, RIGHT, TRUE, SHUFFLED, OWN = CRITICS = (
     "first_mistake", "right_or_wrong", "true_answer", "shuffled(critic=first_mistake)", "own",
@@ -145,6 +145,3 @@ FIGURE = Panels([
     Panel([Bars("hard", by="arm")], HARD, "accuracy at the end"),
     Panel([Bars("others", by="arm")], "on other prompts", "accuracy at the end"),
 ], (19, 5))  # fmt: skip
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.critique.wrong_digits import COPIES, TRIES, Repairers, WrongDigits, without_success
 from ipsrl.environments import critiques
 from ipsrl.environments.text import STOP
 from ipsrl.rollouts.sources.stored_groups import given_answers
-from ipsrl.study.worlds.wrong_digits import COPIES, TRIES, Repairers, WrongDigits, without_success
 
 ASKED, TAUGHT = 6, 10
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.critique.equal_tokens import EqualTokens, Learner
+from experiments.critique.wrong_digits import Repairers
 from ipsrl.rollouts.sources.critics import Own
-from ipsrl.study.worlds.equal_tokens import EqualTokens, Learner
-from ipsrl.study.worlds.wrong_digits import Repairers
 
 PLAIN, OWN = Learner("grpo", 4), Learner("critique_grpo", 2, "own")
 

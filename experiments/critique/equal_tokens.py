@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.critique.wrong_digits import Repairers, without_success
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.rollouts.sources.source import Groups
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.worlds.wrong_digits import Repairers, without_success
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.step import TrainState
