@@ -2,10 +2,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.dapo_steps.worked_answers import FILLER, SLIP, STEP, STOP, WorkedAnswers
 from ipsrl.objectives import make
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled
-from ipsrl.study.worlds.worked_answers import FILLER, SLIP, STEP, STOP, WorkedAnswers
 
 TASK = WorkedAnswers(needs=(1, 2, 1), ease=(0.0, 1.0, -1.0), max_tokens=4)
 

@@ -8,7 +8,7 @@ Arms      Each step is added to GRPO alone, added in turn to those before it, an
           of the two or three different ones among these differences, seed by seed. Placebo: GRPO and DAPO with other
           seeds. Two passes over two mini-batches, so that clips act. Each arm has the best of five learning rates,
           chosen on the seeds that are reported, as others would double the cost. All sampled tokens count, those that
-          are thrown away included. Accuracy is exact, on questions of 1 to 12 steps (`worlds.worked_answers`).
+          are thrown away included. Accuracy is exact, on questions of 1 to 12 steps (`worked_answers`).
 Command   python -m experiments.dapo_steps
 Time      demo nine CPU minutes, smoke a quarter of one; paper, not run, hours.
 Expected  gain in accuracy (12 seeds, +- 0.06): no KL 0.20, higher clip 0.01, mean over tokens 0.02, punishment -0.03,
@@ -25,6 +25,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from experiments.dapo_steps.ablation import Ablation
+from experiments.dapo_steps.worked_answers import WorkedAnswers
 from experiments.exams.exam import Discard, budgeted_runs, of_best_rate
 from ipsrl import objectives, study
 from ipsrl.fields import one_of, positive
@@ -34,9 +36,7 @@ from ipsrl.figures.style import Drawing
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
 from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.ablation import Ablation
 from ipsrl.study.claims import Number, above, close
-from ipsrl.study.worlds.worked_answers import WorkedAnswers
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 
@@ -145,6 +145,3 @@ def figure(records: Records, settings: Settings) -> Drawing:
 TURNS = Panel([Line("accuracy", by="arm")], "each step in turn", "sampled tokens", "accuracy", width=1.5)
 BARS = [Panel([Bars("gain", by="taken", where={"place": place})], place, "accuracy") for place in PLACES]
 FIGURE, PANELS = figure, Panels([TURNS, *BARS])
-
-if __name__ == "__main__":
-    study.main(__name__)
