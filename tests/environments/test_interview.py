@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.dialogue_users.interview_exact import best_return, course, log_probs_of
 from ipsrl import objectives
 from ipsrl.environments.catalog import make
 from ipsrl.environments.interview import Interview
-from ipsrl.environments.interview_exact import best_return, course, log_probs_of
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups

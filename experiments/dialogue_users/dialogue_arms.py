@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.dialogue_users.interviews import Managers, measured_of_runs
+from experiments.dialogue_users.interviews_in_context import learned_in_context
 from ipsrl.environments.interview import Interview
 from ipsrl.environments.interview_users import KINDS
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.worlds.interviews import Managers, measured_of_runs
-from ipsrl.study.worlds.interviews_in_context import learned_in_context
 from ipsrl.training.ensemble import train_ensemble
 
 FLAT, PLAIN, ENTROPY, IPS, CONTEXT, FOMAML, PLACEBO = SAMPLED = (

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.dialogue_users.interviews import EXACT_SCALE, Managers, described
+from experiments.dialogue_users.interviews_in_context import learned_in_context
 from ipsrl.environments.interview import Interview
 from ipsrl.structures import Trajectories
-from ipsrl.study.worlds.interviews import EXACT_SCALE, Managers, described
-from ipsrl.study.worlds.interviews_in_context import learned_in_context
 
 TASK = Interview(users=3, turns=8, bonuses="equalised")
 MANAGERS = Managers(TASK, "grpo", 8, 20.0)

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.dialogue_users.interview_exact import best_return
+from experiments.dialogue_users.interviews import LATER, described
 from ipsrl import objectives
 from ipsrl.environments.interview import Interview
-from ipsrl.environments.interview_exact import best_return
 from ipsrl.environments.interview_users import PHASES
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.study.worlds.interviews import LATER, described
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer

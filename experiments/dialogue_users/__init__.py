@@ -30,6 +30,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
+from experiments.dialogue_users.dialogue_arms import BY_TURN, EXACT, NAMES, SAMPLED, TRAINING, curves_of, dialogues, of
 from ipsrl import study
 from ipsrl.environments.interview import BONUSES
 from ipsrl.environments.interview_users import KINDS
@@ -38,7 +39,6 @@ from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
 from ipsrl.study.claims import above, all_of, below, close
-from ipsrl.study.worlds.dialogue_arms import BY_TURN, EXACT, NAMES, SAMPLED, TRAINING, curves_of, dialogues, of
 
 FLAT, PLAIN, ENTROPY, IPS, CONTEXT, FOMAML, PLACEBO = SAMPLED
 EXACT_PLAIN, EXACT_FOMAML, EXACT_MAML = EXACT
@@ -145,6 +145,3 @@ PANELS = [
 WHERE = {kind: {"part": BY_TURN, "bonuses": "equalised", "kind": kind} for kind in KINDS}
 PANELS += [Panel([Line("entropies", by="arm", where=WHERE[k])], f"equalised, {k}", "turn", "entropy") for k in KINDS]
 FIGURE = Panels(PANELS, (19, 14), columns=3)
-
-if __name__ == "__main__":
-    study.main(__name__)

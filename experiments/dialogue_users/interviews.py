@@ -12,15 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.dialogue_users.interview_exact import best_return, course, log_probs_of
+from experiments.dialogue_users.interview_manager import Manager
 from ipsrl import objectives
 from ipsrl.environments.interview import FIRST_ACT, Interview
-from ipsrl.environments.interview_exact import best_return, course, log_probs_of
 from ipsrl.measures.diversity import entropy_of_distribution
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.source import Actors, Request
-from ipsrl.study.worlds.interview_manager import Manager
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
