@@ -4,10 +4,10 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.distinctiveness.word_gradients import gradient_measures
 from experiments.words.shared_words import SharedTable, Words
 from ipsrl import objectives
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled
-from ipsrl.study.worlds.word_gradients import gradient_measures
 
 WORDS = Words(asked=4, letters=2, length=3, right=4)
 POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size, width=8)

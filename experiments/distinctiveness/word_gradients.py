@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.distinctiveness.gradient_clash import cosine, opposite_cosines
 from experiments.words.shared_words import DecidedWords, SharedTable, Words
 from experiments.words.stale_groups import BATCHES, mean_so_far, points, std_so_far, train_on_old_groups
-from ipsrl.measures.gradient_clash import cosine, opposite_cosines
 from ipsrl.objectives.advantages.distinct_pairs import shared_tokens
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters

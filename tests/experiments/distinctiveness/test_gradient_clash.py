@@ -1,7 +1,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl.measures.gradient_clash import opposite_cosines
+from experiments.distinctiveness.gradient_clash import opposite_cosines
 
 
 def test_opposite_signs_turn_equal_gradients_against_each_other():

@@ -24,6 +24,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
+from experiments.distinctiveness.word_gradients import ACCURACIES, with_gradients, word_runs
 from experiments.words.shared_words import DecidedWords, RightWord, SharedTable
 from experiments.words.stale_groups import Ends, beyond, ends, mean
 from ipsrl import objectives, study
@@ -33,7 +34,6 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.study.claims import any_of
 from ipsrl.study.placebos import RandomPairs
-from ipsrl.study.worlds.word_gradients import ACCURACIES, with_gradients, word_runs
 
 WORDS = DecidedWords()
 POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size, width=64)
@@ -145,6 +145,3 @@ TABLE = study.Table(where=WHERE, rows=("errors", "arm"))
 PANELS = {"accuracy": "accuracy", "hopeless": "accuracy on hopeless prompts", "clash": "cosine, on GRPO's batches"}
 DRAWN = [Panel([Bars(value, by="arm", where=WHERE)], GRADER, text) for value, text in PANELS.items()]
 FIGURE = Panels(DRAWN, each="errors")
-
-if __name__ == "__main__":
-    study.main(__name__)
