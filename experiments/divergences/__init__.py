@@ -36,12 +36,7 @@ import functools
 import itertools
 from collections.abc import Iterator
 
-from ipsrl import study
-from ipsrl.fields import at_least, one_of, positive
-from ipsrl.figures.layers import Layer, Line, Markers
-from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import every
-from ipsrl.study.worlds.compared_divergences import (
+from experiments.divergences.compared_divergences import (
     DIVERGENCES,
     FORWARD,
     JENSEN_SHANNON,
@@ -62,7 +57,7 @@ from ipsrl.study.worlds.compared_divergences import (
     of,
     some_beta,
 )  # fmt: skip
-from ipsrl.study.worlds.preferred_actions import (
+from experiments.divergences.preferred_actions import (
     REFERENCES,
     Problems,
     at_optimum,
@@ -70,6 +65,11 @@ from ipsrl.study.worlds.preferred_actions import (
     by_penalty,
     exact_preferences,
 )  # fmt: skip
+from ipsrl import study
+from ipsrl.fields import at_least, one_of, positive
+from ipsrl.figures.layers import Layer, Line, Markers
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.study.claims import every
 
 OTHERS = DIVERGENCES[1:]
 PENALTY_RATE, PAIRS_RATE = 0.02, 0.05
@@ -191,6 +191,3 @@ FIGURE = Panels([
     Panel([Line("distance", "beta", "divergence", {"part": PAIRS})],
           "500 pairs, uniform reference", "beta", "trained: distance from the minimiser", xscale="log"),
 ], columns=2, caption="Above, lines are exact policies, one for each beta, and markers trained ones.")  # fmt: skip
-
-if __name__ == "__main__":
-    study.main(__name__)

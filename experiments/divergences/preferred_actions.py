@@ -16,9 +16,9 @@ from jax import Array
 from scipy.optimize import minimize
 from scipy.special import entr, expit, log_softmax, softmax
 
+from experiments.divergences.regularised_optima import divergence_of, largest_total_variation, regularised_optimum
 from experiments.preferences.bandits import Bandits
 from ipsrl import objectives
-from ipsrl.dynamics.regularised_optima import divergence_of, largest_total_variation, regularised_optimum
 from ipsrl.objectives.estimators.divergences import Divergence, link
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.source import Source

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from ipsrl.dynamics.regularised_optima import divergence_of, largest_total_variation, regularised_optimum
+from experiments.divergences.regularised_optima import divergence_of, largest_total_variation, regularised_optimum
 
 LINKS = {
     "reverse_kl": np.log,

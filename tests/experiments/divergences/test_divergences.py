@@ -6,9 +6,7 @@ import pytest
 
 from experiments import divergences
 from experiments.divergences import CLAIMS, PRESETS
-from ipsrl.records.tidy import Records
-from ipsrl.study import claims
-from ipsrl.study.worlds.compared_divergences import (
+from experiments.divergences.compared_divergences import (
     DIVERGENCES,
     FORWARD,
     JENSEN_SHANNON,
@@ -20,7 +18,9 @@ from ipsrl.study.worlds.compared_divergences import (
     REVERSE,
     labels,
 )
-from ipsrl.study.worlds.preferred_actions import REFERENCES
+from experiments.divergences.preferred_actions import REFERENCES
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
 
 LABELS = ("part", "reference", "divergence", "beta")
 # Reward falls and entropy rises in this order.

@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from experiments.divergences.preferred_actions import REFERENCES
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.claims import Claim, Number, all_of, any_of, at_each, below, close, difference, final
-from ipsrl.study.worlds.preferred_actions import REFERENCES
 
 DIVERGENCES = REVERSE, FORWARD, JENSEN_SHANNON, ALPHA = "reverse_kl", "forward_kl", "jensen_shannon", "alpha"
 UNIFORM, SKEWED = REFERENCES

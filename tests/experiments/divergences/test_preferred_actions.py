@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from ipsrl.dynamics.regularised_optima import regularised_optimum
-from ipsrl.study.worlds.preferred_actions import (
+from experiments.divergences.preferred_actions import (
     ACTIONS,
     LOSERS,
     REFERENCES,
@@ -22,6 +21,7 @@ from ipsrl.study.worlds.preferred_actions import (
     minimisers,
     total_error,
 )
+from experiments.divergences.regularised_optima import regularised_optimum
 
 SEEDS = (0, 1)
 
