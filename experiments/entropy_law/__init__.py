@@ -29,15 +29,15 @@ import itertools
 from collections.abc import Iterator
 
 from experiments import compare
+from experiments.entropy_law.entropy_laws import foretold
+from experiments.entropy_law.spent_entropy import entropy_and_reward, further_off, most_near, near, saved, share_near
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
-from ipsrl.measures.entropy_laws import foretold
 from ipsrl.records.tidy import Records
 from ipsrl.study.claims import alike
-from ipsrl.study.worlds.spent_entropy import entropy_and_reward, further_off, most_near, near, saved, share_near
 
 ONE = "one_right_arm"
 TASKS = {"bandit": "bandit", "hypergrid": "hypergrid", ONE: f"bandit(rewards=(1.0{', 0.0' * 11}))"}
@@ -132,7 +132,3 @@ PANELS = Panels([REWARD, Panel([Line("entropy")], "{task}", "updates", "entropy 
 def FIGURE(records: Records, settings: Settings) -> Drawing:
     shown = [row for row in records.rows if row["objective"] in SHOWN]
     return PANELS(dataclasses.replace(records, rows=shown), settings)
-
-
-if __name__ == "__main__":
-    study.main(__name__)

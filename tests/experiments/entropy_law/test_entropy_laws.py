@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.measures.entropy_laws import foretold
+from experiments.entropy_law.entropy_laws import foretold
 
 
 def test_a_run_that_obeys_the_law_is_foretold():

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from experiments.entropy_law.spent_entropy import entropy_and_reward
 from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
-from ipsrl.study.worlds.spent_entropy import entropy_and_reward
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
