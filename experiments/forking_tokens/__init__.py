@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from experiments.forking_tokens.top_tokens import FIFTH, forks_curve, text_runs
 from ipsrl import study
 from ipsrl.fields import one_of, positive, probability
 from ipsrl.figures.layers import Level, Line
@@ -35,7 +36,6 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.claims import Claim, Number, above, close
 from ipsrl.study.text_tasks import SMALL, SMOKE
-from ipsrl.study.worlds.top_tokens import FIFTH, forks_curve, text_runs
 
 ALL, TOP, REST, RANDOM, PLAN = ARMS = (
     "dapo(overlong=0)", "forking_tokens", "forking_tokens(tokens=others)", "forking_tokens(tokens=random)",
@@ -145,6 +145,3 @@ PANELS = [
     Panel([OVERLAP, Level(SAME, "the paper's")], "{task}", "updates", "share the first policy would choose"),
 ]
 FIGURE = Panels(PANELS, each="task")
-
-if __name__ == "__main__":
-    study.main(__name__)

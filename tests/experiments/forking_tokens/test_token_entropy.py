@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.measures.token_entropy import entropy_at_the_top
+from experiments.forking_tokens.token_entropy import entropy_at_the_top
 
 MASK = np.array([[[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]], bool)
 ENTROPY = np.array([[[0.1, 0.8, 0.2, 0.3, 9.0], [1.2, 0.1, 0.1, 0.0, 0.2]]], np.float32)

@@ -1,9 +1,9 @@
 import jax
 import pytest
 
+from experiments.forking_tokens.top_tokens import exact_measures
 from ipsrl.environments.forks import Forks
 from ipsrl.policies.tabular import Tabular
-from ipsrl.study.worlds.top_tokens import exact_measures
 
 
 def test_measures_before_training():

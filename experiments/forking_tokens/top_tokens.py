@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.forking_tokens.token_entropy import entropy_at_the_top
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.forks import Forks
 from ipsrl.measures import diversity
-from ipsrl.measures.token_entropy import entropy_at_the_top
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
