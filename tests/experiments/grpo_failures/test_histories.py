@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from experiments.grpo_failures.histories import firing, has_lost, logits_of_runs, measures, silent_groups, spread
 from ipsrl.records.monitors import LowEntropy
 from ipsrl.study import EnsembleSettings
-from ipsrl.study.worlds.histories import firing, has_lost, logits_of_runs, measures, silent_groups, spread
 
 
 def test_the_start_gives_half_of_the_probability_to_right_outcomes():

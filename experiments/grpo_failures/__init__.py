@@ -27,13 +27,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from experiments.grpo_failures import histories
+from experiments.grpo_failures.histories import calls, has_lost, logits_of_runs, measures, silent_groups, spread
 from ipsrl import study
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Bars, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import any_of
-from ipsrl.study.worlds import histories
-from ipsrl.study.worlds.histories import calls, has_lost, logits_of_runs, measures, silent_groups, spread
 
 ARMS, WINDOWS, LAST = 8, 20, 50  # Outcomes; windows of training; steps that must all be above the limit at the end.
 BONUSES = tuple(f"grpo(entropy={bonus})" for bonus in (0.03, 0.1, 0.3))
@@ -142,6 +142,3 @@ PANELS = [
     Panel([BACK], "GRPO's called runs", "share with outcomes back, accuracy 0.9"),
 ]
 FIGURE = Panels(PANELS)
-
-if __name__ == "__main__":
-    study.main(__name__)
