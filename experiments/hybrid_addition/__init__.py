@@ -27,6 +27,7 @@ import dataclasses
 from collections.abc import Iterator
 from functools import partial
 
+from experiments.hybrid_addition.mode_adders import ModeAdders
 from ipsrl import study
 from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.fields import between, one_of, positive
@@ -35,7 +36,6 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.transformer import Transformer
 from ipsrl.study.claims import above, all_of, any_of, below
 from ipsrl.study.tuning import of_best
-from ipsrl.study.worlds.mode_adders import ModeAdders
 from ipsrl.training.settings import TrainSettings
 
 WEAK, COMPETENT = "weak", "competent"
@@ -145,6 +145,3 @@ RUNS, LIKE_GRPO = {"prior": WEAK}, (TOKENS, "dr_grpo", "grpo(entropy=0.1)", FORC
 UPPER = [Panel([Line(name, by="arm", where=RUNS, without=LIKE_GRPO)], LINES[name], "updates") for name in LINES]
 LOWER = [Panel([Bars(name, by="arm", where=RUNS)], BARS[name]) for name in BARS]
 FIGURE = at_best(Panels([*UPPER, *LOWER], (19, 9.5), columns=3))
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.hybrid_addition.mode_adders import ModeAdders, course
 from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.study.worlds.mode_adders import ModeAdders, course
 from ipsrl.training.settings import TrainSettings
 
 TASK = AdditionModes(digits=1, problems=8)
