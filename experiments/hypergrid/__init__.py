@@ -25,6 +25,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from experiments.hypergrid.evaluation import evaluate_hypergrid, probs_of_cells, target_probs
 from ipsrl import study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import REWARD, Hypergrid
@@ -35,7 +36,6 @@ from ipsrl.policies.mlp import MLP
 from ipsrl.records.monitors import make_monitors
 from ipsrl.records.tidy import Records
 from ipsrl.study.training_runs import TrainingGrid, train_grids
-from ipsrl.training.hypergrid_evaluation import evaluate_hypergrid, probs_of_cells, target_probs
 from ipsrl.training.loop import TrainSettings
 
 
@@ -188,6 +188,3 @@ TABLE = study.Table(
     rows=("objective",),
     each="dimensions",
 )
-
-if __name__ == "__main__":
-    study.main(__name__)
