@@ -19,6 +19,10 @@ import numpy as np
 
 from experiments.collapse_time import passage_times
 from experiments.critique.repairs import Repairs
+from experiments.inference_routing.best_fixed import best_fixed
+from experiments.inference_routing.estimators import Estimator
+from experiments.inference_routing.exp4 import Learner
+from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
 from ipsrl import extensions, objectives, rewards, specifications
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import make_mesh
@@ -78,10 +82,6 @@ from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.frequency import outcome_frequency
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
-from ipsrl.online.best_fixed import best_fixed
-from ipsrl.online.estimators import Estimator
-from ipsrl.online.exp4 import Learner
-from ipsrl.online.inference_layers import InferenceLayers, of_depth
 from ipsrl.policies.adapters import LoRA
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.tabular import Tabular

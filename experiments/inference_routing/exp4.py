@@ -25,10 +25,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.inference_routing.estimators import Estimator, Seen, nothing_seen
+from experiments.inference_routing.inference_layers import InferenceLayers, Tasks
 from ipsrl.arguments import checked
 from ipsrl.fields import Checked, Range, in_range, positive, share
-from ipsrl.online.estimators import Estimator, Seen, nothing_seen
-from ipsrl.online.inference_layers import InferenceLayers, Tasks
 
 THRESHOLDS = Range(
     "be increasing whole numbers of at least one expert, none negative",

@@ -7,8 +7,8 @@ are confident of, which hardly err: so the best b is small, and the more so the 
 
 import numpy as np
 
+from experiments.inference_routing.exp4 import Learner
 from ipsrl.arguments import checked
-from ipsrl.online.exp4 import Learner
 
 
 @checked

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.online.best_baseline import removable
-from ipsrl.online.exp4 import Learner
-from ipsrl.online.inference_layers import InferenceLayers, of_depth
+from experiments.inference_routing.best_baseline import removable
+from experiments.inference_routing.exp4 import Learner
+from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
 
 
 @pytest.mark.parametrize("depth", [2, 4])

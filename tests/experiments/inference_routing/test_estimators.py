@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.online.estimators import Estimator, nothing_seen
+from experiments.inference_routing.estimators import Estimator, nothing_seen
 
 LOSSES, BASES, PROBS = (0.0, 0.3, 1.0), (-0.5, 0.0, 0.3, 2.0), (1e-4, 0.05, 0.5, 1.0)
 

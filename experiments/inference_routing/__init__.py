@@ -28,13 +28,13 @@ import itertools
 from collections.abc import Iterator
 from functools import partial
 
+from experiments.inference_routing.inference_layers import of_depth
+from experiments.inference_routing.routed_tasks import ARMS, learner, less, less_spread, points, removed, within
 from ipsrl import study
 from ipsrl.fields import between, finite, one_of, positive, share
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.online.inference_layers import of_depth
 from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.routed_tasks import ARMS, learner, less, less_spread, points, removed, within
 
 COMMON, RARE = 0.3, 0.03
 
@@ -144,6 +144,3 @@ PANELS = [
     Panel([COURSE], "tuned runs, 5 layers", "tasks", "regret so far"),
 ]
 FIGURE = Panels(PANELS)
-
-if __name__ == "__main__":
-    study.main(__name__)

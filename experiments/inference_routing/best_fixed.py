@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 
+from experiments.inference_routing.exp4 import Learner
 from ipsrl.arguments import checked
-from ipsrl.online.exp4 import Learner
 
 MOST_POLICIES = 1_000_000
 

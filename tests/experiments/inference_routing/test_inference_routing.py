@@ -4,9 +4,9 @@ import pytest
 
 from experiments import inference_routing as study
 from experiments.inference_routing import CLAIMS, COMMON, RARE, Settings
+from experiments.inference_routing.routed_tasks import ARMS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.routed_tasks import ARMS
 
 LABELS = ("error_rate", "depth", "arm")
 # By depth, from 2 to 5, and for rare errors.

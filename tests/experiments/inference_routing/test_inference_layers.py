@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.online.inference_layers import InferenceLayers, of_depth
+from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
 
 LAYERS = InferenceLayers((0.3, 0.15), (0.5, 0.25), costs=(1.0, 2.0))
 

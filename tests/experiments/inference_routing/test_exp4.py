@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.online.estimators import Estimator, Seen
-from ipsrl.online.exp4 import Learner, State, to_come
-from ipsrl.online.inference_layers import InferenceLayers, Tasks, of_depth
+from experiments.inference_routing.estimators import Estimator, Seen
+from experiments.inference_routing.exp4 import Learner, State, to_come
+from experiments.inference_routing.inference_layers import InferenceLayers, Tasks, of_depth
 
 UNBIASED = {
     "plain": Estimator(),

@@ -1,12 +1,21 @@
 import numpy as np
 import pytest
 
-from ipsrl.online.best_fixed import best_fixed
-from ipsrl.online.estimators import Estimator
-from ipsrl.online.exp4 import IntervalMeans
-from ipsrl.online.inference_layers import InferenceLayers, of_depth
+from experiments.inference_routing.best_fixed import best_fixed
+from experiments.inference_routing.estimators import Estimator
+from experiments.inference_routing.exp4 import IntervalMeans
+from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
+from experiments.inference_routing.routed_tasks import (
+    ARMS,
+    learner,
+    less,
+    less_spread,
+    measures,
+    points,
+    removed,
+    within,
+)
 from ipsrl.records.tidy import Records
-from ipsrl.study.worlds.routed_tasks import ARMS, learner, less, less_spread, measures, points, removed, within
 
 LAYERS = of_depth(3, 0.3, 0.5)
 

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.inference_routing.best_baseline import removable
+from experiments.inference_routing.best_fixed import best_fixed
+from experiments.inference_routing.estimators import Estimator
+from experiments.inference_routing.exp4 import IntervalMeans, Learner
+from experiments.inference_routing.inference_layers import InferenceLayers
 from ipsrl.measures.seeds import Interval
-from ipsrl.online.best_baseline import removable
-from ipsrl.online.best_fixed import best_fixed
-from ipsrl.online.estimators import Estimator
-from ipsrl.online.exp4 import IntervalMeans, Learner
-from ipsrl.online.inference_layers import InferenceLayers
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.rollouts.randomness import stream
 from ipsrl.study.claims import Claim, Number, close
@@ -54,7 +54,7 @@ def points(
     """`measures` of a learner at the rate with the lowest mean regret on tasks of their own, the smallest of equals.
 
     `uniform_` precedes those of the learner that takes no step. A seed decides tasks and decisions, those of tuning by
-    another stream. `removable` is that of `ipsrl.online.best_baseline`.
+    another stream. `removable` is that of `experiments.inference_routing.best_baseline`.
 
     Args:
       seeds, tuning_seeds: of the runs that are reported, and of those that choose among `learning_rates`.

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.online.best_fixed import best_fixed
-from ipsrl.online.exp4 import Learner
-from ipsrl.online.inference_layers import InferenceLayers, of_depth
+from experiments.inference_routing.best_fixed import best_fixed
+from experiments.inference_routing.exp4 import Learner
+from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
 
 
 def test_the_best_expert_keeps_to_the_budgets():
