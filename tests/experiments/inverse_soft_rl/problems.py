@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from ipsrl.inverse.soft_bellman import invariant_law, soft_control
+from experiments.inverse_soft_rl.soft_bellman import invariant_law, soft_control
 
 DISCOUNT, TEMPERATURE = 0.9, 1.0
 

@@ -36,13 +36,8 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from ipsrl import study
-from ipsrl.fields import at_least, between, one_of, positive, probability
-from ipsrl.figures.layers import Bars, Layer, Line, Markers
-from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import above, below, near
-from ipsrl.study.worlds.demonstrated_chains import LONGEST
-from ipsrl.study.worlds.revealed_rewards import (
+from experiments.inverse_soft_rl.demonstrated_chains import LONGEST
+from experiments.inverse_soft_rl.revealed_rewards import (
     CANDIDATES,
     OUTCOMES,
     at_discount,
@@ -50,6 +45,11 @@ from ipsrl.study.worlds.revealed_rewards import (
     in_another_kernel,
     trained,
 )
+from ipsrl import study
+from ipsrl.fields import at_least, between, one_of, positive, probability
+from ipsrl.figures.layers import Bars, Layer, Line, Markers
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.study.claims import above, below, near
 
 KINDS = "tabular", "slow chain", "strong penalty", "uniform weights", "rank 1"
 TABULAR, SLOW, PENALISED, UNIFORM, LOW = KINDS
@@ -214,6 +214,3 @@ FIGURE = Panels([
     bars("gap of halves", "between rewards 1 and 0.5", GAP),
     bars(LOST, "without the favourite", "reward earned by what is revealed"),
 ], columns=3)  # fmt: skip
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -4,8 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from ipsrl.inverse.soft_bellman import regret
-from ipsrl.study.worlds.revealed_rewards import (
+from experiments.inverse_soft_rl.revealed_rewards import (
     CANDIDATES,
     Process,
     at_discount,
@@ -16,7 +15,8 @@ from ipsrl.study.worlds.revealed_rewards import (
     of_one_state,
     of_policies,
 )
-from tests.inverse.problems import expert
+from experiments.inverse_soft_rl.soft_bellman import regret
+from tests.experiments.inverse_soft_rl.problems import expert
 
 REWARDS = np.array([1.0, 1.0, 0.5, 0.0])
 

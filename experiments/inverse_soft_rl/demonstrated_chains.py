@@ -9,9 +9,9 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from experiments.inverse_soft_rl.rewards import least_squares_reward, norm
+from experiments.inverse_soft_rl.soft_bellman import check, invariant_law
 from ipsrl.arguments import checked, shown
-from ipsrl.inverse.rewards import least_squares_reward, norm
-from ipsrl.inverse.soft_bellman import check, invariant_law
 
 PARTS = ("policy", "transitions", "law")
 LONGEST = 100_000_000

@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.inverse_soft_rl.demonstrated_chains import chain_counts, limit_of_divergence, limit_of_reward_error
+from experiments.inverse_soft_rl.estimation import excess_divergence, low_rank_policy, tabular_policy, transitions_of
+from experiments.inverse_soft_rl.rewards import least_squares_reward, norm
+from experiments.inverse_soft_rl.soft_bellman import invariant_law, regret, soft_control
 from ipsrl import study
 from ipsrl.environments.bandit import Bandit
-from ipsrl.inverse.estimation import excess_divergence, low_rank_policy, tabular_policy, transitions_of
-from ipsrl.inverse.rewards import least_squares_reward, norm
-from ipsrl.inverse.soft_bellman import invariant_law, regret, soft_control
 from ipsrl.measures.power_law import log_slopes
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.worlds.demonstrated_chains import chain_counts, limit_of_divergence, limit_of_reward_error
 
 STATES, ACTIONS, TEMPERATURE = 6, 3, 1.0
 PSEUDO_COUNT, STRONG = 0.5, 5.0

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from ipsrl.inverse.rewards import consistent_reward, least_squares_reward, norm
-from ipsrl.inverse.soft_bellman import soft_control
-from tests.inverse.problems import DISCOUNT, TEMPERATURE, expert
+from experiments.inverse_soft_rl.rewards import consistent_reward, least_squares_reward, norm
+from experiments.inverse_soft_rl.soft_bellman import soft_control
+from tests.experiments.inverse_soft_rl.problems import DISCOUNT, TEMPERATURE, expert
 
 
 def least_squares(log_policy, transitions, law, discount=DISCOUNT, temperature=TEMPERATURE):

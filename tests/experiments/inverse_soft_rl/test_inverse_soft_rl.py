@@ -20,9 +20,9 @@ from experiments.inverse_soft_rl import (
     SLOW,
     TABULAR,
 )  # fmt: skip
+from experiments.inverse_soft_rl.revealed_rewards import CANDIDATES, OUTCOMES
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.revealed_rewards import CANDIDATES, OUTCOMES
 
 LABELS = ("part", "kind", "discount", "share", "world")
 OF_CHAIN = {

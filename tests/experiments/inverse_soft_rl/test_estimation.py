@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from ipsrl.inverse.estimation import excess_divergence, low_rank_policy, tabular_policy, transitions_of
-from ipsrl.inverse.rewards import least_squares_reward, norm
-from ipsrl.inverse.soft_bellman import invariant_law
-from ipsrl.study.worlds.demonstrated_chains import PARTS, chain_counts, limit_of_divergence, limit_of_reward_error
-from tests.inverse.problems import DISCOUNT, TEMPERATURE, expert, problem
+from experiments.inverse_soft_rl.demonstrated_chains import (
+    PARTS,
+    chain_counts,
+    limit_of_divergence,
+    limit_of_reward_error,
+)
+from experiments.inverse_soft_rl.estimation import excess_divergence, low_rank_policy, tabular_policy, transitions_of
+from experiments.inverse_soft_rl.rewards import least_squares_reward, norm
+from experiments.inverse_soft_rl.soft_bellman import invariant_law
+from tests.experiments.inverse_soft_rl.problems import DISCOUNT, TEMPERATURE, expert, problem
 
 LENGTHS, SEEDS = (1_000, 10_000, 100_000), range(32)
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from ipsrl.inverse.soft_bellman import invariant_law, policy_values, regret, soft_control
-from tests.inverse.problems import problem
+from experiments.inverse_soft_rl.soft_bellman import invariant_law, policy_values, regret, soft_control
+from tests.experiments.inverse_soft_rl.problems import problem
 
 
 @pytest.mark.parametrize(("discount", "temperature"), [(0.0, 1.0), (0.9, 1.0), (0.9, 0.05), (0.99, 0.3)])

@@ -5,8 +5,8 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from experiments.inverse_soft_rl.soft_bellman import check
 from ipsrl.arguments import checked, shown
-from ipsrl.inverse.soft_bellman import check
 
 
 @checked
@@ -23,7 +23,7 @@ def consistent_reward(
         sum_t gamma^t r_V(s_t, a_t) = lambda sum_t gamma^t log pi(a_t|s_t) + V(s_0) - gamma^T V(s_T)
 
     Raises:
-      ValueError: as `ipsrl.inverse.soft_bellman.soft_control`, or a probability is 0.
+      ValueError: as `experiments.inverse_soft_rl.soft_bellman.soft_control`, or a probability is 0.
     """
     _check(log_policy, transitions, discount, temperature)
     if np.shape(values)[-1:] != np.shape(transitions)[-1:]:
