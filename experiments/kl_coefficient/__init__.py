@@ -34,6 +34,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from experiments.kl_coefficient.hacked_proxy import (
+    COMMON,
+    PROXY,
+    RARE,
+    STARTS,
+    bound,
+    measures,
+    optimum,
+    share_of_divergence,
+)
 from experiments.verifiers.right_and_wrong import BANDIT, POLICY, RECORD
 from ipsrl import study
 from ipsrl.fields import at_least, positive
@@ -42,7 +52,6 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import Interval, share_of_runs
 from ipsrl.records.tidy import Records
 from ipsrl.rewards import RewardTable
-from ipsrl.study.worlds.hacked_proxy import COMMON, PROXY, RARE, STARTS, bound, measures, optimum, share_of_divergence
 
 PLACES = {
     "in the loss": "grpo(kl=k3({}))",
@@ -143,6 +152,3 @@ PANELS = [
     Panel([Line("moved", "beta", "place", {"kind": "exact"})], ylabel="change of the late exact update", **AXES),
 ]
 FIGURE = Panels(PANELS, columns=2)
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.study.worlds.hacked_proxy import COMMON, RARE, STARTS, bound, measures, optimum, share_of_divergence
+from experiments.kl_coefficient.hacked_proxy import COMMON, RARE, STARTS, bound, measures, optimum, share_of_divergence
 
 
 def test_the_start_has_no_divergence_and_the_optimum_goes_from_the_hack_to_the_start():
