@@ -23,6 +23,7 @@ from experiments.inference_routing.best_fixed import best_fixed
 from experiments.inference_routing.estimators import Estimator
 from experiments.inference_routing.exp4 import Learner
 from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
+from experiments.many_outcomes import restoring_rates
 from ipsrl import extensions, objectives, rewards, specifications
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import make_mesh
@@ -32,7 +33,6 @@ from ipsrl.dynamics import (
     moving_frequency,
     potentials,
     reference_penalty,
-    restoring_rates,
     step_sizes,
     survival,
     time_scales,

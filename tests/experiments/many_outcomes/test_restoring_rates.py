@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ipsrl.dynamics import restoring_rates
+from experiments.many_outcomes import restoring_rates
 
 
 def test_closed_form_is_the_chance_that_an_outcome_occurs_twice():

@@ -12,7 +12,7 @@ Expected  effective outcomes / K, which start at 0.67 and 0.61, at K = 16 and 40
 Smoke     python -m experiments.many_outcomes --preset=smoke
 
 K outcomes pay 1 and one more pays 0, at probability 1/2; the logits of the K start at normal quantiles of standard
-deviation `spread`. There are `passes` samples for each outcome at every K. Rates: `ipsrl.dynamics.restoring_rates`.
+deviation `spread`. There are `passes` samples for each outcome at every K. Rates: `experiments.many_outcomes.restoring_rates`.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ import numpy as np
 from scipy.special import logit, logsumexp
 from scipy.stats import norm
 
+from experiments.many_outcomes import restoring_rates
 from ipsrl import study
 from ipsrl.distributed import memory
-from ipsrl.dynamics import restoring_rates
 from ipsrl.environments.bandit import Bandit
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Line, Markers
@@ -132,6 +132,3 @@ RATE_LINES = [Line("closed_form", "K", "estimate", dashed=True), Markers("rate",
 LEFT = Panel(KEPT_LINES, ylabel="effective outcomes / K after training", **AXES)
 RIGHT = Panel(RATE_LINES, ylabel="restoring rate (1 = infinitely many samples)", yscale="log", **AXES)
 FIGURE = Panels([LEFT, RIGHT])
-
-if __name__ == "__main__":
-    study.main(__name__)
