@@ -31,6 +31,7 @@ Smoke     python -m experiments.mode_bench --preset=smoke
 import dataclasses
 from collections.abc import Iterator
 
+from experiments.mode_bench.several_answers import TRIES, SeveralAnswers
 from ipsrl import study
 from ipsrl.environments.mode_bench import LEVELS
 from ipsrl.fields import at_least, between, one_of, positive
@@ -39,7 +40,6 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.several_answers import TRIES, SeveralAnswers
 from ipsrl.training.settings import TrainSettings
 
 NAMES = {
@@ -139,6 +139,3 @@ PANELS = [
     for value in ("pass_1", "pcmd") for part, where in PARTS.items()
 ]  # fmt: skip
 FIGURE = Panels(PANELS, (20, 4.5), each="domain")
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -3,9 +3,9 @@ import functools
 import numpy as np
 import pytest
 
+from experiments.mode_bench import several_answers
+from experiments.mode_bench.several_answers import RIGHT, SeveralAnswers, liked, measures
 from ipsrl.environments.mode_bench import mode_bench
-from ipsrl.study.worlds import several_answers
-from ipsrl.study.worlds.several_answers import RIGHT, SeveralAnswers, liked, measures
 from ipsrl.training.settings import TrainSettings
 
 TRAINING = TrainSettings(steps=4, prompts_per_step=32, group_size=8, learning_rate=0.01, evaluate_every=3)
