@@ -10,17 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.molecules.measures import circles, evaluations_until, internal_diversity, passing
+from experiments.molecules.prior import GROUPS, Pretraining, Sample, mesh_of_groups, sampled
 from ipsrl import objectives
 from ipsrl.environments.molecules.chemistry import Molecule, fingerprints
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.measures.diversity import distinct_outcomes, effective_outcomes, largest_outcome_share
-from ipsrl.measures.molecules import circles, evaluations_until, internal_diversity, passing
 from ipsrl.records.run_log import require_finite
 from ipsrl.rollouts.sources.source import Groups
 from ipsrl.study.claims import Claim, Number, above, all_of, difference, final
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.worlds.molecule_prior import GROUPS, Pretraining, Sample, mesh_of_groups, sampled
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.step import TrainState

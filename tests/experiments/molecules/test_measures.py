@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from ipsrl.measures import molecules
-from ipsrl.measures.molecules import (
+from experiments.molecules.measures import (
     circles,
     evaluations_until,
     histogram_distance,

@@ -3,13 +3,13 @@
 import dataclasses
 import math
 
+from experiments.molecules.prior import GROUPS, Pretraining
+from experiments.molecules.search import MoleculeSearch
 from ipsrl.distributed.start_up import cores
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.data import MOSES, check_source
 from ipsrl.fields import accepted_by, at_least, between, positive
 from ipsrl.study.settings import Settings
-from ipsrl.study.worlds.molecule_prior import GROUPS, Pretraining
-from ipsrl.study.worlds.molecule_search import MoleculeSearch
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("rdkit")
 
+from experiments.molecules.prior import AMIDES, Pretraining, Sample
+from experiments.molecules.search import MoleculeSearch, SearchArm
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import Molecule
-from ipsrl.study.worlds.molecule_prior import AMIDES, Pretraining, Sample
-from ipsrl.study.worlds.molecule_search import MoleculeSearch, SearchArm
 
 PRIOR = Pretraining(AMIDES, molecules=112, batch=56, hidden_size=16, num_layers=1, state_size=4)
 SEARCH = MoleculeSearch(PRIOR, rewards.synth(), group_size=32, budget=4, records=2, samples=8)

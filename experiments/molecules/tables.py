@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from experiments.molecules.figure import draw_rows
 from ipsrl.figures.layers import Bars, Line
-from ipsrl.figures.molecules import draw_rows
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records

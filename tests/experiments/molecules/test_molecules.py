@@ -2,10 +2,10 @@ import pytest
 
 from experiments import molecules
 from experiments.molecules import ARMS, CLAIMS, PAPER, PRESETS, Settings
+from experiments.molecules.tables import of_papers
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.molecule_tables import of_papers
 
 LABELS = ("part", "arm")
 

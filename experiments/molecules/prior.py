@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import AxisType, Mesh
 
+from experiments.molecules.measures import histogram_distance
 from ipsrl import extras, objectives
 from ipsrl.distributed.mesh import DATA
 from ipsrl.environments.molecules import rewards
@@ -23,7 +24,6 @@ from ipsrl.environments.molecules.smiles import SmilesVocabulary
 from ipsrl.environments.token_stream import written_answers
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import Checked, at_least, between, positive
-from ipsrl.measures.molecules import histogram_distance
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.records.progress_line import working

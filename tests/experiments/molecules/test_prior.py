@@ -9,10 +9,9 @@ import pytest
 
 pytest.importorskip("rdkit")
 
+from experiments.molecules.prior import AMIDES, Pretraining, Sample, encoded, sampled
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
-from ipsrl.study.worlds import molecule_prior
-from ipsrl.study.worlds.molecule_prior import AMIDES, Pretraining, Sample, encoded, sampled
 
 TINY = Pretraining(AMIDES, molecules=112, batch=16, max_tokens=90, hidden_size=16, num_layers=1, state_size=4)
 

@@ -40,13 +40,13 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from experiments.molecules.flags import MoleculeFlags
+from experiments.molecules.prior import AMIDES
+from experiments.molecules.search import SearchArm, at_end, better_in_both, more_at_end, prior_curve
+from experiments.molecules.tables import FIGURES, TABLES, best_molecules
 from ipsrl import study
 from ipsrl.environments.molecules.chemistry import IDENTITIES
 from ipsrl.fields import one_of
-from ipsrl.study.worlds.molecule_flags import MoleculeFlags
-from ipsrl.study.worlds.molecule_prior import AMIDES
-from ipsrl.study.worlds.molecule_search import SearchArm, at_end, better_in_both, more_at_end, prior_curve
-from ipsrl.study.worlds.molecule_tables import FIGURES, TABLES, best_molecules
 
 SCAFFOLD, CLASS = "scaffold", "scaffold_class"
 ARMS = {
@@ -142,6 +142,3 @@ NUMBERS = {
 # SYNTH, of 10,000 evaluations; MARA's of arXiv 2510.20817, where REINVENT has 0.6569.
 PAPER = {f"{SHARE}, REINVENT": 0.5695, f"{SHARE}, IPS-GRPO": 0.7371, f"{SHARE}, MARA": 0.6834}
 TABLE, FIGURE, documents = TABLES, FIGURES, best_molecules
-
-if __name__ == "__main__":
-    study.main(__name__)

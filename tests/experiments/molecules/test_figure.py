@@ -4,7 +4,7 @@ pytest.importorskip("rdkit")
 
 from matplotlib.image import imread
 
-from ipsrl.figures.molecules import CELL, draw_rows
+from experiments.molecules.figure import CELL, draw_rows
 
 
 def test_rows_of_different_length_are_drawn_in_cells(tmp_path):
