@@ -1,7 +1,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from ipsrl.figures import against_target
+from experiments.molecules_enumerated import against_target
 
 TARGET, CLASSES = np.array([0.5, 0.3, 0.2]), np.array([1, 2, 1])
 LEARNED = {"as it": TARGET, "collapsed": np.array([1.0, 0.0, 0.0]), "third": TARGET[::-1]}

@@ -24,17 +24,17 @@ Smoke     python -m experiments.molecules_enumerated --preset=smoke
 
 Policies are tables of logits that start with uniform actions; all numbers are exact for the policy of each seed. Routes
 alone, target times routes, lie at a total variation of 0.104; proportional means less than half of it. Exponents are
-defined in `ipsrl.study.worlds.reaction_products`; the claims' limits for those of counts were chosen after a trial run.
+defined in `experiments.molecules_enumerated.reaction_products`; the claims' limits for those of counts were chosen after a trial run.
 """
 
 import dataclasses
 from collections.abc import Iterator
 from functools import partial
 
+from experiments.molecules_enumerated.reaction_products import arm, figure, follows_routes, proportional, settled
 from ipsrl import study
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.fields import between, positive
-from ipsrl.study.worlds.reaction_products import arm, figure, follows_routes, proportional, settled
 
 NAMES = {
     "grpo": "GRPO",
@@ -122,6 +122,3 @@ COLUMNS = {"reward_exponent": "of the reward", "effective_products": "effective 
 TITLE = "{training}, means over seeds {seeds} [95 % bootstrap interval]"
 TABLE = study.Table(MAIN | COLUMNS | {"routes": "routes"}, TITLE, rows=("objective",), each="training")
 FIGURE = partial(figure, SGD)
-
-if __name__ == "__main__":
-    study.main(__name__)

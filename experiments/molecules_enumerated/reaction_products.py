@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.molecules_enumerated import against_target
 from ipsrl.environments.molecules.reactions import Reactions
-from ipsrl.figures import against_target, style
+from ipsrl.figures import style
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel
 from ipsrl.measures import distances, diversity

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from experiments.molecules_enumerated.reaction_products import measures, settled
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.records.tidy import Records
-from ipsrl.study.worlds.reaction_products import measures, settled
 
 
 @pytest.fixture(scope="module")
