@@ -23,9 +23,9 @@ from experiments.overoptimisation import (
     SMALL,
     TINY,
 )  # fmt: skip
+from experiments.overoptimisation.preferred_arms import FULL, PARTIAL, SHARED, TABLE
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.preferred_arms import FULL, PARTIAL, SHARED, TABLE
 
 LABELS = ("world", "coverage", "kind")
 KEEPS = {"value": 1.0, "fall": 0.0, "rise": 0.0, "chosen": 0.5, "held out": 0.0}

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.adversarial_rewards import chosen, max_min, min_max, payoff
+from experiments.overoptimisation.adversarial_rewards import chosen, max_min, min_max, payoff
 from ipsrl.objectives import make
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import rollouts_of

@@ -8,9 +8,9 @@ import numpy as np
 from jax import Array
 from scipy.special import expit, log_softmax, rel_entr
 
+from experiments.overoptimisation.adversarial_rewards import max_min
 from experiments.preferences.bandits import Bandits
 from ipsrl import objectives
-from ipsrl.dynamics.adversarial_rewards import max_min
 from ipsrl.fields import Checked, one_of
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.policies.tabular import Tabular

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from ipsrl.study.worlds.preferred_answers import TRIES, PreferredAnswers
+from experiments.overoptimisation.preferred_answers import TRIES, PreferredAnswers
 
 WORLD = PreferredAnswers(seeds=(3, 5), problems=16, pairs=16, hidden_size=32, prior_steps=200, asked=4)
 

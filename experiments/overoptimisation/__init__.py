@@ -34,14 +34,14 @@ import functools
 import itertools
 from collections.abc import Iterator
 
+from experiments.overoptimisation.preferred_answers import PreferredAnswers
+from experiments.overoptimisation.preferred_arms import FULL, PARTIAL, SHARED, Arms, cautious, trained
+from experiments.overoptimisation.preferred_arms import TABLE as TABLED
 from ipsrl import study
 from ipsrl.fields import at_least, between, one_of, positive
 from ipsrl.figures.layers import Layer, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, near
-from ipsrl.study.worlds.preferred_answers import PreferredAnswers
-from ipsrl.study.worlds.preferred_arms import FULL, PARTIAL, SHARED, Arms, cautious, trained
-from ipsrl.study.worlds.preferred_arms import TABLE as TABLED
 
 BETA = 0.1
 POINTS, TASK_POINTS = 50, 4
@@ -202,6 +202,3 @@ FIGURE = Panels([
     Panel(drawn("chosen", COUNTDOWN), "countdown", "update", "log-probability of\nchosen answers gained"),
     Panel(drawn("held out", COUNTDOWN), "countdown, without preferences", "update", "accuracy gained"),
 ], columns=3)  # fmt: skip
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.overoptimisation.preferred_arms import with_course
 from ipsrl import objectives
 from ipsrl.environments.countdown import Countdown
 from ipsrl.policies.policy import Parameters
@@ -18,7 +19,6 @@ from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
 from ipsrl.structures import Trajectories, masked_sum
 from ipsrl.study.curves import Curve, Labels, Points
-from ipsrl.study.worlds.preferred_arms import with_course
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.adversarial_rewards import min_max
-from ipsrl.study.worlds.preferred_arms import (
+from experiments.overoptimisation.adversarial_rewards import min_max
+from experiments.overoptimisation.preferred_arms import (
     ARMS,
     COVERED,
     FULL,
