@@ -2,7 +2,7 @@
 
 The sampled perturbed scores u = s + lambda Z are the action, of density N(s, lambda^2), and the path that the oracle
 finds for them is the outcome. So every objective of groups applies: the gradient of log p(u) is Z / lambda, and that of
-the expected return the one of `ipsrl.combinatorial.perturbed`.
+the expected return the one of `experiments.perturbed_policies.perturbed`.
 """
 
 import functools
@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.perturbed_policies.oracles import GridPath
 from ipsrl import objectives
-from ipsrl.combinatorial.oracles import GridPath
 from ipsrl.measures.diversity import effective_outcomes_of_distribution
 from ipsrl.structures import PolicyScores, Rollouts
 from ipsrl.study.curves import Points

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from ipsrl.combinatorial import vehicle_scheduling
-from ipsrl.combinatorial.perturbed import scores_of
-from ipsrl.study.worlds.perturbed_paths import (
+from experiments.perturbed_policies import vehicle_scheduling
+from experiments.perturbed_policies.perturbed import scores_of
+from experiments.perturbed_policies.perturbed_paths import (
     GRID,
     PATHS,
     TASKS,

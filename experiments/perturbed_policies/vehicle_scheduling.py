@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 from scipy.optimize import linear_sum_assignment
 
+from experiments.perturbed_policies.oracles import Listed
 from ipsrl.arguments import checked
-from ipsrl.combinatorial.oracles import Listed
 
 MOST_TASKS = 8
 """Of a list of schedules; they are 4140."""

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
-from ipsrl.combinatorial.oracles import Oracle
+from experiments.perturbed_policies.oracles import Oracle
 
 
 def scores_of(weights: Array, features: Array) -> Array:

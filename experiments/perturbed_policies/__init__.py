@@ -32,14 +32,14 @@ import functools
 import math
 from collections.abc import Iterator
 
+from experiments.perturbed_policies import perturbed_outcomes
+from experiments.perturbed_policies.perturbed_paths import PATHS, POWER_LAW, VEHICLES, Pools
 from ipsrl import study
 from ipsrl.fields import Range, at_least, in_range, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import Number, above, below, near
 from ipsrl.study.settings import rising
-from ipsrl.study.worlds import perturbed_outcomes
-from ipsrl.study.worlds.perturbed_paths import PATHS, POWER_LAW, VEHICLES, Pools
 
 FEW, MANY = "few", "many"
 SYSTEMS = (PATHS, MANY), (PATHS, FEW), (VEHICLES, MANY)
@@ -179,6 +179,3 @@ FIGURE = Panels([
     Panel([Line("best_lambda", "n", "draws", {"world": PATHS, "kind": "of n"})], "best lambda", "n", "lambda",
           xscale="log2", yscale="log"),
 ])  # fmt: skip
-
-if __name__ == "__main__":
-    study.main(__name__)

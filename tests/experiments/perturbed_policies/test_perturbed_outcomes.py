@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.combinatorial.perturbed import gradient_estimates, perturbed_costs
-from ipsrl.study.worlds.perturbed_outcomes import GRID, RIGHT, outcome, rewards, train, trained
+from experiments.perturbed_policies.perturbed import gradient_estimates, perturbed_costs
+from experiments.perturbed_policies.perturbed_outcomes import GRID, RIGHT, outcome, rewards, train, trained
 
 
 def test_three_paths_are_right():

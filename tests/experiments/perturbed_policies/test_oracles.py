@@ -6,8 +6,8 @@ import pytest
 import scipy.sparse
 from scipy.sparse import csgraph
 
-from ipsrl.combinatorial.oracles import GridPath, Listed, TopK
-from ipsrl.combinatorial.vehicle_scheduling import (
+from experiments.perturbed_policies.oracles import GridPath, Listed, TopK
+from experiments.perturbed_policies.vehicle_scheduling import (
     DEPOT,
     arcs,
     best_schedule,

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.combinatorial import vehicle_scheduling
-from ipsrl.combinatorial.oracles import GridPath, Oracle
-from ipsrl.combinatorial.perturbed import (
+from experiments.perturbed_policies import vehicle_scheduling
+from experiments.perturbed_policies.oracles import GridPath, Oracle
+from experiments.perturbed_policies.perturbed import (
     crossing_probability,
     gradient_estimates,
     perturbed_costs,

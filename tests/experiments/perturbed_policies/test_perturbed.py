@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from ipsrl.combinatorial.oracles import GridPath, TopK
-from ipsrl.combinatorial.perturbed import (
+from experiments.perturbed_policies.oracles import GridPath, TopK
+from experiments.perturbed_policies.perturbed import (
     crossing_probability,
     gradient_estimates,
     perturbed_costs,
     scores_of,
 )
-from ipsrl.study.worlds.perturbed_paths import predicted_weights
+from experiments.perturbed_policies.perturbed_paths import predicted_weights
 
 LAMBDAS = 0.01, 0.1, 0.3, 1.0, 3.0
 

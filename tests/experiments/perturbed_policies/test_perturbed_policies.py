@@ -17,9 +17,9 @@ from experiments.perturbed_policies import (
     RADII,
     SYSTEMS,
 )
+from experiments.perturbed_policies.perturbed_paths import PATHS, VEHICLES
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.perturbed_paths import PATHS, VEHICLES
 
 SLOPES = {
     "crossing over lambda": 1.0, "bias over lambda": 1.0, "variance over lambda": -1.0, "best lambda over n": -0.25,
