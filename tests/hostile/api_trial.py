@@ -25,6 +25,7 @@ from experiments.inference_routing.exp4 import Learner
 from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
 from experiments.many_outcomes import restoring_rates
 from experiments.molecules import measures
+from experiments.planning_and_execution import strategic_grams
 from ipsrl import extensions, objectives, rewards, specifications
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import make_mesh
@@ -67,7 +68,7 @@ from ipsrl.environments.reasoning_gym import ReasoningGym
 from ipsrl.environments.tools import make_tools
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds, strategic_grams, underthinking
+from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds, underthinking
 from ipsrl.objectives.advantages.baselines import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.frequency import outcome_frequency

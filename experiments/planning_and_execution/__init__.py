@@ -25,6 +25,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
+from experiments.planning_and_execution.planners import Planners, half_gain, later_rise, lead, of
 from ipsrl import study
 from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.fields import between, one_of, positive
@@ -32,7 +33,6 @@ from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.transformer import Transformer
 from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.planners import Planners, half_gain, later_rise, lead, of
 from ipsrl.training.settings import TrainSettings
 
 USUAL, WEAK, FAVOURITES = "usual", "weak", "favourites"
@@ -145,6 +145,3 @@ PHASES = [
     for value, title in LINES.items()
 ]
 FIGURE = Panels([*PHASES, Panel([Bars("accuracy", by="objective")], "accuracy, {prior}")], (22, 5), each="prior")
-
-if __name__ == "__main__":
-    study.main(__name__)

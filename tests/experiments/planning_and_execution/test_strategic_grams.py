@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from experiments.planning_and_execution.strategic_grams import agreement, gram_mask, semantic_entropy, strategic_grams
 from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.environments.text import STOP
-from ipsrl.measures.strategic_grams import agreement, gram_mask, semantic_entropy, strategic_grams
 from tests.environments.answers import trajectories_of
 
 # Of 14 grams of two tokens, 1 2 and 2 7 are in three answers, 3 4 and 4 7 in two. 7 is in all, but twice in each.

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.planning_and_execution.strategic_grams import agreement, gram_mask, strategic_grams
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.measures.seeds import Interval
-from ipsrl.measures.strategic_grams import agreement, gram_mask, strategic_grams
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import NotRecorded, Records, interval_of

@@ -4,11 +4,11 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.planning_and_execution.planners import Planners, half_gain, later_rise, lead
 from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.worlds.imitators import Imitators
-from ipsrl.study.worlds.planners import Planners, half_gain, later_rise, lead
 from ipsrl.training.settings import TrainSettings
 
 TASK = PlanAndExecute(length=4, problems=8)
@@ -41,7 +41,7 @@ def test_measures_are_those_of_a_distribution_written_down(monkeypatch):
     entropy[..., 0] = 0.3
     # What follows a copy is the only uncertain thing.
     entropy[:, 1:, 1:] = 0.0
-    monkeypatch.setattr("ipsrl.study.worlds.planners._scores", lambda *_: (log_probs, entropy))
+    monkeypatch.setattr("experiments.planning_and_execution.planners._scores", lambda *_: (log_probs, entropy))
     found = planners().measured(None)
     right = (TASK.fits * shares).sum(axis=1).mean()
     assert found == pytest.approx({
