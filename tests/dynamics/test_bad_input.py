@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics import flows, potentials, reference_penalty, step_sizes, survival, time_scales
+from experiments.recovery_time import step_sizes
+from ipsrl.dynamics import flows, potentials, reference_penalty, survival, time_scales
 from ipsrl.dynamics import moving_frequency as moving
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.dynamics.field import Field, follow

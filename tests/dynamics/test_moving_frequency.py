@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from ipsrl.dynamics import finite_groups, flows, moving_frequency, step_sizes
+from experiments.recovery_time import step_sizes
+from ipsrl.dynamics import finite_groups, flows, moving_frequency
 
 PROBABILITY, GROUP_SIZE, RATE = 0.5, 16, 0.1
 

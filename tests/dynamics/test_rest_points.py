@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
+from experiments.recovery_time import step_sizes
 from ipsrl import objectives
-from ipsrl.dynamics import finite_groups, flows, step_sizes, survival
+from ipsrl.dynamics import finite_groups, flows, survival
 from ipsrl.dynamics.field import Field, follow, train
 from ipsrl.dynamics.rest_points import RestPoint, nearest_rest_point, rest_points
 from tests.tiers import slow_after

@@ -26,6 +26,7 @@ from experiments.inference_routing.inference_layers import InferenceLayers, of_d
 from experiments.many_outcomes import restoring_rates
 from experiments.molecules import measures
 from experiments.planning_and_execution import strategic_grams
+from experiments.recovery_time import step_sizes
 from ipsrl import extensions, objectives, rewards, specifications
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import make_mesh
@@ -35,7 +36,6 @@ from ipsrl.dynamics import (
     moving_frequency,
     potentials,
     reference_penalty,
-    step_sizes,
     survival,
     time_scales,
     two_outcome_training,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ipsrl.dynamics import flows, step_sizes, survival
+from experiments.recovery_time import step_sizes
+from ipsrl.dynamics import flows, survival
 from ipsrl.dynamics.finite_groups import count_weights
 
 REWARDS = np.array([2.0, 1.0, 0.5])

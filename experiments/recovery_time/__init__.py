@@ -23,10 +23,10 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import logit
 
+from experiments.recovery_time.step_sizes import largest_surviving_step
 from ipsrl import objectives, study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule, count_weights
-from ipsrl.dynamics.step_sizes import largest_surviving_step
 from ipsrl.dynamics.survival import smallest_group, weaker_at_rest
 from ipsrl.dynamics.time_scales import ideal_recovery_time, recovery_coefficient, recovery_time
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, MOST_STEPS, Cell, first_passage
@@ -147,6 +147,3 @@ TITLE = "inverse probability scaling, groups of {group_size}: lines are mean fie
 START = "probability of the weaker outcome at the start (rarer to the right)"
 AXES = {"xscale": "log", "yscale": "log", "reversed": True, "ylabel": "time to recover (updates × step size)"}
 FIGURE = Panels([Panel(LAYERS, TITLE, START, **AXES)], size=(7.5, 4.6))
-
-if __name__ == "__main__":
-    study.main(__name__)
