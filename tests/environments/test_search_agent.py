@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.search_diversity.search_routes import SearchRoutes
 from ipsrl import objectives
 from ipsrl.environments.knowledge_graph import ENTITIES, RELATIONS, KnowledgeGraph
 from ipsrl.environments.search_agent import SearchAgent
-from ipsrl.environments.search_routes import SearchRoutes
 from ipsrl.objectives.estimators.subgroups import stratum_of
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer

@@ -4,9 +4,7 @@ import pytest
 
 from experiments import search_diversity as study
 from experiments.search_diversity import FEWER, MORE, SFT
-from ipsrl.records.tidy import Records
-from ipsrl.study import claims
-from ipsrl.study.worlds.search_diversity import (
+from experiments.search_diversity.agents import (
     BY_ANSWER,
     DIVERSE,
     DIVERSITY,
@@ -20,6 +18,8 @@ from ipsrl.study.worlds.search_diversity import (
     SLOW_RANDOM,
     THEN,
 )
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
 
 VALUES = {"right": 10.0, "wrong": 50.0, "effective": 4.0, "pass_1": 0.5, "pass_64": 0.9}
 BOTH = VALUES | {f"held_out_{name}": value for name, value in VALUES.items()}

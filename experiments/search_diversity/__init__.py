@@ -8,7 +8,7 @@ Paper     RL Squeezes, SFT Expands, arXiv 2509.21128, which is about mathematics
 Arms      A prior that knows the chain its question names, and no other route; SFT on routes drawn among all right ones
           (diverse) or on the chain alone (narrow); GRPO; SFT (diverse), then GRPO; IPS by answer and by behaviour;
           ProGRPO; DARLING by behaviour. Placebos: SFT on the routes of other questions; random rewards at GRPO's
-          rate, and beside GRPO at the smallest. World: `worlds.search_diversity`, eight questions in `search_agent`
+          rate, and beside GRPO at the smallest. World: `agents`, eight questions in `search_agent`
           with 14 to 26 right routes, and eight held-out ones on the same graph; a table for each question and one that
           questions share. RL arms sample equally many answers (15,360), token sums, the best of three rates by the
           accuracy of other seeds. SFT has 256 demonstrations, 120 steps on all of them, at one rate set on other seeds.
@@ -31,6 +31,9 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
+from experiments.search_diversity import agents as world
+from experiments.search_diversity.agents import DIVERSE, DIVERSITY, GRPO, NAMES, NARROW, PRIOR, THEN
+from experiments.search_diversity.counted_searches import HELD_OUT, TRIES
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Line
@@ -38,9 +41,6 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.claims import above, below, close
-from ipsrl.study.worlds import search_diversity as world
-from ipsrl.study.worlds.counted_searches import HELD_OUT, TRIES
-from ipsrl.study.worlds.search_diversity import DIVERSE, DIVERSITY, GRPO, NAMES, NARROW, PRIOR, THEN
 
 RIGHT, WRONG, EFFECTIVE, ACCURACY = "right", "wrong", "effective", "pass_1"
 KINDS = ("arm", "placebo")
@@ -144,6 +144,3 @@ PANELS = [
     for part, where in PARTS.items() for value in (RIGHT, WRONG, EFFECTIVE, ACCURACY)
 ]  # fmt: skip
 FIGURE = Panels(PANELS, (20, 8.5), columns=4)
-
-if __name__ == "__main__":
-    study.main(__name__)

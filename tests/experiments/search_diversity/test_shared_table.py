@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.environments.search_routes import SearchRoutes
+from experiments.search_diversity.agents import Agents
+from experiments.search_diversity.search_routes import SearchRoutes
+from experiments.search_diversity.shared_table import SharedRelationTable, replayed
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import given_answers
-from ipsrl.study.worlds.search_diversity import Agents
-from ipsrl.study.worlds.shared_table import SharedRelationTable, replayed
 
 WORLD = Agents()
 TASK = WORLD.asked

@@ -12,10 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.search_diversity.counted_searches import counted_searches
+from experiments.search_diversity.search_routes import SearchRoutes
+from experiments.search_diversity.shared_table import SharedRelationTable, replayed
 from ipsrl import objectives
 from ipsrl.environments.knowledge_graph import FIRST_ENTITY, STOP
 from ipsrl.environments.search_agent import SearchAgent
-from ipsrl.environments.search_routes import SearchRoutes
 from ipsrl.fields import Checked, non_negative, open_probability
 from ipsrl.policies.policy import Parameters
 from ipsrl.rewards import NoisyVerifier
@@ -23,8 +25,6 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
 from ipsrl.structures import Trajectories, masked_sum
 from ipsrl.study.tuning import other_seeds
-from ipsrl.study.worlds.counted_searches import counted_searches
-from ipsrl.study.worlds.shared_table import SharedRelationTable, replayed
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.study.worlds.counted_searches import behaviours, counted_searches
-from ipsrl.study.worlds.search_diversity import Agents
+from experiments.search_diversity.agents import Agents
+from experiments.search_diversity.counted_searches import behaviours, counted_searches
 
 
 def test_different_and_effective_behaviours_of_given_numbers():

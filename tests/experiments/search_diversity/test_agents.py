@@ -5,9 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ipsrl import objectives
-from ipsrl.environments.search_routes import SearchRoutes
-from ipsrl.study.worlds.search_diversity import (
+from experiments.search_diversity.agents import (
     BY_ANSWER,
     BY_BEHAVIOUR,
     DIVERSE,
@@ -26,6 +24,8 @@ from ipsrl.study.worlds.search_diversity import (
     Budget,
     ShiftedRoutes,
 )
+from experiments.search_diversity.search_routes import SearchRoutes
+from ipsrl import objectives
 
 WORLD = Agents()
 BUDGET = Budget(steps=4, record_every=2, group_size=8, rates=(1e-6, 64.0), demonstrations=16, sft_rate=32.0)
