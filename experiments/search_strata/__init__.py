@@ -6,7 +6,7 @@ Paper     Stratified GRPO, arXiv 2510.06214: up to +11.3 points over GRPO, and m
           regimes, the sentences with their margins, the two strata without noise, IPS over strata and the placebo.
 Arms      GRPO; SAN alone (alpha 1); blends with alpha 0.4, 0.6, 0.8; a value baseline learned for each prompt, which is
           a running mean (there is no critic of states); IPS-GRPO whose outcomes are answers with their number of
-          look-ups; placebo: the blend 0.8 with strata dealt out at random. World: `worlds.search_strata`, eight
+          look-ups; placebo: the blend 0.8 with strata dealt out at random. World: `searchers`, eight
           questions in `search_agent` that one look-up answers, or two or three; a prior that mostly knows the short
           way, and of the long ones nothing. A right answer is worth 1 (`equal`), more after more look-ups (`longer`:
           0.4, 0.7, 1) or less (`shorter`: 1, 0.7, 0.4). Equally many answers, token sums, the best of five rates by
@@ -29,13 +29,13 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
+from experiments.search_strata import searchers as world
+from experiments.search_strata.searchers import BLENDS, EQUAL, GRPO, IPS, LONGER, NAMES, SAN, SHORTER, WORTH
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, close
-from ipsrl.study.worlds import search_strata as world
-from ipsrl.study.worlds.search_strata import BLENDS, EQUAL, GRPO, IPS, LONGER, NAMES, SAN, SHORTER, WORTH
 
 EXACT, SAMPLED = "exact", "sampled"
 MARGIN, MORE = 0.02, 0.05  # Differences of reward, and of the share of long searches, that do not count.
@@ -145,6 +145,3 @@ PANELS = [
     )
 ]
 FIGURE = Panels(PANELS, (20, 8.5), columns=4)
-
-if __name__ == "__main__":
-    study.main(__name__)

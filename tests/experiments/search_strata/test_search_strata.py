@@ -4,9 +4,9 @@ import pytest
 
 from experiments import search_strata as study
 from experiments.search_strata import BETTER, EXACT, KEPT, OFTEN, SAMPLED, WORSE
+from experiments.search_strata.searchers import ADVANTAGES, BLENDS, EQUAL, GRPO, IPS, LONGER, NAMES, SAN, SHORTER, WORTH
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.search_strata import ADVANTAGES, BLENDS, EQUAL, GRPO, IPS, LONGER, NAMES, SAN, SHORTER, WORTH
 
 LABELS = ("part", "arm", "regime")
 

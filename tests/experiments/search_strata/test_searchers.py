@@ -7,9 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.objectives.advantages.baselines import GroupMeanStd
-from ipsrl.structures import Sizes
-from ipsrl.study.worlds.search_strata import (
+from experiments.search_strata.searchers import (
     BLENDS,
     EQUAL,
     GRPO,
@@ -25,6 +23,8 @@ from ipsrl.study.worlds.search_strata import (
     objective_of,
     two_strata,
 )  # fmt: skip
+from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.structures import Sizes
 from ipsrl.synthetic_rollouts import synthetic_rollouts
 
 WORLD = StrataSearchers()
