@@ -31,6 +31,8 @@ import functools
 import itertools
 from collections.abc import Iterator
 
+from experiments.sft_bias.before_and_after import correlation, less, stronger
+from experiments.sft_bias.demonstrations import FewDemonstrations, answer_entropy, reheated
 from ipsrl import study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.countdown import Countdown
@@ -42,8 +44,6 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import Records
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
-from ipsrl.study.worlds.before_and_after import correlation, less, stronger
-from ipsrl.study.worlds.demonstrations import FewDemonstrations, answer_entropy, reheated
 
 TASK = Countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)
 POLICY = Transformer(TASK.vocabulary_size, hidden_size=64, num_layers=2)
@@ -144,7 +144,3 @@ def FIGURE(records: Records, settings: Settings) -> Drawing:
     moments = {"before GRPO": taught.where(step=0), "after GRPO": taught.at_end()}
     rows = [{**row, "when": when} for when, found in moments.items() for row in found.rows]
     return Panels(PANELS, size=(12, 3.4))(Records(rows, ("when", "epochs")), settings)
-
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.sft_bias.demonstrations import HOTTEST, FewDemonstrations, answer_entropy, reheated
 from ipsrl.environments.countdown import Countdown
 from ipsrl.policies.transformer import Transformer
-from ipsrl.study.worlds.demonstrations import HOTTEST, FewDemonstrations, answer_entropy, reheated
 
 TASK = Countdown(numbers=3, problems=4, largest_number=9, largest_target=30, least_solutions=2)
 POLICY = Transformer(TASK.vocabulary_size, hidden_size=16, num_layers=1)
