@@ -1,6 +1,6 @@
 import numpy as np
 
-from ipsrl.study.worlds.drains import measures
+from experiments.slower_drains.drains import measures
 
 
 def test_measures_of_a_course_of_three_records():

@@ -33,6 +33,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from experiments.slower_drains.drains import MORE, delays, ends_as, exact, keeps_more, measures
 from ipsrl import objectives, study
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE, Steps
 from ipsrl.environments.bandit import Bandit
@@ -41,7 +42,6 @@ from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
-from ipsrl.study.worlds.drains import MORE, delays, ends_as, exact, keeps_more, measures
 
 CLIPS = {
     "clip_cov": "Clip-Cov",
@@ -145,6 +145,3 @@ LINES = Line("half_time", "k", where=EXACT, without=HIDDEN), Line("effective", "
 LEFT = Panel(LINES[:1], ylabel="half-time, exact (batches)", yscale="log", **AXES)
 RIGHT = Panel(LINES[1:], ylabel="effective right outcomes of 4, sampled", **AXES)
 FIGURE = Panels([LEFT, RIGHT], size=(13, 5.2))
-
-if __name__ == "__main__":
-    study.main(__name__)
