@@ -192,7 +192,7 @@ counts. For instance, if the goal were Z:
 
     @checked
     def thoughts(self, trajectories: Trajectories) -> "Thoughts":
-        """The thoughts of sampled answers, for `ipsrl.measures.underthinking`."""
+        """The thoughts of sampled answers, for `experiments.thought_switching.underthinking`."""
         index = np.asarray(trajectories.prompts.index)
         found = [
             [self._measured(int(prompt), answer.tolist()) for answer in group]

@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 
+from experiments.thought_switching.underthinking import underthinking
 from ipsrl.environments.demonstrations import EarlySwitches
 from ipsrl.environments.graph_search import MOST_DRAWS, SWITCH, SWITCH_TOKEN, GraphSearch
 from ipsrl.environments.text import STOP
-from ipsrl.measures.underthinking import underthinking
 from tests.environments.answers import tokens_of, trajectories_of
 from tests.work import calls_of
 

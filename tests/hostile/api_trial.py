@@ -27,6 +27,7 @@ from experiments.many_outcomes import restoring_rates
 from experiments.molecules import measures
 from experiments.planning_and_execution import strategic_grams
 from experiments.recovery_time import step_sizes
+from experiments.thought_switching import underthinking
 from ipsrl import extensions, objectives, rewards, specifications
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import make_mesh
@@ -68,7 +69,7 @@ from ipsrl.environments.reasoning_gym import ReasoningGym
 from ipsrl.environments.tools import make_tools
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds, underthinking
+from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds
 from ipsrl.objectives.advantages.baselines import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.frequency import outcome_frequency

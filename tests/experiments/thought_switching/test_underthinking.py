@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.measures.underthinking import underthinking
+from experiments.thought_switching.underthinking import underthinking
 
 
 def test_a_score_by_hand():

@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.thought_switching.underthinking import underthinking
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.demonstrations import EarlySwitches
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
-from ipsrl.measures.underthinking import underthinking
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.decoding import Decoding, TokenPenalty

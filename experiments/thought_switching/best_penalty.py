@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from experiments.thought_switching.thought_switches import PRIOR, SWITCH
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import NotRecorded, Records, interval_of
 from ipsrl.study.claims import Number, difference
-from ipsrl.study.worlds.thought_switches import PRIOR, SWITCH
 
 Choice = Callable[[Records], dict[str, Any]]
 """records -> the labels of one curve."""

@@ -6,10 +6,10 @@ import pytest
 
 from experiments import thought_switching
 from experiments.thought_switching import CLAIMS, DEAD, EARLY, GRPO, IPS, NUMBERS, WEIGHTED, Settings
+from experiments.thought_switching.best_penalty import best, best_alphas, strongest
+from experiments.thought_switching.thought_switches import PLACEBO, PRIOR, SWITCH
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.best_penalty import best, best_alphas, strongest
-from ipsrl.study.worlds.thought_switches import PLACEBO, PRIOR, SWITCH
 
 FIRST, EVERYWHERE = 2.0, 100.0
 ALPHAS = (0.0, 3.0, 10.0)

@@ -28,6 +28,18 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
+from experiments.thought_switching.best_penalty import (
+    alpha_moves,
+    at,
+    best,
+    best_alpha,
+    by_rule,
+    changed,
+    gain,
+    more,
+    strongest,
+)
+from experiments.thought_switching.thought_switches import PLACEBO, PRIOR, SWITCH, Searchers
 from ipsrl import study
 from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.fields import between, one_of, positive
@@ -35,8 +47,6 @@ from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel
 from ipsrl.policies.transformer import Transformer
 from ipsrl.study.claims import above, below
-from ipsrl.study.worlds.best_penalty import alpha_moves, at, best, best_alpha, by_rule, changed, gain, more, strongest
-from ipsrl.study.worlds.thought_switches import PLACEBO, PRIOR, SWITCH, Searchers
 from ipsrl.training.settings import TrainSettings
 
 EARLY, DEAD, WEIGHTED = "early", "dead", "weighted_underthinking"
@@ -144,7 +154,3 @@ FIGURE = by_rule([
     Panel([Line(value, "alpha", "rule", {"objective": name})], f"{{search}}, {AFTER[name]}", "alpha", value)
     for value, name in (("accuracy", PRIOR), (WEIGHTED, PRIOR), ("accuracy", GRPO), ("accuracy", IPS))
 ])  # fmt: skip
-
-
-if __name__ == "__main__":
-    study.main(__name__)
