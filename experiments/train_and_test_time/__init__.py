@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from experiments.train_and_test_time.budgets import START, TEST, TOYS, TRAINING, exact_curves, peaks, text_curves, toys
 from ipsrl import study
 from ipsrl.environments.long_work import LongWork
 from ipsrl.fields import one_of, positive
@@ -35,7 +36,6 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.claims import all_of, close
 from ipsrl.study.text_tasks import SMALL, SMOKE
-from ipsrl.study.worlds.test_time import START, TEST, TOYS, TRAINING, exact_curves, peaks, text_curves, toys
 
 GRPO, SLOW = "grpo", "grpo, quarter of the step"
 FREE, GAUSSIAN, TEXT_TOY = *TOYS, "transformer"
@@ -145,6 +145,3 @@ EFFECTIVE = Line("effective", where={"part": TRAINING}, markers=False)
 WAYS = ("long", "one long thought"), ("vote", "a vote of short thoughts")
 TESTS = [Panel([Line(way, where={"part": TEST})], title, **BUDGET) for way, title in WAYS]
 FIGURE = Panels([Panel([EFFECTIVE], "{toy}", "updates", "effective right outcomes"), *TESTS], each="toy")
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -10,11 +10,11 @@ import pytest
 
 from experiments import train_and_test_time
 from experiments.train_and_test_time import BUDGETS, GRPO, IPS, PRESETS, SLOW, TEXT_TOY
-from ipsrl.measures.test_time import answer_measures, by_budget, inflated
+from experiments.train_and_test_time.budgets import START, TOYS, first_wrong, toys
+from experiments.train_and_test_time.test_time import answer_measures, by_budget, inflated
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.test_time import START, TOYS, first_wrong, toys
 
 LONG = {START: (0.3, 0.5, 0.2), GRPO: (0.6, 0.8, 0.5), IPS: (0.6, 0.8, 0.5), SLOW: (0.5, 0.5, 0.5)}
 KEPT = {START: 3.0, GRPO: 1.2, IPS: 2.0, SLOW: 1.5}

@@ -1,4 +1,4 @@
-"""Curves of a training run and of what its policies make of a budget at test time, for `ipsrl.measures.test_time`."""
+"""Curves of a training run and of what its policies make of a budget at test time, for `experiments.train_and_test_time.test_time`."""
 
 import dataclasses
 import functools
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from jax import Array
 
+from experiments.train_and_test_time.gaussian import Gaussian
+from experiments.train_and_test_time.test_time import answer_measures, by_budget, inflated, majority_vote
+from experiments.train_and_test_time.work_evaluation import evaluate_work
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.text import TextTask
-from ipsrl.measures.test_time import answer_measures, by_budget, inflated, majority_vote
-from ipsrl.policies.gaussian import Gaussian
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
@@ -22,7 +23,6 @@ from ipsrl.study import ensembles
 from ipsrl.study.claims import all_of, any_of
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.text_tasks import TextTaskSettings, training_grid
-from ipsrl.training.work_evaluation import evaluate_work
 
 TRAINING, TEST, START = "training", "test", "start"
 TOYS = FREE, GAUSSIAN = "free logits", "Gaussian"

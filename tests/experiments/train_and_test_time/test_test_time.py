@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ipsrl.measures.test_time import answer_measures, by_budget, frequencies, inflated, majority_vote
+from experiments.train_and_test_time.test_time import answer_measures, by_budget, frequencies, inflated, majority_vote
 
 
 def test_a_gaussian_keeps_its_mean_and_multiplies_its_variance():

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from experiments.train_and_test_time.test_time import answer_measures, by_budget, frequencies, majority_vote
 from ipsrl.environments.text import TextTask
-from ipsrl.measures.test_time import answer_measures, by_budget, frequencies, majority_vote
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.rollouts.decoding import Decoding

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from experiments.train_and_test_time.gaussian import Gaussian
 from ipsrl.environments.bandit import Bandit
-from ipsrl.policies.gaussian import Gaussian
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.rollouts.sampler import sample_groups
 
