@@ -4,11 +4,11 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.transfer.paths import path
 from ipsrl import objectives
 from ipsrl.dynamics import flows
 from ipsrl.dynamics.cases import IN_TREE, MULTIPLICITY, STARTS_OF_WALKS, WALKS, as_walks
 from ipsrl.dynamics.field import Field, follow, train
-from ipsrl.dynamics.paths import path
 from ipsrl.dynamics.rest_points import rest_point, rest_points
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from experiments.transfer.paths import path
 from ipsrl import objectives
 from ipsrl.dynamics.field import Field, follow
-from ipsrl.dynamics.paths import path
 
 REWARDS, START = (1.0, 1.0, 0.0), (0.4, 0.2, 0.4)
 

@@ -41,15 +41,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import compare, hypospace, one_of_many
+from experiments.transfer import figure as figure
+from experiments.transfer.paths import path
+from experiments.transfer.tables import markdown, tables
 from ipsrl import objectives, study
 from ipsrl.dynamics.field import Field
-from ipsrl.dynamics.paths import path
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import one_of
-from ipsrl.figures import transfer as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.measures import rewarded
 from ipsrl.measures.seeds import Interval
@@ -65,7 +66,6 @@ from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import OneSeed, Records
 from ipsrl.study import text_tasks
 from ipsrl.study.text_tasks import TextTaskSettings
-from ipsrl.study.transfer_tables import markdown, tables
 
 OBJECTIVES = (
     "grpo", "maxrl", "pass_at_k", "f_grpo", "grpo(entropy=0.01)", "grpo(kl=0.04)", "flowrl", "placebo(floor=0.2)",
@@ -137,7 +137,7 @@ SIZES = {
     ),
 }
 """Preset -> how much every level trains."""
-MARKS = Marks("<!-- The tables are written by experiments/transfer.py. -->", "<!-- Here the tables end. -->")
+MARKS = Marks("<!-- The tables are written by experiments/transfer/__init__.py. -->", "<!-- Here the tables end. -->")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,6 +307,3 @@ NUMBERS = {
     f"bandit and {MODEL}, of the others": functools.partial(within_class, False),
 }
 TABLE, FIGURE = table, draw
-
-if __name__ == "__main__":
-    study.main(__name__)
