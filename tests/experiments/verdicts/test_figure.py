@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from experiments.verdicts import figure
 from ipsrl.dynamics.cases import CASES, STARTS
 from ipsrl.dynamics.verdict_page import SHOWN, PublishedVerdict
-from ipsrl.figures import style, verdicts
+from ipsrl.figures import style
 from tests.figures.words import words_of
 
 DRAWN = np.array(STARTS)[list(SHOWN)]
@@ -24,7 +25,7 @@ def test_a_bar_for_each_start_in_each_cell(tmp_path):
     corners = np.tile(np.eye(3), (4, 1))
     first = [made_up(name, "collapses", corners) for name in ("first", "second(alpha=0.5)")]
     others = [made_up(f"objective_{n}", "other", STARTS, ("uniform", "skewed")) for n in range(20)]
-    drawing = verdicts.draw([first, others], group_size=8)
+    drawing = figure.draw([first, others], group_size=8)
     png = style.save(drawing.figure, tmp_path / "figure", drawing.rows, drawing.caption)
     assert imread(png)[..., :3].std() > 0.05
     assert "A bar is a policy" in png.with_suffix(".txt").read_text()
@@ -47,10 +48,10 @@ def test_a_bar_for_each_start_in_each_cell(tmp_path):
     np.testing.assert_array_equal(told[: 2 * columns], [ends] * 2 * columns)
     np.testing.assert_array_equal(told[2 * columns :], [DRAWN] * 20 * 2 * columns)
     # A long list of names pushes the next row down.
-    alone = verdicts.draw([first, others[:1]], group_size=8)
+    alone = figure.draw([first, others[:1]], group_size=8)
     assert alone.figure.get_figheight() < drawing.figure.get_figheight()
 
 
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="there is no verdict to draw"):
-        verdicts.draw([], group_size=8)
+        figure.draw([], group_size=8)

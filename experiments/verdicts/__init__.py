@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
+from experiments.verdicts import figure as figure
 from ipsrl import extensions, objectives, study
 from ipsrl.distributed.cpu_processes import cpu_processes
 from ipsrl.distributed.start_up import cores, start_up
@@ -37,7 +38,6 @@ from ipsrl.dynamics.shared_prompts import beside_another
 from ipsrl.dynamics.verdict import check, verdict
 from ipsrl.dynamics.verdict_page import MEANINGS, SEVERAL, PublishedVerdict, grouped
 from ipsrl.fields import between
-from ipsrl.figures import verdicts as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import replace_file, require_file
 from ipsrl.records.text_table import aligned
@@ -222,6 +222,3 @@ NUMBERS = {of_word: functools.partial(counted, of_word=of_word) for of_word in M
 TABLE, FIGURE = table, draw
 SHOWS = "what every objective does to the outcomes, in a word"
 VARIANTS = {"verdicts": study.Variant(SHOWS, {"smoke": {"objectives": "grpo"}})}
-
-if __name__ == "__main__":
-    study.main(__name__)
