@@ -30,12 +30,12 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
+from experiments.evolution.evolved import SHARED, TABLED, Arm, at, each_lower, exact, more, sampled
 from ipsrl import study
 from ipsrl.fields import Range, in_range, one_of, positive
 from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, every, near
-from ipsrl.study.worlds.evolved import SHARED, TABLED, Arm, at, each_lower, exact, more, sampled
 
 ARMS = "grpo", "ips_grpo", "es", "es_greedy", "es_ips", "es_random", "grpo_random"
 GRPO, IPS, ES, GREEDY, BY_IPS, RANDOM, GRPO_RANDOM = ARMS
@@ -145,6 +145,3 @@ FIGURE = Panels([
     Panel(drawn(WORDS, SHARED), "shared states, accuracy 0.6", "noise", "effective right words of 16"),
     Panel(drawn(PASS, SHARED), "shared states, accuracy 0.6", "noise", "pass@4 at accuracy 0.6"),
 ])  # fmt: skip
-
-if __name__ == "__main__":
-    study.main(__name__)

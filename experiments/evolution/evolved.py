@@ -10,10 +10,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.evolution.smoothed_return import smoothed_velocity
+from experiments.evolution.strategies import EvolutionTrainer
 from experiments.words.shared_words import SharedTable, Words
 from ipsrl import study
 from ipsrl.dynamics import flows
-from ipsrl.dynamics.smoothed_return import smoothed_velocity
 from ipsrl.environments.bandit import Bandit
 from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs
@@ -22,7 +23,6 @@ from ipsrl.records.equal_reward import at_reward
 from ipsrl.study.claims import Claim, Number, all_of, difference
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.placebos import RandomRewards
-from ipsrl.training.evolution import EvolutionTrainer
 from ipsrl.training.trainer import Trainer
 
 TABLED, SHARED = "table", "shared"

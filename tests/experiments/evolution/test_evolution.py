@@ -6,9 +6,9 @@ import pytest
 
 from experiments import evolution
 from experiments.evolution import CLAIMS, ES, EXACT, FLOW, GRPO, NUMBERS, PRESETS, R99, RANDOM, WORLDS
+from experiments.evolution.evolved import SHARED, TABLED
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.worlds.evolved import SHARED, TABLED
 
 LABELS = ("world", "kind", "noise")
 PLAIN = {

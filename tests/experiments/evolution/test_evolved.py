@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from experiments.evolution.evolved import at, each_lower, exact, of_table, of_words
 from ipsrl.records.tidy import Records
-from ipsrl.study.worlds.evolved import at, each_lower, exact, of_table, of_words
 
 
 def test_measures_of_the_table_are_taken_where_accuracy_reaches_each_bar():

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.evolution.smoothed_return import smoothed_velocity
+from experiments.evolution.strategies import EvolutionTrainer, paired_noise
 from ipsrl import objectives
-from ipsrl.dynamics.smoothed_return import smoothed_velocity
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.training.ensemble import itself, train_ensemble
-from ipsrl.training.evolution import EvolutionTrainer, paired_noise
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 
