@@ -10,10 +10,10 @@ import numpy as np
 from jax import Array
 from scipy.special import expit, logit
 
+from experiments.crossed.trees import Trees, prior_probs
 from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.environments.trees import Trees, prior_probs
 from ipsrl.measures.coverage import exact_coverage
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.crossed.variance_shares import variance_shares
 from ipsrl.measures.seeds import Interval, mean_over_seeds
-from ipsrl.measures.variance_shares import variance_shares
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
 
 SOURCES = {"prior": "first", "objective": "second", "both": "both", "seeds": "seeds"}

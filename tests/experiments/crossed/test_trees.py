@@ -3,8 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.crossed.trees import Trees
 from ipsrl.environments.tree import Tree
-from ipsrl.environments.trees import Trees
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 
