@@ -7,10 +7,10 @@ Paper     Thinkless, arXiv 2505.13379, with alpha 0.001; HGPO, 2505.14631. Ours:
           right is worth 1, wrong 0, not -1; IPS with the mode in the outcome; meta-learning is first-order MAML
           (1703.03400) over difficulties, which spends half of its answers on the inner step.
 Arms      Sampled runs; GRPO also by exact expected updates, MAML only so. Equally many answers, not tokens, and the
-          best of seven rates from 1 to 4096, for other seeds or exactly; GRPO also at 1. World: `modes.mode_bandit`: short
-          answers that have learned are right with 1, 0.8, 0.4, 0.1; thinking is right with 0.9 at first, and costs half
-          of the reward. Control: fixed skills, the short one 0.83, so that no mode must be sampled to learn; the
-          placebo asks after 10 updates, when the best policy is 0.025 above GRPO (its margin: half of the others').
+          best of seven rates from 1 to 4096, for other seeds or exactly; GRPO also at 1. World: `modes.mode_bandit`:
+          short answers that have learned are right with 1, 0.8, 0.4, 0.1; thinking is right with 0.9 at first, and
+          costs half of the reward. Control: fixed skills, the short one 0.83, so that no mode must be sampled to learn;
+          the placebo asks after 10 updates, when the best policy is 0.025 above GRPO (its margin: half of the others').
 Command   python -m experiments.hybrid_modes
 Time      demo six CPU minutes, smoke a quarter of one; paper, not run, hours.
 Expected  No choice is on an edge of the grid (4 to 1024). At 1 all 16 runs of GRPO end in one mode, at its best rate

@@ -12,10 +12,17 @@ from hypothesis import HealthCheck, Phase, settings
 
 TESTS = Path(__file__).parent
 SLOW_FOLDERS = (
-    "combinatorial", "docs", "environments", "experiments", "gguf", "hostile", "integrations", "inverse",
-    "objectives/families", "offline", "online", "scripts", "study/worlds", "tunnel",
-)  # fmt: skip
-"""Studies and their worlds, tasks, single families of objectives, bad input, whole commands, other people's formats."""
+    "docs",
+    "environments",
+    "experiments",
+    "gguf",
+    "hostile",
+    "integrations",
+    "objectives/families",
+    "scripts",
+    "tunnel",
+)
+"""Studies, tasks, single families of objectives, bad input, whole commands, other people's formats."""
 
 HOSTILE = "IPSRL_TEST_HOSTILE"
 """Set by `pytest --hostile`, which tries this many times as many examples, others each time."""

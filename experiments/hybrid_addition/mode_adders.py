@@ -23,8 +23,8 @@ from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.source import Groups
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.worlds.imitators import Imitators
 from ipsrl.training.loop import check_run
+from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import TrainState
 from ipsrl.training.trainer import Trainer

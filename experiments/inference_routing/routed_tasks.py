@@ -1,4 +1,4 @@
-"""Learners of `ipsrl.online` on the same tasks: tuned on some, measured on others, against the best fixed expert."""
+"""Online learners on the same tasks: tuned on some, measured on others, against the best fixed expert."""
 
 import functools
 from collections.abc import Callable, Sequence

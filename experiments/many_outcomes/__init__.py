@@ -12,7 +12,7 @@ Expected  effective outcomes / K, which start at 0.67 and 0.61, at K = 16 and 40
 Smoke     python -m experiments.many_outcomes --preset=smoke
 
 K outcomes pay 1 and one more pays 0, at probability 1/2; the logits of the K start at normal quantiles of standard
-deviation `spread`. There are `passes` samples for each outcome at every K. Rates: `experiments.many_outcomes.restoring_rates`.
+deviation `spread`. There are `passes` samples for each outcome at every K. Rates: `restoring_rates`.
 """
 
 import dataclasses

@@ -24,7 +24,7 @@ Smoke     python -m experiments.molecules_enumerated --preset=smoke
 
 Policies are tables of logits that start with uniform actions; all numbers are exact for the policy of each seed. Routes
 alone, target times routes, lie at a total variation of 0.104; proportional means less than half of it. Exponents are
-defined in `experiments.molecules_enumerated.reaction_products`; the claims' limits for those of counts were chosen after a trial run.
+defined in `reaction_products`; the claims' limits for those of counts were chosen after a trial run.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """A square of which data cover the left half: networks learn a model of it, and the values of a policy in that model.
 
 Each seed has a map of its own: rewards, and a wind that pushes, are smooth random functions of the place, so that what
-a model makes of the right half is wrong, and as often too good as too bad. The critic (`experiments.pessimism.critic`) is
+a model makes of the right half is wrong, and as often too good as too bad. The critic (`critic`) is
 that of the tables, with samples in the place of sums over all pairs and a network in that of a table:
 
     beta (E_q Q - E_data Q) + share 1/2 E_data (Q - BQ)^2 + (1 - share) 1/2 E_model (Q - BQ)^2

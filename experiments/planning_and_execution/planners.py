@@ -29,8 +29,8 @@ from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.structures import Trajectories
 from ipsrl.study.claims import Number
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.worlds.imitators import Imitators
 from ipsrl.training.loop import check_run
+from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 

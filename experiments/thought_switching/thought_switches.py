@@ -24,8 +24,8 @@ from ipsrl.rollouts.decoding import Decoding, TokenPenalty
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.worlds.imitators import Imitators
 from ipsrl.training.loop import check_run
+from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 

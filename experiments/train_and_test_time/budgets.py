@@ -1,4 +1,4 @@
-"""Curves of a training run and of what its policies make of a budget at test time, for `experiments.train_and_test_time.test_time`."""
+"""Curves of a training run and of what its policies make of a budget at test time."""
 
 import dataclasses
 import functools

@@ -27,9 +27,9 @@ def f_dpo(divergence: Divergence = "jensen_shannon", alpha: float = 0.5, beta: f
 
     DPO for a policy regularised to the reference by another divergence; `reverse_kl` is DPO. `alpha` belongs to
     `divergence=alpha`. For forward_kl and alpha the log-ratio of an answer is clipped to [-10, 10] (our reading), and
-    pairs beyond have no gradient, because f' diverges. In a table of logits the minimum is the optimum that
-    `experiments.divergences.regularised_optima` computes from the rewards of largest Bradley-Terry likelihood. Where u is large
-    all f' but log u hardly grow, so that training gets there slowly (`experiments.divergences`).
+    pairs beyond have no gradient, because f' diverges. In a table of logits the minimum is the optimum for the rewards
+    of largest Bradley-Terry likelihood. Where u is large all f' but log u hardly grow, so that training gets there
+    slowly (`experiments.divergences`).
 
     Degenerate: groups without a pair have no gradient and are left out of the mean over groups.
     Evidence: paper and code (the links); all pairs of a group are our reading.

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from experiments.molecules import measures
 from experiments.molecules.measures import (
     circles,
     evaluations_until,
@@ -95,7 +96,7 @@ def test_blocks_change_nothing(monkeypatch):
         if all(1 - whole[0][number, before] > 0.75 for before in chosen):
             chosen.append(number)
     assert whole[2][1] == len(chosen)
-    monkeypatch.setattr(molecules, "BLOCK", 8)
+    monkeypatch.setattr(measures, "BLOCK", 8)
     np.testing.assert_array_equal(tanimoto(bits, bits), whole[0])
     assert internal_diversity(bits) == pytest.approx(whole[1], rel=1e-6) == pytest.approx(1 - whole[0].mean(), rel=1e-6)
     assert [circles(bits, distance) for distance in (0.6, 0.75, 0.85)] == whole[2]

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("rdkit")
 
+from experiments.molecules import prior
 from experiments.molecules.prior import AMIDES, Pretraining, Sample, encoded, sampled
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
@@ -49,9 +50,7 @@ def test_learning_makes_known_molecules_likelier():
 def test_the_report_counts_valid_unique_and_new_molecules(monkeypatch):
     first, second = TINY.known("train")[:2]
     texts = [first, first, second, "CCO", "C((", ""]
-    monkeypatch.setattr(
-        molecule_prior, "sampled", lambda *arguments: Sample(texts, np.zeros(len(texts)), np.zeros(len(texts)))
-    )
+    monkeypatch.setattr(prior, "sampled", lambda *arguments: Sample(texts, np.zeros(len(texts)), np.zeros(len(texts))))
     found = TINY.report({}, len(texts))
     assert (found["valid"], found["unique"], found["novel"]) == pytest.approx((4 / 6, 3 / 4, 1 / 3))
     assert all(found[f"distance_{name}"] > 0 for name in ("logP", "SA", "QED", "weight"))

@@ -8,7 +8,7 @@ from experiments.planning_and_execution.planners import Planners, half_gain, lat
 from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import NotRecorded, Records
-from ipsrl.study.worlds.imitators import Imitators
+from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
 
 TASK = PlanAndExecute(length=4, problems=8)

@@ -9,7 +9,7 @@ import pytest
 from experiments.thought_switching.thought_switches import NEAREST, PLACEBO, PRIOR, SWITCH, Searchers
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.policies.transformer import Transformer
-from ipsrl.study.worlds.imitators import Imitators
+from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
 
 TASK = GraphSearch(edge_probability=0.3, dead_first=0.1, problems=8)
