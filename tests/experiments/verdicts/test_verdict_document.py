@@ -19,7 +19,7 @@ from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, PublishedVerdi
 from ipsrl.records.tidy import Records
 from ipsrl.study.study import Study, run
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "verdicts.md"
 
 
 def made_up(objective, word, text="0.50 : 0.50 : 0", ends=(0.5, 0.5, 0.0), references=("uniform",), evidence="seen"):
