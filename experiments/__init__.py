@@ -12,5 +12,7 @@ if sys.argv[0] == "-m" and "-m" in sys.orig_argv:
         early.script(f"{__name__}.__main__")
     else:
         early.refuse(
-            lambda: Module("ipsrl.study.command_line").refuse(_name.rpartition(".")[2], Module(_name), sys.argv)
+            lambda: Module("ipsrl.study.command_line").refuse(
+                _name.rpartition(".")[2], Module(_name), sys.argv
+            )
         )

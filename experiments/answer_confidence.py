@@ -86,7 +86,9 @@ def exact_curves(task: str, settings: Settings) -> Iterator[study.Curve]:
     for arm in settings.arms:
         if arm != "other_prompt":
             trained = runs(EXACT[task], ARMS[arm].format("correct"), start[None], PASS_AT, settings)
-            yield study.Curve({"task": task, "objective": arm}, lambda trained=trained: trained()[0])
+            yield study.Curve(
+                {"task": task, "objective": arm}, lambda trained=trained: trained()[0]
+            )
 
 
 def text_curves(settings: Settings) -> Iterator[study.TrainingRun]:
@@ -94,7 +96,9 @@ def text_curves(settings: Settings) -> Iterator[study.TrainingRun]:
     steps = {"steps": settings.text_steps, "evaluate_every": settings.text_steps}
     flags = dataclasses.replace(TEXT_RUNS, objectives=tuple(names), seeds=settings.seeds, **steps)
     for run in text_tasks.training_grid(flags.tasks[0], flags).curves({"task": TEXT}):
-        yield study.TrainingRun({**run.labels, "objective": names[run.labels["objective"]]}, run.train)
+        yield study.TrainingRun(
+            {**run.labels, "objective": names[run.labels["objective"]]}, run.train
+        )
 
 
 def above(value: str, other: str, margin: float = MARGIN) -> Callable[[Records], bool | None]:
@@ -111,35 +115,56 @@ def above(value: str, other: str, margin: float = MARGIN) -> Callable[[Records],
 
 
 CLAIMS = {
-    "ARM's pass@1 is GRPO's or better: at most 0.02 below, on every task": above("pass_at_1", "GRPO", -MARGIN),
-    "ARM's pass@32 is more than 0.02 above GRPO's, on every task where GRPO's is below 0.98":
-        above("pass_at_32", "GRPO"),
-    "ARM covers more than 0.02 more of the right answers in 32 tries than GRPO, on every task":
-        above("covered_at_32", "GRPO"),
-    "ARM keeps more than 0.1 effective right answers more than GRPO, on every task":
-        above("effective_outcomes", "GRPO", 0.1),
-    "it is the shift: ARM covers more than 0.02 more than its loss without a shift, on every task":
-        above("covered_at_32", "no_shift"),
-    "it is the answer's confidence: ARM covers more than 0.02 more than with permuted shifts, on every task":
-        above("covered_at_32", "permuted"),
-    "it is the prompt's confidence: ARM covers more than 0.02 more than with another prompt's, in text":
-        above("covered_at_32", "other_prompt"),
-}  # fmt: skip
-WORDS = {"pass_at_1": "pass@1", "pass_at_32": "pass@32", "covered_at_32": "right answers covered by 32 tries"}
+    "ARM's pass@1 is GRPO's or better: at most 0.02 below, on every task": above(
+        "pass_at_1", "GRPO", -MARGIN
+    ),
+    "ARM's pass@32 is more than 0.02 above GRPO's, on every task where GRPO's is below 0.98": above(
+        "pass_at_32", "GRPO"
+    ),
+    "ARM covers more than 0.02 more of the right answers in 32 tries than GRPO, on every task": above(
+        "covered_at_32", "GRPO"
+    ),
+    "ARM keeps more than 0.1 effective right answers more than GRPO, on every task": above(
+        "effective_outcomes", "GRPO", 0.1
+    ),
+    "it is the shift: ARM covers more than 0.02 more than its loss without a shift, on every task": above(
+        "covered_at_32", "no_shift"
+    ),
+    "it is the answer's confidence: ARM covers more than 0.02 more than with permuted shifts, on every task": above(
+        "covered_at_32", "permuted"
+    ),
+    "it is the prompt's confidence: ARM covers more than 0.02 more than with another prompt's, in text": above(
+        "covered_at_32", "other_prompt"
+    ),
+}
+WORDS = {
+    "pass_at_1": "pass@1",
+    "pass_at_32": "pass@32",
+    "covered_at_32": "right answers covered by 32 tries",
+}
 OTHERS = {
-    "GRPO": "GRPO", "no_shift": "ARM without its shift", "permuted": "permuted shifts", "IPS_GRPO": "IPS-GRPO",
+    "GRPO": "GRPO",
+    "no_shift": "ARM without its shift",
+    "permuted": "permuted shifts",
+    "IPS_GRPO": "IPS-GRPO",
     "other_prompt": "another prompt's confidence",
-}  # fmt: skip
+}
 NUMBERS = {
     f"{WORDS[value]}, ARM - {OTHERS[other]}, {task}": shares.gain(value, "ARM", other, task=task)
     for value, other, task in itertools.product(WORDS, OTHERS, (*EXACT, TEXT))
     if other != "other_prompt" or task == TEXT
 }
-COLUMNS = [f"{value}_at_{k}" for value in ("pass", "covered") for k in (1, 32, 64)] + ["effective_outcomes"]
+COLUMNS = [f"{value}_at_{k}" for value in ("pass", "covered") for k in (1, 32, 64)] + [
+    "effective_outcomes"
+]
 TABLE = study.Table(COLUMNS, rows=("objective",), each="task", title="{task}", decimals=3)
 PANELS = [
     Panel(
-        [LineOverNumbers(value, "k", where={"task": task}, numbers=PASS_AT)], task, "k", f"{value} at k", xscale="log2"
+        [LineOverNumbers(value, "k", where={"task": task}, numbers=PASS_AT)],
+        task,
+        "k",
+        f"{value} at k",
+        xscale="log2",
     )
     for value, task in itertools.product(("pass", "covered"), (*EXACT, TEXT))
 ]

@@ -29,9 +29,17 @@ PRESETS = {
     "paper": dataclasses.replace(DEMO, seeds=(0, 1, 2, 3, 4), steps=600),
 }
 MANY_HOSTS = TRACKERS = True
-curves, CLAIMS, TABLE, FIGURE = text_tasks.curves, text_tasks.CLAIMS, text_tasks.TABLE, text_tasks.FIGURE
+curves, CLAIMS, TABLE, FIGURE = (
+    text_tasks.curves,
+    text_tasks.CLAIMS,
+    text_tasks.TABLE,
+    text_tasks.FIGURE,
+)
 
-NUMBERS = {label: study.final("recovery", task=TASK, objective=objective) for label, objective in OBJECTIVES.items()}
+NUMBERS = {
+    label: study.final("recovery", task=TASK, objective=objective)
+    for label, objective in OBJECTIVES.items()
+}
 VARIANTS = {"countdown": study.Variant("recovery on countdown")}
 
 if __name__ == "__main__":

@@ -60,9 +60,21 @@ class Settings(study.Settings):
     def row(self, group_size: int) -> text_tasks.TextTaskSettings:
         """All floors and seeds at one group size, as runs of `ipsrl.study.text_tasks`."""
         prompts = self.answers_per_step // group_size
-        same = ("seeds", "steps", "learning_rate", "hidden_size", "num_layers", "prior_share", "prior_steps", "answers")
+        same = (
+            "seeds",
+            "steps",
+            "learning_rate",
+            "hidden_size",
+            "num_layers",
+            "prior_share",
+            "prior_steps",
+            "answers",
+        )
         return text_tasks.TextTaskSettings(
-            objectives=tuple(specifications.with_argument(self.objectives, "floor", floor) for floor in self.floors),
+            objectives=tuple(
+                specifications.with_argument(self.objectives, "floor", floor)
+                for floor in self.floors
+            ),
             prompts_per_step=prompts,
             group_size=group_size,
             micro_batches=math.gcd(prompts, self.micro_batches),
@@ -73,9 +85,16 @@ class Settings(study.Settings):
 
 
 SMOKE = Settings(
-    "hypospace_causal(nodes=3, perturbations=1)", group_sizes=(4, 8), floors=(0.1, 0.2), steps=2, answers_per_step=32,
-    hidden_size=16, num_layers=1, prior_steps=20, answers=16,
-)  # fmt: skip
+    "hypospace_causal(nodes=3, perturbations=1)",
+    group_sizes=(4, 8),
+    floors=(0.1, 0.2),
+    steps=2,
+    answers_per_step=32,
+    hidden_size=16,
+    num_layers=1,
+    prior_steps=20,
+    answers=16,
+)
 PRESETS = {
     "smoke": SMOKE,
     "demo": Settings(),
@@ -106,13 +125,27 @@ def means(records: Records) -> list[float]:
 
 
 CLAIMS = {"floors up to 1/G give the same run": inert_floors_agree}
-NUMBERS = {"lowest": lambda records: min(means(records)), "highest": lambda records: max(means(records))}
+NUMBERS = {
+    "lowest": lambda records: min(means(records)),
+    "highest": lambda records: max(means(records)),
+}
 PAPER = {"lowest": 0.1763, "highest": 0.4391}
-VARIANTS = {"group_size_and_floor": study.Variant("Table 4: recovery by group size and floor, causal")}
+VARIANTS = {
+    "group_size_and_floor": study.Variant("Table 4: recovery by group size and floor, causal")
+}
 TABLE = study.Table(("recovery",), rows=("group_size", "floor"), decimals=2)
-CELLS = HeatMap("recovery", "floor", across="group_size", outlined=lambda floor, size: floor <= 1 / size)
+CELLS = HeatMap(
+    "recovery", "floor", across="group_size", outlined=lambda floor, size: floor <= 1 / size
+)
 FIGURE = Panels(
-    [Panel([CELLS], "recovery; outlined: floor ≤ 1/G, which cannot act", "probability floor", "group size G")],
+    [
+        Panel(
+            [CELLS],
+            "recovery; outlined: floor ≤ 1/G, which cannot act",
+            "probability floor",
+            "group size G",
+        )
+    ],
     size=(5.5, 4.2),
 )
 

@@ -68,7 +68,9 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(arms=("GRPO", "oracle"), group_sizes=(8,), learning_rates=(0.2,), seeds=(0, 1), budget=2048),
+    "smoke": Settings(
+        arms=("GRPO", "oracle"), group_sizes=(8,), learning_rates=(0.2,), seeds=(0, 1), budget=2048
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(20)), prompts=2000, families=20, budget=262_144),
 }
@@ -79,9 +81,13 @@ def filters(arm: str, settings: Settings) -> tuple[Wrapper, ...]:
     warm_up = settings.budget // settings.batch // 10
     predicts = DifficultyFilter(warm_up=warm_up, width=32, last_width=32, learning_rate=0.01)
     return {
-        "GRPO": (), "dynamic": (Discard(),), "DEPO": (predicts,), "oracle": (Skip(),),
-        "random_discard": (Discard(at_random=True),), "random_skip": (Skip(at_random=True),),
-    }[arm]  # fmt: skip
+        "GRPO": (),
+        "dynamic": (Discard(),),
+        "DEPO": (predicts,),
+        "oracle": (Skip(),),
+        "random_discard": (Discard(at_random=True),),
+        "random_skip": (Skip(at_random=True),),
+    }[arm]
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
@@ -102,7 +108,9 @@ def points(arm: str, size: int, number: int, settings: Settings) -> study.Points
 def best(records: Records, arm: str, *sizes: int) -> Records:
     """An arm at its best learning rate and group size, among some sizes or all."""
     rows = [row for row in records.where(arm=arm).rows if not sizes or row["group_size"] in sizes]
-    return best_for_others(dataclasses.replace(records, rows=rows), "accuracy", ("learning_rate", "group_size"))
+    return best_for_others(
+        dataclasses.replace(records, rows=rows), "accuracy", ("learning_rate", "group_size")
+    )
 
 
 def accuracy(one: Sequence[Any], other: Sequence[Any] = (), share: float = 1.0) -> Number:
@@ -116,32 +124,53 @@ def accuracy(one: Sequence[Any], other: Sequence[Any] = (), share: float = 1.0) 
 
 
 GAINS = {
-    ("dynamic sampling with groups of 4 or 8", "GRPO with 16 to 64"): accuracy(("dynamic", 4, 8), ("GRPO", 16, 32, 64)),
+    ("dynamic sampling with groups of 4 or 8", "GRPO with 16 to 64"): accuracy(
+        ("dynamic", 4, 8), ("GRPO", 16, 32, 64)
+    ),
     ("dynamic sampling", "GRPO"): accuracy(["dynamic"], ["GRPO"]),
     ("DEPO", "dynamic sampling"): accuracy(["DEPO"], ["dynamic"]),
     ("DEPO", "random skip"): accuracy(["DEPO"], ["random_skip"]),
     ("dynamic sampling", "random discard"): accuracy(["dynamic"], ["random_discard"]),
 }
 EARLIER = accuracy(["DEPO"], ["GRPO"], share=0.6)
-CLAIMS = {f"{a} ends more than 0.01 above {b} in accuracy": above(gain, 0.01) for (a, b), gain in GAINS.items()}
-CLAIMS |= {"DEPO after 60 % of the budget is at most 0.01 below GRPO at its end in accuracy": above(EARLIER, -0.01)}
+CLAIMS = {
+    f"{a} ends more than 0.01 above {b} in accuracy": above(gain, 0.01)
+    for (a, b), gain in GAINS.items()
+}
+CLAIMS |= {
+    "DEPO after 60 % of the budget is at most 0.01 below GRPO at its end in accuracy": above(
+        EARLIER, -0.01
+    )
+}
 NUMBERS = {f"accuracy of {arm.replace('_', ' ')}": accuracy([arm]) for arm in ARMS}
-NUMBERS |= {f"accuracy of {arm} at half of the budget": accuracy([arm], share=0.5) for arm in ARMS[:3]}
+NUMBERS |= {
+    f"accuracy of {arm} at half of the budget": accuracy([arm], share=0.5) for arm in ARMS[:3]
+}
 NUMBERS |= {f"accuracy of {a} - {b}": gain for (a, b), gain in GAINS.items()}
 NUMBERS["accuracy of DEPO after 60 % of the budget - GRPO at its end"] = EARLIER
 
 
 def table(records: Records, settings: Settings) -> str:
-    return study.Table((*MEASURES, "learning_rate"), "at the end")(best_for_others(records, "accuracy"), settings)
+    return study.Table((*MEASURES, "learning_rate"), "at the end")(
+        best_for_others(records, "accuracy"), settings
+    )
 
 
 def figure(records: Records, settings: Settings) -> Drawing:
-    frontier = [row | {"shown": "frontier"} for arm in records.distinct("arm") for row in best(records, arm).rows]
+    frontier = [
+        row | {"shown": "frontier"}
+        for arm in records.distinct("arm")
+        for row in best(records, arm).rows
+    ]
     ends = [row | {"shown": "ends"} for row in best_for_others(records, "accuracy").at_end().rows]
     return PANELS(dataclasses.replace(records, rows=[*frontier, *ends]), settings)
 
 
-LEFT = [Line("accuracy", by="arm", where={"shown": "frontier"})], "best group size of each arm", "sampled trajectories"
+LEFT = (
+    [Line("accuracy", by="arm", where={"shown": "frontier"})],
+    "best group size of each arm",
+    "sampled trajectories",
+)
 RIGHT = [Line("accuracy", "group_size", "arm", {"shown": "ends"})], "at the end", "group size"
 TABLE, FIGURE, ACCURACY = table, figure, "accuracy on all prompts"
 PANELS = Panels([Panel(*LEFT, ACCURACY), Panel(*RIGHT, ACCURACY, xscale="log2")])

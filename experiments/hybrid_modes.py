@@ -36,19 +36,48 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, all_of, any_of, below
 
 EXACT, SAMPLED, GROWING, FIXED = "exact", "sampled", "growing", "fixed"
-GRPO, TOKENS, HGPO, PAPERS = "grpo", "grpo(aggregation=token_mean)", "hgpo(think_token=1)", "degrpo(alpha=0.001)"
+GRPO, TOKENS, HGPO, PAPERS = (
+    "grpo",
+    "grpo(aggregation=token_mean)",
+    "hgpo(think_token=1)",
+    "degrpo(alpha=0.001)",
+)
 FOMAML, SLOW, RARE, EARLY = "fomaml", "slow_grpo", 0.01, 10
 FORCED_GRPO, FORCED_HGPO = FORCED = "forced_grpo", "forced_hgpo"
-WORDS = {SLOW: GRPO, FOMAML: GRPO, FORCED_GRPO: GRPO, FORCED_HGPO: HGPO}  # Of arms with names of their own.
-DEGRPO = {"degrpo(alpha=0.0001)": 0.0001, PAPERS: 0.001, "degrpo(alpha=0.01)": 0.01, "degrpo(alpha=0.1)": 0.1}
+WORDS = {
+    SLOW: GRPO,
+    FOMAML: GRPO,
+    FORCED_GRPO: GRPO,
+    FORCED_HGPO: HGPO,
+}  # Of arms with names of their own.
+DEGRPO = {
+    "degrpo(alpha=0.0001)": 0.0001,
+    PAPERS: 0.001,
+    "degrpo(alpha=0.01)": 0.01,
+    "degrpo(alpha=0.1)": 0.1,
+}
 REMEDIES = {
-    "dr_grpo": "Dr. GRPO", **{arm: f"DeGRPO at alpha {alpha:g}" for arm, alpha in DEGRPO.items()}, HGPO: "HGPO",
-    "grpo(entropy=0.1)": "an entropy bonus of 0.1", "ips_grpo": "IPS-GRPO", FORCED_GRPO: "GRPO with forced halves",
+    "dr_grpo": "Dr. GRPO",
+    **{arm: f"DeGRPO at alpha {alpha:g}" for arm, alpha in DEGRPO.items()},
+    HGPO: "HGPO",
+    "grpo(entropy=0.1)": "an entropy bonus of 0.1",
+    "ips_grpo": "IPS-GRPO",
+    FORCED_GRPO: "GRPO with forced halves",
     FORCED_HGPO: "HGPO with forced halves",
-}  # fmt: skip
-NAMES = {SLOW: "GRPO at the smallest rate", GRPO: "GRPO", TOKENS: "GRPO with the mean over tokens"} | REMEDIES
+}
+NAMES = {
+    SLOW: "GRPO at the smallest rate",
+    GRPO: "GRPO",
+    TOKENS: "GRPO with the mean over tokens",
+} | REMEDIES
 SHORT_SKILL = {GROWING: 0.12, FIXED: 0.83}
-CONTROLLED = (GRPO, "degrpo(alpha=0.1)", HGPO, "ips_grpo", *FORCED)  # Arms that also have fixed skills.
+CONTROLLED = (
+    GRPO,
+    "degrpo(alpha=0.1)",
+    HGPO,
+    "ips_grpo",
+    *FORCED,
+)  # Arms that also have fixed skills.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,11 +93,15 @@ class Settings(study.Settings):
     def __post_init__(self):
         super().__post_init__()
         if self.group_size % 4 and (forced := [arm for arm in self.arms if arm in FORCED]):
-            raise ValueError(f"--group_size is {self.group_size}, it must be a multiple of 4 for {forced[0]}")
+            raise ValueError(
+                f"--group_size is {self.group_size}, it must be a multiple of 4 for {forced[0]}"
+            )
 
 
 PRESETS = {
-    "smoke": Settings((GRPO,), (GROWING,), seeds=(0, 1), learning_rates=(4.0,), group_size=4, updates=10),
+    "smoke": Settings(
+        (GRPO,), (GROWING,), seeds=(0, 1), learning_rates=(4.0,), group_size=4, updates=10
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(256)), updates=10_000),
 }
@@ -77,14 +110,22 @@ PRESETS = {
 def curves(settings: Settings) -> Iterator[study.Curve]:
     for arm, skills in itertools.product(settings.arms, settings.skills):
         parts = {FOMAML: [EXACT], GRPO: [SAMPLED, EXACT], SLOW: [SAMPLED, EXACT]}
-        for part in parts.get(arm, [SAMPLED]) if skills == GROWING else [SAMPLED] * (arm in CONTROLLED):
-            yield study.Curve(of(arm, skills, part), functools.partial(compute, part, skills, arm, settings))
+        for part in (
+            parts.get(arm, [SAMPLED]) if skills == GROWING else [SAMPLED] * (arm in CONTROLLED)
+        ):
+            yield study.Curve(
+                of(arm, skills, part), functools.partial(compute, part, skills, arm, settings)
+            )
 
 
 def compute(part: str, skills: str, arm: str, settings: Settings) -> study.Points:
     """What becomes of the modes at the best learning rate."""
     world = ModeBandit(fixed=skills == FIXED, forced=arm in FORCED)
-    update = Update(objectives.make(WORDS.get(arm, arm)), settings.group_size, inner=settings.inner * (arm == FOMAML))
+    update = Update(
+        objectives.make(WORDS.get(arm, arm)),
+        settings.group_size,
+        inner=settings.inner * (arm == FOMAML),
+    )
     rates = (min(settings.learning_rates),) if arm == SLOW else settings.learning_rates
     seeds, prior = settings.seeds if part == SAMPLED else None, world.prior(SHORT_SKILL[skills])
     return points(world, update, prior, settings.updates, rates, seeds, RARE)
@@ -102,48 +143,103 @@ def more(arm: str, than: str = GRPO, skills: str = GROWING) -> study.Number:
 
 def keeps(arm: str) -> study.Claim:
     """Whether few runs of an arm end in one mode, and the mode fits the difficulty: it is no remedy to stand still."""
-    return lambda r: all_of([below(COLLAPSED[arm], 0.25)(r), above(study.final("fits", **of(arm)), 0.5)(r)])
+    return lambda r: all_of(
+        [below(COLLAPSED[arm], 0.25)(r), above(study.final("fits", **of(arm)), 0.5)(r)]
+    )
 
 
 COLLAPSED = {arm: study.share("collapsed", **of(arm)) for arm in NAMES}
-RARER, REWARD = ({a: study.final(v, **of(a, part=EXACT)) for a in (SLOW, GRPO, FOMAML)} for v in ("rarer", "reward"))
-AT_EACH_RATE = [[study.final(f"rarer_at_{rate:g}", **of(arm, part=EXACT)) for arm in (FOMAML, GRPO)]
-                for rate in Settings().learning_rates]  # fmt: skip
-CONTROL, FITS = "with a fixed short skill of 0.83", "thinks more often at the hardest than at the easiest, by over 0.5"
-FEW, BETTER = "ends in one mode in under a quarter of its runs", "ends with a reward over 0.02 above"
+RARER, REWARD = (
+    {a: study.final(v, **of(a, part=EXACT)) for a in (SLOW, GRPO, FOMAML)}
+    for v in ("rarer", "reward")
+)
+AT_EACH_RATE = [
+    [study.final(f"rarer_at_{rate:g}", **of(arm, part=EXACT)) for arm in (FOMAML, GRPO)]
+    for rate in Settings().learning_rates
+]
+CONTROL, FITS = (
+    "with a fixed short skill of 0.83",
+    "thinks more often at the hardest than at the easiest, by over 0.5",
+)
+FEW, BETTER = (
+    "ends in one mode in under a quarter of its runs",
+    "ends with a reward over 0.02 above",
+)
 CLAIMS = {
-    **{f"{NAMES[a]} ends in one mode in over half of its runs": above(COLLAPSED[a], 0.5) for a in (SLOW, GRPO, TOKENS)},
-    "with the best learning rate fewer of GRPO's runs end in one mode than with the smallest, by over a tenth":
-        above(study.difference("collapsed", of(SLOW), of(GRPO)), 0.1),
-    f"when {NAMES[SLOW]} first has over 99 % of its answers in one mode, or ends, the short skill is below 0.45":
-        below(study.final("short_then", **of(SLOW)), 0.45),
-    **{f"without noise {NAMES[arm]} ends in one mode": below(RARER[arm], RARE) for arm in (SLOW, GRPO)},
+    **{
+        f"{NAMES[a]} ends in one mode in over half of its runs": above(COLLAPSED[a], 0.5)
+        for a in (SLOW, GRPO, TOKENS)
+    },
+    "with the best learning rate fewer of GRPO's runs end in one mode than with the smallest, by over a tenth": above(
+        study.difference("collapsed", of(SLOW), of(GRPO)), 0.1
+    ),
+    f"when {NAMES[SLOW]} first has over 99 % of its answers in one mode, or ends, the short skill is below 0.45": below(
+        study.final("short_then", **of(SLOW)), 0.45
+    ),
+    **{
+        f"without noise {NAMES[arm]} ends in one mode": below(RARER[arm], RARE)
+        for arm in (SLOW, GRPO)
+    },
     f"control: {CONTROL}, GRPO {FEW}": below(study.share("collapsed", **of(GRPO, FIXED)), 0.25),
     f"control: {CONTROL}, GRPO {FITS}": above(study.final("fits", **of(GRPO, FIXED)), 0.5),
     **{f"{name} {FEW} and {FITS}": keeps(arm) for arm, name in REMEDIES.items()},
     **{f"{name} {BETTER} GRPO's": above(more(arm), 0.02) for arm, name in REMEDIES.items()},
-    "DeGRPO at alpha 0.001 ends at most 0.02 in reward below each alpha from 0.0001 to 0.1":
-        lambda r: all_of(above(more(PAPERS, than), -0.02)(r) for than in DEGRPO if than != PAPERS),
-    "without noise first-order MAML keeps both modes at a learning rate at which GRPO ends in one":
-        lambda r: any_of(all_of([above(maml, RARE)(r), below(grpo, RARE)(r)]) for maml, grpo in AT_EACH_RATE),
-    f"without noise first-order MAML {BETTER} GRPO's, each at its best learning rate":
-        lambda r: REWARD[FOMAML](r).exceeds(REWARD[GRPO](r), 0.02),
-    f"HGPO with forced halves {BETTER} GRPO with forced halves": above(more(FORCED_HGPO, FORCED_GRPO), 0.02),
-    f"placebo: {CONTROL}, after {EARLY} updates no remedy has a reward over 0.01 above GRPO's":
-        lambda r: all_of(below(more(arm, skills=FIXED), 0.01)(r.where(step=EARLY)) for arm in CONTROLLED[1:]),
-}  # fmt: skip
-NUMBERS = {f"share of runs that end in one mode, {NAMES[arm]}": COLLAPSED[arm] for arm in NAMES} | {
-    f"reward, {name}": study.final("reward", **of(arm)) for arm, name in ({GRPO: "GRPO"} | REMEDIES).items()
+    "DeGRPO at alpha 0.001 ends at most 0.02 in reward below each alpha from 0.0001 to 0.1": lambda r: (
+        all_of(above(more(PAPERS, than), -0.02)(r) for than in DEGRPO if than != PAPERS)
+    ),
+    "without noise first-order MAML keeps both modes at a learning rate at which GRPO ends in one": lambda r: (
+        any_of(all_of([above(maml, RARE)(r), below(grpo, RARE)(r)]) for maml, grpo in AT_EACH_RATE)
+    ),
+    f"without noise first-order MAML {BETTER} GRPO's, each at its best learning rate": lambda r: (
+        REWARD[FOMAML](r).exceeds(REWARD[GRPO](r), 0.02)
+    ),
+    f"HGPO with forced halves {BETTER} GRPO with forced halves": above(
+        more(FORCED_HGPO, FORCED_GRPO), 0.02
+    ),
+    f"placebo: {CONTROL}, after {EARLY} updates no remedy has a reward over 0.01 above GRPO's": lambda r: (
+        all_of(below(more(arm, skills=FIXED), 0.01)(r.where(step=EARLY)) for arm in CONTROLLED[1:])
+    ),
 }
-COLUMNS = ("collapsed", "fits", "thinking_1", "thinking_4", "short", "think", "reward", "kilotokens", "learning_rate")
+NUMBERS = {f"share of runs that end in one mode, {NAMES[arm]}": COLLAPSED[arm] for arm in NAMES} | {
+    f"reward, {name}": study.final("reward", **of(arm))
+    for arm, name in ({GRPO: "GRPO"} | REMEDIES).items()
+}
+COLUMNS = (
+    "collapsed",
+    "fits",
+    "thinking_1",
+    "thinking_4",
+    "short",
+    "think",
+    "reward",
+    "kilotokens",
+    "learning_rate",
+)
 RUNS = {"part": SAMPLED, "skills": GROWING}
-TABLES = [study.Table(COLUMNS, f"{{part}}, {skills} skills", {"skills": skills}, each="part") for skills in SHORT_SKILL]
+TABLES = [
+    study.Table(COLUMNS, f"{{part}}, {skills} skills", {"skills": skills}, each="part")
+    for skills in SHORT_SKILL
+]
 TABLE = study.one_below_the_other(*TABLES)
-LINES = {"thinking_1": "thinking, easiest", "thinking_4": "thinking, hardest", "short": "short skill"}
-BARS = {"collapsed": "share of runs that end in one mode", "reward": "reward", "kilotokens": "thousand sampled tokens"}
+LINES = {
+    "thinking_1": "thinking, easiest",
+    "thinking_4": "thinking, hardest",
+    "short": "short skill",
+}
+BARS = {
+    "collapsed": "share of runs that end in one mode",
+    "reward": "reward",
+    "kilotokens": "thousand sampled tokens",
+}
 MIDDLE, HIDDEN = ("degrpo(alpha=0.01)",), (TOKENS, "degrpo(alpha=0.0001)", "degrpo(alpha=0.01)")
-UPPER = [Panel([Line(value, by="arm", where=RUNS, without=HIDDEN)], title, "updates") for value, title in LINES.items()]
-LOWER = [Panel([Bars(value, by="arm", where=RUNS, without=MIDDLE)], title) for value, title in BARS.items()]
+UPPER = [
+    Panel([Line(value, by="arm", where=RUNS, without=HIDDEN)], title, "updates")
+    for value, title in LINES.items()
+]
+LOWER = [
+    Panel([Bars(value, by="arm", where=RUNS, without=MIDDLE)], title)
+    for value, title in BARS.items()
+]
 FIGURE = Panels([*UPPER, *LOWER], (19, 9.5), columns=3)
 
 if __name__ == "__main__":

@@ -36,7 +36,12 @@ PRESETS = {
     "paper": TextTaskSettings(tasks=tuple(TASKS.values()), seeds=(0, 1, 2, 3, 4), steps=600),
 }
 MANY_HOSTS = TRACKERS = True
-curves, CLAIMS, TABLE, FIGURE = text_tasks.curves, text_tasks.CLAIMS, text_tasks.TABLE, text_tasks.FIGURE
+curves, CLAIMS, TABLE, FIGURE = (
+    text_tasks.curves,
+    text_tasks.CLAIMS,
+    text_tasks.TABLE,
+    text_tasks.FIGURE,
+)
 
 NUMBERS = {
     f"{label}, {name}": study.final("recovery", task=task, objective=objective)
@@ -57,7 +62,11 @@ FEWER = {"Boolean": {}, "causal": ONE, "voxels": ONE}
 VARIANTS = {
     f"hypospace_{name.lower()}": study.Variant(
         f"Table 2, {name}: recovery",
-        {"smoke": {"tasks": SMALL[name]} | FEWER[name], "demo": {"tasks": task}, "paper": {"tasks": task}},
+        {
+            "smoke": {"tasks": SMALL[name]} | FEWER[name],
+            "demo": {"tasks": task},
+            "paper": {"tasks": task},
+        },
     )
     for name, task in TASKS.items()
 }

@@ -51,7 +51,8 @@ class Settings(study.Settings):
     """`answers` is the number of answers to each prompt at an evaluation."""
 
     task: str = accepted_by(
-        environments.check, "countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)"
+        environments.check,
+        "countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)",
     )
     objectives: tuple[str, ...] = study.objectives((GRPO, IPS))
     seeds: tuple[int, ...] = study.seeds((0, 1, 2))
@@ -68,11 +69,18 @@ class Settings(study.Settings):
 SMALL = "countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2)"
 PRESETS = {
     "smoke": Settings(
-        SMALL, seeds=(0,), steps=2, prompts_per_step=4, group_size=4, hidden_size=16, prior_steps=20, answers=16,
+        SMALL,
+        seeds=(0,),
+        steps=2,
+        prompts_per_step=4,
+        group_size=4,
+        hidden_size=16,
+        prior_steps=20,
+        answers=16,
         evaluate_every=2,
     ),
     "demo": Settings(),
-}  # fmt: skip
+}
 NEEDS = ("trl",)
 
 
@@ -94,15 +102,28 @@ def grid(settings: Settings) -> TrainingGrid:
         # As in Qwen2.
         biases=("q_proj", "k_proj", "v_proj"),
     )
-    same = {field.name for field in dataclasses.fields(TrainSettings)} & {f.name for f in dataclasses.fields(settings)}
-    training, mesh = TrainSettings(**{name: getattr(settings, name) for name in same}), make_mesh("data:1")
+    same = {field.name for field in dataclasses.fields(TrainSettings)} & {
+        f.name for f in dataclasses.fields(settings)
+    }
+    training, mesh = (
+        TrainSettings(**{name: getattr(settings, name) for name in same}),
+        make_mesh("data:1"),
+    )
     warm_start = WarmStart(steps=settings.prior_steps)
-    evaluate = functools.partial(evaluate_text, task, policy, training, mesh, settings.answers, "independent")
+    evaluate = functools.partial(
+        evaluate_text, task, policy, training, mesh, settings.answers, "independent"
+    )
     return TrainingGrid(
-        task, policy, settings.objectives, settings.seeds, training, mesh, shared_at_start(evaluate),
+        task,
+        policy,
+        settings.objectives,
+        settings.seeds,
+        training,
+        mesh,
+        shared_at_start(evaluate),
         identity={"warm_start": dataclasses.asdict(warm_start)},
         start=functools.cache(lambda: (prior_parameters(task, policy, warm_start), None)),
-    )  # fmt: skip
+    )
 
 
 def write_model(folder: Path, policy: Transformer, parameters: Parameters) -> Path:
@@ -110,11 +131,17 @@ def write_model(folder: Path, policy: Transformer, parameters: Parameters) -> Pa
     from transformers import Qwen2Config
 
     Qwen2Config(
-        vocab_size=policy.vocabulary_size, hidden_size=policy.hidden_size, num_hidden_layers=policy.num_layers,
-        num_attention_heads=policy.num_heads, num_key_value_heads=policy.num_key_value_heads,
-        intermediate_size=policy.intermediate_size, max_position_embeddings=128, tie_word_embeddings=True,
-        eos_token_id=STOP, pad_token_id=PADDING,
-    ).save_pretrained(folder / "shape")  # fmt: skip
+        vocab_size=policy.vocabulary_size,
+        hidden_size=policy.hidden_size,
+        num_hidden_layers=policy.num_layers,
+        num_attention_heads=policy.num_heads,
+        num_key_value_heads=policy.num_key_value_heads,
+        intermediate_size=policy.intermediate_size,
+        max_position_embeddings=128,
+        tie_word_embeddings=True,
+        eos_token_id=STOP,
+        pad_token_id=PADDING,
+    ).save_pretrained(folder / "shape")
     hugging_face.save(folder / "start", policy, parameters, folder / "shape")
     return folder / "start"
 
@@ -157,16 +184,25 @@ def in_trl(ours: TrainingGrid, objective: str, seed: int) -> study.Points:
         outcome = task.parse([*answer, STOP][: task.max_tokens])
         return None if outcome < 0 else outcome
 
-    def right(prompts: list[str], completions: list[str], number: list[int], **columns: Any) -> list[float]:
+    def right(
+        prompts: list[str], completions: list[str], number: list[int], **columns: Any
+    ) -> list[float]:
         outcomes = map(outcome_of, prompts, completions)
         return [
-            float(outcome is not None and outcome < task.num_hypotheses and task.admissible[prompt, outcome])
+            float(
+                outcome is not None
+                and outcome < task.num_hypotheses
+                and task.admissible[prompt, outcome]
+            )
             for prompt, outcome in zip(number, outcomes, strict=True)
         ]
 
     class Evaluations(TrainerCallback):
         def on_step_end(self, args, state, control, model, **others):
-            if state.global_step % settings.evaluate_every == 0 or state.global_step == settings.steps:
+            if (
+                state.global_step % settings.evaluate_every == 0
+                or state.global_step == settings.steps
+            ):
                 with tempfile.TemporaryDirectory() as written:
                     model.save_pretrained(written)
                     trained = hugging_face.load_parameters(written, policy)
@@ -174,17 +210,30 @@ def in_trl(ours: TrainingGrid, objective: str, seed: int) -> study.Points:
 
     with tempfile.TemporaryDirectory() as folder:
         start = write_model(Path(folder), policy, parameters)
-        prompts = [" ".join(task.vocabulary[token] for token in task.prompt_tokens(n)) for n in range(task.num_prompts)]
+        prompts = [
+            " ".join(task.vocabulary[token] for token in task.prompt_tokens(n))
+            for n in range(task.num_prompts)
+        ]
         trainer = IPSRLTrainer(
             AutoModelForCausalLM.from_pretrained(start),
             right,
             args=GRPOConfig(
-                output_dir=f"{folder}/run", seed=seed, max_steps=settings.steps, learning_rate=settings.learning_rate,
-                lr_scheduler_type="constant", max_grad_norm=settings.max_gradient_norm,
+                output_dir=f"{folder}/run",
+                seed=seed,
+                max_steps=settings.steps,
+                learning_rate=settings.learning_rate,
+                lr_scheduler_type="constant",
+                max_grad_norm=settings.max_gradient_norm,
                 adam_epsilon=settings.adam_epsilon,
                 per_device_train_batch_size=settings.prompts_per_step * settings.group_size,
-                num_generations=settings.group_size, max_completion_length=task.max_tokens, bf16=False,
-                gradient_checkpointing=False, use_cpu=True, save_strategy="no", logging_strategy="no", report_to="none",
+                num_generations=settings.group_size,
+                max_completion_length=task.max_tokens,
+                bf16=False,
+                gradient_checkpointing=False,
+                use_cpu=True,
+                save_strategy="no",
+                logging_strategy="no",
+                report_to="none",
                 disable_tqdm=True,
             ),
             train_dataset=Dataset.from_dict({"prompt": prompts, "number": range(len(prompts))}),
@@ -192,7 +241,7 @@ def in_trl(ours: TrainingGrid, objective: str, seed: int) -> study.Points:
             callbacks=[Evaluations()],
             objective=objective,
             outcome_of=outcome_of,
-        )  # fmt: skip
+        )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
     steps = sorted(found)
@@ -210,7 +259,10 @@ def trainers_agree(records: Records) -> bool:
 
 CLAIMS = {
     "in both trainers IPS-GRPO recovers more than GRPO, intervals apart": study.at_each(
-        "trainer", study.above(study.final("recovery", objective=IPS), study.final("recovery", objective=GRPO))
+        "trainer",
+        study.above(
+            study.final("recovery", objective=IPS), study.final("recovery", objective=GRPO)
+        ),
     ),
     "for each objective the intervals of recovery in both trainers overlap": trainers_agree,
 }
@@ -227,7 +279,13 @@ TABLE = study.Table(
 )
 FIGURE = Panels(
     [
-        Panel([Line("recovery", where={"trainer": trainer})], trainer, "update", "recovery", ylim=(0, 0.5))
+        Panel(
+            [Line("recovery", where={"trainer": trainer})],
+            trainer,
+            "update",
+            "recovery",
+            ylim=(0, 0.5),
+        )
         for trainer in (OURS, TRL)
     ]
 )

@@ -66,7 +66,9 @@ class Settings(TrainingFlags, LanguageModelFlags):
 
     data: str = accepted_by(environments.check_if_any, "")
     evaluation_data: str = accepted_by(environments.check_if_any, "")
-    objectives: tuple[str, ...] = study.objectives(("grpo", "ips_dr_grpo(aggregation=sequence_mean)", "progrpo"))
+    objectives: tuple[str, ...] = study.objectives(
+        ("grpo", "ips_dr_grpo(aggregation=sequence_mean)", "progrpo")
+    )
     steps: int = positive(200)
     prompts_per_step: int = positive(32)
     micro_batches: int = positive(8)
@@ -79,7 +81,9 @@ class Settings(TrainingFlags, LanguageModelFlags):
     def __post_init__(self):
         super().__post_init__()
         if self.pass_at > self.answers:
-            raise ValueError(f"pass@{self.pass_at} cannot be estimated from {self.answers} answers: raise --answers")
+            raise ValueError(
+                f"pass@{self.pass_at} cannot be estimated from {self.answers} answers: raise --answers"
+            )
 
     @property
     def tried(self) -> list[int]:
@@ -89,9 +93,18 @@ class Settings(TrainingFlags, LanguageModelFlags):
 
 
 SMOKE = Settings(
-    seeds=(0, 1), steps=2, prompts_per_step=8, group_size=4, micro_batches=1, learning_rate=1e-3, max_tokens=4,
-    evaluate_every=2, checkpoint_every=2, answers=8, pass_at=4,
-)  # fmt: skip
+    seeds=(0, 1),
+    steps=2,
+    prompts_per_step=8,
+    group_size=4,
+    micro_batches=1,
+    learning_rate=1e-3,
+    max_tokens=4,
+    evaluate_every=2,
+    checkpoint_every=2,
+    answers=8,
+    pass_at=4,
+)
 PRESETS = {"smoke": SMOKE, "demo": Settings()}
 MANY_HOSTS = TRACKERS = True
 
@@ -112,11 +125,17 @@ def curves(settings: Settings) -> list[study.TrainingRun]:
     # What a run is measured on is no part of its environment, and would be missing from its config.json.
     measured_on = ("evaluation_data", "answers", "prompts_at_once", "pass_at", "decoding")
     grid = TrainingGrid(
-        environment, model.policy, settings.objectives, settings.seeds, settings.train_settings(), mesh, measure,
+        environment,
+        model.policy,
+        settings.objectives,
+        settings.seeds,
+        settings.train_settings(),
+        mesh,
+        measure,
         identity={name: getattr(settings, name) for name in measured_on},
         start=functools.cache(functools.partial(model.load, mesh)),
         export=model.export if settings.export else None,
-    )  # fmt: skip
+    )
     return grid.curves({}, START)
 
 
@@ -164,7 +183,12 @@ def narrows(objective: str, records: Records) -> bool:
 def figure(records: Records, settings: Settings) -> style.Drawing:
     """pass@k against k: how often one answer is right, and whether one of many is."""
     rows = [
-        {"objective": row["objective"], "seed": row.get("seed"), "k": k, "pass_at": row[f"pass_at_{k}"]}
+        {
+            "objective": row["objective"],
+            "seed": row.get("seed"),
+            "k": k,
+            "pass_at": row[f"pass_at_{k}"],
+        }
         for row in records.at_end().rows
         for k in settings.tried
     ]
@@ -181,8 +205,13 @@ TABLE = study.Table(
     title="{evaluation_data}, {answers} answers to each question, mean over seeds {seeds} [95 % bootstrap interval]",
     decimals=2,
 )
-VERTICAL = {"ylabel": "pass@k: share of questions with\na right one among k answers", "ylim": (0, None)}
-LINES = Panel([Line("pass_at", "k")], "{evaluation_data}", "k, number of answers", xscale="log", **VERTICAL)
+VERTICAL = {
+    "ylabel": "pass@k: share of questions with\na right one among k answers",
+    "ylim": (0, None),
+}
+LINES = Panel(
+    [Line("pass_at", "k")], "{evaluation_data}", "k, number of answers", xscale="log", **VERTICAL
+)
 PANELS = Panels([LINES], size=(6.4, 3.6))
 FIGURE = figure
 VARIANTS: dict[str, study.Variant] = {}

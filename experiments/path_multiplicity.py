@@ -54,8 +54,12 @@ class Settings(study.EnsembleSettings):
 
     def __post_init__(self):
         super().__post_init__()
-        if not (len(self.ends) == 2 and max(self.ends) <= self.depth and self.paths[0] > self.paths[1]):
-            raise ValueError(f"--ends={self.ends} must be two ends, of which more paths lead to the first")
+        if not (
+            len(self.ends) == 2 and max(self.ends) <= self.depth and self.paths[0] > self.paths[1]
+        ):
+            raise ValueError(
+                f"--ends={self.ends} must be two ends, of which more paths lead to the first"
+            )
 
     @property
     def paths(self) -> np.ndarray:
@@ -78,7 +82,9 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     policy = Tabular(tree.num_observations, tree.vocabulary_size)
     record = functools.partial(outcome_probs, tree, policy)
     for text in settings.objectives:
-        yield study.trained(tree, policy, text, settings, record, measure, optimizer=settings.optimizer)
+        yield study.trained(
+            tree, policy, text, settings, record, measure, optimizer=settings.optimizer
+        )
 
 
 def measures(probs: np.ndarray, ends: tuple[int, int]) -> dict[str, np.ndarray]:
@@ -92,7 +98,9 @@ def measures(probs: np.ndarray, ends: tuple[int, int]) -> dict[str, np.ndarray]:
 
 GRPO, SCALED = {"objective": "grpo"}, {"objective": "ips_grpo"}
 CLAIMS = {
-    "GRPO ends on the outcome with more paths: above 0.9 in every seed": lambda r: r.ends("share", **GRPO).min() > 0.9,
+    "GRPO ends on the outcome with more paths: above 0.9 in every seed": lambda r: (
+        r.ends("share", **GRPO).min() > 0.9
+    ),
     "IPS-GRPO keeps both outcomes: between 0.1 and 0.9 in every seed": lambda records: (
         np.abs(records.ends("share", **SCALED) - 0.5).max() < 0.4
     ),

@@ -57,14 +57,22 @@ def are_probs(numbers: tuple[float, ...]) -> bool:
     return not numbers or (len(numbers) == 3 and min(numbers) > 0 and abs(sum(numbers) - 1) <= 1e-6)
 
 
-REWARDS = Range("be three finite numbers each, none negative and not all zero", are_rewards, of_whole=True)
+REWARDS = Range(
+    "be three finite numbers each, none negative and not all zero", are_rewards, of_whole=True
+)
 PROBS = Range("be three positive probabilities whose sum is 1", are_probs, of_whole=True)
 
 
 EIGHT = (
-    "grpo", "grpo(kl=0.1)", "progrpo(reference=correct)", "darling", "gapo", "ips_grpo",
-    "ips_reinforce(probability=exact)", "trajectory_balance",
-)  # fmt: skip
+    "grpo",
+    "grpo(kl=0.1)",
+    "progrpo(reference=correct)",
+    "darling",
+    "gapo",
+    "ips_grpo",
+    "ips_reinforce(probability=exact)",
+    "trajectory_balance",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +84,9 @@ class Settings(study.Settings):
     """
 
     objectives: tuple[str, ...] = study.selecting(study.objectives(EIGHT))
-    rewards: tuple[tuple[float, ...], ...] = study.selecting(in_range(REWARDS, ((1.0, 1.0, 0.5), (1.0, 0.6, 0.3))))
+    rewards: tuple[tuple[float, ...], ...] = study.selecting(
+        in_range(REWARDS, ((1.0, 1.0, 0.5), (1.0, 0.6, 0.3)))
+    )
     group_size: int = between(1, LARGEST_GROUP_OF_THREE, 8)
     reference: tuple[float, ...] = in_range(PROBS, ())
     # The outer ones are left out.
@@ -101,14 +111,22 @@ class Settings(study.Settings):
 PRESETS = {
     "smoke": Settings(objectives=("ips_grpo",), group_size=4, arrows=6, starts=3),
     "demo": Settings(),
-    "paper": Settings(group_size=16, rewards=((1.0, 1.0, 0.0), (1.0, 1.0, 0.5), (1.0, 0.6, 0.3)), arrows=16, starts=9),
+    "paper": Settings(
+        group_size=16,
+        rewards=((1.0, 1.0, 0.0), (1.0, 1.0, 0.5), (1.0, 0.6, 0.3)),
+        arrows=16,
+        starts=9,
+    ),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     for name in settings.objectives:
         for rewards in settings.rewards:
-            labels, field = {"objective": name, "rewards": shown(rewards)}, field_of(name, rewards, settings)
+            labels, field = (
+                {"objective": name, "rewards": shown(rewards)},
+                field_of(name, rewards, settings),
+            )
             yield study.Curve(labels, functools.partial(points, name, field, settings))
 
 
@@ -134,9 +152,18 @@ def points(name: str, field: Field, settings: Settings) -> study.Points:
     starts = portraits.spread_starts(settings.starts, settings.seed)
     portrait = portraits.portrait(name, field, settings.intervals, starts)
     rows = list(map(record_of, portrait.rest_points))
-    arrays = {"velocity": portrait.velocity, "moves": portrait.moves, "finished": np.array(portrait.finished)}
+    arrays = {
+        "velocity": portrait.velocity,
+        "moves": portrait.moves,
+        "finished": np.array(portrait.finished),
+    }
     arrays |= {f"path_{number}": path for number, path in enumerate(portrait.paths)}
-    return study.Points(range(len(rows)), {column: [[row[column] for row in rows]] for column in rows[0]}, None, arrays)
+    return study.Points(
+        range(len(rows)),
+        {column: [[row[column] for row in rows]] for column in rows[0]},
+        None,
+        arrays,
+    )
 
 
 def record_of(point: RestPoint) -> dict[str, float | str]:
@@ -145,7 +172,9 @@ def record_of(point: RestPoint) -> dict[str, float | str]:
     invasion = np.full(3, np.nan)
     invasion[point.probs == 0] = point.invasion
     columns = {"p_": point.probs, "rate_": rates, "invasion_of_": invasion}
-    numbered = {f"{name}{n}": value for name, values in columns.items() for n, value in enumerate(values, 1)}
+    numbered = {
+        f"{name}{n}": value for name, values in columns.items() for n, value in enumerate(values, 1)
+    }
     return {"kind": point.kind, **numbered, "scale": point.scale}
 
 
@@ -160,8 +189,14 @@ def portraits_of(records: Records, settings: Settings) -> list[Portrait]:
                 np.array([row[name + n] for n in numbers])
                 for name, numbers in (("p_", "123"), ("rate_", "12"), ("invasion_of_", "123"))
             )
-            rest.append(RestPoint(probs, rates[~np.isnan(rates)], invasion[~np.isnan(invasion)], row["scale"]))
-        rewards = next(rewards for rewards in settings.rewards if shown(rewards) == labels["rewards"])
+            rest.append(
+                RestPoint(
+                    probs, rates[~np.isnan(rates)], invasion[~np.isnan(invasion)], row["scale"]
+                )
+            )
+        rewards = next(
+            rewards for rewards in settings.rewards if shown(rewards) == labels["rewards"]
+        )
         paths = [array(f"path_{number}") for number in range(settings.starts)]
         arrays = array("velocity"), array("moves"), paths, array("finished").tolist()
         found.append(Portrait(labels["objective"], rewards, settings.intervals, *arrays, rest))
@@ -181,10 +216,15 @@ def row_of(portrait: Portrait) -> tuple[str, ...]:
     if portrait.rests_everywhere:
         ends = ["none: every policy rests"]
     else:
-        ends += [f"every policy of {first + 1} and {second + 1} rests" for first, second in portrait.resting_edges]
+        ends += [
+            f"every policy of {first + 1} and {second + 1} rests"
+            for first, second in portrait.resting_edges
+        ]
         near = ", ".join(sorted({probs(path[-1]) for path in portrait.paths}))
         ends = ends or [f"no rest point is stable to first order; paths end near {near}"]
-        ends += [f"{stopped} of {len(portrait.paths)} paths stop where the field jumps"] * (stopped > 0)
+        ends += [f"{stopped} of {len(portrait.paths)} paths stop where the field jumps"] * (
+            stopped > 0
+        )
     slowest = f"{min(rates):.2g}" if rates else "", str(max(losses)) if losses else ""
     return portrait.objective, shown(portrait.rewards), *slowest, "; ".join(ends)
 
@@ -207,21 +247,27 @@ def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
     path = Path(settings.document)
     path.parent.mkdir(parents=True, exist_ok=True)
     with Image.open(png) as image:
-        palette = image.convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        palette = image.convert("RGB").quantize(
+            128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
     palette.save(path, optimize=True)
     return [path]
 
 
 def best_at_rest(records: Records, objective: str) -> float:
     """The final probability of the best of the outcomes with rewards 1, 0.6, 0.3."""
-    return float(records.where(objective=objective, rewards="1,0.6,0.3", kind="attracts").column("p_1")[-1])
+    return float(
+        records.where(objective=objective, rewards="1,0.6,0.3", kind="attracts").column("p_1")[-1]
+    )
 
 
 CLAIMS = {
     "of outcomes with rewards 1, 0.6, 0.3 GRPO keeps the best alone": lambda records: (
         best_at_rest(records, "grpo") == 1
     ),
-    "IPS-GRPO rests within 0.1 of r / sum r": lambda records: abs(best_at_rest(records, "ips_grpo") - 1 / 1.9) < 0.1,
+    "IPS-GRPO rests within 0.1 of r / sum r": lambda records: (
+        abs(best_at_rest(records, "ips_grpo") - 1 / 1.9) < 0.1
+    ),
 }
 NUMBERS = {
     "best outcome at rest: GRPO": functools.partial(best_at_rest, objective="grpo"),

@@ -32,12 +32,19 @@ SMALL = {
 }
 DEMO = TextTaskSettings(tasks=tuple(TASKS.values()), prompts_per_step=32, micro_batches=4)
 PRESETS = {
-    "smoke": dataclasses.replace(SMOKE, tasks=(SMALL["queens"],), objectives=("ips_grpo(floor=0.2)",)),
+    "smoke": dataclasses.replace(
+        SMOKE, tasks=(SMALL["queens"],), objectives=("ips_grpo(floor=0.2)",)
+    ),
     "demo": DEMO,
     "paper": dataclasses.replace(DEMO, seeds=(0, 1, 2, 3, 4), steps=600),
 }
 MANY_HOSTS = TRACKERS = True
-curves, CLAIMS, TABLE, FIGURE = text_tasks.curves, text_tasks.CLAIMS, text_tasks.TABLE, text_tasks.FIGURE
+curves, CLAIMS, TABLE, FIGURE = (
+    text_tasks.curves,
+    text_tasks.CLAIMS,
+    text_tasks.TABLE,
+    text_tasks.FIGURE,
+)
 
 NUMBERS = {
     f"{label}, {name}": study.final("recovery", task=task, objective=objective)

@@ -59,8 +59,16 @@ SURROGATES = {
     "gppo_upper": clip_variants.GradientPreservingClip(negative_scale=0.0, dual_clip=10.0),
 }
 PARTS = ("tis", "mis", "answer_ratio")
-NAMES = {"no_ratio": "no ratio", "plain": "the plain ratio", "grpo": "GRPO's clip", "clip_higher": "clip-higher"}
-NAMES |= {"answer_ratio": "a clip of the answer's ratio", "gppo_upper": "GPPO without its gradient below 1 - low"}
+NAMES = {
+    "no_ratio": "no ratio",
+    "plain": "the plain ratio",
+    "grpo": "GRPO's clip",
+    "clip_higher": "clip-higher",
+}
+NAMES |= {
+    "answer_ratio": "a clip of the answer's ratio",
+    "gppo_upper": "GPPO without its gradient below 1 - low",
+}
 NAMES |= {name: name.upper() for name in SURROGATES if name not in NAMES}
 WORDS = Words()
 POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size)
@@ -90,32 +98,50 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     for number in settings.mini_batches:
         for name in settings.surrogates:
             labels = {"surrogate": name, "mini_batches": number}
-            yield study.Curve(labels, partial(runs, name, number, settings), ("age", "learning_rate"))
+            yield study.Curve(
+                labels, partial(runs, name, number, settings), ("age", "learning_rate")
+            )
 
 
 def runs(name: str, mini_batches: int, settings: Settings) -> study.Points:
     """`reward`, `entropy` and `broken` are those of the end; the others, `score` of the reward, means over the run."""
     sizes = BATCHES * settings.intervals, WORDS.num_prompts, settings.group_size
-    training = TrainSettings(*sizes, max_gradient_norm=None, batching=Batching(mini_batches=mini_batches))
-    trainer = Trainer(WORDS, POLICY, Objective(GroupMeanStd(), SURROGATES[name], TokenMean()), training)
+    training = TrainSettings(
+        *sizes, max_gradient_norm=None, batching=Batching(mini_batches=mini_batches)
+    )
+    trainer = Trainer(
+        WORDS, POLICY, Objective(GroupMeanStd(), SURROGATES[name], TokenMean()), training
+    )
     grid = settings.seeds, settings.ages, settings.learning_rates
-    measured, of_batches = stale_groups.train_on_old_groups(trainer, partial(moves, WORDS, POLICY), BATCHES, *grid)
+    measured, of_batches = stale_groups.train_on_old_groups(
+        trainer, partial(moves, WORDS, POLICY), BATCHES, *grid
+    )
     metrics = {name: of.mean(-1) for name, of in of_batches.items()}
     reward, masked = measured["reward"], metrics.get("clip_fraction", 0 * measured["reward"])
     of_run = measured | {"score": reward, "masked": masked, "divergence": metrics["behaviour_kl"]}
     values = {name: mean_so_far(of) for name, of in of_run.items()}
-    values |= {"reward": reward, "entropy": metrics["token_entropy"], "broken": stale_groups.broken(reward)}
-    return stale_groups.points({name: of[..., -1:] for name, of in values.items()}, training.steps, *grid)
+    values |= {
+        "reward": reward,
+        "entropy": metrics["token_entropy"],
+        "broken": stale_groups.broken(reward),
+    }
+    return stale_groups.points(
+        {name: of[..., -1:] for name, of in values.items()}, training.steps, *grid
+    )
 
 
 def end(name: str, value: str, age: int, best_at: int, mini_batches: int = 8) -> Ends:
     """At the learning rate whose mean reward over training is highest at the age `best_at`."""
-    return ends(value, "score", {"age": best_at}, surrogate=name, mini_batches=mini_batches, age=age)
+    return ends(
+        value, "score", {"age": best_at}, surrogate=name, mini_batches=mini_batches, age=age
+    )
 
 
 def kept(name: str, mini_batches: int = 8) -> study.Number:
     """The last reward at age 8, less nine tenths of that at age 0 of the same seed."""
-    return beyond(end(name, "reward", 8, 0, mini_batches), end(name, "reward", 0, 0, mini_batches), times=0.9)
+    return beyond(
+        end(name, "reward", 8, 0, mini_batches), end(name, "reward", 0, 0, mini_batches), times=0.9
+    )
 
 
 def stable(names: Iterable[str], number: int, wanted: bool, records: Records) -> bool | None:
@@ -129,22 +155,52 @@ RULE = "(at age 8 with the step best at age 0: last reward above 0.9 of age 0's,
 TIMES = {8: "8 mini-batches", 4: "4 mini-batches", 1: "one mini-batch"}
 STABLE, NOT = f"{{}} stays stable with {{}} {RULE}", f"{{}} does not stay stable with {{}} {RULE}"
 CLAIMS = {STABLE.format(NAMES[n], TIMES[8]): partial(stable, (n,), 8, True) for n in (*SIX, *PARTS)}
-CLAIMS |= {NOT.format(NAMES[n], TIMES[m]): partial(stable, (n,), m, False) for m in TIMES for n in ("plain", "grpo")}
-CLAIMS |= {STABLE.format("each of the six", TIMES[m]): partial(stable, SIX, m, True) for m in (4, 1)}
+CLAIMS |= {
+    NOT.format(NAMES[n], TIMES[m]): partial(stable, (n,), m, False)
+    for m in TIMES
+    for n in ("plain", "grpo")
+}
+CLAIMS |= {
+    STABLE.format("each of the six", TIMES[m]): partial(stable, SIX, m, True) for m in (4, 1)
+}
 BEST = {name: end(name, "score", 8, 8) for name in SURROGATES}
-PAIRS = [(name, "plain") for name in SIX] + [("bapo", "grpo"), ("dppo", "clip_higher"), ("dppo", "cispo")]
+PAIRS = [(name, "plain") for name in SIX] + [
+    ("bapo", "grpo"),
+    ("dppo", "clip_higher"),
+    ("dppo", "cispo"),
+]
 MORE = "{} learns more than {} at age 8: each at its best step, by over 0.02 of mean reward in training, 8 mini-batches"
-CLAIMS |= {MORE.format(NAMES[a], NAMES[b]): study.above(beyond(BEST[a], BEST[b]), 0.02) for a, b in PAIRS}
+CLAIMS |= {
+    MORE.format(NAMES[a], NAMES[b]): study.above(beyond(BEST[a], BEST[b]), 0.02) for a, b in PAIRS
+}
 NUMBERS = {f"{NAMES[n]}, last reward at age 0": mean(end(n, "reward", 0, 0)) for n in SURROGATES}
-NUMBERS |= {f"{NAMES[n]}, last reward at age 8 with the same step": mean(end(n, "reward", 8, 0)) for n in SURROGATES}
+NUMBERS |= {
+    f"{NAMES[n]}, last reward at age 8 with the same step": mean(end(n, "reward", 8, 0))
+    for n in SURROGATES
+}
 KEPT = "{}, {}: last reward at age 8 less 0.9 of that at age 0, same step"
 NUMBERS |= {KEPT.format(NAMES[n], TIMES[m]): kept(n, m) for m in TIMES for n in SURROGATES}
-NUMBERS |= {f"{NAMES[n]}, mean reward at age 8 with its best step": mean(best) for n, best in BEST.items()}
-TABLE = study.Table(title="{mini_batches} mini-batches", where={"learning_rate": 0.03}, each="mini_batches")
-WHERE = [{"mini_batches": 8, "age": age, "learning_rate": rate} for age, rate in ((0, 0.03), (8, 0.03), (8, 0.1))]
+NUMBERS |= {
+    f"{NAMES[n]}, mean reward at age 8 with its best step": mean(best) for n, best in BEST.items()
+}
+TABLE = study.Table(
+    title="{mini_batches} mini-batches", where={"learning_rate": 0.03}, each="mini_batches"
+)
+WHERE = [
+    {"mini_batches": 8, "age": age, "learning_rate": rate}
+    for age, rate in ((0, 0.03), (8, 0.03), (8, 0.1))
+]
 TITLE = "age {age}, learning rate {learning_rate}, {mini_batches} mini-batches"
-BARS = {TITLE.format(**at): Bars("reward", by="surrogate", where=at, without=("no_ratio",)) for at in WHERE}
-FIGURE = Panels([Panel([bars], title, "exact reward at the end", xlim=(0, 1.05)) for title, bars in BARS.items()])
+BARS = {
+    TITLE.format(**at): Bars("reward", by="surrogate", where=at, without=("no_ratio",))
+    for at in WHERE
+}
+FIGURE = Panels(
+    [
+        Panel([bars], title, "exact reward at the end", xlim=(0, 1.05))
+        for title, bars in BARS.items()
+    ]
+)
 
 if __name__ == "__main__":
     study.main(__name__)

@@ -37,7 +37,9 @@ from ipsrl.records.tidy import Records
 RECORDS = 20  # Intervals in which p_2 is averaged.
 # A weight is at most LARGEST_GROUP^alpha, whose square float32 must hold.
 LARGEST_ALPHA = 8
-A_SHARE = Range("be a share of the group: 0 (none) or more, and less than 1", lambda floor: 0 <= floor < 1)
+A_SHARE = Range(
+    "be a share of the group: 0 (none) or more, and less than 1", lambda floor: 0 <= floor < 1
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +47,9 @@ class Settings(study.Settings):
     """`alphas` is the number of exponents from `lowest_alpha` to `highest_alpha`; the better reward comes first."""
 
     rewards: tuple[float, ...] = study.better_and_worse((4.0, 1.0))
-    group_sizes: tuple[int, ...] = study.rising((2, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64), least=2, most=LARGEST_GROUP)
+    group_sizes: tuple[int, ...] = study.rising(
+        (2, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64), least=2, most=LARGEST_GROUP
+    )
     lowest_alpha: float = between(0, LARGEST_ALPHA, 0.0)
     highest_alpha: float = between(0, LARGEST_ALPHA, 2.0)
     alphas: int = between(2, 1000, 13)
@@ -60,7 +64,9 @@ class Settings(study.Settings):
         if self.steps % RECORDS:
             raise ValueError(f"--steps is {self.steps}, it must be a multiple of {RECORDS}")
         if len(self.group_sizes) < 2 or not self.lowest_alpha < self.highest_alpha:
-            raise ValueError("a map takes two --group_sizes at least, and --lowest_alpha below --highest_alpha")
+            raise ValueError(
+                "a map takes two --group_sizes at least, and --lowest_alpha below --highest_alpha"
+            )
 
     @property
     def cells(self) -> list[tuple[float, int]]:
@@ -80,38 +86,61 @@ PRESETS = {
 def curves(settings: Settings) -> Iterator[study.Curve]:
     trained = functools.cache(functools.partial(train_all, settings))
     for rule in COUNT_RULES:
-        yield study.Curve({"rule": rule}, functools.partial(points, rule, settings, trained), ["alpha", "group_size"])
+        yield study.Curve(
+            {"rule": rule},
+            functools.partial(points, rule, settings, trained),
+            ["alpha", "group_size"],
+        )
 
 
 def train_all(settings: Settings) -> dict[Rule, np.ndarray]:
     """For each rule, p_2 of all runs `[seed, cell]`, averaged over the last half of training; all in one program."""
     rewards, step_size = settings.rewards, settings.step_size
     texts = [f"{name}(alpha={{}}, floor={settings.floor})" for name in COUNT_RULES.values()]
-    made = [(objectives.make(text.format(alpha)), size) for text in texts for alpha, size in settings.cells]
+    made = [
+        (objectives.make(text.format(alpha)), size)
+        for text in texts
+        for alpha, size in settings.cells
+    ]
     cells = [Cell(objective, rewards, size, step_size) for objective, size in made]
     trace = train(cells, settings.seeds, settings.steps, settings.steps // RECORDS, make_mesh())
     if not np.isfinite(trace.log_ratio).all():
-        raise ValueError("some runs left float32: take a smaller --step_size, --highest_alpha or --rewards")
+        raise ValueError(
+            "some runs left float32: take a smaller --step_size, --highest_alpha or --rewards"
+        )
     second = trace.second[..., RECORDS // 2 :].mean(axis=-1, dtype=np.float64).T
     return dict(zip(COUNT_RULES, np.split(second, len(COUNT_RULES), axis=1), strict=True))
 
 
-def points(rule: Rule, settings: Settings, trained: Callable[[], dict[Rule, np.ndarray]]) -> study.Points:
+def points(
+    rule: Rule, settings: Settings, trained: Callable[[], dict[Rule, np.ndarray]]
+) -> study.Points:
     """p_2, whether it survived (1), and the border and the rest point by the closed forms."""
     second = trained()[rule]
     alphas, sizes = zip(*settings.cells, strict=True)
     rewards, floor = settings.rewards, settings.floor
     borders = [critical_alpha(rewards[0] / rewards[1], size, rule, floor) for size in sizes]
     rests = [weaker_at_rest(rewards, size, rule, alpha, floor) for alpha, size in settings.cells]
-    labels, survived = {"alpha": alphas, "group_size": sizes}, (second > settings.threshold).astype(int)
-    values = {"second": second, "survived": survived, "critical_alpha": borders, "second_at_rest": rests}
+    labels, survived = (
+        {"alpha": alphas, "group_size": sizes},
+        (second > settings.threshold).astype(int),
+    )
+    values = {
+        "second": second,
+        "survived": survived,
+        "critical_alpha": borders,
+        "second_at_rest": rests,
+    }
     return study.Points([settings.steps] * len(sizes), labels | values, settings.seeds)
 
 
 def beyond(cell: Records, threshold: float | None = None) -> float:
     """Distance in alpha from the border of a cell where most seeds end on the wrong side; 0 for other cells."""
     # Infinity, where no exponent saves it, is recorded as NaN.
-    alpha, border = cell.column("alpha")[0], np.nan_to_num(cell.column("critical_alpha")[0], nan=np.inf)
+    alpha, border = (
+        cell.column("alpha")[0],
+        np.nan_to_num(cell.column("critical_alpha")[0], nan=np.inf),
+    )
     survived = cell.column("survived") if threshold is None else cell.column("second") > threshold
     wrong = (survived.mean() > 0.5) != (alpha > border) and not np.isclose(alpha, border)
     return abs(alpha - border) if wrong else 0.0
@@ -125,15 +154,35 @@ def all_beyond(records: Records, threshold: float | None = None) -> np.ndarray:
 def table(records: Records, settings: Settings) -> str:
     """Undecided runs are those that a threshold three times lower or higher would classify differently."""
     low, high = settings.threshold / 3, settings.threshold * 3
-    heading = ["rule", "wrong cells", "farthest in alpha", f"p_2 > {low:.2g}", f"p_2 > {high:.2g}", "undecided runs"]
+    heading = [
+        "rule",
+        "wrong cells",
+        "farthest in alpha",
+        f"p_2 > {low:.2g}",
+        f"p_2 > {high:.2g}",
+        "undecided runs",
+    ]
     lines = [[*heading, "p_2 off its rest: median", "most"]]
     for labels, rows in records.each("rule"):
         wrong, second = all_beyond(rows), rows.column("second")
         others = [str(np.count_nonzero(all_beyond(rows, threshold))) for threshold in (low, high)]
-        off = [abs(cell.column("second").mean() - cell.column("second_at_rest")[0]) for _, cell in rows.each()]
-        ends = [f"{np.mean((second > low) & (second <= high)):.1%}", f"{np.median(off):.4f}", f"{max(off):.4f}"]
+        off = [
+            abs(cell.column("second").mean() - cell.column("second_at_rest")[0])
+            for _, cell in rows.each()
+        ]
+        ends = [
+            f"{np.mean((second > low) & (second <= high)):.1%}",
+            f"{np.median(off):.4f}",
+            f"{max(off):.4f}",
+        ]
         lines.append(
-            [labels["rule"], f"{np.count_nonzero(wrong)} of {len(wrong)}", f"{max(wrong):.2f}", *others, *ends]
+            [
+                labels["rule"],
+                f"{np.count_nonzero(wrong)} of {len(wrong)}",
+                f"{max(wrong):.2f}",
+                *others,
+                *ends,
+            ]
         )
     return aligned(lines)
 
@@ -150,13 +199,26 @@ NUMBERS = {
     "by at most, in alpha": lambda records: max(all_beyond(records)),
 }
 WITHOUT, WITH = "α > ln ρ / ln min(G, 1/floor)", "α > ln ρ / ln min(G − 1, (1 − 1/G)/floor)"
-MAP = {"along": "group_size", "across": "alpha", "numbers": "", "low": 0.0, "border": "critical_alpha"}
+MAP = {
+    "along": "group_size",
+    "across": "alpha",
+    "numbers": "",
+    "low": 0.0,
+    "border": "critical_alpha",
+}
 SURVIVED = {"high": 1.0, "bar": "share of seeds in which it survives", "crossed": beyond}
 AXES = {"xlabel": "group size G", "ylabel": "exponent α of the scaling"}
 FIGURE = Panels(
     [
-        Panel([HeatMap(value, where={"rule": rule}, **MAP, **look)], title=f"{rule}: {formula}", **AXES)
-        for value, look in (("survived", SURVIVED), ("second", {"high": 0.5, "bar": "its mean probability p₂"}))
+        Panel(
+            [HeatMap(value, where={"rule": rule}, **MAP, **look)],
+            title=f"{rule}: {formula}",
+            **AXES,
+        )
+        for value, look in (
+            ("survived", SURVIVED),
+            ("second", {"high": 0.5, "bar": "its mean probability p₂"}),
+        )
         for rule, formula in zip(COUNT_RULES, (WITHOUT, WITH, WITH), strict=True)
     ],
     columns=3,

@@ -41,7 +41,9 @@ FLOWS = {"reinforce": (0.0, False), "ips_reinforce(probability=exact)": (1.0, Tr
 # CPU computes 256 of the smoke preset, with one objective, in 0.7 s of its time with 8, and in 1.2 s all at once.
 BLOCK = 8
 VMAPPED = ("seeds", "rewards", "initial_log_ratio", "learning_rate")
-TWO_POSITIVE = Range("be two positive numbers", lambda rewards: len(rewards) == 2 and min(rewards) > 0, of_whole=True)
+TWO_POSITIVE = Range(
+    "be two positive numbers", lambda rewards: len(rewards) == 2 and min(rewards) > 0, of_whole=True
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,11 +70,15 @@ def curves(settings: Settings) -> list[study.Curve]:
     return vmapped([settings], [None])[0]
 
 
-def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output | None]) -> list[list[study.Curve]]:
+def vmapped(
+    settings: Sequence[Settings], outputs: Sequence[study.Output | None]
+) -> list[list[study.Curve]]:
     """The curves of each of several settings that differ only in `VMAPPED`; one program for each objective."""
     for name in settings[0].objectives if settings else ():
         if name not in FLOWS:
-            raise ValueError(f"{name} has no noisy training with a closed form here; take one of {', '.join(FLOWS)}")
+            raise ValueError(
+                f"{name} has no noisy training with a closed form here; take one of {', '.join(FLOWS)}"
+            )
     train = functools.cache(functools.partial(log_ratios, settings))
 
     def points(run: int, name: str) -> study.Points:
@@ -80,11 +86,19 @@ def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output | None]
         steps = np.arange(0, each.steps + 1, each.record_every)
         times, sampled = steps * each.learning_rate, train(name)[run]
         theory = closed_form(name, each.rewards, each.initial_log_ratio, tuple(times))
-        values = {"time": times, "log_ratio": sampled, "closed_form": theory, "deviation": sampled - theory}
+        values = {
+            "time": times,
+            "log_ratio": sampled,
+            "closed_form": theory,
+            "deviation": sampled - theory,
+        }
         return study.Points(steps, values, each.seeds)
 
     return [
-        [study.Curve({"objective": name}, functools.partial(points, run, name)) for name in each.objectives]
+        [
+            study.Curve({"objective": name}, functools.partial(points, run, name))
+            for name in each.objectives
+        ]
         for run, each in enumerate(settings)
     ]
 
@@ -93,7 +107,9 @@ def log_ratios(settings: Sequence[Settings], name: str) -> list[np.ndarray]:
     """ln(p_1 / p_2) of the policies of each settings object, `[seed, time]`, trained as one program."""
     shared, environment = settings[0], Bandit()
     policy = Tabular(environment.num_observations, environment.vocabulary_size)
-    training = TrainSettings(shared.steps, 1, shared.group_size, optimizer="sgd", max_gradient_norm=None)
+    training = TrainSettings(
+        shared.steps, 1, shared.group_size, optimizer="sgd", max_gradient_norm=None
+    )
     counts = [len(each.seeds) for each in settings]
     rates = np.repeat([each.learning_rate for each in settings], counts)
     halves = np.repeat([each.initial_log_ratio / 2 for each in settings], counts)
@@ -106,7 +122,9 @@ def log_ratios(settings: Sequence[Settings], name: str) -> list[np.ndarray]:
             lambda parameters: parameters["logits"][0, 0] - parameters["logits"][0, 1],
             shared.record_every,
             learning_rates=jnp.asarray(rates[runs], jnp.float32),
-            initial_parameters={"logits": jnp.asarray(np.stack([halves, -halves], axis=-1)[runs, None], jnp.float32)},
+            initial_parameters={
+                "logits": jnp.asarray(np.stack([halves, -halves], axis=-1)[runs, None], jnp.float32)
+            },
             reward=RewardTable(jnp.asarray(rewards[runs, None], jnp.float32)),
             block=BLOCK,
         )
@@ -114,11 +132,15 @@ def log_ratios(settings: Sequence[Settings], name: str) -> list[np.ndarray]:
 
 
 @functools.cache
-def closed_form(name: str, rewards: tuple[float, ...], initial: float, times: tuple[float, ...]) -> np.ndarray:
+def closed_form(
+    name: str, rewards: tuple[float, ...], initial: float, times: tuple[float, ...]
+) -> np.ndarray:
     """ln(p_1 / p_2) of the flow at the given times, shared by all seeds."""
     alpha, slower = FLOWS[name]
     scale = sum(rewards) if slower else 1.0
-    velocity = functools.partial(flows.flow_velocity, rewards=np.array(rewards) / scale, alpha=alpha)
+    velocity = functools.partial(
+        flows.flow_velocity, rewards=np.array(rewards) / scale, alpha=alpha
+    )
     logits = flows.integrate(velocity, np.array([initial / 2, -initial / 2]), np.array(times))
     return logits[:, 0] - logits[:, 1]
 
@@ -135,15 +157,26 @@ def share_outside(records: Records) -> float:
     return float(max(shares))
 
 
-CLAIMS = {"the closed forms lie within 3 standard errors of the means at every time": lambda r: share_outside(r) == 0}
+CLAIMS = {
+    "the closed forms lie within 3 standard errors of the means at every time": lambda r: (
+        share_outside(r) == 0
+    )
+}
 NUMBERS = {"share of times outside 3 standard errors": share_outside}
 TABLE = study.Table({"log_ratio": "final log-ratio", "closed_form": "closed form"})
-PROPORTIONAL = Level(lambda settings: np.log(settings.rewards[0] / settings.rewards[1]), "reward-proportional")
+PROPORTIONAL = Level(
+    lambda settings: np.log(settings.rewards[0] / settings.rewards[1]), "reward-proportional"
+)
 LAYERS = [Line("closed_form", "time", markers=False), Markers("log_ratio", "time"), PROPORTIONAL]
-TITLE, TIME = "rewards {rewards}; lines: closed form, markers: means of seeds", "time t = updates × step size"
+TITLE, TIME = (
+    "rewards {rewards}; lines: closed form, markers: means of seeds",
+    "time t = updates × step size",
+)
 COURSE = Panel(LAYERS, title=TITLE, xlabel=TIME, ylabel="log-ratio ln(p₁/p₂)")
 DEVIATION = [Line("deviation", "time", named=False), Level(0.0)]
-FIGURE = Panels([COURSE, Panel(DEVIATION, xlabel=TIME, ylabel="mean less closed form, with 95 % bands")])
+FIGURE = Panels(
+    [COURSE, Panel(DEVIATION, xlabel=TIME, ylabel="mean less closed form, with 95 % bands")]
+)
 
 if __name__ == "__main__":
     study.main(__name__)

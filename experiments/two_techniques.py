@@ -46,7 +46,11 @@ from ipsrl.study import text_tasks
 from ipsrl.study.claims import above, below
 
 PLAIN, TOKENS = (f"dr_grpo(aggregation={mean})" for mean in ("sequence_mean", "token_mean"))
-NORMALISED, BOTH, WHITENED = "lite_ppo(aggregation=sequence_mean)", "lite_ppo", "reinforce_plus_plus"
+NORMALISED, BOTH, WHITENED = (
+    "lite_ppo(aggregation=sequence_mean)",
+    "lite_ppo",
+    "reinforce_plus_plus",
+)
 GRPO, DAPO = "grpo", "dapo(overlong=0)"
 RETURN = (PLAIN, NORMALISED, TOKENS, BOTH, WHITENED, GRPO, DAPO, "cispo")
 KEEPING = ("grpo(entropy=0.01)", "unlikeliness", "progrpo(reference=correct)", "ips_grpo")
@@ -88,8 +92,12 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
             labels = {"task": "trees", "objective": text, "pass_rate": pass_rate, "bias": bias}
             yield study.Curve(labels, lambda trained=trained, number=number: trained()[number])
     for steps in settings.prior_steps:
-        text_runs = dataclasses.replace(TEXT_RUNS, objectives=IN_TEXT, seeds=settings.seeds[:5], prior_steps=steps)
-        grid = dataclasses.replace(text_tasks.training_grid(TEXT_RUNS.tasks[0], text_runs), folder=f"prior_{steps}")
+        text_runs = dataclasses.replace(
+            TEXT_RUNS, objectives=IN_TEXT, seeds=settings.seeds[:5], prior_steps=steps
+        )
+        grid = dataclasses.replace(
+            text_tasks.training_grid(TEXT_RUNS.tasks[0], text_runs), folder=f"prior_{steps}"
+        )
         yield from grid.curves({"task": "text", "prior_steps": steps})
 
 
@@ -103,29 +111,51 @@ def lead(value: str, task: str = "trees") -> Callable[[Records], Interval]:
 
 
 CLAIMS = {
-    "both techniques (Lite PPO) reach the score of GRPO and DAPO: at most 0.02 below": functools.partial(reaches, BOTH),
-    "without a group baseline (REINFORCE++) both are at most 0.02 below GRPO and DAPO in score":
-        functools.partial(reaches, WHITENED),
-    "it is the techniques: Lite PPO is more than 0.02 above plain PPO": lambda r: gain(BOTH, PLAIN)(r).exceeds(MARGIN),
-    "on trees the prior explains more than 0.05 more of the score's variance than the objective":
-        above(lead(SCORE), 0.05),
-    "on trees the objective explains more than 0.05 more of the variance of effective outcomes than the prior":
-        below(lead(KEPT), -0.05),
-    "in text the prior explains more than 0.05 more of the score's variance than the objective":
-        above(lead(SCORE, "text"), 0.05),
-    "in text the objective explains more than 0.05 more of the variance of effective outcomes than the prior":
-        below(lead(KEPT, "text"), -0.05),
-}  # fmt: skip
-PAIRS = {"Lite PPO - GRPO": (BOTH, GRPO), "Lite PPO - plain": (BOTH, PLAIN), "REINFORCE++ - GRPO": (WHITENED, GRPO)}
-AMONG = {"": (RETURN + KEEPING, "trees"), " (the first eight)": (RETURN, "trees"), " (text)": (IN_TEXT, "text")}
+    "both techniques (Lite PPO) reach the score of GRPO and DAPO: at most 0.02 below": functools.partial(
+        reaches, BOTH
+    ),
+    "without a group baseline (REINFORCE++) both are at most 0.02 below GRPO and DAPO in score": functools.partial(
+        reaches, WHITENED
+    ),
+    "it is the techniques: Lite PPO is more than 0.02 above plain PPO": lambda r: gain(BOTH, PLAIN)(
+        r
+    ).exceeds(MARGIN),
+    "on trees the prior explains more than 0.05 more of the score's variance than the objective": above(
+        lead(SCORE), 0.05
+    ),
+    "on trees the objective explains more than 0.05 more of the variance of effective outcomes than the prior": below(
+        lead(KEPT), -0.05
+    ),
+    "in text the prior explains more than 0.05 more of the score's variance than the objective": above(
+        lead(SCORE, "text"), 0.05
+    ),
+    "in text the objective explains more than 0.05 more of the variance of effective outcomes than the prior": below(
+        lead(KEPT, "text"), -0.05
+    ),
+}
+PAIRS = {
+    "Lite PPO - GRPO": (BOTH, GRPO),
+    "Lite PPO - plain": (BOTH, PLAIN),
+    "REINFORCE++ - GRPO": (WHITENED, GRPO),
+}
+AMONG = {
+    "": (RETURN + KEEPING, "trees"),
+    " (the first eight)": (RETURN, "trees"),
+    " (text)": (IN_TEXT, "text"),
+}
 VALUES = {"score": SCORE, "effective outcomes": KEPT}
 NUMBERS = {f"score, {label}": gain(*pair) for label, pair in PAIRS.items()} | {
     f"share of {what} by {source}{where}": shares.share(VALUES[what], source, names, task=task)
-    for (where, (names, task)), what, source in itertools.product(AMONG.items(), VALUES, shares.SOURCES)
+    for (where, (names, task)), what, source in itertools.product(
+        AMONG.items(), VALUES, shares.SOURCES
+    )
 }
 PANELS = [
     Panel(
-        [Line(VALUES[what], "pass_rate", where={"bias": bias}, at_end=True)], f"bias {bias}", "prior's pass rate", what
+        [Line(VALUES[what], "pass_rate", where={"bias": bias}, at_end=True)],
+        f"bias {bias}",
+        "prior's pass rate",
+        what,
     )
     for bias, what in itertools.product((0.4, 1.0), VALUES)
 ]

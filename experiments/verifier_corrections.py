@@ -32,20 +32,32 @@ from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
 
-LEFT, START, RATES = 0.4, 0.3, (0.3, 0.2, 0.4)  # J of the errors; the accuracy at the start; the right rate first.
+LEFT, START, RATES = (
+    0.4,
+    0.3,
+    (0.3, 0.2, 0.4),
+)  # J of the errors; the accuracy at the start; the right rate first.
 BACKWARD = "backward_correction(false_positive_rate={0}, false_negative_rate={0}, standardise={1})"
 FORWARD = "forward_correction(false_negative_rate={0}, standardise={1})"
 
 
 def corrections(name: str, text: str, with_std: bool) -> dict[str, str]:
     """Arm -> objective, for each rate."""
-    return {f"{name}({rate=}{', std=True' * with_std})": text.format(rate, with_std) for rate in RATES}
+    return {
+        f"{name}({rate=}{', std=True' * with_std})": text.format(rate, with_std) for rate in RATES
+    }
 
 
 BACK, FORE = corrections("backward", BACKWARD, False), corrections("forward", FORWARD, False)
 STD = corrections("backward", BACKWARD, True) | corrections("forward", FORWARD, True)
 PLACEBO = "dr_grpo_step_by_J"
-ARMS = {name: name for name in ("grpo", "dr_grpo", "reinforce")} | {PLACEBO: "dr_grpo"} | BACK | FORE | STD
+ARMS = (
+    {name: name for name in ("grpo", "dr_grpo", "reinforce")}
+    | {PLACEBO: "dr_grpo"}
+    | BACK
+    | FORE
+    | STD
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +74,9 @@ class Settings(study.EnsembleSettings):
     def __post_init__(self):
         super().__post_init__()
         if unknown := [name for name in self.objectives if name not in ARMS]:
-            raise ValueError(f"--objectives has {unknown[0]!r}, it must hold arms of this study: {', '.join(ARMS)}")
+            raise ValueError(
+                f"--objectives has {unknown[0]!r}, it must hold arms of this study: {', '.join(ARMS)}"
+            )
 
 
 SMALL = {"accuracies": (0.3,), "seeds": (32, 33), "group_size": 4, "steps": 100}
@@ -78,7 +92,12 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         step = settings.learning_rate / (LEFT if name == PLACEBO else 1)
         labels = {"kind": "trained", "arm": name}
         yield trained_on(verifier_of(LEFT), ARMS[name], settings, labels, START, learning_rate=step)
-        where = ((LEFT,), settings.accuracies, settings.group_size, "reinforce" if name in FORE else "dr_grpo")
+        where = (
+            (LEFT,),
+            settings.accuracies,
+            settings.group_size,
+            "reinforce" if name in FORE else "dr_grpo",
+        )
         of_arm = functools.partial(exact, ARMS[name], "both", *where)
         yield study.Curve({"kind": "exact", "arm": name}, of_arm, ["J", "start"])
 
@@ -97,17 +116,32 @@ def same_end(records: Records, name: str, *arms: str) -> bool | None:
 def better(name: str, other: str) -> study.Claim:
     """Whether an arm ends more than 0.01 more accurate than another one, paired by seed."""
     return study.above(
-        study.difference("accuracy", {"kind": "trained", "arm": name}, {"kind": "trained", "arm": other}), 0.01
+        study.difference(
+            "accuracy", {"kind": "trained", "arm": name}, {"kind": "trained", "arm": other}
+        ),
+        0.01,
     )
 
 
-(RIGHT_BACK, *WRONG_BACK), (RIGHT_FORE, *WRONG_FORE), RIGHT_STD = BACK, FORE, "backward(rate=0.3, std=True)"
+(RIGHT_BACK, *WRONG_BACK), (RIGHT_FORE, *WRONG_FORE), RIGHT_STD = (
+    BACK,
+    FORE,
+    "backward(rate=0.3, std=True)",
+)
 CLAIMS = {  # What follows by algebra on one prompt is called derived.
-    "derived: without std the backward correction has the clean expected update": zero("from_clean", RIGHT_BACK),
-    "derived: without std the forward correction has J x the clean expected update": zero("from_scaled", RIGHT_FORE),
-    "derived: without std wrong rates rescale the update, and do not turn it": zero("turned", *WRONG_BACK, *WRONG_FORE),
+    "derived: without std the backward correction has the clean expected update": zero(
+        "from_clean", RIGHT_BACK
+    ),
+    "derived: without std the forward correction has J x the clean expected update": zero(
+        "from_scaled", RIGHT_FORE
+    ),
+    "derived: without std wrong rates rescale the update, and do not turn it": zero(
+        "turned", *WRONG_BACK, *WRONG_FORE
+    ),
     "derived: with std no correction changes the expected update": zero("from_grpo", *STD),
-    "with std each correction ends within 0.01 of the accuracy of GRPO": lambda r: same_end(r, "grpo", *STD),
+    "with std each correction ends within 0.01 of the accuracy of GRPO": lambda r: same_end(
+        r, "grpo", *STD
+    ),
 }
 CLAIMS |= {
     f"{first} ends over 0.01 more accurate than {second}": better(name, other)
@@ -130,7 +164,8 @@ SHOWN = {
     RIGHT_STD: "backward correction with right rates and std",
 }
 NUMBERS = {
-    f"true accuracy, {label}": study.final("accuracy", kind="trained", arm=name) for name, label in SHOWN.items()
+    f"true accuracy, {label}": study.final("accuracy", kind="trained", arm=name)
+    for name, label in SHOWN.items()
 }
 TRAINED = {"kind": "trained"}
 TABLE = study.Table(("accuracy", "effective"), where=TRAINED, rows=("arm",))

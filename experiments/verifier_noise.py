@@ -29,7 +29,16 @@ import itertools
 from collections.abc import Iterator
 
 from experiments.verifiers import right_and_wrong as world
-from experiments.verifiers.right_and_wrong import ALWAYS, HACKED, RANDOM, drift_at, exact, policy, trained_on, vanishes
+from experiments.verifiers.right_and_wrong import (
+    ALWAYS,
+    HACKED,
+    RANDOM,
+    drift_at,
+    exact,
+    policy,
+    trained_on,
+    vanishes,
+)
 from ipsrl import study
 from ipsrl.dynamics.verifier_errors import WAYS, verifier_of
 from ipsrl.fields import at_least, positive
@@ -38,8 +47,15 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
 
 NAMES = {"grpo": "GRPO", "dr_grpo": "Dr. GRPO", "ips_grpo": "IPS-GRPO"}
-CLEAR, MOVED, FEWER = 0.2, 0.01, 0.05  # The least |J| in training; smaller differences do not count.
-START, NEAR = 0.3, (0.1, 0.95)  # The accuracy at the start; a policy near the second optimum, for `policy`.
+CLEAR, MOVED, FEWER = (
+    0.2,
+    0.01,
+    0.05,
+)  # The least |J| in training; smaller differences do not count.
+START, NEAR = (
+    0.3,
+    (0.1, 0.95),
+)  # The accuracy at the start; a policy near the second optimum, for `policy`.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +63,9 @@ class Settings(study.EnsembleSettings):
     """Expected updates are those at policies with these `accuracies`; `hacks` are shares of the wrong probability."""
 
     objectives: tuple[str, ...] = study.objectives(tuple(NAMES))
-    youdens: tuple[float, ...] = study.rising((-0.4, -0.2, -0.1, 0.0, 0.1, 0.3, 0.5, 0.7, 1.0), least=-1, most=1)
+    youdens: tuple[float, ...] = study.rising(
+        (-0.4, -0.2, -0.1, 0.0, 0.1, 0.3, 0.5, 0.7, 1.0), least=-1, most=1
+    )
     accuracies: tuple[float, ...] = study.rising((0.1, 0.3, 0.6, 0.9), least=0.01, most=0.99)
     hacks: tuple[float, ...] = study.rising((0.05, 0.1, 0.2, 0.3, 0.5), least=0.01, most=0.99)
     seeds: tuple[int, ...] = study.seeds(tuple(range(32, 42)), least=2)
@@ -57,7 +75,9 @@ class Settings(study.EnsembleSettings):
 
 
 PRESETS = {
-    "smoke": Settings(("grpo",), (32, 33), 4, steps=100, youdens=(-0.4, 0.3, 1.0), accuracies=(0.3,), hacks=(0.1,)),
+    "smoke": Settings(
+        ("grpo",), (32, 33), 4, steps=100, youdens=(-0.4, 0.3, 1.0), accuracies=(0.3,), hacks=(0.1,)
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(32, 96)), steps=20_000, record_every=200),
 }
@@ -76,14 +96,29 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         near = functools.partial(drift_at, policy(*NEAR), text, verifier(NEAR[1]), size)
         yield study.Curve({"kind": "exact"} | labels, near)
         for hack in settings.hacks:
-            yield trained_on(verifier(hack), text, settings, {"kind": "trained", "hack": hack} | labels, START, hack)
+            yield trained_on(
+                verifier(hack),
+                text,
+                settings,
+                {"kind": "trained", "hack": hack} | labels,
+                START,
+                hack,
+            )
 
 
 def ends_agree(of_name: Records) -> bool | None:
     """Whether accuracy ends above its start where J is high, and below where it is low, at each J and way."""
-    cells = [(of["J"], rows) for of, rows in of_name.where(kind="trained").having("J").each("way", "J")]
-    rises = [rows.final("accuracy").exceeds(START, MOVED) for youden, rows in cells if youden >= CLEAR]
-    falls = [study.below(study.final("accuracy"), START - MOVED)(rows) for youden, rows in cells if youden <= -CLEAR]
+    cells = [
+        (of["J"], rows) for of, rows in of_name.where(kind="trained").having("J").each("way", "J")
+    ]
+    rises = [
+        rows.final("accuracy").exceeds(START, MOVED) for youden, rows in cells if youden >= CLEAR
+    ]
+    falls = [
+        study.below(study.final("accuracy"), START - MOVED)(rows)
+        for youden, rows in cells
+        if youden <= -CLEAR
+    ]
     return study.all_of([*rises, *falls])
 
 
@@ -93,19 +128,39 @@ def falls_with_youden(value: str) -> study.Claim:
 
 BOTH = {"kind": "trained", "way": "both"}
 WAYS_AGREE = study.at_each("J", world.ways_agree, kind="trained")
-BELOW_RANDOM = study.above(study.difference("accuracy", {"errors": RANDOM}, {"errors": ALWAYS}), MOVED)
+BELOW_RANDOM = study.above(
+    study.difference("accuracy", {"errors": RANDOM}, {"errors": ALWAYS}), MOVED
+)
 HACK_COSTS = study.at_each("hack", BELOW_RANDOM, kind="trained")
 ABOUT = {  # Sentence -> a claim about the records of one objective, and of which.
-    "the exact drift of true accuracy has the sign of J at every policy": (world.signs_agree, NAMES),
+    "the exact drift of true accuracy has the sign of J at every policy": (
+        world.signs_agree,
+        NAMES,
+    ),
     f"trained at each |J| >= {CLEAR}, accuracy ends over {MOVED} above its start where J > 0, below where J < 0": (
         ends_agree,
         NAMES,
     ),
-    "only J matters: the exact update is J times the one without errors": (vanishes("from_scaled"), ["dr_grpo"]),
-    "only J matters: the exact update has the direction without errors": (vanishes("turned"), ["grpo"]),
-    "only J matters: the exact update is the same in three ways": (vanishes("from_both"), ["grpo", "ips_grpo"]),
-    "only J matters: trained in three ways, accuracy ends within 0.05 at every J": (WAYS_AGREE, NAMES),
-    "near the hack the exact drift is below 0, under random errors of the J there above 0": (world.draws_near, NAMES),
+    "only J matters: the exact update is J times the one without errors": (
+        vanishes("from_scaled"),
+        ["dr_grpo"],
+    ),
+    "only J matters: the exact update has the direction without errors": (
+        vanishes("turned"),
+        ["grpo"],
+    ),
+    "only J matters: the exact update is the same in three ways": (
+        vanishes("from_both"),
+        ["grpo", "ips_grpo"],
+    ),
+    "only J matters: trained in three ways, accuracy ends within 0.05 at every J": (
+        WAYS_AGREE,
+        NAMES,
+    ),
+    "near the hack the exact drift is below 0, under random errors of the J there above 0": (
+        world.draws_near,
+        NAMES,
+    ),
     f"the hack ends over {MOVED} less accurate than random errors of its J at the start, at each share": (
         HACK_COSTS,
         NAMES,
@@ -128,21 +183,40 @@ GRPO, IPS = ({"kind": "trained", "objective": name} for name in ("grpo", "ips_gr
 NUMBERS = {
     "true accuracy, GRPO, J = -0.4": study.final("accuracy", **GRPO | BOTH, J=-0.4),
     "true accuracy, GRPO, J = 0.3": study.final("accuracy", **GRPO | BOTH, J=0.3),
-    "true accuracy, GRPO, a hack of 20 % of wrong answers": study.final("accuracy", **GRPO, errors=ALWAYS, hack=0.2),
-    "true accuracy, GRPO, random errors of J = 0.8": study.final("accuracy", **GRPO, errors=RANDOM, hack=0.2),
-    "true accuracy, IPS-GRPO, J = 0.3 by false negatives": study.final("accuracy", **IPS, way=WAYS[0], J=0.3),
-    "true accuracy, IPS-GRPO, J = 0.3 by false positives": study.final("accuracy", **IPS, way=WAYS[1], J=0.3),
+    "true accuracy, GRPO, a hack of 20 % of wrong answers": study.final(
+        "accuracy", **GRPO, errors=ALWAYS, hack=0.2
+    ),
+    "true accuracy, GRPO, random errors of J = 0.8": study.final(
+        "accuracy", **GRPO, errors=RANDOM, hack=0.2
+    ),
+    "true accuracy, IPS-GRPO, J = 0.3 by false negatives": study.final(
+        "accuracy", **IPS, way=WAYS[0], J=0.3
+    ),
+    "true accuracy, IPS-GRPO, J = 0.3 by false positives": study.final(
+        "accuracy", **IPS, way=WAYS[1], J=0.3
+    ),
 }
 MEASURED, ROWS = ("accuracy", "effective", "effective_at_equal"), (("way", "J"), ("errors", "hack"))
-TABLES = (study.Table(MEASURED, where={"kind": "trained"}, rows=("objective", *rows)) for rows in ROWS)
+TABLES = (
+    study.Table(MEASURED, where={"kind": "trained"}, rows=("objective", *rows)) for rows in ROWS
+)
 TABLE = study.one_below_the_other(*TABLES)
-YOUDEN, HELD, KEPT = "J, true minus false positive rate", "true accuracy after training", "effective right outcomes"
+YOUDEN, HELD, KEPT = (
+    "J, true minus false positive rate",
+    "true accuracy after training",
+    "effective right outcomes",
+)
 DRIFT = Line("drift", "J", where={"kind": "exact", "way": "both", "start": START})
 PANELS = [
     Panel([DRIFT], "errors of both kinds, at accuracy 0.3", YOUDEN, "exact drift of true accuracy"),
     Panel([Line("accuracy", "J", "way", IPS, at_end=True)], "IPS-GRPO", YOUDEN, HELD),
     Panel([Line("effective", "J", where=BOTH, at_end=True)], "errors of both kinds", YOUDEN, KEPT),
-    Panel([Line("accuracy", "hack", "errors", GRPO, at_end=True)], "GRPO", "share of the hack among wrong", HELD),
+    Panel(
+        [Line("accuracy", "hack", "errors", GRPO, at_end=True)],
+        "GRPO",
+        "share of the hack among wrong",
+        HELD,
+    ),
 ]
 FIGURE = Panels(PANELS, columns=2)
 

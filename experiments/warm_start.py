@@ -70,16 +70,32 @@ def curves(settings: Settings) -> list[study.TrainingRun]:
         raise ValueError("--model_dir is missing: the folder of the checkpoint to start from")
     names = ("model_dir", "max_tokens", "system_prompt", "beginning", "dtype", "remat")
     chosen = LanguageModelFlags(**{name: getattr(settings, name) for name in names})
-    taught = functools.partial(teach, settings, chosen.read_model(), chosen.in_words(task), make_mesh(settings.mesh))
+    taught = functools.partial(
+        teach, settings, chosen.read_model(), chosen.in_words(task), make_mesh(settings.mesh)
+    )
     return [study.TrainingRun({"task": settings.task, "seed": settings.seed}, taught)]
 
 
 def teach(
-    settings: Settings, model: LanguageModel, environment: LanguageTask, mesh: Mesh, output: study.Output
+    settings: Settings,
+    model: LanguageModel,
+    environment: LanguageTask,
+    mesh: Mesh,
+    output: study.Output,
 ) -> study.Points:
     """Shares of right and of unparsable answers among 16 to each prompt, after training."""
-    names = ("admissible_share", "steps", "prompts_per_step", "answers_per_prompt", "learning_rate", "seed")
-    warm_start, path = WarmStart(**{name: getattr(settings, name) for name in names}), output.path / "model"
+    names = (
+        "admissible_share",
+        "steps",
+        "prompts_per_step",
+        "answers_per_prompt",
+        "learning_rate",
+        "seed",
+    )
+    warm_start, path = (
+        WarmStart(**{name: getattr(settings, name) for name in names}),
+        output.path / "model",
+    )
     with jax.set_mesh(mesh):
         # An earlier try may have ended between the export and the measurement.
         if not hosts.broadcast(path.exists()):
@@ -89,15 +105,28 @@ def teach(
         written, _ = dataclasses.replace(model, model_dir=str(path)).load(mesh)
         parameters, key = written(), stream(settings.seed, 0, "evaluation")
         outcomes = independent_answers(
-            environment, model.policy, parameters, key, 16, prompts_at_once=settings.prompts_per_step
+            environment,
+            model.policy,
+            parameters,
+            key,
+            16,
+            prompts_at_once=settings.prompts_per_step,
         ).outcomes
     report_line(f"model: {path}")
-    measured = {"pass_at_1": float(outcomes.rewards.mean()), "unparsed": float((outcomes.outcome_id < 0).mean())}
+    measured = {
+        "pass_at_1": float(outcomes.rewards.mean()),
+        "unparsed": float((outcomes.outcome_id < 0).mean()),
+    }
     return study.Points([settings.steps], measured)
 
 
-CLAIMS = {"four in ten answers are right, or more": lambda records: records.mean("pass_at_1") >= 0.4}
-NUMBERS = {"share of right answers": study.final("pass_at_1"), "share of unparsable answers": study.final("unparsed")}
+CLAIMS = {
+    "four in ten answers are right, or more": lambda records: records.mean("pass_at_1") >= 0.4
+}
+NUMBERS = {
+    "share of right answers": study.final("pass_at_1"),
+    "share of unparsable answers": study.final("unparsed"),
+}
 VARIANTS: dict[str, study.Variant] = {}
 
 if __name__ == "__main__":

@@ -28,7 +28,12 @@ from experiments.collapse_time.passage_times import mean_first_passage
 from ipsrl import objectives, study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.time_scales import tie_collapse_time
-from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, advantage_weighted_frequencies, first_passage
+from ipsrl.dynamics.two_outcome_training import (
+    LARGEST_GROUP,
+    Cell,
+    advantage_weighted_frequencies,
+    first_passage,
+)
 from ipsrl.fields import Range, in_range, positive
 from ipsrl.figures.layers import Bars, Level, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
@@ -41,8 +46,12 @@ COLLAPSES, HALF = "reinforce", "ips_reinforce(alpha=0.5)"
 KEEPERS = ("dr_grpo", "grpo", "ips_reinforce", "ips_dr_grpo", "ips_grpo")
 MOST = 40  # Mean times after which a run counts as lost: exit times have exponential tails.
 FEWEST_STEPS = 10  # A tie that lasts fewer updates is not lost in small steps.
-MOST_STEPS = 2**31 / MOST / 2  # A tie that lasts more updates cannot be sampled: they are counted in int32.
-ABOVE_A_TIE = Range("lie between 1/2, where a tie starts, and 1", lambda threshold: 0.5 < threshold < 1)
+MOST_STEPS = (
+    2**31 / MOST / 2
+)  # A tie that lasts more updates cannot be sampled: they are counted in int32.
+ABOVE_A_TIE = Range(
+    "lie between 1/2, where a tie starts, and 1", lambda threshold: 0.5 < threshold < 1
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +65,9 @@ class Settings(study.Settings):
     threshold: float = in_range(ABOVE_A_TIE, 0.98)
     keepers: tuple[str, ...] = study.objectives((*KEEPERS[:2], HALF, *KEEPERS[2:]))
     keeper_seeds: tuple[int, ...] = study.seeds(tuple(range(200)))
-    keeper_steps: int = in_range(Range("be positive and below 2^30", lambda steps: 0 < steps < 2**30), 20000)
+    keeper_steps: int = in_range(
+        Range("be positive and below 2^30", lambda steps: 0 < steps < 2**30), 20000
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -79,13 +90,17 @@ class Settings(study.Settings):
     def tied(self, text: str) -> list[Cell]:
         """Runs of an objective from the tie, one for each group size."""
         rewards = (self.reward, self.reward)
-        return [Cell(objectives.make(text), rewards, size, self.step_size) for size in self.group_sizes]
+        return [
+            Cell(objectives.make(text), rewards, size, self.step_size) for size in self.group_sizes
+        ]
 
 
 PRESETS = {
     "smoke": Settings((4, 16), tuple(range(400)), keeper_seeds=tuple(range(40)), keeper_steps=4000),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(10_000)), keeper_seeds=tuple(range(400)), keeper_steps=100_000),
+    "paper": Settings(
+        seeds=tuple(range(10_000)), keeper_seeds=tuple(range(400)), keeper_steps=100_000
+    ),
 }
 
 
@@ -95,13 +110,22 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         advantage_weighted_frequencies(cell.objective, cell.rewards, cell.group_size)
     watch = (settings.keeper_seeds, *settings.bounds, settings.keeper_steps, make_mesh())
     # One program for all keepers.
-    passages = functools.cache(lambda: np.split(first_passage(cells, *watch), len(settings.keepers)))
+    passages = functools.cache(
+        lambda: np.split(first_passage(cells, *watch), len(settings.keepers))
+    )
 
     def kept(number: int) -> study.Points:
-        values = {"group_size": settings.group_sizes, "collapsed": np.isfinite(passages()[number].T).astype(int)}
-        return study.Points([settings.keeper_steps] * len(settings.group_sizes), values, settings.keeper_seeds)
+        values = {
+            "group_size": settings.group_sizes,
+            "collapsed": np.isfinite(passages()[number].T).astype(int),
+        }
+        return study.Points(
+            [settings.keeper_steps] * len(settings.group_sizes), values, settings.keeper_seeds
+        )
 
-    yield study.Curve({"objective": COLLAPSES}, functools.partial(collapse_times, settings), ["group_size"])
+    yield study.Curve(
+        {"objective": COLLAPSES}, functools.partial(collapse_times, settings), ["group_size"]
+    )
     for number, text in enumerate(settings.keepers):
         yield study.Curve({"objective": text}, functools.partial(kept, number), ["group_size"])
 
@@ -111,7 +135,12 @@ def collapse_times(settings: Settings) -> study.Points:
     cells, formula, bounds = settings.tied(COLLAPSES), settings.formula, settings.bounds
     times = first_passage(cells, settings.seeds, *bounds, round(MOST * max(formula)), make_mesh())
     exact = [mean_first_passage(cell, *bounds) for cell in cells]
-    values = {"group_size": settings.group_sizes, "updates": times.T, "formula": formula, "exact": exact}
+    values = {
+        "group_size": settings.group_sizes,
+        "updates": times.T,
+        "formula": formula,
+        "exact": exact,
+    }
     return study.Points([round(time) for time in times.mean(axis=1)], values, settings.seeds)
 
 
@@ -126,9 +155,16 @@ def exact_inside(records: Records) -> bool:
 
 
 def table(records: Records, settings: Settings) -> str:
-    columns = {"updates": f"until {COLLAPSES} collapses", "formula": "formula", "exact": "exact for these steps"}
+    columns = {
+        "updates": f"until {COLLAPSES} collapses",
+        "formula": "formula",
+        "exact": "exact for these steps",
+    }
     keepers = [[text, with_interval(share_collapsed(records, text))] for text in settings.keepers]
-    heading = ["objective", f"share of runs that collapse within {settings.keeper_steps} updates [95 % binomial]"]
+    heading = [
+        "objective",
+        f"share of runs that collapse within {settings.keeper_steps} updates [95 % binomial]",
+    ]
     times = study.Table(columns, "updates, mean of runs", where={"objective": COLLAPSES})
     return f"{times(records, settings)}\n\n{aligned([heading, *keepers])}"
 
@@ -151,7 +187,21 @@ WATCHED = Level(lambda settings: settings.keeper_steps, "the others are watched 
 LAYERS = [Line("formula", **G, markers=False, named=False), Markers("updates", **G), WATCHED]
 EXACT = Line("exact", **G, over="formula", dashed=True, named=False)
 AXES = {"xlabel": "group size G", "xscale": "log2"}
-TIMES = Panel(LAYERS, f"{COLLAPSES}, line: formula", ylabel="updates until one has {threshold:g}", yscale="log", **AXES)
+TIMES = Panel(
+    LAYERS,
+    f"{COLLAPSES}, line: formula",
+    ylabel="updates until one has {threshold:g}",
+    yscale="log",
+    **AXES,
+)
 RATIOS = [EXACT, Markers("updates", **G, over="formula"), Level(1, "formula")]
-LOST = Panel([Bars("collapsed")], xlabel="share of runs that collapse within {keeper_steps:,} updates")
-FIGURE = Panels([TIMES, Panel(RATIOS, "dashed: exact for these steps", ylabel="updates / formula", **AXES), LOST])
+LOST = Panel(
+    [Bars("collapsed")], xlabel="share of runs that collapse within {keeper_steps:,} updates"
+)
+FIGURE = Panels(
+    [
+        TIMES,
+        Panel(RATIOS, "dashed: exact for these steps", ylabel="updates / formula", **AXES),
+        LOST,
+    ]
+)

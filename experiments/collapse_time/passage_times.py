@@ -39,11 +39,19 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
       ValueError: the run does not start between `low` and `high`, or the objective is not a table of counts.
     """
     if not -np.inf < low < cell.log_ratio < high < np.inf:
-        raise ValueError(f"a run that starts at {cell.log_ratio} is not between {low} and {high}, two finite numbers")
-    weighted_frequencies = np.float64(advantage_weighted_frequencies(cell.objective, cell.rewards, cell.group_size))
+        raise ValueError(
+            f"a run that starts at {cell.log_ratio} is not between {low} and {high}, two finite numbers"
+        )
+    weighted_frequencies = np.float64(
+        advantage_weighted_frequencies(cell.objective, cell.rewards, cell.group_size)
+    )
     u = np.linspace(low, high, points)[:, None]
     chances = scipy.stats.binom.pmf(np.arange(cell.group_size + 1), cell.group_size, expit(u))
-    change = 2 * cell.step_size * (expit(-u) * weighted_frequencies[:, 0] - expit(u) * weighted_frequencies[:, 1])
+    change = (
+        2
+        * cell.step_size
+        * (expit(-u) * weighted_frequencies[:, 0] - expit(u) * weighted_frequencies[:, 1])
+    )
     inside = (low < u + change) & (u + change < high)
     # From the change, so that a group without one keeps u exactly.
     position = np.arange(points)[:, None] + change / (high - low) * (points - 1)
@@ -54,7 +62,9 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
     weights = np.where(inside, chances, 0.0)
     stays = csr_array(
         (
-            np.concatenate([(weights * (1 - right_share)).ravel(), (weights * right_share).ravel()]),
+            np.concatenate(
+                [(weights * (1 - right_share)).ravel(), (weights * right_share).ravel()]
+            ),
             (np.concatenate([row.ravel()] * 2), np.concatenate([left.ravel(), left.ravel() + 1])),
         ),
         shape=(points, points),
@@ -63,10 +73,18 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
     ends = ~_reaches(stays, ~_reaches(stays, leaves))
     times = np.full(points, np.inf)
     if ends.any():
-        times[ends] = spsolve((eye_array(points) - stays).tocsc()[ends][:, ends], np.ones(ends.sum()))
+        times[ends] = spsolve(
+            (eye_array(points) - stays).tocsc()[ends][:, ends], np.ones(ends.sum())
+        )
     start = (cell.log_ratio - low) / (high - low) * (points - 1)
     left = min(int(start), points - 2)
-    return float(sum(share * times[left + k] for k, share in enumerate((1 - start + left, start - left)) if share > 0))
+    return float(
+        sum(
+            share * times[left + k]
+            for k, share in enumerate((1 - start + left, start - left))
+            if share > 0
+        )
+    )
 
 
 def _reaches(moves: csr_array, targets: np.ndarray) -> np.ndarray:

@@ -63,7 +63,12 @@ from ipsrl.training.trainer import Trainer
 
 Kind = Literal["log", "bandit", "graph", "text"]
 # The first that fits: a log is a bandit, and that is a graph.
-KINDS: dict[Kind, type] = {"log": LoggedOutcomes, "bandit": Bandit, "graph": StateGraph, "text": TextTask}
+KINDS: dict[Kind, type] = {
+    "log": LoggedOutcomes,
+    "bandit": Bandit,
+    "graph": StateGraph,
+    "text": TextTask,
+}
 COLUMNS: dict[Kind, tuple[str, ...]] = {
     "log": ("survival", "tv_to_proportional"),
     "bandit": ("survival", "tv_to_proportional", "tv_to_uniform_best"),
@@ -113,7 +118,9 @@ SIZES: dict[str, dict[Kind, Size]] = {
     },
 }
 DIFFERENT = Range(
-    "be different positive numbers", lambda all: len(set(all)) == len(all) and min(all, default=1) > 0, of_whole=True
+    "be different positive numbers",
+    lambda all: len(set(all)) == len(all) and min(all, default=1) > 0,
+    of_whole=True,
 )
 
 
@@ -127,7 +134,9 @@ class Settings(study.Settings):
     """
 
     preset: Literal["smoke", "demo", "paper"]
-    environment: str = accepted_by(lambda text: text == "bandit" or is_log(text) or environments.check(text), "bandit")
+    environment: str = accepted_by(
+        lambda text: text == "bandit" or is_log(text) or environments.check(text), "bandit"
+    )
     objectives: tuple[str, ...] = study.selecting(study.objectives(("all",), also=("all",)))
     seeds: tuple[int, ...] = study.seeds((), least=0)
     steps: int = non_negative(0)
@@ -143,13 +152,17 @@ class Settings(study.Settings):
     def resolved(self) -> "Settings":
         kind = kind_of(self.environment)
         if self.filters and kind != "text":
-            raise ValueError(f"--filters={self.filters} are for text tasks: {self.environment} is trained without")
+            raise ValueError(
+                f"--filters={self.filters} are for text tasks: {self.environment} is trained without"
+            )
         if "off_policy" in make_batch_filters(self.filters):
             raise ValueError(
                 "--filters=off_policy is not for all: objectives that need such answers get them by themselves"
             )
         sizes = SIZES[self.preset][kind]._asdict()
-        settings = dataclasses.replace(self, **{name: getattr(self, name) or size for name, size in sizes.items()})
+        settings = dataclasses.replace(
+            self, **{name: getattr(self, name) or size for name, size in sizes.items()}
+        )
         if settings.steps % settings.evaluate_every:
             raise ValueError(
                 f"--steps is {settings.steps}, it must be a multiple of --evaluate_every, {settings.evaluate_every}"
@@ -192,9 +205,14 @@ def environment_of(text: str) -> Environment:
 
 
 def kind_of(environment: str) -> Kind:
-    kind = next((name for name, base in KINDS.items() if isinstance(environment_of(environment), base)), None)
+    kind = next(
+        (name for name, base in KINDS.items() if isinstance(environment_of(environment), base)),
+        None,
+    )
     if kind is None:
-        raise ValueError(f"{environment} has no small policy: take a bandit, a tree, a grid or a text task")
+        raise ValueError(
+            f"{environment} has no small policy: take a bandit, a tree, a grid or a text task"
+        )
     return kind
 
 
@@ -246,32 +264,64 @@ def trainer_of(objective: str, rate: float, settings: Settings) -> Trainer:
     made = objectives.make(objective)
     group_size, off_policy = spend_samples(made, settings.group_size)
     training = TrainSettings(
-        settings.steps, settings.prompts_per_step, group_size, learning_rate=step_size(objective, rate),
-        max_gradient_norm=MAX_GRADIENT_NORM, adam_epsilon=ADAM_EPSILON, batching=Batching(settings.epochs),
+        settings.steps,
+        settings.prompts_per_step,
+        group_size,
+        learning_rate=step_size(objective, rate),
+        max_gradient_norm=MAX_GRADIENT_NORM,
+        adam_epsilon=ADAM_EPSILON,
+        batching=Batching(settings.epochs),
         off_policy=off_policy,
-    )  # fmt: skip
+    )
     return Trainer(environment_of(settings.environment), policy_of(settings), made, training)
 
 
-def exact_points(objective: str, rate: float, settings: Settings, proportional: float) -> study.Points:
+def exact_points(
+    objective: str, rate: float, settings: Settings, proportional: float
+) -> study.Points:
     """Trains all seeds as one compiled program."""
-    environment, seeds = environment_of(settings.environment), jnp.asarray(settings.seeds, jnp.int32)
-    tokens = len(seeds) * settings.steps * settings.prompts_per_step * settings.group_size * environment.max_tokens
+    environment, seeds = (
+        environment_of(settings.environment),
+        jnp.asarray(settings.seeds, jnp.int32),
+    )
+    tokens = (
+        len(seeds)
+        * settings.steps
+        * settings.prompts_per_step
+        * settings.group_size
+        * environment.max_tokens
+    )
     # Most of a short run is compilation, and most of that is LLVM: 3.3 s with its optimisation, 1 s without.
     quick = tokens < SHORT_RUN and jax.default_backend() == "cpu"
     record = functools.partial(outcome_probs_at_prompts, environment, policy_of(settings))
-    traced = train_ensemble.lower(trainer_of(objective, rate, settings), seeds, record, settings.evaluate_every)
+    traced = train_ensemble.lower(
+        trainer_of(objective, rate, settings), seeds, record, settings.evaluate_every
+    )
     program = traced.compile({"xla_backend_optimization_level": 0} if quick else {})
-    values = rewarded.measures(program(seeds), environment.reward_table()) | {"proportional_reward": proportional}
-    return study.Points(range(0, settings.steps + 1, settings.evaluate_every), values, settings.seeds)
+    values = rewarded.measures(program(seeds), environment.reward_table()) | {
+        "proportional_reward": proportional
+    }
+    return study.Points(
+        range(0, settings.steps + 1, settings.evaluate_every), values, settings.seeds
+    )
 
 
 @functools.cache
 def text_task(settings: Settings) -> TrainingGrid:
     """Policy, prior and evaluation are those of `experiments.hypospace` with this preset."""
     preset, prompts = hypospace.PRESETS[settings.preset], settings.prompts_per_step
-    fitting = [n for n in range(1, preset.micro_batches + 1) if prompts % (n * jax.device_count()) == 0]
-    same = ("seeds", "steps", "prompts_per_step", "group_size", "epochs", "evaluate_every", "filters")
+    fitting = [
+        n for n in range(1, preset.micro_batches + 1) if prompts % (n * jax.device_count()) == 0
+    ]
+    same = (
+        "seeds",
+        "steps",
+        "prompts_per_step",
+        "group_size",
+        "epochs",
+        "evaluate_every",
+        "filters",
+    )
     task = dataclasses.replace(
         preset,
         # It needs nothing, and stands for all others.
@@ -294,7 +344,11 @@ def text_grid(objective: str, rate: float, settings: Settings) -> TrainingGrid:
     # Modes that are replayed are off-policy answers enough.
     if grid.settings.replayed_modes is None:
         group_size, off_policy = spend_samples(objectives.make(objective), group_size)
-    changed = {"learning_rate": step_size(objective, rate), "group_size": group_size, "off_policy": off_policy}
+    changed = {
+        "learning_rate": step_size(objective, rate),
+        "group_size": group_size,
+        "off_policy": off_policy,
+    }
     training = dataclasses.replace(grid.settings, **changed)
     return dataclasses.replace(grid, objectives=(objective,), settings=training, folder=folder)
 
@@ -382,7 +436,9 @@ def variant(environment: str, on: str, all_in_demo: bool = True) -> study.Varian
     every = {"environment": environment}
     some = every | {"objectives": "grpo,placebo,ips_grpo,darling"}
     shows = f"{'every objective' if all_in_demo else 'objectives'} on {on}: effective outcomes and reward"
-    return study.Variant(shows, {"smoke": some, "demo": every if all_in_demo else some, "paper": every})
+    return study.Variant(
+        shows, {"smoke": some, "demo": every if all_in_demo else some, "paper": every}
+    )
 
 
 CLAIM = "inverse probability scaling keeps more outcomes than GRPO and a placebo, at a reward above the bar"

@@ -58,12 +58,18 @@ def draw(title: str, results: Sequence[Result], bar: float, placebo: str) -> Dra
         for row, place, tick in zip(rows, places, left.get_yticklabels(), strict=True):
             above = row[0].rank is not None
             tick.set_color("black" if above else "0.45")
-            _dot(left, row[0].final("effective_outcomes"), place, _OUTCOMES if above else _BELOW, "o")
+            _dot(
+                left, row[0].final("effective_outcomes"), place, _OUTCOMES if above else _BELOW, "o"
+            )
             _dot(right, row[0].final("reward"), place, _REWARD if above else _BELOW, "D")
         right.axvline(bar, color="0.4", linewidth=1.0, linestyle="--", zorder=1)
         for result in results:
             if result.name == placebo:
-                look = {"color": line_styles([placebo])[placebo]["color"], "linewidth": 1.0, "linestyle": (0, (1, 1.5))}
+                look = {
+                    "color": line_styles([placebo])[placebo]["color"],
+                    "linewidth": 1.0,
+                    "linestyle": (0, (1, 1.5)),
+                }
                 left.axvline(result.final("effective_outcomes").mean, zorder=1, **look)
                 key.append(Line2D([], [], label="effective outcomes of the placebo", **look))
         if any(result.rank is None for result in results):
@@ -79,7 +85,10 @@ def draw(title: str, results: Sequence[Result], bar: float, placebo: str) -> Dra
         right.set_xlabel("reward / best reward")
         figure.suptitle(title, fontsize=10)
         figure.legend(handles=key, loc="outside lower center", ncols=2)
-    return Drawing(figure, [row for result in results for measure in MEASURES for row in _numbers(result, measure)])
+    return Drawing(
+        figure,
+        [row for result in results for measure in MEASURES for row in _numbers(result, measure)],
+    )
 
 
 def _numbers(result: Result, measure: str) -> list[table.Row]:
@@ -94,5 +103,11 @@ def _label(row: Sequence[Result]) -> str:
 
 
 def _dot(axes: Axes, interval: Interval, place: float, colour: str, marker: str) -> None:
-    axes.plot([interval.low, interval.high], [place, place], color=colour, linewidth=1.4, solid_capstyle="round")
+    axes.plot(
+        [interval.low, interval.high],
+        [place, place],
+        color=colour,
+        linewidth=1.4,
+        solid_capstyle="round",
+    )
     axes.plot([interval.mean], [place], marker, color=colour, markersize=4.2)

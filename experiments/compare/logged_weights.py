@@ -60,7 +60,12 @@ def weights_of_log(objective: str, log: GroupLog) -> LoggedWeights:
 
     right, common, rare = sides(log.rewards, log.outcome_id)
     contested = (common & ~rare).any(axis=1)
-    paid = {"wrong": ~right, "right": right, "common": common & contested[:, None], "rare": rare & contested[:, None]}
+    paid = {
+        "wrong": ~right,
+        "right": right,
+        "common": common & contested[:, None],
+        "rare": rare & contested[:, None],
+    }
     means = {name: advantages[mask].mean() if mask.any() else np.nan for name, mask in paid.items()}
     gains = [gain(advantages, mask, log.outcome_id) for mask in (rare, common)]
     drift = (gains[0] - gains[1])[contested].mean() if contested.any() else np.nan
@@ -77,14 +82,24 @@ def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> 
       chosen: specifications of objectives.
       verdicts: what is known of them, by specification.
     """
-    (groups, group_size), right = log.rewards.shape, np.where(is_right(log.rewards, RIGHT_ABOVE), log.outcome_id, -1)
+    (groups, group_size), right = (
+        log.rewards.shape,
+        np.where(is_right(log.rewards, RIGHT_ABOVE), log.outcome_id, -1),
+    )
     measured = {
         "mean reward": log.rewards.mean(),
-        "effective rewarded outcomes of a group": diversity.effective_outcomes(jnp.asarray(right)).mean(),
-        "share of groups with equal rewards": (log.rewards.min(axis=1) == log.rewards.max(axis=1)).mean(),
+        "effective rewarded outcomes of a group": diversity.effective_outcomes(
+            jnp.asarray(right)
+        ).mean(),
+        "share of groups with equal rewards": (
+            log.rewards.min(axis=1) == log.rewards.max(axis=1)
+        ).mean(),
     }
     head = f"the log: {groups} groups of {group_size} answers to {log.num_prompts} prompts; "
-    cells, left_out = [["", *(field.name for field in dataclasses.fields(LoggedWeights)), "verdict"]], []
+    cells, left_out = (
+        [["", *(field.name for field in dataclasses.fields(LoggedWeights)), "verdict"]],
+        [],
+    )
     for objective in chosen:
         try:
             weighed, *signed = dataclasses.astuple(weights_of_log(objective, log))
@@ -99,7 +114,11 @@ def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> 
 
 def sides(rewards: np.ndarray, outcome_id: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which answers of groups `[N, G]` are right, have the most and the least frequent right outcome: `[N, G]` bool."""
-    right = is_right(rewards, RIGHT_ABOVE) & (rewards == rewards.max(axis=1, keepdims=True)) & (outcome_id >= 0)
+    right = (
+        is_right(rewards, RIGHT_ABOVE)
+        & (rewards == rewards.max(axis=1, keepdims=True))
+        & (outcome_id >= 0)
+    )
     count = sums_of_outcomes(np.ones(outcome_id.shape, int), outcome_id)
     most = np.where(right, count, 0).max(axis=1, keepdims=True)
     least = np.where(right, count, count.shape[1] + 1).min(axis=1, keepdims=True)
@@ -109,7 +128,9 @@ def sides(rewards: np.ndarray, outcome_id: np.ndarray) -> tuple[np.ndarray, np.n
 def sums_of_outcomes(values: np.ndarray, outcome_id: np.ndarray) -> np.ndarray:
     """`[N, G]`, for each answer the sum of the values of all answers of its group that have its outcome."""
     # Answer by answer: all pairs of a large log would take gigabytes.
-    return np.stack([(values * (outcome_id == column[:, None])).sum(axis=1) for column in outcome_id.T], axis=1)
+    return np.stack(
+        [(values * (outcome_id == column[:, None])).sum(axis=1) for column in outcome_id.T], axis=1
+    )
 
 
 def gain(advantages: np.ndarray, mask: np.ndarray, outcome_id: np.ndarray) -> np.ndarray:

@@ -51,9 +51,13 @@ class Result:
 
     def equals(self, other: "Result") -> bool:
         """In every seed at every measurement."""
-        pairs = [(self.records.curve(measure)[1], other.records.curve(measure)[1]) for measure in MEASURES]
+        pairs = [
+            (self.records.curve(measure)[1], other.records.curve(measure)[1])
+            for measure in MEASURES
+        ]
         return self.rank == other.rank and all(
-            mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=0, atol=_SAME) for mine, theirs in pairs
+            mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=0, atol=_SAME)
+            for mine, theirs in pairs
         )
 
 
@@ -72,19 +76,38 @@ def ranked(records: Records) -> tuple[list[Result], float]:
     """
     trained: dict[str, list[Result]] = {}
     for labels, rows in records.each("objective", "learning_rate"):
-        if all(np.isfinite(value) for row in rows.rows for value in row.values() if isinstance(value, float)):
-            trained.setdefault(labels["objective"], []).append(Result(labels["objective"], None, rows))
+        if all(
+            np.isfinite(value)
+            for row in rows.rows
+            for value in row.values()
+            if isinstance(value, float)
+        ):
+            trained.setdefault(labels["objective"], []).append(
+                Result(labels["objective"], None, rows)
+            )
     if not trained:
         raise ValueError("every run diverged: take smaller learning rates")
-    highest = {text: max(results, key=lambda result: result.reward) for text, results in trained.items()}
-    some, best = next(iter(highest.values())).records, max(result.reward for result in highest.values())
-    start, proportional = some.curve("reward")[1][:, 0].mean(), some.column("proportional_reward")[0]
+    highest = {
+        text: max(results, key=lambda result: result.reward) for text, results in trained.items()
+    }
+    some, best = (
+        next(iter(highest.values())).records,
+        max(result.reward for result in highest.values()),
+    )
+    start, proportional = (
+        some.curve("reward")[1][:, 0].mean(),
+        some.column("proportional_reward")[0],
+    )
     bar = float(max(REWARD_SHARE * proportional * best, start + LEARNED * (1 - start)))
     reaching = {text: [r for r in results if r.reward >= bar] for text, results in trained.items()}
-    above = [max(results, key=lambda result: result.outcomes) for results in reaching.values() if results]
+    above = [
+        max(results, key=lambda result: result.outcomes) for results in reaching.values() if results
+    ]
     below = [highest[text] for text, results in reaching.items() if not results]
     ranks = shared_ranks([result.final("effective_outcomes") for result in above])
-    above = [dataclasses.replace(result, rank=rank) for result, rank in zip(above, ranks, strict=True)]
+    above = [
+        dataclasses.replace(result, rank=rank) for result, rank in zip(above, ranks, strict=True)
+    ]
 
     # What differs by less stays in the order of the catalog.
     def order(result: Result) -> tuple[int, float]:

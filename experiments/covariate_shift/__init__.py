@@ -30,7 +30,14 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
-from experiments.covariate_shift.shifted_inputs import CLASSES, DISCOUNT, Regression, fitted_q, regressed, slope
+from experiments.covariate_shift.shifted_inputs import (
+    CLASSES,
+    DISCOUNT,
+    Regression,
+    fitted_q,
+    regressed,
+    slope,
+)
 from experiments.covariate_shift.shifted_networks import METHODS, networks
 from ipsrl import study
 from ipsrl.fields import positive
@@ -40,12 +47,16 @@ from ipsrl.study.claims import above, below, every, near
 
 LEAST, AMONG, WITH_GAME, FIRST, BEST = METHODS
 DISAGREEMENT, ANY, CHAIN, NETWORKS = "disagreement", "any undefeated", "chain", "networks"
-MULTIPLES, WIDTHS, GAME_WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0), (0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0)
+MULTIPLES, WIDTHS, GAME_WIDTHS = (
+    (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0),
+    (0.03, 0.1, 0.3, 1.0),
+    (0.1, 0.3, 1.0),
+)
 ARMS = {
     LEAST: [Regression(0.0)],
     DISAGREEMENT: [*map(Regression, MULTIPLES), *(Regression(width=width) for width in WIDTHS)],
     ANY: [Regression(any_of_several=True)],
-}  # fmt: skip
+}
 RATIOS, MOST_SAMPLES = (10.0, 100.0, 1000.0), 100_000
 """What claims are about."""
 
@@ -66,7 +77,9 @@ class Settings(study.Settings):
 PRESETS = {
     "smoke": Settings((0, 1), (10.0, 1000.0), (100, MOST_SAMPLES), (0, 1), 20, 2, (1.0,)),
     "demo": Settings(),
-    "paper": Settings(tuple(range(256)), network_seeds=tuple(range(64)), network_steps=10_000, network_starts=32),
+    "paper": Settings(
+        tuple(range(256)), network_seeds=tuple(range(64)), network_steps=10_000, network_starts=32
+    ),
 }
 
 
@@ -84,7 +97,9 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     trained = settings.network_seeds, settings.network_steps, settings.network_starts
     for width in settings.game_widths:
         compute = functools.partial(networks, width, ratios, samples[-1], *trained)
-        yield study.Curve({"world": NETWORKS, "width": width}, compute, ("ratio", "samples", "method"))
+        yield study.Curve(
+            {"world": NETWORKS, "width": width}, compute, ("ratio", "samples", "method")
+        )
 
 
 def of(world: str, method: str = DISAGREEMENT, multiple: float = 3.0, width: float = 0.0) -> dict:
@@ -93,7 +108,9 @@ def of(world: str, method: str = DISAGREEMENT, multiple: float = 3.0, width: flo
     return labels if world == NETWORKS else labels | {"multiple": multiple * (method != LEAST)}
 
 
-def at(ratio: float, labels: dict, samples: int = MOST_SAMPLES, value: str = "error") -> study.Number:
+def at(
+    ratio: float, labels: dict, samples: int = MOST_SAMPLES, value: str = "error"
+) -> study.Number:
     return study.final(value, ratio=ratio, samples=samples, **labels)
 
 
@@ -103,75 +120,151 @@ def more(ratio: float, one: dict, other: dict) -> study.Number:
     return study.difference("error", one | here, other | here)
 
 
-LEAST_SQUARES = {world: of(world, LEAST) for world in (*CLASSES, CHAIN)} | {NETWORKS: of(NETWORKS, LEAST, width=1.0)}
-ROBUST = {world: of(world) for world in (*CLASSES, CHAIN)} | {NETWORKS: of(NETWORKS, WITH_GAME, width=1.0)}
+LEAST_SQUARES = {world: of(world, LEAST) for world in (*CLASSES, CHAIN)} | {
+    NETWORKS: of(NETWORKS, LEAST, width=1.0)
+}
+ROBUST = {world: of(world) for world in (*CLASSES, CHAIN)} | {
+    NETWORKS: of(NETWORKS, WITH_GAME, width=1.0)
+}
 BOUND = 16.0
 BOUNDS = dict.fromkeys(ROBUST, BOUND) | {CHAIN: BOUND * (1 + DISCOUNT) ** 2}
 FEW, RAREST = 100, RATIOS[-1]
 CLAIMS = {
-    **{f"least squares: error is linear in C, slope within 0.15 of 1 from C = 10 to 1000 ({world})":
-        near(slope("error", RATIOS, MOST_SAMPLES, **labels), 1.0, 0.15) for world, labels in LEAST_SQUARES.items()},
-    **{f"disagreement: error is below {BOUNDS[world]:g} eps^2 at C = 1000 ({world})":
-        below(at(RAREST, labels), BOUNDS[world]) for world, labels in ROBUST.items()},
-    **{f"disagreement: error is flat in C, slope within 0.15 of 0 from C = {ratios[0]:g} to 1000 ({world})":
-        near(slope("error", ratios, MOST_SAMPLES, **labels), 0.0, 0.15)
-        for ratios in (RATIOS, RATIOS[1:]) for world, labels in ROBUST.items()},
-    **{f"disagreement: error is below 16 eps^2 at C = 1000 with {number:,} samples ({world})":
-        below(at(RAREST, of(world), number), BOUND)
-        for world in ("pair", "ladder") for number in (FEW, 1000, 10_000)},
-    **{f"tau = {multiple:g} eps: error is at most {(multiple + 1) ** 2:g} eps^2 at C = 1000 (all classes)":
-        every(below(at(RAREST, of(world, multiple=multiple)), (multiple + 1) ** 2) for world in CLASSES)
-        for multiple in MULTIPLES},
-    **{f"a smooth gate of width {width:g} tau: error is below 16 eps^2 at C = 1000 (all classes)":
-        every(below(at(RAREST, of(world, width=width)), BOUND) for world in CLASSES) for width in WIDTHS},
-    "any undefeated function: error is over eps^2 larger at C = 10 (ladder)":
-        above(more(10.0, of("ladder", ANY), of("ladder")), 1.0),
-    "any undefeated function: error is over eps^2 smaller at C = 1000 (ladder)":
-        above(more(RAREST, of("ladder"), of("ladder", ANY)), 1.0),
-    **{f"game of width {width:g} tau, best start: error is below 16 eps^2 at C = 1000 (networks)":
-        below(at(RAREST, of(NETWORKS, BEST, width=width)), BOUND) for width in GAME_WIDTHS},
-    "game of width 1 tau, first start: error is below 16 eps^2 at C = 1000 (networks)":
-        below(at(RAREST, of(NETWORKS, FIRST, width=1.0)), BOUND),
-    "exact, among networks of least squares only: error is below 16 eps^2 at C = 1000 (networks)":
-        below(at(RAREST, of(NETWORKS, AMONG, width=1.0)), BOUND),
-    "least squares: fitted Q costs over 0.05 of the return at C = 1000 (chain)":
-        above(at(RAREST, LEAST_SQUARES[CHAIN], value="regret"), 0.05),
-    "disagreement: fitted Q costs less than 0.05 of the return at C = 1000 (chain)":
-        below(at(RAREST, ROBUST[CHAIN], value="regret"), 0.05),
-}  # fmt: skip
+    **{
+        f"least squares: error is linear in C, slope within 0.15 of 1 from C = 10 to 1000 ({world})": near(
+            slope("error", RATIOS, MOST_SAMPLES, **labels), 1.0, 0.15
+        )
+        for world, labels in LEAST_SQUARES.items()
+    },
+    **{
+        f"disagreement: error is below {BOUNDS[world]:g} eps^2 at C = 1000 ({world})": below(
+            at(RAREST, labels), BOUNDS[world]
+        )
+        for world, labels in ROBUST.items()
+    },
+    **{
+        f"disagreement: error is flat in C, slope within 0.15 of 0 from C = {ratios[0]:g} to 1000 ({world})": near(
+            slope("error", ratios, MOST_SAMPLES, **labels), 0.0, 0.15
+        )
+        for ratios in (RATIOS, RATIOS[1:])
+        for world, labels in ROBUST.items()
+    },
+    **{
+        f"disagreement: error is below 16 eps^2 at C = 1000 with {number:,} samples ({world})": below(
+            at(RAREST, of(world), number), BOUND
+        )
+        for world in ("pair", "ladder")
+        for number in (FEW, 1000, 10_000)
+    },
+    **{
+        f"tau = {multiple:g} eps: error is at most {(multiple + 1) ** 2:g} eps^2 at C = 1000 (all classes)": every(
+            below(at(RAREST, of(world, multiple=multiple)), (multiple + 1) ** 2)
+            for world in CLASSES
+        )
+        for multiple in MULTIPLES
+    },
+    **{
+        f"a smooth gate of width {width:g} tau: error is below 16 eps^2 at C = 1000 (all classes)": every(
+            below(at(RAREST, of(world, width=width)), BOUND) for world in CLASSES
+        )
+        for width in WIDTHS
+    },
+    "any undefeated function: error is over eps^2 larger at C = 10 (ladder)": above(
+        more(10.0, of("ladder", ANY), of("ladder")), 1.0
+    ),
+    "any undefeated function: error is over eps^2 smaller at C = 1000 (ladder)": above(
+        more(RAREST, of("ladder"), of("ladder", ANY)), 1.0
+    ),
+    **{
+        f"game of width {width:g} tau, best start: error is below 16 eps^2 at C = 1000 (networks)": below(
+            at(RAREST, of(NETWORKS, BEST, width=width)), BOUND
+        )
+        for width in GAME_WIDTHS
+    },
+    "game of width 1 tau, first start: error is below 16 eps^2 at C = 1000 (networks)": below(
+        at(RAREST, of(NETWORKS, FIRST, width=1.0)), BOUND
+    ),
+    "exact, among networks of least squares only: error is below 16 eps^2 at C = 1000 (networks)": below(
+        at(RAREST, of(NETWORKS, AMONG, width=1.0)), BOUND
+    ),
+    "least squares: fitted Q costs over 0.05 of the return at C = 1000 (chain)": above(
+        at(RAREST, LEAST_SQUARES[CHAIN], value="regret"), 0.05
+    ),
+    "disagreement: fitted Q costs less than 0.05 of the return at C = 1000 (chain)": below(
+        at(RAREST, ROBUST[CHAIN], value="regret"), 0.05
+    ),
+}
 NUMBERS = {
     f"{name}, C = {ratio:g} ({world})": at(ratio, labels)
-    for name, arms in ((LEAST, LEAST_SQUARES), (DISAGREEMENT, ROBUST)) for world, labels in arms.items()
+    for name, arms in ((LEAST, LEAST_SQUARES), (DISAGREEMENT, ROBUST))
+    for world, labels in arms.items()
     for ratio in RATIOS
-}  # fmt: skip
+}
 NUMBERS |= {
     f"tau = {multiple:g} eps, C = 1000 ({world})": at(RAREST, of(world, multiple=multiple))
-    for multiple in MULTIPLES for world in ("opposite", "ladder")
-}  # fmt: skip
-NUMBERS |= {f"width {width:g} tau, C = 1000 (ladder)": at(RAREST, of("ladder", width=width)) for width in WIDTHS}
+    for multiple in MULTIPLES
+    for world in ("opposite", "ladder")
+}
 NUMBERS |= {
-    f"{method}, width {width:g} tau, C = 1000 (networks)": at(RAREST, of(NETWORKS, method, width=width))
-    for method in METHODS[1:] for width in GAME_WIDTHS
-}  # fmt: skip
+    f"width {width:g} tau, C = 1000 (ladder)": at(RAREST, of("ladder", width=width))
+    for width in WIDTHS
+}
+NUMBERS |= {
+    f"{method}, width {width:g} tau, C = 1000 (networks)": at(
+        RAREST, of(NETWORKS, method, width=width)
+    )
+    for method in METHODS[1:]
+    for width in GAME_WIDTHS
+}
 NUMBERS |= {
     f"regret, {method}, C = 1000 (chain)": at(RAREST, of(CHAIN, method), value="regret")
     for method in (LEAST, DISAGREEMENT)
-}  # fmt: skip
+}
 NUMBERS |= {
-    f"slope of log error over log C from 10 to 1000, {name} ({world})": slope("error", RATIOS, MOST_SAMPLES, **labels)
-    for name, arms in ((LEAST, LEAST_SQUARES), (DISAGREEMENT, ROBUST)) for world, labels in arms.items()
-}  # fmt: skip
-TABLE = study.Grid("error", "ratio", {"samples": MOST_SAMPLES}, "error on rare inputs in eps^2, 100,000 samples")
+    f"slope of log error over log C from 10 to 1000, {name} ({world})": slope(
+        "error", RATIOS, MOST_SAMPLES, **labels
+    )
+    for name, arms in ((LEAST, LEAST_SQUARES), (DISAGREEMENT, ROBUST))
+    for world, labels in arms.items()
+}
+TABLE = study.Grid(
+    "error", "ratio", {"samples": MOST_SAMPLES}, "error on rare inputs in eps^2, 100,000 samples"
+)
 MANY = {"samples": MOST_SAMPLES}
 LADDER = [Line("error", "ratio", "method", of("ladder", method) | MANY) for method in ARMS]
 OVER_TAU = {"method": DISAGREEMENT, "width": 0.0, "ratio": RAREST, **MANY}
 LOGS = {"yscale": "log", "ylabel": "test error / eps^2"}
-FIGURE = Panels([
-    Panel([*LADDER, Level(BOUND, "(tau + eps)^2")], "one class for all C", "C", xscale="log", **LOGS),
-    Panel(
-        [Line("error", "samples", "method", of("ladder", method) | {"ratio": RAREST}) for method in ARMS],
-        "one class for all C, C = 1000", "samples", xscale="log", **LOGS,
-    ),
-    Panel([Line("error", "multiple", "world", OVER_TAU)], "C = 1000, four classes", "tau / eps", **LOGS),
-    Panel([Line("error", "ratio", "method", {"world": NETWORKS, "width": 1.0})], "networks", "C", xscale="log", **LOGS),
-])  # fmt: skip
+FIGURE = Panels(
+    [
+        Panel(
+            [*LADDER, Level(BOUND, "(tau + eps)^2")],
+            "one class for all C",
+            "C",
+            xscale="log",
+            **LOGS,
+        ),
+        Panel(
+            [
+                Line("error", "samples", "method", of("ladder", method) | {"ratio": RAREST})
+                for method in ARMS
+            ],
+            "one class for all C, C = 1000",
+            "samples",
+            xscale="log",
+            **LOGS,
+        ),
+        Panel(
+            [Line("error", "multiple", "world", OVER_TAU)],
+            "C = 1000, four classes",
+            "tau / eps",
+            **LOGS,
+        ),
+        Panel(
+            [Line("error", "ratio", "method", {"world": NETWORKS, "width": 1.0})],
+            "networks",
+            "C",
+            xscale="log",
+            **LOGS,
+        ),
+    ]
+)

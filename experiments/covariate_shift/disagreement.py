@@ -42,7 +42,9 @@ def gate(difference: Array, threshold: float, width: float = 0.0) -> Array:
     return jnp.where(width > 0, smooth, beyond >= 0)
 
 
-def compared(first: Array, second: Array, counts: Array, sums: Array, threshold: float, width: float = 0.0) -> Array:
+def compared(
+    first: Array, second: Array, counts: Array, sums: Array, threshold: float, width: float = 0.0
+) -> Array:
     """L(f, g), by how much f's squared error is above g's where they differ, per sample; differentiable with a width.
 
     Args:
@@ -107,13 +109,17 @@ def undefeated(
         raise ValueError(f"threshold is {threshold} and width {width}, neither must be negative")
     with jax.enable_x64(True):
         worst = np.asarray(_worst(values, counts, sums, threshold, width))
-    return worst <= worst.min(axis=0) + TINY * (1 + np.abs(_risks(values, counts, sums)).max(axis=0))
+    return worst <= worst.min(axis=0) + TINY * (
+        1 + np.abs(_risks(values, counts, sums)).max(axis=0)
+    )
 
 
 @jax.jit
 def _worst(values: Array, counts: Array, sums: Array, threshold: float, width: float) -> Array:
     """`[F, S]`, the maximum of L(f, g) over g."""
-    return jax.lax.map(lambda first: compared(first, values, counts, sums, threshold, width).max(axis=0), values)
+    return jax.lax.map(
+        lambda first: compared(first, values, counts, sums, threshold, width).max(axis=0), values
+    )
 
 
 def _risks(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -121,9 +127,16 @@ def _risks(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarr
     return (values**2 @ counts - 2 * values @ sums) / counts.sum(axis=0)
 
 
-def _checked_data(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, ...]:
+def _checked_data(
+    values: np.ndarray, counts: np.ndarray, sums: np.ndarray
+) -> tuple[np.ndarray, ...]:
     values, counts, sums = (np.asarray(array, np.float64) for array in (values, counts, sums))
-    if values.ndim != 2 or counts.ndim != 2 or counts.shape != sums.shape or values.shape[1] != len(counts):
+    if (
+        values.ndim != 2
+        or counts.ndim != 2
+        or counts.shape != sums.shape
+        or values.shape[1] != len(counts)
+    ):
         raise ValueError(
             f"values {values.shape}, counts {counts.shape} and sums {sums.shape} must have the shapes [function, "
             "input], [input, set] and [input, set]"
@@ -153,9 +166,17 @@ def largest_test_error(misspecification: float, threshold: float) -> float:
 
 
 def smooth_game(
-    predict: Callable[[Any], Array], first: Any, second: Any, counts: Array, sums: Array, threshold: float,
-    width: float, steps: int, rate: float, ascents: int = 3,
-) -> tuple[Any, Any]:  # fmt: skip
+    predict: Callable[[Any], Array],
+    first: Any,
+    second: Any,
+    counts: Array,
+    sums: Array,
+    threshold: float,
+    width: float,
+    steps: int,
+    rate: float,
+    ascents: int = 3,
+) -> tuple[Any, Any]:
     """The game of two networks with a smooth gate: g climbs L(f, g) and f descends, by Adam.
 
     g takes `ascents` steps to each one of f.
@@ -179,11 +200,15 @@ def smooth_game(
       ValueError: the width is not positive.
     """
     if not width > 0:
-        raise ValueError(f"width is {shown(width)}, it must be positive: the hard gate has no gradient")
+        raise ValueError(
+            f"width is {shown(width)}, it must be positive: the hard gate has no gradient"
+        )
     optimizer = optax.adam(rate)
 
     def loss(first: Any, second: Any) -> Array:
-        return compared(predict(first), predict(second), counts, sums, threshold, width) / threshold**2
+        return (
+            compared(predict(first), predict(second), counts, sums, threshold, width) / threshold**2
+        )
 
     def climb(second: Any, state: Any, first: Any) -> tuple[Any, Any]:
         updates, state = optimizer.update(jax.grad(lambda g: -loss(first, g))(second), state)

@@ -11,7 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scipy.stats import norm
 
-from experiments.covariate_shift.disagreement import disagreement_regression, least_squares, undefeated
+from experiments.covariate_shift.disagreement import (
+    disagreement_regression,
+    least_squares,
+    undefeated,
+)
 from ipsrl.measures.power_law import log_slopes
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records, interval_of
@@ -28,7 +32,9 @@ STEP, LADDER, COSINES = 0.8, 40, 200
 
 def pair(ratio: float, random: np.random.Generator) -> np.ndarray:
     """`[2, M]`: eps everywhere, or 0 on common inputs and 0.8 eps sqrt(C) on rare ones: a class chosen for C."""
-    return EPS * np.array([[1.0] * (COMMON + RARE), [0.0] * COMMON + [STEP * np.sqrt(ratio)] * RARE])
+    return EPS * np.array(
+        [[1.0] * (COMMON + RARE), [0.0] * COMMON + [STEP * np.sqrt(ratio)] * RARE]
+    )
 
 
 def opposite(ratio: float, random: np.random.Generator) -> np.ndarray:
@@ -36,7 +42,9 @@ def opposite(ratio: float, random: np.random.Generator) -> np.ndarray:
 
     The two differ by 1.9 eps there, so that a threshold of 2 eps does not compare them there, and a lower one does.
     """
-    return EPS * np.array([[1.0] * (COMMON + RARE), [-0.9] * COMMON + [0.4 * np.sqrt(ratio)] * RARE])
+    return EPS * np.array(
+        [[1.0] * (COMMON + RARE), [-0.9] * COMMON + [0.4 * np.sqrt(ratio)] * RARE]
+    )
 
 
 def trade_off() -> tuple[np.ndarray, np.ndarray]:
@@ -55,7 +63,11 @@ def ladder(ratio: float, random: np.random.Generator) -> np.ndarray:
     """
     common, rare = trade_off()
     signs = random.choice([-1.0, 1.0], COMMON + RARE)
-    return EPS * signs * np.concatenate([np.repeat(common, COMMON, 1), np.repeat(rare, RARE, 1)], axis=1)
+    return (
+        EPS
+        * signs
+        * np.concatenate([np.repeat(common, COMMON, 1), np.repeat(rare, RARE, 1)], axis=1)
+    )
 
 
 def cosines(ratio: float, random: np.random.Generator) -> np.ndarray:
@@ -97,7 +109,12 @@ class Regression:
     any_of_several: bool = False
 
     def __call__(
-        self, values: np.ndarray, counts: np.ndarray, sums: np.ndarray, random: np.random.Generator, eps: float = EPS
+        self,
+        values: np.ndarray,
+        counts: np.ndarray,
+        sums: np.ndarray,
+        random: np.random.Generator,
+        eps: float = EPS,
     ) -> np.ndarray:
         """`[S]`, the index of the function that it takes from values `[F, M]` for data `[M, S]`."""
         if not self.multiple:
@@ -118,12 +135,18 @@ def sampled(
     random: np.random.Generator, probs: np.ndarray, samples: Sequence[int], noise: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Counts and sums of noise `[M, S]` of data sets of these sizes."""
-    counts = np.stack([random.multinomial(number, probs / probs.sum()) for number in samples], axis=1)
+    counts = np.stack(
+        [random.multinomial(number, probs / probs.sum()) for number in samples], axis=1
+    )
     return counts, noise * np.sqrt(counts) * random.normal(size=counts.shape)
 
 
 def regressed(
-    kind: str, arm: Regression, ratios: Sequence[float], samples: Sequence[int], seeds: Sequence[int]
+    kind: str,
+    arm: Regression,
+    ratios: Sequence[float],
+    samples: Sequence[int],
+    seeds: Sequence[int],
 ) -> Points:
     """error: of each seed, mean squared error on rare inputs in eps^2, for each C and number of samples.
 
@@ -140,7 +163,9 @@ def regressed(
     return points(seeds, *places, error=errors.reshape(len(seeds), -1))
 
 
-def points(seeds: Sequence[int], ratios: Sequence, samples: Sequence, **values: np.ndarray) -> Points:
+def points(
+    seeds: Sequence[int], ratios: Sequence, samples: Sequence, **values: np.ndarray
+) -> Points:
     """Values `[S, U]` at U pairs of C and number of samples."""
     return Points(range(len(ratios)), {"ratio": ratios, "samples": samples, **values}, seeds)
 
@@ -149,7 +174,9 @@ def slope(value: str, ratios: Sequence[float], samples: int, **labels: object) -
     """The slope of log(value) over log(C) between these C, by least squares for each seed."""
 
     def number(records: Records) -> Interval:
-        each = np.array([records.ends(value, ratio=ratio, samples=samples, **labels) for ratio in ratios])
+        each = np.array(
+            [records.ends(value, ratio=ratio, samples=samples, **labels) for ratio in ratios]
+        )
         return interval_of(log_slopes(ratios, each.T))
 
     return number
@@ -192,7 +219,9 @@ def value_of_greedy(values: np.ndarray) -> float:
     return DISCOUNT ** stays[0] * LEAVE if len(stays) else DISCOUNT ** (LENGTH - 1)
 
 
-def fitted_q(arm: Regression, ratios: Sequence[float], samples: int, seeds: Sequence[int]) -> Points:
+def fitted_q(
+    arm: Regression, ratios: Sequence[float], samples: int, seeds: Sequence[int]
+) -> Points:
     """L steps of fitted Q, each a regression on the same data, from Q = 0.
 
     The class is `CHAIN_EPS` from the optimal values of each number of steps, and (1 + gamma) times that from backups of
@@ -208,7 +237,9 @@ def fitted_q(arm: Regression, ratios: Sequence[float], samples: int, seeds: Sequ
             counts, noise = sampled(random, probs, [samples], CHAIN_NOISE)
             learned = np.zeros(2 * LENGTH)
             for _ in range(LENGTH):
-                learned = values[arm(values, counts, counts * backup(learned)[:, None] + noise, random, eps)[0]]
+                learned = values[
+                    arm(values, counts, counts * backup(learned)[:, None] + noise, random, eps)[0]
+                ]
             errors[row, column] = ((learned - best)[-RARE_PLACES:] ** 2).mean() / CHAIN_EPS**2
             regrets[row, column] = value_of_greedy(best) - value_of_greedy(learned)
     return points(seeds, ratios, [samples] * len(ratios), error=errors, regret=regrets)

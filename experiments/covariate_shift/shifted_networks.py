@@ -13,15 +13,34 @@ import numpy as np
 import optax
 from jax import Array
 
-from experiments.covariate_shift.disagreement import compared, disagreement_regression, least_squares, smooth_game
-from experiments.covariate_shift.shifted_inputs import COMMON, EPS, NOISE, RARE, law, points, sampled
+from experiments.covariate_shift.disagreement import (
+    compared,
+    disagreement_regression,
+    least_squares,
+    smooth_game,
+)
+from experiments.covariate_shift.shifted_inputs import (
+    COMMON,
+    EPS,
+    NOISE,
+    RARE,
+    law,
+    points,
+    sampled,
+)
 from ipsrl.study.curves import Points
 
 UNITS, STEP, RATE = 4, 0.4, 0.01
 INPUTS = np.concatenate([np.linspace(-1, 1, COMMON), np.linspace(2, 3, RARE)])
 MULTIPLE = 3.0
 """Of eps, the threshold."""
-METHODS = "least squares", "exact, among these", "exact, with the game's", "game, first start", "game, best start"
+METHODS = (
+    "least squares",
+    "exact, among these",
+    "exact, with the game's",
+    "game, first start",
+    "game, best start",
+)
 Parameters = dict[str, Array]
 
 
@@ -45,7 +64,12 @@ def initial(key: Array) -> Parameters:
     weights = 3 * jax.random.normal(keys[0], (UNITS,))
     middles = jax.random.uniform(keys[1], (UNITS,), minval=-2, maxval=3)
     outputs = 0.1 * jax.random.normal(keys[2], (UNITS,))
-    return {"weights": weights, "offsets": -weights * middles, "outputs": outputs, "constant": jnp.zeros(())}
+    return {
+        "weights": weights,
+        "offsets": -weights * middles,
+        "outputs": outputs,
+        "constant": jnp.zeros(()),
+    }
 
 
 def trained(key: Array, counts: Array, sums: Array, width: float, steps: int, starts: int) -> Array:
@@ -66,14 +90,21 @@ def trained(key: Array, counts: Array, sums: Array, width: float, steps: int, st
 
     def one(key: Array) -> Array:
         of_least, of_first, of_second = map(initial, jax.random.split(key, 3))
-        game = smooth_game(predict, of_first, of_second, counts, sums, MULTIPLE * EPS, width, steps, RATE)
+        game = smooth_game(
+            predict, of_first, of_second, counts, sums, MULTIPLE * EPS, width, steps, RATE
+        )
         return jnp.stack(list(map(predict, (descend(of_least), *game))))
 
     return jax.vmap(one, out_axes=1)(jax.random.split(key, starts))
 
 
 def networks(
-    width: float, ratios: Sequence[float], samples: int, seeds: Sequence[int], steps: int, starts: int
+    width: float,
+    ratios: Sequence[float],
+    samples: int,
+    seeds: Sequence[int],
+    steps: int,
+    starts: int,
 ) -> Points:
     """error: mean squared error on rare inputs in eps^2, of each seed, for each C and each method of `chosen`.
 
@@ -87,17 +118,24 @@ def networks(
     errors = np.empty((len(seeds), len(ratios), len(METHODS)))
     run = jax.jit(jax.vmap(lambda *data: trained(*data, width * MULTIPLE * EPS, steps, starts)))
     for column, ratio in enumerate(ratios):
-        draws = [sampled(np.random.default_rng([seed, round(ratio)]), law(ratio), [samples], NOISE) for seed in seeds]
+        draws = [
+            sampled(np.random.default_rng([seed, round(ratio)]), law(ratio), [samples], NOISE)
+            for seed in seeds
+        ]
         counts, sums = (np.stack(arrays) for arrays in zip(*draws, strict=True))
         sums += counts * target(ratio)[:, None]
         keys = jax.vmap(jax.random.key)(np.array(seeds))
-        values = np.asarray(run(keys, jnp.asarray(counts[..., 0], float), jnp.asarray(sums[..., 0])), np.float64)
+        values = np.asarray(
+            run(keys, jnp.asarray(counts[..., 0], float), jnp.asarray(sums[..., 0])), np.float64
+        )
         for row, of_seed in enumerate(zip(values, counts, sums, strict=True)):
             taken = chosen(*of_seed)
             wrong = np.stack([taken[method] - target(ratio) for method in METHODS])
             errors[row, column] = (wrong[:, COMMON:] ** 2).mean(axis=1) / EPS**2
     places = np.repeat(ratios, len(METHODS)), [samples] * (len(ratios) * len(METHODS))
-    return points(seeds, *places, method=METHODS * len(ratios), error=errors.reshape(len(seeds), -1))
+    return points(
+        seeds, *places, method=METHODS * len(ratios), error=errors.reshape(len(seeds), -1)
+    )
 
 
 def chosen(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> dict[str, np.ndarray]:
@@ -110,7 +148,14 @@ def chosen(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> dict[str
     game, best start: f of the game with the least max of L(f, g), hard gate, over all 3 N networks.
     """
     pool, threshold = values.reshape(-1, values.shape[-1]), MULTIPLE * EPS
-    worst = [np.asarray(compared(f, pool, counts[:, 0], sums[:, 0], threshold)).max() for f in values[1]]
-    among, of_all = (each[disagreement_regression(each, counts, sums, threshold)[0]] for each in (values[0], pool))
+    worst = [
+        np.asarray(compared(f, pool, counts[:, 0], sums[:, 0], threshold)).max() for f in values[1]
+    ]
+    among, of_all = (
+        each[disagreement_regression(each, counts, sums, threshold)[0]]
+        for each in (values[0], pool)
+    )
     least = values[0][least_squares(values[0], counts, sums)[0]]
-    return dict(zip(METHODS, (least, among, of_all, values[1][0], values[1][np.argmin(worst)]), strict=True))
+    return dict(
+        zip(METHODS, (least, among, of_all, values[1][0], values[1][np.argmin(worst)]), strict=True)
+    )

@@ -36,17 +36,27 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below
 
 FIRST, RIGHT, TRUE, SHUFFLED, OWN = CRITICS = (
-    "first_mistake", "right_or_wrong", "true_answer", "shuffled(critic=first_mistake)", "own",
-)  # fmt: skip
+    "first_mistake",
+    "right_or_wrong",
+    "true_answer",
+    "shuffled(critic=first_mistake)",
+    "own",
+)
 N, PAPERS, UNSHAPED = 8, "critique_grpo", "dr_grpo(entropy=0.001)"
 ARMS = {
-    "grpo_8": Learner("grpo", N), "grpo_16": Learner("grpo", 2 * N),
-    "grpo_first_mistake": Learner("grpo", N, FIRST), "grpo_shuffled": Learner("grpo", N, SHUFFLED),
-    "unshaped": Learner(UNSHAPED, N, FIRST), "critique_first_mistake": Learner(PAPERS, N, FIRST),
-    "critique_right_or_wrong": Learner(PAPERS, N, RIGHT), "critique_true_answer": Learner(PAPERS, N, TRUE),
-    "critique_own": Learner(PAPERS, N, OWN), "critique_shuffled": Learner(PAPERS, N, SHUFFLED),
-    "supervised": Learner("supervised", N, FIRST), "supervised_shuffled": Learner("supervised", N, SHUFFLED),
-}  # fmt: skip
+    "grpo_8": Learner("grpo", N),
+    "grpo_16": Learner("grpo", 2 * N),
+    "grpo_first_mistake": Learner("grpo", N, FIRST),
+    "grpo_shuffled": Learner("grpo", N, SHUFFLED),
+    "unshaped": Learner(UNSHAPED, N, FIRST),
+    "critique_first_mistake": Learner(PAPERS, N, FIRST),
+    "critique_right_or_wrong": Learner(PAPERS, N, RIGHT),
+    "critique_true_answer": Learner(PAPERS, N, TRUE),
+    "critique_own": Learner(PAPERS, N, OWN),
+    "critique_shuffled": Learner(PAPERS, N, SHUFFLED),
+    "supervised": Learner("supervised", N, FIRST),
+    "supervised_shuffled": Learner("supervised", N, SHUFFLED),
+}
 MARGIN, REPAIRED, PLATEAU = 0.05, 0.02, 0.1
 
 
@@ -71,15 +81,30 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        arms=("critique_first_mistake",), critics=(FIRST,), seeds=(0, 1), learning_rates=(1e-3,), asked=8, taught=8,
-        hidden_size=16, num_layers=1, prior_steps=4, prompts_per_step=4, budget=500, records=2,
+        arms=("critique_first_mistake",),
+        critics=(FIRST,),
+        seeds=(0, 1),
+        learning_rates=(1e-3,),
+        asked=8,
+        taught=8,
+        hidden_size=16,
+        num_layers=1,
+        prior_steps=4,
+        prompts_per_step=4,
+        budget=500,
+        records=2,
     ),
     "demo": Settings(),
     "paper": Settings(
-        seeds=tuple(range(20)), tuning_seeds=tuple(range(100, 104)), learning_rates=(1e-4, 3e-4, 1e-3, 3e-3), asked=256,
-        hidden_size=64, prior_steps=6000, budget=2_000_000,
+        seeds=tuple(range(20)),
+        tuning_seeds=tuple(range(100, 104)),
+        learning_rates=(1e-4, 3e-4, 1e-3, 3e-3),
+        asked=256,
+        hidden_size=64,
+        prior_steps=6000,
+        budget=2_000_000,
     ),
-}  # fmt: skip
+}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
@@ -88,7 +113,9 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     runs = EqualTokens(repairers, settings.prompts_per_step, settings.budget, settings.records)
     yield from (repairers.curve(critic, settings.seeds) for critic in settings.critics)
     for name in settings.arms:
-        yield runs.curve(name, ARMS[name], settings.seeds, settings.learning_rates, settings.tuning_seeds)
+        yield runs.curve(
+            name, ARMS[name], settings.seeds, settings.learning_rates, settings.tuning_seeds
+        )
 
 
 def more(arm: str, than: str, value: str = "hard") -> study.Number:
@@ -98,50 +125,88 @@ def more(arm: str, than: str, value: str = "hard") -> study.Number:
 
 GRPO_8, GRPO_16, WORDS = "grpo_8", "grpo_16", "critique_first_mistake"
 NAMES = {
-    GRPO_8: "GRPO with 8 answers", GRPO_16: "GRPO with 16 answers",
-    "grpo_first_mistake": "GRPO with repairs behind the first mistake", "grpo_shuffled": "GRPO with shuffled words",
-    "unshaped": "Critique-GRPO without its shaping", WORDS: "Critique-GRPO with the first mistake",
+    GRPO_8: "GRPO with 8 answers",
+    GRPO_16: "GRPO with 16 answers",
+    "grpo_first_mistake": "GRPO with repairs behind the first mistake",
+    "grpo_shuffled": "GRPO with shuffled words",
+    "unshaped": "Critique-GRPO without its shaping",
+    WORDS: "Critique-GRPO with the first mistake",
     "critique_right_or_wrong": "Critique-GRPO with right or wrong",
     "critique_true_answer": "Critique-GRPO with the true answer",
-    "critique_own": "Critique-GRPO with its own critiques", "critique_shuffled": "Critique-GRPO with shuffled words",
+    "critique_own": "Critique-GRPO with its own critiques",
+    "critique_shuffled": "Critique-GRPO with shuffled words",
     "supervised": "supervised training on right answers and repairs",
     "supervised_shuffled": "supervised training with shuffled words",
-}  # fmt: skip
+}
 HARD, BEFORE = "on prompts without initial success", "before training, second attempts"
 AT, ENDS = f"{HARD}, at equal tokens,", "ends with an accuracy over 0.05 above that of"
 PAIRS = [
-    *((WORDS, than) for than in (GRPO_8, GRPO_16, "critique_shuffled", "critique_right_or_wrong", "unshaped")),
-    (WORDS, "supervised"), ("critique_true_answer", WORDS),
+    *(
+        (WORDS, than)
+        for than in (GRPO_8, GRPO_16, "critique_shuffled", "critique_right_or_wrong", "unshaped")
+    ),
+    (WORDS, "supervised"),
+    ("critique_true_answer", WORDS),
     *(("critique_own", than) for than in (GRPO_8, "critique_shuffled")),
     *(("grpo_first_mistake", than) for than in (GRPO_8, GRPO_16, "grpo_shuffled")),
-    ("grpo_shuffled", GRPO_8), ("supervised", "supervised_shuffled"),
-]  # fmt: skip
-CLAIMS = {
-    f"{BEFORE} behind the first mistake are right more often than behind {what}, by over 0.02":
-        above(study.difference("repaired", {"critic": FIRST}, {"critic": than}), REPAIRED)
-    for than, what in {SHUFFLED: "shuffled words", RIGHT: "right or wrong", OWN: "the policy's own critique"}.items()
-} | {
-    f"{AT} {NAMES[arm]} ends with an accuracy below 0.1": below(study.final("hard", arm=arm), PLATEAU)
-    for arm in (GRPO_8, GRPO_16)
-} | {
-    f"{AT} {NAMES[arm]} {ENDS} {NAMES[than]}": above(more(arm, than), MARGIN) for arm, than in PAIRS
-} | {
-    f"on all prompts, at equal tokens, {NAMES[WORDS]} {ENDS} {NAMES[than]}": above(more(WORDS, than, "score"), MARGIN)
-    for than in (GRPO_8, GRPO_16)
-}  # fmt: skip
-NUMBERS = {f"accuracy of {NAMES[arm]}, {HARD}": study.final("hard", arm=arm) for arm in ARMS} | {
-    f"accuracy of {NAMES[arm]}, all prompts": study.final("score", arm=arm)
-    for arm in (GRPO_8, GRPO_16, WORDS, "grpo_first_mistake", "supervised")
-} | {
-    f"{BEFORE} that are right behind {critic}": study.final("repaired", critic=critic) for critic in CRITICS
-}  # fmt: skip
+    ("grpo_shuffled", GRPO_8),
+    ("supervised", "supervised_shuffled"),
+]
+CLAIMS = (
+    {
+        f"{BEFORE} behind the first mistake are right more often than behind {what}, by over 0.02": above(
+            study.difference("repaired", {"critic": FIRST}, {"critic": than}), REPAIRED
+        )
+        for than, what in {
+            SHUFFLED: "shuffled words",
+            RIGHT: "right or wrong",
+            OWN: "the policy's own critique",
+        }.items()
+    }
+    | {
+        f"{AT} {NAMES[arm]} ends with an accuracy below 0.1": below(
+            study.final("hard", arm=arm), PLATEAU
+        )
+        for arm in (GRPO_8, GRPO_16)
+    }
+    | {
+        f"{AT} {NAMES[arm]} {ENDS} {NAMES[than]}": above(more(arm, than), MARGIN)
+        for arm, than in PAIRS
+    }
+    | {
+        f"on all prompts, at equal tokens, {NAMES[WORDS]} {ENDS} {NAMES[than]}": above(
+            more(WORDS, than, "score"), MARGIN
+        )
+        for than in (GRPO_8, GRPO_16)
+    }
+)
+NUMBERS = (
+    {f"accuracy of {NAMES[arm]}, {HARD}": study.final("hard", arm=arm) for arm in ARMS}
+    | {
+        f"accuracy of {NAMES[arm]}, all prompts": study.final("score", arm=arm)
+        for arm in (GRPO_8, GRPO_16, WORDS, "grpo_first_mistake", "supervised")
+    }
+    | {
+        f"{BEFORE} that are right behind {critic}": study.final("repaired", critic=critic)
+        for critic in CRITICS
+    }
+)
 TABLE = study.one_below_the_other(
     study.Table(("repaired", "of_8", "hard_prompts"), "priors", rows=("critic",)),
-    study.Table(("hard", "others", "score", "updates", "learning_rate"), "after {budget} tokens", rows=("arm",)),
+    study.Table(
+        ("hard", "others", "score", "updates", "learning_rate"),
+        "after {budget} tokens",
+        rows=("arm",),
+    ),
 )
 HIDDEN = "grpo_16", "unshaped", "critique_own", "critique_right_or_wrong", "supervised_shuffled"
-FIGURE = Panels([
-    Panel([Line("hard", by="arm", without=HIDDEN)], HARD, "sampled tokens", "accuracy", width=1.6),
-    Panel([Bars("hard", by="arm")], HARD, "accuracy at the end"),
-    Panel([Bars("others", by="arm")], "on other prompts", "accuracy at the end"),
-], (19, 5))  # fmt: skip
+FIGURE = Panels(
+    [
+        Panel(
+            [Line("hard", by="arm", without=HIDDEN)], HARD, "sampled tokens", "accuracy", width=1.6
+        ),
+        Panel([Bars("hard", by="arm")], HARD, "accuracy at the end"),
+        Panel([Bars("others", by="arm")], "on other prompts", "accuracy at the end"),
+    ],
+    (19, 5),
+)

@@ -40,7 +40,9 @@ class Learner:
     def filters(self) -> dict[str, Any]:
         """As fields of `TrainSettings`."""
         refine = f"second_attempt(critic={self.critic})"
-        return make_batch_filters(f"off_policy(answers={self.group_size}, refine={refine})" if self.critic else "")
+        return make_batch_filters(
+            f"off_policy(answers={self.group_size}, refine={refine})" if self.critic else ""
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +70,9 @@ class EqualTokens:
     def trainer(self, arm: Learner) -> Trainer:
         """Of an arm, on the prompts that are asked; its steps and its learning rate are not used."""
         how = TrainSettings(1, self.prompts_per_step, arm.group_size, **arm.filters)
-        return Trainer(self.repairers.task, self.repairers.policy, objectives.make(arm.objective), how)
+        return Trainer(
+            self.repairers.task, self.repairers.policy, objectives.make(arm.objective), how
+        )
 
     def run(self, arm: Learner, learning_rate: float, seed: int) -> dict[str, np.ndarray]:
         """Values `[records + 1]` over a run: the mean probability of right answers to all prompts, `score`, to those
@@ -83,13 +87,19 @@ class EqualTokens:
             while True:
                 if (due := int((marks <= tokens).sum()) - len(found)) > 0:
                     success = repairers.success(state.parameters)
-                    found += [(*map(_mean, (success, success[hard], success[~hard])), updates)] * due
+                    found += [
+                        (*map(_mean, (success, success[hard], success[~hard])), updates)
+                    ] * due
                 if len(found) == len(marks):
-                    return dict(zip(("score", "hard", "others", "updates"), np.array(found).T, strict=True))
+                    return dict(
+                        zip(("score", "hard", "others", "updates"), np.array(found).T, strict=True)
+                    )
                 state, groups, metrics = trainer.ask(state)
                 state, of_update = _learned(trainer, state, groups)
                 # Without batch filters nothing else is sampled, and the metric does not exist.
-                spent = metrics["tokens_sampled"] if arm.filters else of_update["length"] * trajectories
+                spent = (
+                    metrics["tokens_sampled"] if arm.filters else of_update["length"] * trajectories
+                )
                 tokens, updates = tokens + float(spent), updates + 1
 
     def curve(
@@ -106,7 +116,13 @@ class EqualTokens:
           ValueError: the arm cannot be trained here.
         """
         trainer = self.trainer(arm)
-        check_run(trainer.environment, trainer.policy, trainer.objective, trainer.settings, own_device_mesh())
+        check_run(
+            trainer.environment,
+            trainer.policy,
+            trainer.objective,
+            trainer.settings,
+            own_device_mesh(),
+        )
 
         def final(rate: float) -> float:
             return float(np.mean([self.run(arm, rate, seed)["score"][-1] for seed in tuning_seeds]))

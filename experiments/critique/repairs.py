@@ -43,7 +43,9 @@ class Repairs(Checked):
       ValueError: a field is out of range.
     """
 
-    critic: Literal["first_mistake", "right_or_wrong", "true_answer"] = one_of(*CRITICS, default="first_mistake")
+    critic: Literal["first_mistake", "right_or_wrong", "true_answer"] = one_of(
+        *CRITICS, default="first_mistake"
+    )
     slip: float = probability(0.1)
     right: float = probability(0.0)
     attempts: int = positive(16)
@@ -67,12 +69,16 @@ class Repairs(Checked):
             for prompt, _, attempt, words in self._criticised(task)
         ]
 
-    def _criticised(self, task: Addition | Countdown) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
+    def _criticised(
+        self, task: Addition | Countdown
+    ) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
         """Prompt, right answer, attempt and words."""
         rng = np.random.default_rng(self.seed)
         known = critiques.criticism_of(task)
         if known is None:
-            raise ValueError(f"critics know the mistakes of {' and '.join(critiques.names())} alone, not of {task}")
+            raise ValueError(
+                f"critics know the mistakes of {' and '.join(critiques.names())} alone, not of {task}"
+            )
         kinds = [[task.vocabulary.index(symbol) for symbol in kind] for kind in known.slips(task)]
         kind_of = {token: kind for kind in kinds for token in kind}
         for prompt in np.arange(task.num_prompts).repeat(self.attempts).tolist():
@@ -83,14 +89,26 @@ class Repairs(Checked):
                     attempt = self._copied(answer, kind_of, rng)
             yield prompt, answer, attempt, CRITICS[self.critic](task, prompt, attempt)
 
-    def _copied(self, answer: list[int], kind_of: dict[int, list[int]], rng: np.random.Generator) -> list[int]:
+    def _copied(
+        self, answer: list[int], kind_of: dict[int, list[int]], rng: np.random.Generator
+    ) -> list[int]:
         places = [place for place, token in enumerate(answer) if token in kind_of]
         certain, attempt = rng.choice(places), list(answer)
         for place in places:
             if place == certain or rng.random() < self.slip:
-                attempt[place] = int(rng.choice([other for other in kind_of[answer[place]] if other != answer[place]]))
+                attempt[place] = int(
+                    rng.choice(
+                        [other for other in kind_of[answer[place]] if other != answer[place]]
+                    )
+                )
         return attempt
 
 
 def _row(prompt: int, history: list[list[int]], answer: list[int], outcome: int) -> dict[str, Any]:
-    return {"prompt": prompt, "history": history, "answers": [answer], "rewards": [1.0], "outcomes": [outcome]}
+    return {
+        "prompt": prompt,
+        "history": history,
+        "answers": [answer],
+        "rewards": [1.0],
+        "outcomes": [outcome],
+    }

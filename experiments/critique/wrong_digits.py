@@ -113,7 +113,13 @@ class Repairers:
     def demonstrations(self) -> list[dict[str, Any]]:
         """Rows for `StoredGroups`, of one answer each."""
         rows = [
-            {"prompt": row["prompt"], "history": [], "answers": [answer], "rewards": [1.0], "outcomes": [outcome]}
+            {
+                "prompt": row["prompt"],
+                "history": [],
+                "answers": [answer],
+                "rewards": [1.0],
+                "outcomes": [outcome],
+            }
             for row in WrongDigits(answers=COPIES).rows(self.task)
             for answer, outcome in zip(row["answers"], row["outcomes"], strict=True)
         ]
@@ -157,11 +163,15 @@ class Repairers:
         for row, answer in zip(tokens, answers, strict=True):
             row[0, : len(answer)] = answer
         lengths = np.array([[len(answer)] for answer in answers], np.int32)
-        return given_answers(self.task.prompts(jnp.arange(self.asked)), jnp.asarray(tokens), jnp.asarray(lengths))
+        return given_answers(
+            self.task.prompts(jnp.arange(self.asked)), jnp.asarray(tokens), jnp.asarray(lengths)
+        )
 
     def success(self, parameters: Parameters) -> np.ndarray:
         """`[P]` float64, the exact probability of the right answer to each prompt; a sum has but one."""
-        return np.asarray(_likelihoods(self.policy, parameters, self.right_answers), np.float64)[:, 0]
+        return np.asarray(_likelihoods(self.policy, parameters, self.right_answers), np.float64)[
+            :, 0
+        ]
 
     def first_answers(self, seed: int) -> tuple[Sampled, Groups]:
         """Answers of a prior to all prompts, `[P, 32, T]`, and the source that gave them."""
@@ -174,13 +184,23 @@ class Repairers:
         """Of a prior's answers to the prompts without initial success, the share of right second attempts behind a
         critic's words: `repaired` of one attempt, `of_8` of eight; `hard_prompts` is the number of these prompts.
         """
-        refine = make_batch_filters(f"off_policy(refine=second_attempt(critic={critic}))")["off_policy"].refine
+        refine = make_batch_filters(f"off_policy(refine=second_attempt(critic={critic}))")[
+            "off_policy"
+        ].refine
         with jax.set_mesh(own_device_mesh()):
             sampled, first = self.first_answers(seed)
-            second, _ = refine(sampled, self.prior(seed), first, TRIES, stream(seed, 0, "second answers"))
-            rewards = np.asarray(sampled.verify(None, second, jax.random.key(0))[0].rewards)[without_success(first)]
+            second, _ = refine(
+                sampled, self.prior(seed), first, TRIES, stream(seed, 0, "second answers")
+            )
+            rewards = np.asarray(sampled.verify(None, second, jax.random.key(0))[0].rewards)[
+                without_success(first)
+            ]
         in_rows = rewards.reshape(len(rewards), -1, 8).max(axis=-1)
-        return {"repaired": float(rewards.mean()), "of_8": float(in_rows.mean()), "hard_prompts": len(rewards)}
+        return {
+            "repaired": float(rewards.mean()),
+            "of_8": float(in_rows.mean()),
+            "hard_prompts": len(rewards),
+        }
 
     def curve(self, critic: str, seeds: Sequence[int]) -> Curve:
         """What `repaired` gives for each prior."""

@@ -33,9 +33,13 @@ TREES = Trees(depth=8, rewards=tuple(map(tuple, RIGHT.astype(float).tolist())))
 BANDIT = Bandit(TREES.rewards)
 SCORE = "pass_at_1"
 TEXT_RUNS = TextTaskSettings(
-    tasks=("hypospace_boolean(operators=basic, depth=2)",), steps=100, prompts_per_step=16, mini_batches=4,
-    micro_batches=1, evaluate_every=100,
-)  # fmt: skip
+    tasks=("hypospace_boolean(operators=basic, depth=2)",),
+    steps=100,
+    prompts_per_step=16,
+    mini_batches=4,
+    micro_batches=1,
+    evaluate_every=100,
+)
 
 
 def policy_for(environment: StateGraph) -> Tabular:
@@ -47,22 +51,34 @@ def prior(pass_rate: float, bias: float, spread: float = 6.0) -> np.ndarray:
 
     The log-odds of the prompts' pass rates lie from `spread` below to `spread` above those of `pass_rate`.
     """
-    return prior_probs(RIGHT, expit(logit(pass_rate) + np.linspace(-spread, spread, len(RIGHT))), bias**RANKS)
+    return prior_probs(
+        RIGHT, expit(logit(pass_rate) + np.linspace(-spread, spread, len(RIGHT))), bias**RANKS
+    )
 
 
 def logits_for(environment: StateGraph, probs: np.ndarray) -> np.ndarray:
     """The table of logits that gives answers these probabilities."""
-    return environment.logits_for(probs) if isinstance(environment, Trees) else np.log(probs, dtype=np.float32)
+    return (
+        environment.logits_for(probs)
+        if isinstance(environment, Trees)
+        else np.log(probs, dtype=np.float32)
+    )
 
 
-def coverage(environment: StateGraph, numbers: tuple[int, ...], parameters: Parameters) -> dict[str, Array]:
+def coverage(
+    environment: StateGraph, numbers: tuple[int, ...], parameters: Parameters
+) -> dict[str, Array]:
     """`exact_coverage` by these numbers of tries, over the eight prompts."""
     of_prompt = functools.partial(outcome_probs, environment, policy_for(environment), parameters)
     return exact_coverage(jax.vmap(of_prompt)(jnp.arange(len(RIGHT))), RIGHT, numbers)
 
 
 def runs(
-    environment: StateGraph, objective: str, starts: np.ndarray, numbers: tuple[int, ...], settings: Any
+    environment: StateGraph,
+    objective: str,
+    starts: np.ndarray,
+    numbers: tuple[int, ...],
+    settings: Any,
 ) -> Callable[[], list[Points]]:
     """What trains an objective at its best rate by `SCORE` and gives `coverage` for each of some initial tables.
 
@@ -73,8 +89,14 @@ def runs(
       settings: as for `at_best_rate`, with `steps` and `group_size`.
     """
     training = TrainSettings(
-        settings.steps, len(RIGHT), settings.group_size, max_gradient_norm=None, batching=Batching(mini_batches=4)
+        settings.steps,
+        len(RIGHT),
+        settings.group_size,
+        max_gradient_norm=None,
+        batching=Batching(mini_batches=4),
     )
     trainer = Trainer(environment, policy_for(environment), objectives.make(objective), training)
     record = functools.partial(coverage, environment, numbers)
-    return functools.cache(functools.partial(at_best_rate, trainer, record, SCORE, {"logits": starts}, settings))
+    return functools.cache(
+        functools.partial(at_best_rate, trainer, record, SCORE, {"logits": starts}, settings)
+    )

@@ -21,14 +21,24 @@ def cells(records: Records, value: str, objectives: Sequence[str] = ()) -> np.nd
     """
     rows = records.at_end().having(value)
     others = [name for name in rows.labels if name != "objective" and rows.distinct(name)]
-    objectives, combinations = objectives or rows.distinct("objective"), [labels for labels, _ in rows.each(*others)]
+    objectives, combinations = (
+        objectives or rows.distinct("objective"),
+        [labels for labels, _ in rows.each(*others)],
+    )
     if not combinations or not others:
-        raise NotRecorded(f"there is no record of {value} of objectives that are crossed with another label")
-    found = [[rows.ends(value, objective=name, **labels) for name in objectives] for labels in combinations]
+        raise NotRecorded(
+            f"there is no record of {value} of objectives that are crossed with another label"
+        )
+    found = [
+        [rows.ends(value, objective=name, **labels) for name in objectives]
+        for labels in combinations
+    ]
     return np.moveaxis(np.array(found), -1, 0)
 
 
-def share(value: str, source: str, objectives: Sequence[str] = (), **where: Any) -> Callable[[Records], Interval]:
+def share(
+    value: str, source: str, objectives: Sequence[str] = (), **where: Any
+) -> Callable[[Records], Interval]:
     """For NUMBERS: the share of the variance of a final value that a source explains, one of `SOURCES` or `LEAD`.
 
     Args:

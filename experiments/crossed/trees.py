@@ -69,7 +69,9 @@ class Trees(Checked, StateGraph):
     def step(self, state: Array, token: Array) -> Array:
         reached, inside = self.tree.step(self._in_tree(state), token), self.tree.num_observations
         first = state - state % inside
-        return jnp.where(reached < inside, first + reached, self.num_observations + reached - inside)
+        return jnp.where(
+            reached < inside, first + reached, self.num_observations + reached - inside
+        )
 
     def num_parents(self, state: Array) -> Array:
         return self.tree.num_parents(self._in_tree(state))
@@ -118,7 +120,9 @@ class Trees(Checked, StateGraph):
     def _in_tree(self, state: Array) -> Array:
         """The state or outcome of `Tree`."""
         inside = self.tree.num_observations
-        return jnp.where(state < self.num_observations, state % inside, state - self.num_observations + inside)
+        return jnp.where(
+            state < self.num_observations, state % inside, state - self.num_observations + inside
+        )
 
 
 @checked
@@ -130,6 +134,9 @@ def prior_probs(right: np.ndarray, pass_rates: np.ndarray, preference: np.ndarra
       pass_rates: `[P]`, in (0, 1), the probability of all right outcomes.
       preference: `[P, K]`, positive, of right outcomes to each other; wrong ones are equally likely.
     """
-    shares = [weights / weights.sum(axis=1, keepdims=True) for weights in (right * preference, 1.0 - right)]
+    shares = [
+        weights / weights.sum(axis=1, keepdims=True)
+        for weights in (right * preference, 1.0 - right)
+    ]
     rates = np.asarray(pass_rates)[:, None]
     return rates * shares[0] + (1 - rates) * shares[1]

@@ -47,7 +47,9 @@ def variance_shares(values: np.ndarray, level: float = 0.95) -> VarianceShares:
     """
     values = np.asarray(values, np.float64)
     if values.ndim != 3 or len(values) < 2:
-        raise ValueError(f"values must be [seed, first, second] with two seeds or more, not {shown(values)}")
+        raise ValueError(
+            f"values must be [seed, first, second] with two seeds or more, not {shown(values)}"
+        )
     if values.std() == 0:
         raise ValueError("values are all the same: there is no variance to explain")
     seeds = len(values)
@@ -65,4 +67,7 @@ def _shares(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     total = squares.mean(axis=(1, 2)) - cells.mean(axis=(1, 2)) ** 2
     first, second = cells.mean(axis=2).var(axis=1), cells.mean(axis=1).var(axis=1)
     between = cells.var(axis=(1, 2))
-    return np.stack([first, second, between - first - second, total - between, first - second], axis=1) / total[:, None]
+    return (
+        np.stack([first, second, between - first - second, total - between, first - second], axis=1)
+        / total[:, None]
+    )

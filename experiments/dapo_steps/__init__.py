@@ -42,9 +42,13 @@ from ipsrl.training.step import Batching
 
 PLACEBO, POINTS = "other_seeds", 21
 NAMES = {
-    "no_KL": "no KL penalty", "higher_clip": "the higher upper clip", "overlong": "the punishment of overlong answers",
-    "token_mean": "the mean over tokens", "dynamic": "dynamic sampling", PLACEBO: "other seeds",
-}  # fmt: skip
+    "no_KL": "no KL penalty",
+    "higher_clip": "the higher upper clip",
+    "overlong": "the punishment of overlong answers",
+    "token_mean": "the mean over tokens",
+    "dynamic": "dynamic sampling",
+    PLACEBO: "other seeds",
+}
 STEPS = tuple(NAMES)[:-1]
 ABLATION, FIRST = Ablation("GRPO", "DAPO", STEPS), "GRPO_plus_no_KL"
 PLACES = ABLATION.alone, ABLATION.left_out
@@ -66,7 +70,9 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(("GRPO", f"GRPO_{PLACEBO}"), seeds=(0, 1), learning_rates=(0.1,), tokens=1000, updates=4),
+    "smoke": Settings(
+        ("GRPO", f"GRPO_{PLACEBO}"), seeds=(0, 1), learning_rates=(0.1,), tokens=1000, updates=4
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(20)), group_size=16, tokens=120_000, updates=360),
 }
@@ -75,15 +81,22 @@ PRESETS = {
 def pairs(step: str) -> dict[str, tuple[str, str]]:
     """Where a step is taken -> the arms with and without it."""
     if step == PLACEBO:
-        return {place: (f"{arm}_{PLACEBO}", arm) for place, arm in zip(PLACES, ("GRPO", "DAPO"), strict=True)}
+        return {
+            place: (f"{arm}_{PLACEBO}", arm)
+            for place, arm in zip(PLACES, ("GRPO", "DAPO"), strict=True)
+        }
     return ABLATION.pairs(step)
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    needed = dict.fromkeys(arm for step in NAMES for both in pairs(step).values() for arm in both[::-1])
+    needed = dict.fromkeys(
+        arm for step in NAMES for both in pairs(step).values() for arm in both[::-1]
+    )
     for arm in settings.arms or needed:
         steps = ABLATION.arms[arm.removesuffix(f"_{PLACEBO}")]
-        yield study.Curve({"arm": arm}, functools.partial(points, steps, arm.endswith(PLACEBO), settings))
+        yield study.Curve(
+            {"arm": arm}, functools.partial(points, steps, arm.endswith(PLACEBO), settings)
+        )
 
 
 def objective(steps: tuple[str, ...]) -> Objective:
@@ -91,18 +104,27 @@ def objective(steps: tuple[str, ...]) -> Objective:
     clip, kl = "(0.2, 0.28)" if "higher_clip" in steps else "0.2", 0.0 if "no_KL" in steps else 0.04
     mean = "token_mean" if "token_mean" in steps else "sequence_mean"
     made = objectives.make(f"grpo(clip={clip}, kl={kl}, aggregation={mean})")
-    return dataclasses.replace(made, reward_shaping=(OverlongPunishment(0.5),)) if "overlong" in steps else made
+    return (
+        dataclasses.replace(made, reward_shaping=(OverlongPunishment(0.5),))
+        if "overlong" in steps
+        else made
+    )
 
 
 def points(steps: tuple[str, ...], other_seeds: bool, settings: Settings) -> study.Points:
     """Measures at equal numbers of sampled tokens, with the learning rate that ends with the highest mean accuracy."""
     training = TrainSettings(
-        settings.updates, settings.prompts_per_step, settings.group_size, max_gradient_norm=None,
+        settings.updates,
+        settings.prompts_per_step,
+        settings.group_size,
+        max_gradient_norm=None,
         batching=Batching(epochs=2, mini_batches=2),
-    )  # fmt: skip
+    )
     wrappers = (Discard(),) if "dynamic" in steps else ()
     grid = settings.learning_rates, [seed + 1000 * other_seeds for seed in settings.seeds]
-    runs = budgeted_runs(TASK, TASK.measures, TASK.prior(), objective(steps), training, wrappers, *grid)
+    runs = budgeted_runs(
+        TASK, TASK.measures, TASK.prior(), objective(steps), training, wrappers, *grid
+    )
     places = np.linspace(0, settings.tokens, POINTS)
     best = of_best_rate(runs, "accuracy", "tokens", places, settings.learning_rates)
     return study.Points(places.astype(int), best, settings.seeds)
@@ -115,20 +137,33 @@ def added(records: Records, more: str, less: str) -> np.ndarray:
 
 def gain(*both: tuple[str, str]) -> Number:
     """For NUMBERS: by how much the first arm of a pair ends above the second, as a mean over all different pairs."""
-    return lambda records: interval_of(np.mean([added(records, *each) for each in dict.fromkeys(both)], axis=0))
+    return lambda records: interval_of(
+        np.mean([added(records, *each) for each in dict.fromkeys(both)], axis=0)
+    )
 
 
 GAINS = {step: gain(*pairs(step).values()) for step in NAMES}
-CLAIMS = {f"{NAMES[step]} adds more than 0.01 to the accuracy": above(GAINS[step], 0.01) for step in STEPS} | {
-    "DAPO, all five together, ends more than 0.01 above GRPO in accuracy": above(gain(("DAPO", "GRPO")), 0.01),
-    "DAPO ends more than 0.01 above GRPO with no KL penalty in accuracy": above(gain(("DAPO", FIRST)), 0.01),
-    "placebo: other seeds change the accuracy by less than 0.01": lambda r: close(GAINS[PLACEBO](r), 0.0, 0.01),
+CLAIMS = {
+    f"{NAMES[step]} adds more than 0.01 to the accuracy": above(GAINS[step], 0.01) for step in STEPS
+} | {
+    "DAPO, all five together, ends more than 0.01 above GRPO in accuracy": above(
+        gain(("DAPO", "GRPO")), 0.01
+    ),
+    "DAPO ends more than 0.01 above GRPO with no KL penalty in accuracy": above(
+        gain(("DAPO", FIRST)), 0.01
+    ),
+    "placebo: other seeds change the accuracy by less than 0.01": lambda r: close(
+        GAINS[PLACEBO](r), 0.0, 0.01
+    ),
 }
 NUMBERS = {f"accuracy that is added by {NAMES[step]}": more for step, more in GAINS.items()}
 ENDS = {"GRPO": "GRPO", "GRPO with no KL penalty": FIRST, "DAPO": "DAPO"}
 NUMBERS |= {f"accuracy of {name}": study.final("accuracy", arm=arm) for name, arm in ENDS.items()}
 NUMBERS["accuracy of DAPO - GRPO with no KL penalty"] = gain(("DAPO", FIRST))
-TABLE = study.Table(("accuracy", "length", "right_length", "learning_rate", "prompt_survival"), "after {tokens} tokens")
+TABLE = study.Table(
+    ("accuracy", "length", "right_length", "learning_rate", "prompt_survival"),
+    "after {tokens} tokens",
+)
 
 
 def figure(records: Records, settings: Settings) -> Drawing:
@@ -142,6 +177,10 @@ def figure(records: Records, settings: Settings) -> Drawing:
     return PANELS(Records([*in_turn, *gains], ("arm", "place", "taken")), settings)
 
 
-TURNS = Panel([Line("accuracy", by="arm")], "each step in turn", "sampled tokens", "accuracy", width=1.5)
-BARS = [Panel([Bars("gain", by="taken", where={"place": place})], place, "accuracy") for place in PLACES]
+TURNS = Panel(
+    [Line("accuracy", by="arm")], "each step in turn", "sampled tokens", "accuracy", width=1.5
+)
+BARS = [
+    Panel([Bars("gain", by="taken", where={"place": place})], place, "accuracy") for place in PLACES
+]
 FIGURE, PANELS = figure, Panels([TURNS, *BARS])

@@ -23,12 +23,18 @@ class Ablation:
     def arm(self, *taken: str) -> str:
         """The name of the arm with these steps, which are given in their order."""
         missing = [step for step in self.steps if step not in taken]
-        return "_without_".join((self.whole, *missing)) if len(missing) < 2 else "_plus_".join((self.base, *taken))
+        return (
+            "_without_".join((self.whole, *missing))
+            if len(missing) < 2
+            else "_plus_".join((self.base, *taken))
+        )
 
     @functools.cached_property
     def arms(self) -> dict[str, tuple[str, ...]]:
         """Name -> steps."""
-        subsets = (itertools.combinations(self.steps, number) for number in range(len(self.steps) + 1))
+        subsets = (
+            itertools.combinations(self.steps, number) for number in range(len(self.steps) + 1)
+        )
         return {self.arm(*taken): taken for taken in itertools.chain.from_iterable(subsets)}
 
     @property

@@ -77,7 +77,9 @@ class WorkedAnswers(StateGraph):
         after = state - stage + self.stages + self.next_stage(stage, token)
         unfinished = self.num_observations + self.num_outcomes - 1
         answered = self.num_observations + jnp.where(stage == 0, self.max_tokens, 0) + written
-        return jnp.where(token == STOP, answered, jnp.where(written == self.max_tokens - 1, unfinished, after))
+        return jnp.where(
+            token == STOP, answered, jnp.where(written == self.max_tokens - 1, unfinished, after)
+        )
 
     def next_stage(self, stage: Array, token: Array) -> Array:
         """After any token but a stop."""
@@ -87,12 +89,18 @@ class WorkedAnswers(StateGraph):
 
     def num_parents(self, state: Array) -> Array:
         """Moves from all states, also from those that no walk reaches."""
-        reached = self.step(jnp.arange(self.num_observations)[:, None], jnp.arange(self.vocabulary_size))
-        return jnp.bincount(reached.ravel(), length=self.num_observations + self.num_outcomes)[state]
+        reached = self.step(
+            jnp.arange(self.num_observations)[:, None], jnp.arange(self.vocabulary_size)
+        )
+        return jnp.bincount(reached.ravel(), length=self.num_observations + self.num_outcomes)[
+            state
+        ]
 
     def outcome_names(self) -> tuple[str, ...]:
         lengths = range(1, self.max_tokens + 1)
-        return *(f"{word} after {number}" for word in ("wrong", "right") for number in lengths), "unfinished"
+        return *(
+            f"{word} after {number}" for word in ("wrong", "right") for number in lengths
+        ), "unfinished"
 
     def reward_table(self) -> np.ndarray:
         right = np.arange(self.num_outcomes) // self.max_tokens == 1
@@ -115,7 +123,10 @@ class WorkedAnswers(StateGraph):
         moves = jnp.einsum("psa,sat->pst", probs[..., 1:], going_on)
 
         def token(mass, _):
-            return jnp.einsum("ps,pst->pt", mass, moves), (mass[:, 0] * probs[:, 0, STOP], mass.sum(axis=-1))
+            return jnp.einsum("ps,pst->pt", mass, moves), (
+                mass[:, 0] * probs[:, 0, STOP],
+                mass.sum(axis=-1),
+            )
 
         start = jax.nn.one_hot(jnp.asarray(self.needs), self.stages)
         _, (right, written) = jax.lax.scan(token, start, length=self.max_tokens)
@@ -125,7 +136,11 @@ class WorkedAnswers(StateGraph):
     def measures(self, parameters: Parameters) -> dict[str, Array]:
         """Exact means over prompts: `accuracy`, and the tokens of an answer, `length`, and of a right one."""
         success, length, right_length = self.exact(parameters)
-        return {"accuracy": success.mean(), "length": length.mean(), "right_length": right_length.mean()}
+        return {
+            "accuracy": success.mean(),
+            "length": length.mean(),
+            "right_length": right_length.mean(),
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,12 +158,19 @@ class StageTable(Tabular):
 
     def init(self, key: Array) -> Parameters:
         shape = self.stages, self.vocabulary_size
-        return {"shared": jnp.zeros(shape), "own": jnp.zeros((self.num_observations // self.states_of_prompt, *shape))}
+        return {
+            "shared": jnp.zeros(shape),
+            "own": jnp.zeros((self.num_observations // self.states_of_prompt, *shape)),
+        }
 
-    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+    def step(
+        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
+    ) -> tuple[Array, Cache]:
         stage, prompt = observations % self.stages, observations // self.states_of_prompt
         return parameters["shared"][stage] + parameters["own"][prompt, stage], cache
 
-    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+    def score(
+        self, parameters: Parameters, trajectories: Trajectories, temperature: float
+    ) -> PolicyScores:
         logits, _ = self.step(parameters, (), trajectories.observations, jnp.asarray(0))
         return score_logits(logits, Actions.of(trajectories), temperature)

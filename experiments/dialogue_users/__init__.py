@@ -30,7 +30,16 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
-from experiments.dialogue_users.dialogue_arms import BY_TURN, EXACT, NAMES, SAMPLED, TRAINING, curves_of, dialogues, of
+from experiments.dialogue_users.dialogue_arms import (
+    BY_TURN,
+    EXACT,
+    NAMES,
+    SAMPLED,
+    TRAINING,
+    curves_of,
+    dialogues,
+    of,
+)
 from ipsrl import study
 from ipsrl.environments.interview import BONUSES
 from ipsrl.environments.interview_users import KINDS
@@ -62,13 +71,17 @@ class Settings(study.Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.updates % (2 * self.records):
-            raise ValueError(f"--updates is {self.updates}, it must be a multiple of 2 --records, {2 * self.records}")
+            raise ValueError(
+                f"--updates is {self.updates}, it must be a multiple of 2 --records, {2 * self.records}"
+            )
         if self.turns % 4:
             raise ValueError(f"--turns is {self.turns}, it must be a multiple of 4")
 
 
 PRESETS = {
-    "smoke": Settings((PLAIN,), ("equalised",), seeds=(0, 1), updates=4, records=1, group_size=4, turns=8),
+    "smoke": Settings(
+        (PLAIN,), ("equalised",), seeds=(0, 1), updates=4, records=1, group_size=4, turns=8
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(10, 30)), updates=960, learning_rate=10.0),
 }
@@ -84,46 +97,67 @@ def more(arm: str, than: str, bonuses: str) -> study.Number:
     return study.difference("kept_reward", of(arm, bonuses), of(than, bonuses))
 
 
-COLLAPSED, VARIED = (FLAT, PLAIN, EXACT_PLAIN), (ENTROPY, IPS, CONTEXT, FOMAML, EXACT_FOMAML, EXACT_MAML)
-OVER, UNDER = "has one phase in over 90 % of its choices", "has no phase in over 90 % of its choices"
-TELLS = "adaptation, the phase of {} tells {} 0.1 nats about the kind of user, in the mean over choices"
+COLLAPSED, VARIED = (
+    (FLAT, PLAIN, EXACT_PLAIN),
+    (ENTROPY, IPS, CONTEXT, FOMAML, EXACT_FOMAML, EXACT_MAML),
+)
+OVER, UNDER = (
+    "has one phase in over 90 % of its choices",
+    "has no phase in over 90 % of its choices",
+)
+TELLS = (
+    "adaptation, the phase of {} tells {} 0.1 nats about the kind of user, in the mean over choices"
+)
 MAML_HAS = "{} first-order MAML has over 0.02 more of the best return than {}"
 
 
 def claims_of(bonuses: str) -> dict[str, study.Claim]:
     """The claims with published or equalised bonuses."""
-    these, commonest = f"{bonuses} bonuses:", {arm: study.final("commonest", **of(arm, bonuses)) for arm in NAMES}
+    these, commonest = (
+        f"{bonuses} bonuses:",
+        {arm: study.final("commonest", **of(arm, bonuses)) for arm in NAMES},
+    )
     tells = {arm: study.final("adapted_information", **of(arm, bonuses)) for arm in (FOMAML, PLAIN)}
     claims = {f"{these} {NAMES[arm]} {OVER}": above(commonest[arm], 0.9) for arm in COLLAPSED}
     claims |= {f"{these} {NAMES[arm]} {UNDER}": below(commonest[arm], 0.9) for arm in VARIED}
-    claims |= {MAML_HAS.format(these, NAMES[it]): above(more(FOMAML, it, bonuses), 0.02) for it in (PLAIN, CONTEXT)}
+    claims |= {
+        MAML_HAS.format(these, NAMES[it]): above(more(FOMAML, it, bonuses), 0.02)
+        for it in (PLAIN, CONTEXT)
+    }
     return claims | {
-        f"{these} before an {TELLS.format(NAMES[PLAIN], 'under')}":
-            below(study.final("information", **of(PLAIN, bonuses)), 0.1),
+        f"{these} before an {TELLS.format(NAMES[PLAIN], 'under')}": below(
+            study.final("information", **of(PLAIN, bonuses)), 0.1
+        ),
         f"{these} after an {TELLS.format(NAMES[FOMAML], 'over')}": above(tells[FOMAML], 0.1),
         f"{these} after an {TELLS.format(NAMES[PLAIN], 'under')}": below(tells[PLAIN], 0.1),
-        f"{these} {NAMES[PLACEBO]} has at most 0.02 more of the best return than {NAMES[PLAIN]}":
-            below(more(PLACEBO, PLAIN, bonuses), 0.02),
-        f"{these} without noise, second derivatives change MAML's share of the best return by less than 0.05":
-            lambda records: close(more(EXACT_MAML, EXACT_FOMAML, bonuses)(records), 0.0, 0.05),
-    }  # fmt: skip
+        f"{these} {NAMES[PLACEBO]} has at most 0.02 more of the best return than {NAMES[PLAIN]}": below(
+            more(PLACEBO, PLAIN, bonuses), 0.02
+        ),
+        f"{these} without noise, second derivatives change MAML's share of the best return by less than 0.05": lambda records: (
+            close(more(EXACT_MAML, EXACT_FOMAML, bonuses)(records), 0.0, 0.05)
+        ),
+    }
 
 
 def whole(records: Records) -> bool | None:
     """The paper's claim: with both bonuses the hierarchical policy collapses, and first-order MAML does not."""
     parts = [(above, PLAIN), (below, FOMAML)]
     return all_of(
-        side(study.final("commonest", **of(arm, bonuses)), 0.9)(records) for side, arm in parts for bonuses in BONUSES
+        side(study.final("commonest", **of(arm, bonuses)), 0.9)(records)
+        for side, arm in parts
+        for bonuses in BONUSES
     )
 
 
 CLAIMS = {f"with both bonuses {NAMES[PLAIN]} {OVER}, and {NAMES[FOMAML]} {UNDER}": whole}
 CLAIMS |= claims_of("equalised") | claims_of("published")
 VALUES = {
-    "commonest": "share of the commonest phase", "entropy": "entropy of the phase",
-    "reward": "share of the best return", "kept_reward": "return, adapted if better",
+    "commonest": "share of the commonest phase",
+    "entropy": "entropy of the phase",
+    "reward": "share of the best return",
+    "kept_reward": "return, adapted if better",
     "adapted_information": "nats about the user, adapted",
-}  # fmt: skip
+}
 NUMBERS = {
     f"{shown}, {bonuses}, {arm}": study.final(value, **of(arm, bonuses))
     for (value, shown), bonuses, arm in itertools.product(VALUES.items(), BONUSES, NAMES)
@@ -139,9 +173,17 @@ def TABLE(records: Records, settings: Settings) -> str:
 
 
 PANELS = [
-    Panel([Bars(value, by="arm", where={"part": TRAINING, "bonuses": bonuses})], f"{bonuses}: {VALUES[value]}")
-    for bonuses, value in itertools.product(BONUSES, ("commonest", "adapted_information", "kept_reward"))
+    Panel(
+        [Bars(value, by="arm", where={"part": TRAINING, "bonuses": bonuses})],
+        f"{bonuses}: {VALUES[value]}",
+    )
+    for bonuses, value in itertools.product(
+        BONUSES, ("commonest", "adapted_information", "kept_reward")
+    )
 ]
 WHERE = {kind: {"part": BY_TURN, "bonuses": "equalised", "kind": kind} for kind in KINDS}
-PANELS += [Panel([Line("entropies", by="arm", where=WHERE[k])], f"equalised, {k}", "turn", "entropy") for k in KINDS]
+PANELS += [
+    Panel([Line("entropies", by="arm", where=WHERE[k])], f"equalised, {k}", "turn", "entropy")
+    for k in KINDS
+]
 FIGURE = Panels(PANELS, (19, 14), columns=3)

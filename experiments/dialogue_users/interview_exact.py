@@ -48,7 +48,10 @@ def course(environment: Interview, log_probs: Array, user: Array | int) -> Cours
     worth, probs = jnp.asarray(environment.worth), jnp.exp(log_probs)
     # From here on q is the phase before, p the phase of the turn, and t and u, w and v trust and word before and after.
     probs = probs.reshape(-1, *seen, environment.vocabulary_size)
-    phases, acts = probs[..., :FIRST_ACT], probs[..., FIRST_ACT:FIRST_WORD].reshape(-1, *seen, len(PHASES), len(ACTS))
+    phases, acts = (
+        probs[..., :FIRST_ACT],
+        probs[..., FIRST_ACT:FIRST_WORD].reshape(-1, *seen, len(PHASES), len(ACTS)),
+    )
 
     def turn(before: Array, number: Array) -> tuple[Array, tuple[Array, Array]]:
         block = number // environment.every
@@ -82,7 +85,9 @@ def best_return(environment: Interview, user: int) -> float:
 def _legal(environment: Interview) -> np.ndarray:
     """`[S, V]` bool, the legal actions in each observation."""
     if environment.sees != "states":
-        raise ValueError(f"sees is {environment.sees!r}: the tokens before do not determine what is legal, take states")
+        raise ValueError(
+            f"sees is {environment.sees!r}: the tokens before do not determine what is legal, take states"
+        )
     token, seen = np.arange(environment.vocabulary_size), len(PHASES) * len(WORDS)
     acts = (token >= FIRST_ACT) & (token < FIRST_WORD)
     phases = np.repeat(np.arange(len(PHASES)), len(WORDS))[:, None]

@@ -29,7 +29,8 @@ class Manager(Tabular):
         last = len(PHASES) * len(WORDS)
         shapes = {"always": (), "block": (self.num_observations // last,), "last": (last,)}
         return {
-            name: SPREAD * jax.random.normal(jax.random.fold_in(key, number), (*shape, self.vocabulary_size))
+            name: SPREAD
+            * jax.random.normal(jax.random.fold_in(key, number), (*shape, self.vocabulary_size))
             for number, (name, shape) in enumerate(shapes.items())
         }
 
@@ -38,9 +39,13 @@ class Manager(Tabular):
         both = parameters["block"][:, None] + parameters["last"]
         return parameters["always"] + both.reshape(self.num_observations, self.vocabulary_size)
 
-    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+    def step(
+        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
+    ) -> tuple[Array, Cache]:
         return self.table(parameters)[observations], cache
 
-    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+    def score(
+        self, parameters: Parameters, trajectories: Trajectories, temperature: float
+    ) -> PolicyScores:
         logits = self.table(parameters)[trajectories.observations]
         return score_logits(logits, Actions.of(trajectories), temperature)

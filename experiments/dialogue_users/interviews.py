@@ -60,9 +60,13 @@ class Managers:
     def trainer(self, updates: int = 1, learning_rate: float = 1.0) -> Trainer:
         """Of all users at once."""
         settings = TrainSettings(
-            updates, self.environment.users, self.group_size, optimizer="sgd", learning_rate=learning_rate,
+            updates,
+            self.environment.users,
+            self.group_size,
+            optimizer="sgd",
+            learning_rate=learning_rate,
             max_gradient_norm=None,
-        )  # fmt: skip
+        )
         return Trainer(self.environment, self.policy, objectives.make(self.objective), settings)
 
     def prior(self, seed: Array) -> Parameters:
@@ -72,7 +76,9 @@ class Managers:
     @property
     def of_master(self) -> Array:
         """`[V]` bool, the actions whose logits an adaptation moves."""
-        return (jnp.arange(self.policy.vocabulary_size) < FIRST_ACT) | (not self.environment.hierarchy)
+        return (jnp.arange(self.policy.vocabulary_size) < FIRST_ACT) | (
+            not self.environment.hierarchy
+        )
 
     def gradient(self, parameters: Parameters, seed: Array, step: Array, user: Array) -> Parameters:
         """The gradient of the objective's loss on one group of dialogues with a user, a function of seed and step."""
@@ -87,7 +93,11 @@ class Managers:
     def adapted(self, parameters: Parameters, seed: Array, step: Array, user: Array) -> Parameters:
         """The parameters after an adaptation to a user."""
         gradient = self.gradient(parameters, seed, step, user)
-        return jax.tree.map(lambda one, by: one - self.inner * jnp.where(self.of_master, by, 0.0), parameters, gradient)
+        return jax.tree.map(
+            lambda one, by: one - self.inner * jnp.where(self.of_master, by, 0.0),
+            parameters,
+            gradient,
+        )
 
     def meta_learned(
         self, updates: int, record_every: int, shuffled: bool, learning_rate: float, seed: Array
@@ -112,18 +122,30 @@ class Managers:
                 adapted = self.adapted(parameters, seed, step, other if shuffled else user)
                 return self.gradient(adapted, seed, step + 1, user)
 
-            gradient = jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(of_user)(users, others))
-            return jax.tree.map(lambda one, by: one - learning_rate * by, parameters, gradient), None
+            gradient = jax.tree.map(
+                lambda leaf: leaf.mean(axis=0), jax.vmap(of_user)(users, others)
+            )
+            return jax.tree.map(
+                lambda one, by: one - learning_rate * by, parameters, gradient
+            ), None
 
         return _recorded(update, self.prior(seed), updates, record_every)
 
     def course(self, parameters: Parameters, user: Array) -> tuple[Array, Array]:
         """Distributions of the phase at the first turn of each block, `[blocks, phases]`, and the expected return."""
-        found = course(self.environment, log_probs_of(self.environment, self.policy.table(parameters)), user)
+        found = course(
+            self.environment, log_probs_of(self.environment, self.policy.table(parameters)), user
+        )
         return found.phases[:: self.environment.every], found.rewards.sum()
 
     def exactly_learned(
-        self, updates: int, record_every: int, learning_rate: float, seed: Array, inner: Array, second: Array
+        self,
+        updates: int,
+        record_every: int,
+        learning_rate: float,
+        seed: Array,
+        inner: Array,
+        second: Array,
     ) -> Parameters:
         """The same by exact gradients of mean_u R_u(theta'_u), R_u the return as a share of the best, without noise.
 
@@ -131,28 +153,42 @@ class Managers:
           inner: times `self.inner`; 0 for the policy gradient without meta-learning.
           second: 1 for MAML with its second derivatives, 0 for first-order MAML.
         """
-        users, worth = jnp.arange(self.environment.users), EXACT_SCALE / jnp.asarray(self.best_returns)
+        users, worth = (
+            jnp.arange(self.environment.users),
+            EXACT_SCALE / jnp.asarray(self.best_returns),
+        )
 
         def share(parameters: Parameters, user: Array) -> Array:
             return worth[user] * self.course(parameters, user)[1]
 
         def after(parameters: Parameters, user: Array) -> Array:
             step = jax.tree.map(
-                lambda by: inner * jnp.where(self.of_master, by, 0.0), jax.grad(share)(parameters, user)
+                lambda by: inner * jnp.where(self.of_master, by, 0.0),
+                jax.grad(share)(parameters, user),
             )
-            step = jax.tree.map(lambda by: second * by + (1 - second) * jax.lax.stop_gradient(by), step)
-            return share(jax.tree.map(lambda one, by: one + self.inner * by, parameters, step), user)
+            step = jax.tree.map(
+                lambda by: second * by + (1 - second) * jax.lax.stop_gradient(by), step
+            )
+            return share(
+                jax.tree.map(lambda one, by: one + self.inner * by, parameters, step), user
+            )
 
         def update(parameters: Parameters, _: Array) -> tuple[Parameters, None]:
-            gradient = jax.grad(lambda parameters: jax.vmap(after, (None, 0))(parameters, users).mean())(parameters)
-            return jax.tree.map(lambda one, by: one + learning_rate * by, parameters, gradient), None
+            gradient = jax.grad(
+                lambda parameters: jax.vmap(after, (None, 0))(parameters, users).mean()
+            )(parameters)
+            return jax.tree.map(
+                lambda one, by: one + learning_rate * by, parameters, gradient
+            ), None
 
         return _recorded(update, self.prior(seed), updates, record_every)
 
     @functools.cached_property
     def best_returns(self) -> np.ndarray:
         """`[users]`, of a policy that sees everything."""
-        return np.float32([best_return(self.environment, user) for user in range(self.environment.users)])
+        return np.float32(
+            [best_return(self.environment, user) for user in range(self.environment.users)]
+        )
 
     def measured(self, parameters: Parameters, seed: Array) -> dict[str, Array]:
         """Exact measures of a policy (see `described`), and as `adapted_...` their means after adaptations."""
@@ -160,7 +196,9 @@ class Managers:
 
         def after(number: Array) -> dict[str, Array]:
             def of_user(user: Array) -> tuple[Array, Array]:
-                return self.course(self.adapted(parameters, seed, LATER + len(users) * number + user, user), user)
+                return self.course(
+                    self.adapted(parameters, seed, LATER + len(users) * number + user, user), user
+                )
 
             return described(*jax.vmap(of_user)(users), self.best_returns)
 
@@ -177,7 +215,9 @@ class Managers:
         def of_user(user: Array) -> Array:
             adapted = self.adapted(parameters, jnp.int32(seed), LATER + user, user)
             prompts, key = self.environment.prompts(user[None]), jax.random.key(seed)
-            return sample_groups(self.environment, self.policy, adapted, prompts, key, 1).tokens[0, 0]
+            return sample_groups(self.environment, self.policy, adapted, prompts, key, 1).tokens[
+                0, 0
+            ]
 
         return [self.environment.in_words(tokens) for tokens in np.asarray(of_user(users))]
 

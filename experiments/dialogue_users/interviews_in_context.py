@@ -31,7 +31,12 @@ def learned_in_context(
     """
     task = dataclasses.replace(task, sees="tokens")
     policy = Transformer(
-        task.vocabulary_size, hidden_size=32, num_layers=1, num_heads=2, num_key_value_heads=2, intermediate_size=64
+        task.vocabulary_size,
+        hidden_size=32,
+        num_layers=1,
+        num_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=64,
     )
     settings = TrainSettings(updates, task.users, group_size, learning_rate=3e-3)
     trainer = Trainer(task, policy, objectives.make("grpo"), settings)
@@ -42,7 +47,9 @@ def learned_in_context(
     @jax.jit
     @jax.vmap
     def measured(parameters, seed):
-        sampled = sample_groups(task, policy, parameters, prompts, stream(seed, LATER, "sampling"), samples)
+        sampled = sample_groups(
+            task, policy, parameters, prompts, stream(seed, LATER, "sampling"), samples
+        )
         first = jnp.arange(task.blocks) * (2 * task.every + 1)
         phases = (sampled.tokens[..., first, None] == jnp.arange(len(PHASES))).mean(axis=1)
         return described(phases, task.verify(sampled).rewards.mean(axis=1), best)

@@ -45,7 +45,10 @@ ARMS = {
     "mild_mask": (objectives.make("dagrpo(tau=0.25)"), None),
     "mild_random_mask": (dataclasses.replace(DAGRPO, advantages=RandomPairs(0.25)), None),
     "anchors": (objectives.make("dagrpo(tau=0, anchors=True)"), EXPERT),
-    "own_anchors": (objectives.make("dagrpo(tau=0, anchors=True)"), OffPolicyAnswers(1, at_most=0.0)),
+    "own_anchors": (
+        objectives.make("dagrpo(tau=0, anchors=True)"),
+        OffPolicyAnswers(1, at_most=0.0),
+    ),
     "masked_anchors": (objectives.make("dagrpo(tau=0.25, anchors=True)"), EXPERT),
 }
 MASKS = {"mask": "random_mask", "mild_mask": "mild_random_mask"}
@@ -73,7 +76,10 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    run, masks = partial(word_runs, WORDS, POLICY, settings), {name: ARMS[name][0] for name in WEIGHED}
+    run, masks = (
+        partial(word_runs, WORDS, POLICY, settings),
+        {name: ARMS[name][0] for name in WEIGHED},
+    )
     for errors in settings.errors:
         # Run once: all masks weigh the batches of GRPO's runs.
         of_grpo = cache(partial(run, errors, *ARMS["grpo"], masks))
@@ -101,8 +107,12 @@ def a_mask(claim: Callable[[str, str], study.Claim]) -> study.Claim:
 
 def calmer(errors: float, mask: str, placebo: str) -> study.Claim:
     """Whether both measures of a mask's norms are below nine tenths of its placebo's."""
-    pairs = [(end(norm, mask, errors), end(norm, placebo, errors)) for norm in ("norm_std", "norm_max")]
-    return lambda records: study.all_of(study.below(beyond(*pair, times=0.9), 0.0)(records) for pair in pairs)
+    pairs = [
+        (end(norm, mask, errors), end(norm, placebo, errors)) for norm in ("norm_std", "norm_max")
+    ]
+    return lambda records: study.all_of(
+        study.below(beyond(*pair, times=0.9), 0.0)(records) for pair in pairs
+    )
 
 
 def claims_with(grader: str, errors: float) -> dict[str, study.Claim]:
@@ -117,8 +127,12 @@ def claims_with(grader: str, errors: float) -> dict[str, study.Claim]:
         "random mask": a_mask(partial(above, "clash", by=0.05)),
         f"{one} takes spikes away, on GRPO's batches: the largest norm of a gradient and the norm's deviation are "
         "below 0.9 of its random mask's": a_mask(partial(calmer, errors)),
-        f"{one} ends more than 0.02 above GRPO's accuracy": a_mask(lambda mask, _: above("accuracy", mask, "grpo")),
-        f"{one} ends more than 0.02 above its random mask's accuracy": a_mask(partial(above, "accuracy")),
+        f"{one} ends more than 0.02 above GRPO's accuracy": a_mask(
+            lambda mask, _: above("accuracy", mask, "grpo")
+        ),
+        f"{one} ends more than 0.02 above its random mask's accuracy": a_mask(
+            partial(above, "accuracy")
+        ),
     }
 
 
@@ -130,9 +144,15 @@ CLAIMS |= {
     "With an exact grader, anchors of an expert with the mild mask end more than 0.02 above the accuracy of anchors of "
     "an expert alone": higher("accuracy", "masked_anchors", "anchors"),
 }
-BY_ARM = {"clash": "cosine of both signs", "alignment": "cosine with the exact gradient", "norm_max": "largest norm"}
+BY_ARM = {
+    "clash": "cosine of both signs",
+    "alignment": "cosine with the exact gradient",
+    "norm_max": "largest norm",
+}
 REPORTED = {(arm, "accuracy"): "accuracy" for arm in ARMS}
-REPORTED |= {(arm, "hopeless"): "accuracy on hopeless prompts" for arm in ("grpo", "anchors", "own_anchors")}
+REPORTED |= {
+    (arm, "hopeless"): "accuracy on hopeless prompts" for arm in ("grpo", "anchors", "own_anchors")
+}
 REPORTED |= {("grpo", "near"): "cosine in near copies", ("grpo", "far"): "cosine in other answers"}
 REPORTED |= {(arm, value): text for value, text in BY_ARM.items() for arm in WEIGHED}
 NUMBERS = {
@@ -142,6 +162,12 @@ NUMBERS = {
 }
 WHERE, GRADER = {"learning_rate": 0.03}, "errors of the grader: {errors}"
 TABLE = study.Table(where=WHERE, rows=("errors", "arm"))
-PANELS = {"accuracy": "accuracy", "hopeless": "accuracy on hopeless prompts", "clash": "cosine, on GRPO's batches"}
-DRAWN = [Panel([Bars(value, by="arm", where=WHERE)], GRADER, text) for value, text in PANELS.items()]
+PANELS = {
+    "accuracy": "accuracy",
+    "hopeless": "accuracy on hopeless prompts",
+    "clash": "cosine, on GRPO's batches",
+}
+DRAWN = [
+    Panel([Bars(value, by="arm", where=WHERE)], GRADER, text) for value, text in PANELS.items()
+]
 FIGURE = Panels(DRAWN, each="errors")

@@ -24,6 +24,8 @@ def opposite_cosines(gradients: Array, advantages: Array, close: Array) -> dict[
     pulls, sign = gradients * advantages[..., None], jnp.sign(advantages)
     opposite = sign[:, :, None] * sign[:, None, :] < 0
     pairs = cosine(pulls[:, :, None], pulls[:, None, :])
-    near, far = (jnp.nanmean(jnp.where(opposite & chosen, pairs, jnp.nan)) for chosen in (close, ~close))
+    near, far = (
+        jnp.nanmean(jnp.where(opposite & chosen, pairs, jnp.nan)) for chosen in (close, ~close)
+    )
     up, down = (jnp.where((sign == side)[..., None], pulls, 0.0).sum(axis=1) for side in (1, -1))
     return {"near": near, "far": far, "gap": far - near, "clash": jnp.nanmean(cosine(up, down))}

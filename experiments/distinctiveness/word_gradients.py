@@ -10,7 +10,13 @@ from jax import Array
 
 from experiments.distinctiveness.gradient_clash import cosine, opposite_cosines
 from experiments.words.shared_words import DecidedWords, SharedTable, Words
-from experiments.words.stale_groups import BATCHES, mean_so_far, points, std_so_far, train_on_old_groups
+from experiments.words.stale_groups import (
+    BATCHES,
+    mean_so_far,
+    points,
+    std_so_far,
+    train_on_old_groups,
+)
 from ipsrl.objectives.advantages.distinct_pairs import shared_tokens
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
@@ -42,13 +48,19 @@ def gradient_measures(
     def accuracy(parameters):
         return (words.distribution(policy, parameters) * words.reward_table()).sum(axis=-1).mean()
 
-    rollouts = Rollouts.of(*groups, keys=jax.random.split(jax.random.key(0), len(groups[1].rewards)))
+    rollouts = Rollouts.of(
+        *groups, keys=jax.random.split(jax.random.key(0), len(groups[1].rewards))
+    )
     advantages = objective.weigh(rollouts, objective.init(words.sizes))[0].advantages[..., 0]
     gradients = policy.answer_gradients(of_sampler, groups[0])
     close = shared_tokens(rollouts.tokens, rollouts.token_mask) > 0.6
     batch = (gradients * advantages[..., None]).mean(axis=(0, 1))
     ascent = jax.grad(accuracy)(of_sampler)["weights"].ravel()
-    found = {"kept": (advantages != 0).mean(), "alignment": cosine(batch, ascent), "norm": jnp.linalg.norm(batch)}
+    found = {
+        "kept": (advantages != 0).mean(),
+        "alignment": cosine(batch, ascent),
+        "norm": jnp.linalg.norm(batch),
+    }
     return found | opposite_cosines(gradients, advantages, close)
 
 
@@ -76,20 +88,31 @@ def word_runs(
     """
     steps, sizes = BATCHES * settings.intervals, (words.num_prompts, settings.group_size)
     training = TrainSettings(steps, *sizes, max_gradient_norm=None, off_policy=anchors)
-    trainer, grid = Trainer(words, policy, objective, training), (settings.seeds, (0,), settings.learning_rates)
+    trainer, grid = (
+        Trainer(words, policy, objective, training),
+        (settings.seeds, (0,), settings.learning_rates),
+    )
 
     def measure(parameters, of_sampler, groups):
         now = (words.distribution(policy, parameters) * words.reward_table()).sum(axis=-1)
         accuracies = {"accuracy": now.mean(), "hopeless": now[words.hopeless].mean()}
         by_name = (weighed or {}).items()
-        gradients = {name: gradient_measures(words, policy, by, of_sampler, groups) for name, by in by_name}
+        gradients = {
+            name: gradient_measures(words, policy, by, of_sampler, groups) for name, by in by_name
+        }
         return {OF_RUN: accuracies} | gradients
 
-    measured, _ = train_on_old_groups(trainer, measure, BATCHES, *grid, NoisyVerifier(errors, errors))
-    return {name: values if name == OF_RUN else _so_far(values) for name, values in measured.items()}
+    measured, _ = train_on_old_groups(
+        trainer, measure, BATCHES, *grid, NoisyVerifier(errors, errors)
+    )
+    return {
+        name: values if name == OF_RUN else _so_far(values) for name, values in measured.items()
+    }
 
 
-def with_gradients(own: Callable[[], Runs], weighing: Callable[[], Runs], name: str, settings: Any) -> Points:
+def with_gradients(
+    own: Callable[[], Runs], weighing: Callable[[], Runs], name: str, settings: Any
+) -> Points:
     """The accuracies of an objective's own runs, and its gradients on the batches of those that weigh it, if any do."""
     values = own()[OF_RUN] | weighing().get(name, {})
     return points(values, BATCHES, settings.seeds, (0,), settings.learning_rates)
@@ -97,5 +120,8 @@ def with_gradients(own: Callable[[], Runs], weighing: Callable[[], Runs], name: 
 
 def _so_far(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     norms = values["norm"]
-    calm = {"norm_std": std_so_far(norms[..., None]), "norm_max": np.maximum.accumulate(norms, axis=-1)}
+    calm = {
+        "norm_std": std_so_far(norms[..., None]),
+        "norm_max": np.maximum.accumulate(norms, axis=-1),
+    }
     return {name: mean_so_far(of) for name, of in values.items() if name != "norm"} | calm

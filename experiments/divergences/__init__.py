@@ -56,7 +56,7 @@ from experiments.divergences.compared_divergences import (
     never_positive,
     of,
     some_beta,
-)  # fmt: skip
+)
 from experiments.divergences.preferred_actions import (
     REFERENCES,
     Problems,
@@ -64,7 +64,7 @@ from experiments.divergences.preferred_actions import (
     by_pairs,
     by_penalty,
     exact_preferences,
-)  # fmt: skip
+)
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Layer, Line, Markers
@@ -80,7 +80,9 @@ class Settings(study.Settings):
     """Exact policies at all `betas`, trained ones and exact preferences, of two problems, at `trained_betas`."""
 
     seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
-    betas: tuple[float, ...] = study.rising((0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 10.0), least=0.01, most=100)
+    betas: tuple[float, ...] = study.rising(
+        (0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 10.0), least=0.01, most=100
+    )
     trained_betas: tuple[float, ...] = study.rising((0.1, 0.3, 1.0, 3.0), least=0.01, most=100)
     pairs: int = at_least(2, 500)
     steps: int = positive(2000)
@@ -90,23 +92,43 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings((0, 1), (0.3,), (0.3,), steps=300, group_size=32, pair_steps=200, divergences=(REVERSE, FORWARD)),
+    "smoke": Settings(
+        (0, 1),
+        (0.3,),
+        (0.3,),
+        steps=300,
+        group_size=32,
+        pair_steps=200,
+        divergences=(REVERSE, FORWARD),
+    ),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(64)), trained_betas=(0.1, 0.2, 0.3, 1.0, 3.0, 10.0), pair_steps=20_000),
+    "paper": Settings(
+        seeds=tuple(range(64)), trained_betas=(0.1, 0.2, 0.3, 1.0, 3.0, 10.0), pair_steps=20_000
+    ),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     problems = {reference: Problems(settings.seeds, reference) for reference in REFERENCES}
 
-    def curve(part: str, reference: str, divergence: str, beta: float, compute, *arguments) -> study.Curve:
+    def curve(
+        part: str, reference: str, divergence: str, beta: float, compute, *arguments
+    ) -> study.Curve:
         chosen = labels(part, divergence, reference) | {"beta": beta}
         return study.Curve(chosen, functools.partial(compute, divergence, beta, *arguments))
 
     for reference, divergence in itertools.product(REFERENCES, settings.divergences):
         for beta in settings.betas:
             yield curve(OPTIMUM, reference, divergence, beta, at_optimum, problems[reference])
-            yield curve(MINIMISER, reference, divergence, beta, at_optimum, problems[reference], settings.pairs)
+            yield curve(
+                MINIMISER,
+                reference,
+                divergence,
+                beta,
+                at_optimum,
+                problems[reference],
+                settings.pairs,
+            )
     by_rewards = settings.steps, settings.group_size, PENALTY_RATE
     stored = settings.pairs, settings.pair_steps, PAIRS_RATE
     for divergence, beta in itertools.product(settings.divergences, settings.trained_betas):
@@ -122,56 +144,121 @@ BOUND, IN_BINS, LEFT = "over the bound", "over the bound, in bins", "loss left"
 BY = {OPTIMUM: "exact, rewards", MINIMISER: "exact, 500 pairs"}
 TRAINED = {PENALTY: "trained, rewards", PAIRS: "trained, 500 pairs"}
 CLAIMS = {
-    **{f"{divergence}: exact preferences end at the regularised optimum, pi / ref to 1e-4, from both references":
-        study.at_each("beta", study.at_each("reference", study.below(study.final("error"), 1e-4)), part=PREFERENCES,
-                      divergence=divergence)
-       for divergence in DIVERGENCES},
-    **{f"{divergence}: training {by} ends within 0.05 (total variation) of where the {goal} is, at each beta":
-        each_beta(study.below(study.final("distance"), 0.05), part, divergence)
-       for part, by, goal in ((PENALTY, "with the penalty", "optimum"), (PAIRS, "on 500 pairs", "minimum of the loss"))
-       for divergence in DIVERGENCES},
-    **{f"{divergence}: training on 500 pairs leaves less than 2 % of what the loss can fall, at each beta":
-        each_beta(study.below(study.final(LEFT), 0.02), PAIRS, divergence) for divergence in DIVERGENCES},
-    **{f"at each equal beta forward KL earns less than reverse KL and has more entropy ({by})":
-        every([*in_order(REWARD, part, FORWARD, REVERSE), *in_order(ENTROPY, part, REVERSE, FORWARD)])
-       for part, by in BY.items()},
-    **{f"at each equal beta Jensen-Shannon is between reverse and forward KL in reward and entropy ({by})":
-        every([*in_order(REWARD, part, FORWARD, JENSEN_SHANNON, REVERSE),
-               *in_order(ENTROPY, part, REVERSE, JENSEN_SHANNON, FORWARD)]) for part, by in BY.items()},
-    **{f"{divergence}: at equal entropy it is over 0.02 ahead of reverse KL's optima at no beta ({by}, uniform)":
-        each_beta(study.above(study.final(BEHIND), -0.02), part, divergence)
-       for part, by in (BY | TRAINED).items() for divergence in OTHERS},
-    **{f"{divergence}: at equal entropy it is over 0.02 behind reverse KL's optima at some beta ({by}, {reference})":
-        some_beta(study.above(study.final(BEHIND), 0.02), part, divergence, reference)
-       for part, by in BY.items() for reference in REFERENCES for divergence in OTHERS},
-    **{f"{divergence}: at equal entropy training on 500 pairs earns less than with the penalty, at each beta":
-        lower(BEST, labels(PENALTY, divergence), labels(PAIRS, divergence)) for divergence in DIVERGENCES},
-    **{f"{divergence}: preferences are as well calibrated as those of reverse KL, within 0.01 ({by})":
-        as_calibrated(part, divergence, 0.01) for part, by in ((MINIMISER, BY[MINIMISER]), (PAIRS, TRAINED[PAIRS]))
-       for divergence in OTHERS},
-    "the calibration error sum |pi - q| differs from the reference's by no more than the divergence allows":
-        never_positive(BOUND),
-    "the calibration error in ten bins differs from the reference's by no more than the divergence allows":
-        never_positive(IN_BINS),
-}  # fmt: skip
-SHOWN = {OPTIMUM: (REWARD, ENTROPY, BEHIND), MINIMISER: (REWARD, ENTROPY, BEHIND), PENALTY: (REWARD, ENTROPY),
-         PAIRS: (REWARD, ENTROPY, BEHIND, "distance", LEFT, "error of preferences")}  # fmt: skip
-NUMBERS = {
-    f"{value}, {part}, {divergence}, beta {beta:g}": of(value, part, divergence, beta)
-    for part, values in SHOWN.items() for value in values for divergence in DIVERGENCES for beta in (0.3, 1.0)
-} | {
-    f"{BEHIND}, {part}, {divergence}, beta 0.3, skewed": of(BEHIND, part, divergence, 0.3, SKEWED)
-    for part in BY for divergence in DIVERGENCES
-} | {
-    f"{IN_BINS}, {OPTIMUM}, {divergence}, beta 10": of(IN_BINS, OPTIMUM, divergence, 10.0)
-    for divergence in DIVERGENCES
-}  # fmt: skip
+    **{
+        f"{divergence}: exact preferences end at the regularised optimum, pi / ref to 1e-4, from both references": study.at_each(
+            "beta",
+            study.at_each("reference", study.below(study.final("error"), 1e-4)),
+            part=PREFERENCES,
+            divergence=divergence,
+        )
+        for divergence in DIVERGENCES
+    },
+    **{
+        f"{divergence}: training {by} ends within 0.05 (total variation) of where the {goal} is, at each beta": each_beta(
+            study.below(study.final("distance"), 0.05), part, divergence
+        )
+        for part, by, goal in (
+            (PENALTY, "with the penalty", "optimum"),
+            (PAIRS, "on 500 pairs", "minimum of the loss"),
+        )
+        for divergence in DIVERGENCES
+    },
+    **{
+        f"{divergence}: training on 500 pairs leaves less than 2 % of what the loss can fall, at each beta": each_beta(
+            study.below(study.final(LEFT), 0.02), PAIRS, divergence
+        )
+        for divergence in DIVERGENCES
+    },
+    **{
+        f"at each equal beta forward KL earns less than reverse KL and has more entropy ({by})": every(
+            [*in_order(REWARD, part, FORWARD, REVERSE), *in_order(ENTROPY, part, REVERSE, FORWARD)]
+        )
+        for part, by in BY.items()
+    },
+    **{
+        f"at each equal beta Jensen-Shannon is between reverse and forward KL in reward and entropy ({by})": every(
+            [
+                *in_order(REWARD, part, FORWARD, JENSEN_SHANNON, REVERSE),
+                *in_order(ENTROPY, part, REVERSE, JENSEN_SHANNON, FORWARD),
+            ]
+        )
+        for part, by in BY.items()
+    },
+    **{
+        f"{divergence}: at equal entropy it is over 0.02 ahead of reverse KL's optima at no beta ({by}, uniform)": each_beta(
+            study.above(study.final(BEHIND), -0.02), part, divergence
+        )
+        for part, by in (BY | TRAINED).items()
+        for divergence in OTHERS
+    },
+    **{
+        f"{divergence}: at equal entropy it is over 0.02 behind reverse KL's optima at some beta ({by}, {reference})": some_beta(
+            study.above(study.final(BEHIND), 0.02), part, divergence, reference
+        )
+        for part, by in BY.items()
+        for reference in REFERENCES
+        for divergence in OTHERS
+    },
+    **{
+        f"{divergence}: at equal entropy training on 500 pairs earns less than with the penalty, at each beta": lower(
+            BEST, labels(PENALTY, divergence), labels(PAIRS, divergence)
+        )
+        for divergence in DIVERGENCES
+    },
+    **{
+        f"{divergence}: preferences are as well calibrated as those of reverse KL, within 0.01 ({by})": as_calibrated(
+            part, divergence, 0.01
+        )
+        for part, by in ((MINIMISER, BY[MINIMISER]), (PAIRS, TRAINED[PAIRS]))
+        for divergence in OTHERS
+    },
+    "the calibration error sum |pi - q| differs from the reference's by no more than the divergence allows": never_positive(
+        BOUND
+    ),
+    "the calibration error in ten bins differs from the reference's by no more than the divergence allows": never_positive(
+        IN_BINS
+    ),
+}
+SHOWN = {
+    OPTIMUM: (REWARD, ENTROPY, BEHIND),
+    MINIMISER: (REWARD, ENTROPY, BEHIND),
+    PENALTY: (REWARD, ENTROPY),
+    PAIRS: (REWARD, ENTROPY, BEHIND, "distance", LEFT, "error of preferences"),
+}
+NUMBERS = (
+    {
+        f"{value}, {part}, {divergence}, beta {beta:g}": of(value, part, divergence, beta)
+        for part, values in SHOWN.items()
+        for value in values
+        for divergence in DIVERGENCES
+        for beta in (0.3, 1.0)
+    }
+    | {
+        f"{BEHIND}, {part}, {divergence}, beta 0.3, skewed": of(
+            BEHIND, part, divergence, 0.3, SKEWED
+        )
+        for part in BY
+        for divergence in DIVERGENCES
+    }
+    | {
+        f"{IN_BINS}, {OPTIMUM}, {divergence}, beta 10": of(IN_BINS, OPTIMUM, divergence, 10.0)
+        for divergence in DIVERGENCES
+    }
+)
 TABLE = study.one_below_the_other(
-    study.Table(("error",), "exact preferences", {"part": PREFERENCES}, ("reference", "divergence", "beta")),
-    *(study.Table((REWARD, ENTROPY, "distance", BEST, BEHIND, "error of preferences"), f"{part}, {UNIFORM}",
-                  {"part": part, "reference": UNIFORM}, ("divergence", "beta"))
-      for part in (OPTIMUM, PENALTY, MINIMISER, PAIRS)),
-)  # fmt: skip
+    study.Table(
+        ("error",), "exact preferences", {"part": PREFERENCES}, ("reference", "divergence", "beta")
+    ),
+    *(
+        study.Table(
+            (REWARD, ENTROPY, "distance", BEST, BEHIND, "error of preferences"),
+            f"{part}, {UNIFORM}",
+            {"part": part, "reference": UNIFORM},
+            ("divergence", "beta"),
+        )
+        for part in (OPTIMUM, PENALTY, MINIMISER, PAIRS)
+    ),
+)
 
 
 def against_entropy(exact: str, trained: str, reference: str) -> list[Layer]:
@@ -182,12 +269,33 @@ def against_entropy(exact: str, trained: str, reference: str) -> list[Layer]:
 
 
 AXES = {"xlabel": "entropy, nats", "ylabel": "true reward"}
-FIGURE = Panels([
-    *(Panel(against_entropy(exact, trained, reference), f"{by}, {reference} reference", **AXES)
-      for reference in REFERENCES for exact, trained, by in (
-          (OPTIMUM, PENALTY, "rewards, with the penalty"), (MINIMISER, PAIRS, "500 pairs"))),
-    Panel([Line(BEHIND, "beta", "divergence", {"part": MINIMISER, "reference": UNIFORM})],
-          "500 pairs, minimisers, uniform reference", "beta", "behind reverse KL at equal entropy", xscale="log"),
-    Panel([Line("distance", "beta", "divergence", {"part": PAIRS})],
-          "500 pairs, uniform reference", "beta", "trained: distance from the minimiser", xscale="log"),
-], columns=2, caption="Above, lines are exact policies, one for each beta, and markers trained ones.")  # fmt: skip
+FIGURE = Panels(
+    [
+        *(
+            Panel(
+                against_entropy(exact, trained, reference), f"{by}, {reference} reference", **AXES
+            )
+            for reference in REFERENCES
+            for exact, trained, by in (
+                (OPTIMUM, PENALTY, "rewards, with the penalty"),
+                (MINIMISER, PAIRS, "500 pairs"),
+            )
+        ),
+        Panel(
+            [Line(BEHIND, "beta", "divergence", {"part": MINIMISER, "reference": UNIFORM})],
+            "500 pairs, minimisers, uniform reference",
+            "beta",
+            "behind reverse KL at equal entropy",
+            xscale="log",
+        ),
+        Panel(
+            [Line("distance", "beta", "divergence", {"part": PAIRS})],
+            "500 pairs, uniform reference",
+            "beta",
+            "trained: distance from the minimiser",
+            xscale="log",
+        ),
+    ],
+    columns=2,
+    caption="Above, lines are exact policies, one for each beta, and markers trained ones.",
+)

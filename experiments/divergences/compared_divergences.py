@@ -6,13 +6,32 @@ from typing import Any
 
 from experiments.divergences.preferred_actions import REFERENCES
 from ipsrl.records.tidy import NotRecorded, Records
-from ipsrl.study.claims import Claim, Number, all_of, any_of, at_each, below, close, difference, final
+from ipsrl.study.claims import (
+    Claim,
+    Number,
+    all_of,
+    any_of,
+    at_each,
+    below,
+    close,
+    difference,
+    final,
+)
 
-DIVERGENCES = REVERSE, FORWARD, JENSEN_SHANNON, ALPHA = "reverse_kl", "forward_kl", "jensen_shannon", "alpha"
+DIVERGENCES = REVERSE, FORWARD, JENSEN_SHANNON, ALPHA = (
+    "reverse_kl",
+    "forward_kl",
+    "jensen_shannon",
+    "alpha",
+)
 UNIFORM, SKEWED = REFERENCES
 PARTS = PREFERENCES, OPTIMUM, MINIMISER, PENALTY, PAIRS = (
-    "exact preferences", "optimum", "minimiser", "penalty", "pairs",
-)  # fmt: skip
+    "exact preferences",
+    "optimum",
+    "minimiser",
+    "penalty",
+    "pairs",
+)
 
 
 def labels(part: str, divergence: str, reference: str = UNIFORM) -> dict[str, str]:
@@ -41,7 +60,10 @@ def lower(value: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Claim
 
     def claim(records: Records) -> bool | None:
         weights = [set(records.where(**chosen).distinct("beta")) for chosen in (one, other)]
-        pair = (({**one, "beta": beta}, {**other, "beta": beta}) for beta in sorted(set.intersection(*weights)))
+        pair = (
+            ({**one, "beta": beta}, {**other, "beta": beta})
+            for beta in sorted(set.intersection(*weights))
+        )
         return all_of(below(difference(value, *both), 0.0)(records) for both in pair)
 
     return claim
@@ -56,7 +78,9 @@ def in_order(value: str, part: str, *divergences: str) -> list[Claim]:
 def as_calibrated(part: str, divergence: str, by: float) -> Claim:
     """Whether preferences have, at each weight, the calibration error that they have under reverse KL, within `by`."""
     number = difference("error of preferences", labels(part, divergence), labels(part, REVERSE))
-    return at_each("beta", lambda records: close(number(records), 0.0, by), part=part, reference=UNIFORM)
+    return at_each(
+        "beta", lambda records: close(number(records), 0.0, by), part=part, reference=UNIFORM
+    )
 
 
 def never_positive(value: str) -> Claim:

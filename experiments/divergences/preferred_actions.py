@@ -16,7 +16,11 @@ from jax import Array
 from scipy.optimize import minimize
 from scipy.special import entr, expit, log_softmax, softmax
 
-from experiments.divergences.regularised_optima import divergence_of, largest_total_variation, regularised_optimum
+from experiments.divergences.regularised_optima import (
+    divergence_of,
+    largest_total_variation,
+    regularised_optimum,
+)
 from experiments.preferences.bandits import Bandits
 from ipsrl import objectives
 from ipsrl.objectives.estimators.divergences import Divergence, link
@@ -73,7 +77,9 @@ class Problems:
         """`[S, K]`."""
         if self.reference == "uniform":
             return np.zeros((len(self.seeds), ACTIONS))
-        return np.stack([np.random.default_rng((seed, 1)).normal(size=ACTIONS) for seed in self.seeds])
+        return np.stack(
+            [np.random.default_rng((seed, 1)).normal(size=ACTIONS) for seed in self.seeds]
+        )
 
     @functools.cached_property
     def reference_probs(self) -> np.ndarray:
@@ -111,28 +117,48 @@ class Problems:
         """`[S, 870]`, of each ordered pair the share that it has among these pairs."""
         drawn = self.pairs(number)
         place = drawn[..., 0] * (ACTIONS - 1) + drawn[..., 1] - (drawn[..., 1] > drawn[..., 0])
-        return np.stack([np.bincount(of_seed, minlength=len(WINNERS)) / number for of_seed in place])
+        return np.stack(
+            [np.bincount(of_seed, minlength=len(WINNERS)) / number for of_seed in place]
+        )
 
     def stored(self, number: int) -> StoredGroups:
         """These pairs of all problems as stored groups of two, a quarter of them in each batch."""
         tokens = self.pairs(number).reshape(-1, 2, 1)
         index = np.repeat(np.arange(len(self.seeds)), number)
         return StoredGroups(
-            self.environment, self.policy, len(tokens) // BATCHES, index, tokens, np.ones(tokens.shape[:2], int),
-            rewards=np.tile([1.0, 0.0], (len(tokens), 1)), outcome_id=tokens[..., 0],
+            self.environment,
+            self.policy,
+            len(tokens) // BATCHES,
+            index,
+            tokens,
+            np.ones(tokens.shape[:2], int),
+            rewards=np.tile([1.0, 0.0], (len(tokens), 1)),
+            outcome_id=tokens[..., 0],
             log_probs=np.zeros(tokens.shape),
-        )  # fmt: skip
+        )
 
     def trained(
-        self, objective: str, source: Source | None, steps: int, group_size: int, learning_rate: float
+        self,
+        objective: str,
+        source: Source | None,
+        steps: int,
+        group_size: int,
+        learning_rate: float,
     ) -> np.ndarray:
         """`[S, K]`, logits after training by Adam with a rate that falls to zero, from the source or by sampling."""
         batch = len(self.seeds) if source is None else source.prompts_per_step
         settings = TrainSettings(
-            steps, batch, group_size, optimizer="adam", learning_rate=learning_rate, cosine_decay=True,
+            steps,
+            batch,
+            group_size,
+            optimizer="adam",
+            learning_rate=learning_rate,
+            cosine_decay=True,
             max_gradient_norm=None,
-        )  # fmt: skip
-        trainer = Trainer(self.environment, self.policy, objectives.make(objective), settings, source)
+        )
+        trainer = Trainer(
+            self.environment, self.policy, objectives.make(objective), settings, source
+        )
         recorded = train_ensemble(trainer, jnp.zeros(1, jnp.int32), itself, steps)
         return np.asarray(recorded["logits"], np.float64)[0, -1]
 
@@ -173,7 +199,9 @@ class Problems:
         log_ratio = log_probs - log_softmax(self.reference_logits, axis=-1)
         with jax.enable_x64(True):
             implied = beta * np.asarray(link(divergence, jnp.asarray(log_ratio)))
-        allowed = 2 * largest_total_variation(divergence_of(probs, self.reference_probs, divergence), divergence)
+        allowed = 2 * largest_total_variation(
+            divergence_of(probs, self.reference_probs, divergence), divergence
+        )
         values = {
             "true reward": reward,
             "entropy": spread,
@@ -183,8 +211,13 @@ class Problems:
             "behind reverse KL": self.along_reverse_kl(spread, pairs) - reward,
             "error of preferences": calibration_error(_wins(implied), _wins(self.rewards)),
         }
-        for name, error in (("over the bound", total_error), ("over the bound, in bins", error_in_bins)):
-            values[name] = np.abs(error(probs, truth) - error(self.reference_probs, truth)) - allowed
+        for name, error in (
+            ("over the bound", total_error),
+            ("over the bound, in bins", error_in_bins),
+        ):
+            values[name] = (
+                np.abs(error(probs, truth) - error(self.reference_probs, truth)) - allowed
+            )
         return {name: of_seeds[:, None] for name, of_seeds in values.items()}
 
 
@@ -194,7 +227,9 @@ def fitted_rewards(seeds: tuple[int, ...], pairs: int) -> np.ndarray:
 
     An action that won all its pairs, or lost them all, gets a reward as far as the search goes.
     """
-    found = minimisers("dpo(beta=1.0)", np.zeros((len(seeds), ACTIONS)), Problems(seeds).shares(pairs))
+    found = minimisers(
+        "dpo(beta=1.0)", np.zeros((len(seeds), ACTIONS)), Problems(seeds).shares(pairs)
+    )
     return found - found.mean(axis=-1, keepdims=True)
 
 
@@ -226,7 +261,9 @@ def calibration_error(stated: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Of probabilities `[S, N]` and true ones, `[S]`: the sum over `BINS` bins of equal width of |sum p - q| / N."""
     bins = np.minimum((stated * BINS).astype(int), BINS - 1)
     in_bin = bins[..., None] == np.arange(BINS)
-    return np.abs(((stated - truth)[..., None] * in_bin).sum(axis=-2)).sum(axis=-1) / stated.shape[-1]
+    return (
+        np.abs(((stated - truth)[..., None] * in_bin).sum(axis=-2)).sum(axis=-1) / stated.shape[-1]
+    )
 
 
 def exact_preferences(divergence: Divergence, beta: float, problems: Problems) -> Points:
@@ -243,7 +280,12 @@ def at_optimum(divergence: Divergence, beta: float, problems: Problems, pairs: i
 
 
 def by_penalty(
-    divergence: Divergence, beta: float, problems: Problems, steps: int, group_size: int, learning_rate: float
+    divergence: Divergence,
+    beta: float,
+    problems: Problems,
+    steps: int,
+    group_size: int,
+    learning_rate: float,
 ) -> Points:
     """What is `measured` of policies trained on the rewards, with the divergence in them."""
     text = f"f_divergence(divergence={divergence}, beta={beta})"
@@ -252,7 +294,12 @@ def by_penalty(
 
 
 def by_pairs(
-    divergence: Divergence, beta: float, problems: Problems, pairs: int, steps: int, learning_rate: float
+    divergence: Divergence,
+    beta: float,
+    problems: Problems,
+    pairs: int,
+    steps: int,
+    learning_rate: float,
 ) -> Points:
     """What is `measured` of policies trained by f-DPO on stored pairs; for small beta, with larger steps.
 
@@ -260,10 +307,16 @@ def by_pairs(
     """
     text, rate = f_dpo(divergence, beta), learning_rate / min(beta, 1.0)
     logits = problems.trained(text, problems.stored(pairs), steps, 2, rate)
-    policies = logits, logits_of(problems.optimum(divergence, beta, pairs)), problems.reference_logits
+    policies = (
+        logits,
+        logits_of(problems.optimum(divergence, beta, pairs)),
+        problems.reference_logits,
+    )
     trained, least, first = (mean_losses(text, policy, problems, pairs) for policy in policies)
     left = {"loss left": ((trained - least) / (first - least))[:, None]}
-    return Points([steps], problems.measured(logits, divergence, beta, pairs) | left, problems.seeds)
+    return Points(
+        [steps], problems.measured(logits, divergence, beta, pairs) | left, problems.seeds
+    )
 
 
 def logits_of(probs: np.ndarray) -> np.ndarray:
@@ -295,9 +348,14 @@ def minimisers(objective: str, reference_logits: np.ndarray, shares: np.ndarray)
         for start, of_pairs in zip(reference_logits, shares, strict=True):
             # A constant added to the logits changes nothing, so the first one stays.
             result = minimize(
-                value, start[1:] - start[0], (start, of_pairs), "trust-exact", gradient, hessian,
+                value,
+                start[1:] - start[0],
+                (start, of_pairs),
+                "trust-exact",
+                gradient,
+                hessian,
                 options={"gtol": 1e-13, "maxiter": 2000},
-            )  # fmt: skip
+            )
             found.append(np.concatenate([[0.0], result.x]))
     return np.stack(found)
 
@@ -311,17 +369,25 @@ def _of_pairs(objective: str) -> tuple[Callable, Callable, Callable]:
 
     def of_pair(pair: Array, log_probs: Array, reference: Array) -> Array:
         rollouts = Rollouts(
-            prompt_index=jnp.zeros(1, jnp.int32), observations=jnp.zeros((1, 2, 1), jnp.int32),
-            tokens=pair[None, :, None], token_mask=ones > 0, behaviour_log_probs=0 * ones, behaviour_entropy=0 * ones,
-            rewards=jnp.array([[1.0, 0.0]]), outcome_id=pair[None], truncated=jnp.zeros((1, 2), bool),
+            prompt_index=jnp.zeros(1, jnp.int32),
+            observations=jnp.zeros((1, 2, 1), jnp.int32),
+            tokens=pair[None, :, None],
+            token_mask=ones > 0,
+            behaviour_log_probs=0 * ones,
+            behaviour_entropy=0 * ones,
+            rewards=jnp.array([[1.0, 0.0]]),
+            outcome_id=pair[None],
+            truncated=jnp.zeros((1, 2), bool),
             reference_log_probs=reference[pair][None, :, None],
-        )  # fmt: skip
+        )
         output = made(PolicyScores(log_probs[pair][None, :, None], 0 * ones), rollouts)
         return output.loss_sum / output.count
 
     def loss(logits: Array, reference: Array, shares: Array) -> Array:
         log_probs = jax.nn.log_softmax(jnp.concatenate([jnp.zeros(1), logits]))
-        losses = jax.vmap(of_pair, (0, None, None))(tokens, log_probs, jax.nn.log_softmax(reference))
+        losses = jax.vmap(of_pair, (0, None, None))(
+            tokens, log_probs, jax.nn.log_softmax(reference)
+        )
         return shares @ losses
 
     return jax.jit(loss), jax.jit(jax.grad(loss)), jax.jit(jax.hessian(loss))

@@ -25,7 +25,11 @@ BISECTIONS = 200
 
 @checked
 def regularised_optimum(
-    rewards: np.ndarray, reference: np.ndarray, beta: float, divergence: Divergence, alpha: float = 0.5
+    rewards: np.ndarray,
+    reference: np.ndarray,
+    beta: float,
+    divergence: Divergence,
+    alpha: float = 0.5,
 ) -> np.ndarray:
     """The distributions `[..., K]`, float64, at which E_pi[r] - beta D_f(pi || ref) is largest.
 
@@ -44,17 +48,28 @@ def regularised_optimum(
     rewards, reference = np.asarray(rewards, np.float64), _checked("reference", reference)
     _check_outcomes("rewards", rewards, reference)
     if not 0 < beta < np.inf:
-        raise ValueError(f"beta is {beta}, it must be positive: without a divergence the best outcome takes everything")
+        raise ValueError(
+            f"beta is {beta}, it must be positive: without a divergence the best outcome takes everything"
+        )
     check_alpha(divergence, alpha)
     with jax.enable_x64(True):
-        return np.asarray(_optimum(rewards - rewards.max(axis=-1, keepdims=True), reference, beta, divergence, alpha))
+        return np.asarray(
+            _optimum(
+                rewards - rewards.max(axis=-1, keepdims=True), reference, beta, divergence, alpha
+            )
+        )
 
 
 @functools.partial(jax.jit, static_argnames=("divergence", "alpha"))
-def _optimum(rewards: Array, reference: Array, beta: Array, divergence: Divergence, alpha: float) -> Array:
+def _optimum(
+    rewards: Array, reference: Array, beta: Array, divergence: Divergence, alpha: float
+) -> Array:
     unchanged = beta * link(divergence, jnp.zeros(()), alpha)
     # The largest reward is 0, so that where lambda is just above it, it has all its digits.
-    low, high = rewards.min(axis=-1, keepdims=True) - unchanged, rewards.max(axis=-1, keepdims=True) - unchanged
+    low, high = (
+        rewards.min(axis=-1, keepdims=True) - unchanged,
+        rewards.max(axis=-1, keepdims=True) - unchanged,
+    )
 
     def log_probs(level: Array) -> Array:
         return jnp.log(reference) + inverse_link(divergence, (rewards - level) / beta, alpha)
@@ -73,7 +88,9 @@ def _optimum(rewards: Array, reference: Array, beta: Array, divergence: Divergen
 
 
 @checked
-def divergence_of(probs: np.ndarray, reference: np.ndarray, divergence: Divergence, alpha: float = 0.5) -> np.ndarray:
+def divergence_of(
+    probs: np.ndarray, reference: np.ndarray, divergence: Divergence, alpha: float = 0.5
+) -> np.ndarray:
     """D_f(pi || ref) of distributions `[..., K]`, `[...]`; jensen_shannon is twice the usual one, in nats.
 
     It is 0 where both are the same. An outcome without probability makes forward_kl infinite, and no other one.
@@ -93,9 +110,13 @@ def divergence_of(probs: np.ndarray, reference: np.ndarray, divergence: Divergen
     elif divergence == "forward_kl":
         values = np.where(positive, -log_ratio, np.inf)
     elif divergence == "jensen_shannon":
-        values = np.where(positive, ratio * log_ratio - (ratio + 1) * np.log((ratio + 1) / 2), np.log(2.0))
+        values = np.where(
+            positive, ratio * log_ratio - (ratio + 1) * np.log((ratio + 1) / 2), np.log(2.0)
+        )
     else:
-        values = ((probs / reference) ** (1 - alpha) - (1 - alpha) * probs / reference - alpha) / (alpha * (alpha - 1))
+        values = ((probs / reference) ** (1 - alpha) - (1 - alpha) * probs / reference - alpha) / (
+            alpha * (alpha - 1)
+        )
     # Of distributions that hardly differ, rounding may make it negative.
     return np.maximum((reference * values).sum(axis=-1), 0.0)
 
@@ -107,7 +128,9 @@ def largest_total_variation(divergence: np.ndarray, name: Divergence) -> np.ndar
     That is Pinsker's inequality, whose form for alpha is Gilardoni's (arXiv cs/0603097). f''(1) is 1, and 1/2 for
     jensen_shannon.
     """
-    return np.minimum(np.sqrt(np.asarray(divergence) * (1.0 if name == "jensen_shannon" else 0.5)), 1.0)
+    return np.minimum(
+        np.sqrt(np.asarray(divergence) * (1.0 if name == "jensen_shannon" else 0.5)), 1.0
+    )
 
 
 def _check_outcomes(name: str, values: np.ndarray, reference: np.ndarray) -> None:
@@ -121,7 +144,13 @@ def _check_outcomes(name: str, values: np.ndarray, reference: np.ndarray) -> Non
 def _checked(name: str, probs: np.ndarray, positive: bool = True) -> np.ndarray:
     probs = np.asarray(probs, np.float64)
     allowed = probs > 0 if positive else probs >= 0
-    if probs.ndim < 1 or not allowed.all() or not np.allclose(probs.sum(axis=-1), 1.0, rtol=0.0, atol=1e-6):
+    if (
+        probs.ndim < 1
+        or not allowed.all()
+        or not np.allclose(probs.sum(axis=-1), 1.0, rtol=0.0, atol=1e-6)
+    ):
         sign = "positive" if positive else "not negative"
-        raise ValueError(f"{name} must be distributions [..., K]: {sign}, with a sum of 1 along the last axis")
+        raise ValueError(
+            f"{name} must be distributions [..., K]: {sign}, with a sum of 1 along the last axis"
+        )
     return probs

@@ -30,7 +30,14 @@ from collections.abc import Iterator
 
 from experiments import compare
 from experiments.entropy_law.entropy_laws import foretold
-from experiments.entropy_law.spent_entropy import entropy_and_reward, further_off, most_near, near, saved, share_near
+from experiments.entropy_law.spent_entropy import (
+    entropy_and_reward,
+    further_off,
+    most_near,
+    near,
+    saved,
+    share_near,
+)
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Line
@@ -43,9 +50,17 @@ ONE = "one_right_arm"
 TASKS = {"bandit": "bandit", "hypergrid": "hypergrid", ONE: f"bandit(rewards=(1.0{', 0.0' * 11}))"}
 TIES = [task for task in TASKS if task != ONE]
 PAPERS, PENALISED = ("grpo", "rloo", "reinforce_plus_plus"), "grpo(kl=0.1)"
-KEEPERS = {"ips_grpo": "IPS-GRPO", "trajectory_balance": "trajectory balance", PENALISED: "GRPO with a KL penalty"}
+KEEPERS = {
+    "ips_grpo": "IPS-GRPO",
+    "trajectory_balance": "trajectory balance",
+    PENALISED: "GRPO with a KL penalty",
+}
 SHOWN = {"grpo": "GRPO"} | KEEPERS
-FIRST, CLOSE, NEAR = 5, 0.02, 0.05  # A fifth is fitted; errors that the rest, and the ceiling, may have.
+FIRST, CLOSE, NEAR = (
+    5,
+    0.02,
+    0.05,
+)  # A fifth is fitted; errors that the rest, and the ceiling, may have.
 BETTER = 0.005  # Smaller differences between errors of the rest do not count.
 
 
@@ -54,7 +69,9 @@ class Settings(study.EnsembleSettings):
     """`objectives` may contain `all`, for every row of the catalog at its defaults; the optimiser is Adam."""
 
     tasks: tuple[str, ...] = study.selecting(one_of(*TASKS, default=tuple(TASKS)))
-    objectives: tuple[str, ...] = study.selecting(study.objectives(("all", PENALISED), also=("all",)))
+    objectives: tuple[str, ...] = study.selecting(
+        study.objectives(("all", PENALISED), also=("all",))
+    )
     seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
     learning_rate: float = positive(0.02)
     steps: int = at_least(FIRST, 1500)
@@ -67,14 +84,18 @@ PRESETS = {"smoke": SMOKE, "demo": Settings(), "paper": LONG}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    same = {name: getattr(settings, name) for name in ("objectives", "seeds", "steps", "group_size")}
+    same = {
+        name: getattr(settings, name) for name in ("objectives", "seeds", "steps", "group_size")
+    }
     same |= {"learning_rates": (settings.learning_rate,), "evaluate_every": settings.record_every}
     for task in settings.tasks:
         of_task = compare.Settings("demo", TASKS[task], prompts_per_step=1, **same)
         left_out = compare.refused(of_task)
         for text in compare.chosen_objectives(settings.objectives):
             if text not in left_out:
-                yield study.Curve({"task": task, "objective": text}, functools.partial(points, text, of_task))
+                yield study.Curve(
+                    {"task": task, "objective": text}, functools.partial(points, text, of_task)
+                )
 
 
 def points(objective: str, settings: compare.Settings) -> study.Points:
@@ -82,33 +103,47 @@ def points(objective: str, settings: compare.Settings) -> study.Points:
     trainer = compare.trainer_of(objective, settings.learning_rates[0], settings)
     found = entropy_and_reward(trainer, settings.seeds, settings.evaluate_every)
     found |= foretold(**found, first=len(found["reward"][0]) // FIRST + 1)
-    return study.Points(range(0, settings.steps + 1, settings.evaluate_every), found, settings.seeds)
+    return study.Points(
+        range(0, settings.steps + 1, settings.evaluate_every), found, settings.seeds
+    )
 
 
 def shared(task: Records) -> bool | None:
     """Whether a and b are each within a tenth for the paper's objectives."""
-    return study.all_of(alike([task.final(value, objective=name) for name in PAPERS], 0.1) for value in ("a", "b"))
+    return study.all_of(
+        alike([task.final(value, objective=name) for name in PAPERS], 0.1) for value in ("a", "b")
+    )
 
 
 on_every_task = functools.partial(study.at_each, "task")
 THREE = "for GRPO, RLOO and REINFORCE++ on every task"
 CLAIMS = {
-    f"the rest of training is foretold within {CLOSE} {THREE}": on_every_task(near("rest_error", PAPERS, CLOSE)),
-    f"the ceiling is foretold within {NEAR} {THREE}": on_every_task(near("ceiling_error", PAPERS, NEAR)),
-    "GRPO, RLOO and REINFORCE++ share a and b, within a tenth, on every task": on_every_task(shared),
+    f"the rest of training is foretold within {CLOSE} {THREE}": on_every_task(
+        near("rest_error", PAPERS, CLOSE)
+    ),
+    f"the ceiling is foretold within {NEAR} {THREE}": on_every_task(
+        near("ceiling_error", PAPERS, NEAR)
+    ),
+    "GRPO, RLOO and REINFORCE++ share a and b, within a tenth, on every task": on_every_task(
+        shared
+    ),
     f"exp(H) foretells the rest better than H, by over {BETTER}, for GRPO on every task": on_every_task(
         study.above(study.final("gain", objective="grpo"), BETTER)
     ),
     f"the law foretells the rest better than the last fitted reward, by over {BETTER}, for GRPO on every task": (
         on_every_task(study.above(saved, BETTER))
     ),
-    f"the ceiling is foretold within {NEAR} for three quarters of all objectives and tasks": most_near(NEAR),
+    f"the ceiling is foretold within {NEAR} for three quarters of all objectives and tasks": most_near(
+        NEAR
+    ),
     f"the ceiling is foretold within {NEAR} for GRPO if one arm is right": study.among(
         near("ceiling_error", ["grpo"], NEAR), task=ONE
     ),
 }
 CLAIMS |= {
-    f"the ceiling of {label} is over {NEAR} further off than GRPO's {where}": further_off(name, tasks, NEAR)
+    f"the ceiling of {label} is over {NEAR} further off than GRPO's {where}": further_off(
+        name, tasks, NEAR
+    )
     for where, tasks in {"on both tasks with ties": TIES, "if one arm is right": [ONE]}.items()
     for name, label in KEEPERS.items()
 }
@@ -118,15 +153,23 @@ NUMBERS = {
     for task, (name, label), (value, what) in CELLS
 } | {f"share of ceilings foretold within {NEAR}": share_near(NEAR)}
 TABLE = study.one_below_the_other(
-    study.Grid("ceiling", "task", title="ceiling b - a, foretold by the first fifth of {steps} updates"),
+    study.Grid(
+        "ceiling", "task", title="ceiling b - a, foretold by the first fifth of {steps} updates"
+    ),
     study.Grid("reward", "task", title="reward at the end, as a share of the best"),
     study.Grid("entropy", "task", title="entropy at the end, nats a token"),
     study.Grid("rest_error", "task", title="error of the rest"),
-    study.Grid("constant_error", "task", title="error of the rest if the last fitted reward is repeated"),
+    study.Grid(
+        "constant_error", "task", title="error of the rest if the last fitted reward is repeated"
+    ),
 )
 LINES = [Line("reward"), Line("predicted", dashed=True, named=False)]
-REWARD = Panel(LINES, "{task}: dashed, by the law", "updates", "reward, share of the best", ylim=(0, 1.5))
-PANELS = Panels([REWARD, Panel([Line("entropy")], "{task}", "updates", "entropy (nats a token)")], each="task")
+REWARD = Panel(
+    LINES, "{task}: dashed, by the law", "updates", "reward, share of the best", ylim=(0, 1.5)
+)
+PANELS = Panels(
+    [REWARD, Panel([Line("entropy")], "{task}", "updates", "entropy (nats a token)")], each="task"
+)
 
 
 def FIGURE(records: Records, settings: Settings) -> Drawing:

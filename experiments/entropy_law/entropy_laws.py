@@ -32,7 +32,10 @@ def foretold(entropy: np.ndarray, reward: np.ndarray, first: int) -> dict[str, n
         )
     slope, b = _line(np.exp(entropy), reward, first)
     of_entropy, at_zero = _line(entropy, reward, first)
-    error, of_placebo = slope * np.exp(entropy) + b - reward, of_entropy * entropy + at_zero - reward
+    error, of_placebo = (
+        slope * np.exp(entropy) + b - reward,
+        of_entropy * entropy + at_zero - reward,
+    )
     rest_error = _root_mean_square(error[:, first:])
     return {
         "predicted": error + reward,
@@ -51,7 +54,9 @@ def _line(x: np.ndarray, y: np.ndarray, first: int) -> tuple[np.ndarray, np.ndar
     """Slopes and intercepts `[S, 1]` of least squares over the first records."""
     mean = x[:, :first].mean(axis=1, keepdims=True)
     spread = ((x[:, :first] - mean) ** 2).sum(axis=1, keepdims=True)
-    slope = ((x[:, :first] - mean) * y[:, :first]).sum(axis=1, keepdims=True) / np.where(spread > 1e-12, spread, np.nan)
+    slope = ((x[:, :first] - mean) * y[:, :first]).sum(axis=1, keepdims=True) / np.where(
+        spread > 1e-12, spread, np.nan
+    )
     return slope, y[:, :first].mean(axis=1, keepdims=True) - slope * mean
 
 

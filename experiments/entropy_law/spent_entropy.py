@@ -38,19 +38,25 @@ def entropy_and_reward(trainer: Trainer, seeds: Sequence[int], every: int) -> di
 
 def near(value: str, names: Sequence[str], most: float) -> Claim:
     """Whether, on one task, a value ends at most this far from 0 for each of these objectives."""
-    return lambda task: all_of(close(task.final(value, objective=name), 0.0, most) for name in names)
+    return lambda task: all_of(
+        close(task.final(value, objective=name), 0.0, most) for name in names
+    )
 
 
 def saved(task: Records) -> Interval:
     """By how much, on one task, the law's error of the rest is below that of GRPO's last fitted reward, repeated."""
-    return interval_of(task.ends("constant_error", objective="grpo") - task.ends("rest_error", objective="grpo"))
+    return interval_of(
+        task.ends("constant_error", objective="grpo") - task.ends("rest_error", objective="grpo")
+    )
 
 
 def further_off(name: str, tasks: Sequence[str], by: float) -> Claim:
     """Whether on each task an objective's ceiling is further off than GRPO's, by more than this, paired by seed."""
 
     def on(task: Records) -> bool | None:
-        errors = [abs(task.ends("ceiling_error", objective=objective)) for objective in (name, "grpo")]
+        errors = [
+            abs(task.ends("ceiling_error", objective=objective)) for objective in (name, "grpo")
+        ]
         return interval_of(errors[0] - errors[1]).exceeds(by)
 
     return lambda records: all_of(on(records.where(task=task)) for task in tasks)
@@ -58,7 +64,9 @@ def further_off(name: str, tasks: Sequence[str], by: float) -> Claim:
 
 def share_near(most: float) -> Callable[[Records], float]:
     """For NUMBERS: of all objectives on all tasks, the share whose mean ceiling is at most this far off."""
-    return lambda records: float(np.mean([abs(error.mean) <= most for error in _ceiling_errors(records)]))
+    return lambda records: float(
+        np.mean([abs(error.mean) <= most for error in _ceiling_errors(records)])
+    )
 
 
 def most_near(most: float) -> Claim:
@@ -71,7 +79,13 @@ def most_near(most: float) -> Claim:
         errors = _ceiling_errors(records)
         found = [False if np.isnan(error.mean) else close(error, 0.0, most) for error in errors]
         needed = 0.75 * len(found)
-        return True if found.count(True) >= needed else False if len(found) - found.count(False) < needed else None
+        return (
+            True
+            if found.count(True) >= needed
+            else False
+            if len(found) - found.count(False) < needed
+            else None
+        )
 
     return holds
 

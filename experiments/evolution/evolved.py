@@ -59,23 +59,44 @@ class Arm:
         """Its curve in a world: measures of whole runs."""
         strategy = functools.partial(EvolutionTrainer, noise=self.noise) if self.noise else Trainer
         return study.trained(
-            objective=self.objective, settings=None, labels={"world": world, "kind": self.kind, "noise": self.noise},
-            reward=RandomRewards() if self.random else None, whole_runs=True, trainer_of=strategy,
-            learning_rate=self.rate, temperature=GREEDY if self.greedy else 1.0, **of_world,
-        )  # fmt: skip
+            objective=self.objective,
+            settings=None,
+            labels={"world": world, "kind": self.kind, "noise": self.noise},
+            reward=RandomRewards() if self.random else None,
+            whole_runs=True,
+            trainer_of=strategy,
+            learning_rate=self.rate,
+            temperature=GREEDY if self.greedy else 1.0,
+            **of_world,
+        )
 
 
-def sampled(arms: Sequence[Arm], world: str, seeds: Sequence[int], group_size: int, steps: int) -> Iterator[Curve]:
+def sampled(
+    arms: Sequence[Arm], world: str, seeds: Sequence[int], group_size: int, steps: int
+) -> Iterator[Curve]:
     """The curves of these arms in a world, of the same seeds and with as many answers in each step."""
-    every = {"seeds": seeds, "group_size": group_size, "steps": steps, "record_every": math.gcd(steps, 5)}
+    every = {
+        "seeds": seeds,
+        "group_size": group_size,
+        "steps": steps,
+        "record_every": math.gcd(steps, 5),
+    }
     if world == TABLED:
         bandit, policy = Bandit(REWARDS), Tabular(1, len(START), tuple(np.log(START).tolist()))
-        here = {"environment": bandit, "policy": policy, "record": functools.partial(outcome_probs, bandit, policy)}
+        here = {
+            "environment": bandit,
+            "policy": policy,
+            "record": functools.partial(outcome_probs, bandit, policy),
+        }
         here |= {"measure": of_table}
     else:
         words = Words(asked=8, length=3, right=16)
         policy = SharedTable(words.num_observations, words.vocabulary_size)
-        here = {"environment": words, "policy": policy, "record": functools.partial(words.distribution, policy)}
+        here = {
+            "environment": words,
+            "policy": policy,
+            "record": functools.partial(words.distribution, policy),
+        }
         here |= {"prompts_per_step": words.asked, "optimizer": "adam"}
         here |= {"measure": functools.partial(of_words, rewards=words.reward_table())}
     for arm in arms:
@@ -103,7 +124,9 @@ def of_words(probs: np.ndarray, rewards: np.ndarray) -> dict[str, np.ndarray]:
     """
     of_prompts = (probs * rewards).sum(axis=-1)
     accuracy, passed = of_prompts.mean(axis=-1), (1 - (1 - of_prompts) ** TRIES).mean(axis=-1)
-    effective = np.asarray(rewarded.measures(jnp.asarray(probs), rewards)["effective_outcomes"], np.float64)
+    effective = np.asarray(
+        rewarded.measures(jnp.asarray(probs), rewards)["effective_outcomes"], np.float64
+    )
     at_bar = {f"effective at {SHARED_BAR}": effective, f"pass@{TRIES} at {SHARED_BAR}": passed}
     found = {"accuracy": accuracy[:, -1:], "effective": effective[:, -1:]}
     return found | {name: at_each_run(accuracy, of, SHARED_BAR) for name, of in at_bar.items()}
@@ -117,7 +140,9 @@ def at_each_run(accuracy: np.ndarray, values: np.ndarray, bar: float) -> np.ndar
 def exact(noise: float) -> Points:
     """The flow of `smoothed_velocity` from START, as `of_table`."""
     rewards, times = np.array(REWARDS), np.append(0.0, np.geomspace(0.1, LAST, 400))
-    logits = flows.integrate(functools.partial(smoothed_velocity, rewards=rewards, noise=noise), np.log(START), times)
+    logits = flows.integrate(
+        functools.partial(smoothed_velocity, rewards=rewards, noise=noise), np.log(START), times
+    )
     probs = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return Points([0], of_table((probs / probs.sum(axis=-1, keepdims=True))[None]))
 
@@ -127,12 +152,18 @@ def at(value: str, kind: str, noise: float = 0.0, world: str = TABLED) -> Number
     return study.final(value, world=world, kind=kind, noise=noise)
 
 
-def more(value: str, one: tuple[str, float], other: tuple[str, float], world: str = TABLED) -> Number:
+def more(
+    value: str, one: tuple[str, float], other: tuple[str, float], world: str = TABLED
+) -> Number:
     """A value of the first arm, a kind and a noise, less that of the second, paired by seed."""
-    return difference(value, *({"world": world, "kind": kind, "noise": noise} for kind, noise in (one, other)))
+    return difference(
+        value, *({"world": world, "kind": kind, "noise": noise} for kind, noise in (one, other))
+    )
 
 
 def each_lower(by: float, *numbers: Number) -> Claim:
     """Whether each number is more than `by` below the one before."""
     pairs = list(itertools.pairwise(numbers))
-    return lambda records: all_of(earlier(records).exceeds(later(records), by) for earlier, later in pairs)
+    return lambda records: all_of(
+        earlier(records).exceeds(later(records), by) for earlier, later in pairs
+    )

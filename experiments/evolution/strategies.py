@@ -62,7 +62,11 @@ class EvolutionTrainer(Trainer):
                 "evolution strategies read one advantage for each answer, but this objective also weighs tokens or "
                 "adds penalties: take reinforce, dr_grpo, grpo or ips_grpo without a divergence or an entropy bonus"
             )
-        if type(self.groups_from) is not Sampled or self.groups_from.on_host or self.frozen is not None:
+        if (
+            type(self.groups_from) is not Sampled
+            or self.groups_from.on_host
+            or self.frozen is not None
+        ):
             raise ValueError(
                 "every member of a population has parameters of its own, so the groups must be sampled by a whole "
                 "policy under jit: leave out batch filters, other sources, tools, host verifiers and frozen parameters"
@@ -74,7 +78,9 @@ class EvolutionTrainer(Trainer):
         parameters = jax.eval_shape(self.policy.init, jax.random.key(0))
         size = 2 * runs * settings.group_size * memory.size_of(parameters)
         memory.require(
-            size, "a population's parameters and noise", "choose a smaller model or population, or fewer runs"
+            size,
+            "a population's parameters and noise",
+            "choose a smaller model or population, or fewer runs",
         )
         super().check(runs)
 
@@ -87,27 +93,43 @@ class EvolutionTrainer(Trainer):
         trajectories = self._answers(members, request)
         outcomes, source_state = source.verify(state.source, trajectories, request.key("reward"))
         rollouts = rollouts_of(
-            state.parameters, state.reference, None, trajectories, outcomes,
-            stream(state.seed, state.step, "objective"), policy=self.policy, objective=self.objective,
+            state.parameters,
+            state.reference,
+            None,
+            trajectories,
+            outcomes,
+            stream(state.seed, state.step, "objective"),
+            policy=self.policy,
+            objective=self.objective,
             temperature=self.settings.temperature,
-        )  # fmt: skip
+        )
         weights, objective_state, metrics = self.objective.weigh(rollouts, state.objective_state)
         # Without re-weighting an answer has the same advantage at all of its tokens.
         advantages = weights.advantages[..., 0].mean(axis=0)
-        descent = jax.tree.map(lambda eps: -jnp.tensordot(advantages, eps, 1) / (size * self.noise), noise)
+        descent = jax.tree.map(
+            lambda eps: -jnp.tensordot(advantages, eps, 1) / (size * self.noise), noise
+        )
         optimizer = self.optimizer(state.learning_rate)
-        updates, optimizer_state = optimizer.update(descent, state.optimizer_state, state.parameters)
+        updates, optimizer_state = optimizer.update(
+            descent, state.optimizer_state, state.parameters
+        )
         after = dataclasses.replace(
-            state, step=state.step + 1, parameters=optax.apply_updates(state.parameters, updates),
-            optimizer_state=optimizer_state, objective_state=objective_state, source=source_state,
-        )  # fmt: skip
+            state,
+            step=state.step + 1,
+            parameters=optax.apply_updates(state.parameters, updates),
+            optimizer_state=optimizer_state,
+            objective_state=objective_state,
+            source=source_state,
+        )
         means = {name: total / jnp.maximum(count, 1.0) for name, (total, count) in metrics.items()}
         return after, means | {"reward": outcomes.rewards.mean()}
 
     def _answers(self, members: Parameters, request: Request) -> Trajectories:
         """`[P, N]` answers, each of a member of its own; the environment sees each as the first of its group."""
         settings = self.settings
-        prompts = choose_prompts(self.environment, request.seed, request.step, settings.prompts_per_step)
+        prompts = choose_prompts(
+            self.environment, request.seed, request.step, settings.prompts_per_step
+        )
 
         def answer(parameters: Parameters, key: Array) -> Trajectories:
             sampled = self.groups_from.answers(parameters, prompts, key, 1)
@@ -121,5 +143,8 @@ def paired_noise(key: Array, parameters: Parameters, size: int) -> Parameters:
     """Standard normal numbers, leaves `[size, ...]`: the second half are those of the first with the other sign."""
     leaves, tree = jax.tree.flatten(parameters)
     keys = jax.random.split(key, len(leaves))
-    halves = [jax.random.normal(key, (size // 2, *leaf.shape)) for key, leaf in zip(keys, leaves, strict=True)]
+    halves = [
+        jax.random.normal(key, (size // 2, *leaf.shape))
+        for key, leaf in zip(keys, leaves, strict=True)
+    ]
     return jax.tree.unflatten(tree, [jnp.concatenate([half, -half]) for half in halves])

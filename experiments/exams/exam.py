@@ -18,7 +18,16 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.prompts import shuffled_prompts
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling, fill
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Sampled, State, Wrapper, wrapped
+from ipsrl.rollouts.sources.source import (
+    Actors,
+    Groups,
+    Metrics,
+    Request,
+    Sampled,
+    State,
+    Wrapper,
+    wrapped,
+)
 from ipsrl.structures import Prompts
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -46,7 +55,9 @@ class Exam(Bandit):
     @property
     def policy(self) -> MLP:
         """Logits are a row of the family, times `transfer`, and a row of the question."""
-        return MLP(self.features, self.num_outcomes + self.num_prompts, self.num_outcomes, hidden=())
+        return MLP(
+            self.features, self.num_outcomes + self.num_prompts, self.num_outcomes, hidden=()
+        )
 
     def prompts(self, index: Array) -> Prompts:
         family = (index % self.num_outcomes)[:, None]
@@ -60,7 +71,9 @@ class Exam(Bandit):
     def prior(self, spread: float) -> Parameters:
         """Parameters of success sigmoid(x), with x normal around the family's, which run from -spread to spread."""
         index, arms = np.arange(self.num_prompts), self.num_outcomes
-        x = np.linspace(-spread, spread, arms)[index % arms] + np.random.default_rng(0).normal(size=len(index))
+        x = np.linspace(-spread, spread, arms)[index % arms] + np.random.default_rng(0).normal(
+            size=len(index)
+        )
         kernel = np.zeros((arms + len(index), arms), np.float32)
         kernel[arms + index, index % arms] = x + np.log(arms - 1)
         return {"layer_0": {"kernel": jnp.asarray(kernel), "bias": jnp.zeros(arms)}}
@@ -88,8 +101,15 @@ class Discard(DynamicSampling):
     at_random: bool = False
     on_host = False
 
-    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
-        inner, batch, kept, rounds = state[1], None, jnp.zeros(self.sampled.prompts_per_step, bool), 0
+    def __call__(
+        self, state: State, actors: Actors, request: Request
+    ) -> tuple[State, Groups, Metrics]:
+        inner, batch, kept, rounds = (
+            state[1],
+            None,
+            jnp.zeros(self.sampled.prompts_per_step, bool),
+            0,
+        )
         tokens = jnp.float32(0)
         for number in range(self.rounds):
             asked = dataclasses.replace(request, start=number * len(kept), round=number)
@@ -99,7 +119,10 @@ class Discard(DynamicSampling):
                 usable = jax.random.permutation(asked.key("discard"), usable)
             rounds, tokens = rounds + ~kept.all(), tokens + ~kept.all() * groups[0].token_mask.sum()
             batch, kept = fill(groups if batch is None else batch, kept, groups, usable)
-        sampled = {"trajectories_sampled": (rounds * groups[1].rewards.size, 0), "tokens_sampled": (tokens, 0)}
+        sampled = {
+            "trajectories_sampled": (rounds * groups[1].rewards.size, 0),
+            "tokens_sampled": (tokens, 0),
+        }
         return (None, inner), batch, sampled | {"prompt_survival": (1.0, rounds)}
 
 
@@ -115,10 +138,14 @@ class Skip(Wrapper):
     asks = "prompts"
     chooses_prompts = True
 
-    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+    def __call__(
+        self, state: State, actors: Actors, request: Request
+    ) -> tuple[State, Groups, Metrics]:
         exam, window = self.sampled.environment, DifficultyFilter()
         success = exam.success(actors.policy)
-        explored = jax.random.uniform(request.key("exploration"), success.shape) < window.exploration
+        explored = (
+            jax.random.uniform(request.key("exploration"), success.shape) < window.exploration
+        )
         passes = (window.lowest <= success) & (success <= window.highest) | explored
         if self.at_random:
             passes = jax.random.permutation(request.key("skip"), passes)
@@ -163,7 +190,10 @@ def budgeted_runs(
             state, metrics = trainer.step(carry[0])
             trajectories = metrics.get("trajectories_sampled", jnp.float32(size))
             tokens = metrics.get("tokens_sampled", metrics["length"] * size)
-            spent = {"trajectories": carry[1]["trajectories"] + trajectories, "tokens": carry[1]["tokens"] + tokens}
+            spent = {
+                "trajectories": carry[1]["trajectories"] + trajectories,
+                "tokens": carry[1]["tokens"] + tokens,
+            }
             survival = {"prompt_survival": metrics.get("prompt_survival", jnp.float32(1))}
             return (state, spent), measure(state.parameters) | spent | survival
 
@@ -179,7 +209,9 @@ def budgeted_runs(
 
 
 @functools.lru_cache(maxsize=1)
-def runs_on_exam(wrappers: tuple[Wrapper, ...], group_size: int, settings: Any) -> dict[str, np.ndarray]:
+def runs_on_exam(
+    wrappers: tuple[Wrapper, ...], group_size: int, settings: Any
+) -> dict[str, np.ndarray]:
     """`budgeted_runs` of GRPO on an exam, with `Exam.measures` of all prompts.
 
     The last result is kept, for the curves of its learning rates.
@@ -190,8 +222,12 @@ def runs_on_exam(wrappers: tuple[Wrapper, ...], group_size: int, settings: Any) 
         thrown away, a `budget` of them for a run, learning_rates and seeds.
     """
     exam = Exam.of(settings.prompts, settings.families, settings.transfer)
-    steps = settings.budget // settings.batch  # a run that throws groups away spends its budget in fewer
-    training = TrainSettings(steps, settings.batch // group_size, group_size, max_gradient_norm=None)
+    steps = (
+        settings.budget // settings.batch
+    )  # a run that throws groups away spends its budget in fewer
+    training = TrainSettings(
+        steps, settings.batch // group_size, group_size, max_gradient_norm=None
+    )
     learner = exam.prior(settings.spread), objectives.make("grpo"), training, wrappers
     measure = functools.partial(exam.measures, group_size)
     return budgeted_runs(exam, measure, *learner, settings.learning_rates, settings.seeds)
@@ -201,19 +237,29 @@ def require_whole_batches(settings: Any) -> None:
     """Raises ValueError if settings of `runs_on_exam`, and their `group_sizes`, leave a part of the budget unspent."""
     for size in settings.group_sizes:
         if settings.batch % size:
-            raise ValueError(f"--group_sizes has {size}, it must divide --batch, which is {settings.batch}")
+            raise ValueError(
+                f"--group_sizes has {size}, it must divide --batch, which is {settings.batch}"
+            )
     if settings.budget % settings.batch:
-        raise ValueError(f"--budget is {settings.budget}, it must be a multiple of --batch, which is {settings.batch}")
+        raise ValueError(
+            f"--budget is {settings.budget}, it must be a multiple of --batch, which is {settings.batch}"
+        )
 
 
-def at_budget(runs: Mapping[str, np.ndarray], name: str, unit: str, places: np.ndarray) -> np.ndarray:
+def at_budget(
+    runs: Mapping[str, np.ndarray], name: str, unit: str, places: np.ndarray
+) -> np.ndarray:
     """`[rate, seed, place]`, a measure of `budgeted_runs` after given numbers of `unit`, interpolated between steps."""
     of_run = np.vectorize(np.interp, signature="(p),(s),(s)->(p)")
     return of_run(places, runs[unit], runs[name])
 
 
 def of_best_rate(
-    runs: Mapping[str, np.ndarray], judged: str, unit: str, places: np.ndarray, learning_rates: Sequence[float]
+    runs: Mapping[str, np.ndarray],
+    judged: str,
+    unit: str,
+    places: np.ndarray,
+    learning_rates: Sequence[float],
 ) -> dict[str, np.ndarray]:
     """`[seed, place]`, what `budgeted_runs` measured with the learning rate of the highest final mean of `judged`.
 
@@ -223,8 +269,14 @@ def of_best_rate(
     Raises:
       ValueError: a run of that learning rate ended before it had spent the budget.
     """
-    found = {name: at_budget(runs, name, unit, places) for name in runs if name not in ("trajectories", "tokens")}
+    found = {
+        name: at_budget(runs, name, unit, places)
+        for name in runs
+        if name not in ("trajectories", "tokens")
+    }
     best = int(found[judged][..., -1].mean(axis=1).argmax())
     if (spent := runs[unit][best, :, -1].min()) < places[-1]:
         raise ValueError(f"a run ended after {spent:g} of {places[-1]:g} {unit}: take more updates")
-    return {name: values[best] for name, values in found.items()} | {"learning_rate": np.array(learning_rates[best])}
+    return {name: values[best] for name, values in found.items()} | {
+        "learning_rate": np.array(learning_rates[best])
+    }

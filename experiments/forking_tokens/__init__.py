@@ -38,9 +38,12 @@ from ipsrl.study.claims import Claim, Number, above, close
 from ipsrl.study.text_tasks import SMALL, SMOKE
 
 ALL, TOP, REST, RANDOM, PLAN = ARMS = (
-    "dapo(overlong=0)", "forking_tokens", "forking_tokens(tokens=others)", "forking_tokens(tokens=random)",
+    "dapo(overlong=0)",
+    "forking_tokens",
+    "forking_tokens(tokens=others)",
+    "forking_tokens(tokens=random)",
     "forking_tokens(tokens=planning)",
-)  # fmt: skip
+)
 LARGER, EASY, HARD, TEXT = "all tokens, 5 x step", "slips 0.002", "slips 0.1", "text"
 NAMES = {ALL: "all tokens", TOP: "the top fifth", RANDOM: "a random fifth", LARGER: LARGER}
 EARLY, LATE, MARGIN, SAME = 600, 3000, 0.01, 0.86
@@ -92,12 +95,16 @@ def mean(value: str, task: str, arm: str, step: int = EARLY) -> Number:
 
 def gain(one: str, other: str, task: str, step: int = EARLY) -> Number:
     """For NUMBERS: by how much one arm scores more than another, seed by seed."""
-    return lambda r: interval_of(values(r, "score", task, one, step) - values(r, "score", task, other, step))
+    return lambda r: interval_of(
+        values(r, "score", task, one, step) - values(r, "score", task, other, step)
+    )
 
 
 def on_all(claim: Callable[[str], Claim], also_text: bool = True) -> Claim:
     """For CLAIMS: whether what is claimed of a task holds on all of them, or on all exact ones."""
-    return lambda r: study.all_of(claim(task)(r) for task in r.distinct("task") if also_text or task != TEXT)
+    return lambda r: study.all_of(
+        claim(task)(r) for task in r.distinct("task") if also_text or task != TEXT
+    )
 
 
 def ahead(one: str, other: str, by: float, also_text: bool = True, step: int = EARLY) -> Claim:
@@ -110,20 +117,34 @@ def like_all(task: str) -> Claim:
 
 AT = "after 600 updates (text: at the end)"
 CLAIMS = {
-    f"{AT} the top fifth scores at most 0.01 below all tokens, on all tasks": ahead(TOP, ALL, -MARGIN),
-    "after 600 updates the top fifth scores at most 0.01 below all tokens where steps are right already (slips 0.002)":
-        above(gain(TOP, ALL, EASY), -MARGIN),
-    "after 3000 updates the top fifth scores at most 0.01 below all tokens, on all exact tasks":
-        ahead(TOP, ALL, -MARGIN, False, LATE),
-    f"{AT} the other four fifths score more than 0.01 below all tokens, on all tasks": ahead(ALL, REST, MARGIN),
-    f"{AT} the top fifth scores more than 0.01 above a random fifth, on all tasks": ahead(TOP, RANDOM, MARGIN),
-    "after 600 updates a random fifth scores within 0.01 of all tokens, on all exact tasks": on_all(like_all, False),
-    "after 600 updates the top fifth scores at most 0.01 below all tokens with five times the step, on all exact tasks":
-        ahead(TOP, LARGER, -MARGIN, False),
-    f"{AT} plan tokens score at most 0.01 below the top fifth, on all tasks": ahead(PLAN, TOP, -MARGIN),
-    f"{AT} the first policy would choose 86 % of the top fifth or more, on all tasks":
-        on_all(lambda task: above(mean("overlap", task, TOP), SAME)),
-}  # fmt: skip
+    f"{AT} the top fifth scores at most 0.01 below all tokens, on all tasks": ahead(
+        TOP, ALL, -MARGIN
+    ),
+    "after 600 updates the top fifth scores at most 0.01 below all tokens where steps are right already (slips 0.002)": above(
+        gain(TOP, ALL, EASY), -MARGIN
+    ),
+    "after 3000 updates the top fifth scores at most 0.01 below all tokens, on all exact tasks": ahead(
+        TOP, ALL, -MARGIN, False, LATE
+    ),
+    f"{AT} the other four fifths score more than 0.01 below all tokens, on all tasks": ahead(
+        ALL, REST, MARGIN
+    ),
+    f"{AT} the top fifth scores more than 0.01 above a random fifth, on all tasks": ahead(
+        TOP, RANDOM, MARGIN
+    ),
+    "after 600 updates a random fifth scores within 0.01 of all tokens, on all exact tasks": on_all(
+        like_all, False
+    ),
+    "after 600 updates the top fifth scores at most 0.01 below all tokens with five times the step, on all exact tasks": ahead(
+        TOP, LARGER, -MARGIN, False
+    ),
+    f"{AT} plan tokens score at most 0.01 below the top fifth, on all tasks": ahead(
+        PLAN, TOP, -MARGIN
+    ),
+    f"{AT} the first policy would choose 86 % of the top fifth or more, on all tasks": on_all(
+        lambda task: above(mean("overlap", task, TOP), SAME)
+    ),
+}
 NUMBERS = {
     f"reward of {NAMES[arm]}, {task}, {when}": mean("score", task, arm, step)
     for when, step in {"after 600 updates": EARLY, "after 3000 updates": LATE}.items()
@@ -131,17 +152,32 @@ NUMBERS = {
 } | {f"reward of {NAMES[arm]}, text": mean("score", TEXT, arm) for arm in (ALL, TOP, RANDOM)}
 NUMBERS |= {
     f"{what}, {task}, {AT}": mean(value, task, arm)
-    for task, (what, value, arm) in itertools.product((EASY, HARD, TEXT), (
-        ("effective right outcomes of all tokens", "effective", ALL),
-        ("effective right outcomes of the top fifth", "effective", TOP),
-        ("share of the top fifth that the first policy would choose", "overlap", TOP),
-    ))
-}  # fmt: skip
-TABLE = study.Table(("score", "effective", "entropy", "share", "overlap"), "{task}", rows=("objective",), each="task")
-SCORE, EFFECTIVE, OVERLAP = (Line(value, markers=False) for value in ("score", "effective", "overlap"))
+    for task, (what, value, arm) in itertools.product(
+        (EASY, HARD, TEXT),
+        (
+            ("effective right outcomes of all tokens", "effective", ALL),
+            ("effective right outcomes of the top fifth", "effective", TOP),
+            ("share of the top fifth that the first policy would choose", "overlap", TOP),
+        ),
+    )
+}
+TABLE = study.Table(
+    ("score", "effective", "entropy", "share", "overlap"),
+    "{task}",
+    rows=("objective",),
+    each="task",
+)
+SCORE, EFFECTIVE, OVERLAP = (
+    Line(value, markers=False) for value in ("score", "effective", "overlap")
+)
 PANELS = [
     Panel([SCORE], "{task}", "updates", "score, the mean reward"),
     Panel([EFFECTIVE], "{task}", "updates", "effective right outcomes"),
-    Panel([OVERLAP, Level(SAME, "the paper's")], "{task}", "updates", "share the first policy would choose"),
+    Panel(
+        [OVERLAP, Level(SAME, "the paper's")],
+        "{task}",
+        "updates",
+        "share the first policy would choose",
+    ),
 ]
 FIGURE = Panels(PANELS, each="task")

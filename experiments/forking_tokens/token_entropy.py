@@ -9,7 +9,9 @@ from ipsrl.structures import masked_sum
 
 
 @checked
-def entropy_at_the_top(entropy: Array, first_entropy: Array, mask: Array, fraction: float) -> dict[str, Array]:
+def entropy_at_the_top(
+    entropy: Array, first_entropy: Array, mask: Array, fraction: float
+) -> dict[str, Array]:
     """Measures of the ceil(fraction N) tokens of highest entropy, and ties with the last, among the N under the mask.
 
     Args:

@@ -32,7 +32,12 @@ ANSWERS = 64
 
 @functools.partial(jax.jit, static_argnames=("environment", "policy", "answers"))
 def sampled_entropy(
-    environment: Environment, policy: Policy, first: Parameters, parameters: Parameters, prompts: Prompts, answers: int
+    environment: Environment,
+    policy: Policy,
+    first: Parameters,
+    parameters: Parameters,
+    prompts: Prompts,
+    answers: int,
 ) -> dict[str, Array]:
     """What `entropy_at_the_top` says of sampled answers; the first policy reads the same ones."""
     sampled = sample_groups(environment, policy, parameters, prompts, jax.random.key(0), answers)
@@ -40,21 +45,29 @@ def sampled_entropy(
     return entropy_at_the_top(sampled.behaviour_entropy, at_first, sampled.token_mask, FIFTH)
 
 
-def exact_measures(forks: Forks, policy: Tabular, first: Parameters, parameters: Parameters) -> dict[str, Array]:
+def exact_measures(
+    forks: Forks, policy: Tabular, first: Parameters, parameters: Parameters
+) -> dict[str, Array]:
     """The exact reward `score` and `effective` right outcomes; the rest is `sampled_entropy`."""
     probs, rewards = outcome_probs(forks, policy, parameters), forks.reward_table()[0]
     reward = (probs * rewards).sum()
     effective = diversity.effective_outcomes_of_distribution(probs * rewards / reward)
-    entropy = sampled_entropy(forks, policy, first, parameters, forks.prompts(jnp.zeros(1, jnp.int32)), ANSWERS)
+    entropy = sampled_entropy(
+        forks, policy, first, parameters, forks.prompts(jnp.zeros(1, jnp.int32)), ANSWERS
+    )
     return {"score": reward, "effective": effective, **entropy}
 
 
-def forks_curve(slip: float, objective: str, settings: Any, labels: Mapping[str, Any], learning_rate: float) -> Curve:
+def forks_curve(
+    slip: float, objective: str, settings: Any, labels: Mapping[str, Any], learning_rate: float
+) -> Curve:
     """`exact_measures` of the runs of an objective on forks whose steps slip with this probability at first."""
     forks = Forks()
     policy = Tabular(forks.num_observations, forks.vocabulary_size, forks.logits(slip))
     record = functools.partial(exact_measures, forks, policy, policy.init(jax.random.key(0)))
-    return trained(forks, policy, objective, settings, record, labels=labels, learning_rate=learning_rate)
+    return trained(
+        forks, policy, objective, settings, record, labels=labels, learning_rate=learning_rate
+    )
 
 
 def text_runs(task: str, settings: TextTaskSettings) -> TrainingGrid:
@@ -64,9 +77,15 @@ def text_runs(task: str, settings: TextTaskSettings) -> TrainingGrid:
 
     def evaluate(step: int, parameters: Parameters) -> Evaluation:
         first = grid.start()[0]
-        entropy = sampled_entropy(grid.environment, grid.policy, first, parameters, prompts, settings.answers)
+        entropy = sampled_entropy(
+            grid.environment, grid.policy, first, parameters, prompts, settings.answers
+        )
         found = grid.evaluate(step, parameters).metrics
-        measured = {"score": found["pass_at_1"], "effective": found["effective_outcomes"], **entropy}
+        measured = {
+            "score": found["pass_at_1"],
+            "effective": found["effective_outcomes"],
+            **entropy,
+        }
         return Evaluation({name: float(value) for name, value in measured.items()})
 
     return dataclasses.replace(grid, evaluate=evaluate)

@@ -28,17 +28,30 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from experiments.grpo_failures import histories
-from experiments.grpo_failures.histories import calls, has_lost, logits_of_runs, measures, silent_groups, spread
+from experiments.grpo_failures.histories import (
+    calls,
+    has_lost,
+    logits_of_runs,
+    measures,
+    silent_groups,
+    spread,
+)
 from ipsrl import study
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Bars, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import any_of
 
-ARMS, WINDOWS, LAST = 8, 20, 50  # Outcomes; windows of training; steps that must all be above the limit at the end.
+ARMS, WINDOWS, LAST = (
+    8,
+    20,
+    50,
+)  # Outcomes; windows of training; steps that must all be above the limit at the end.
 BONUSES = tuple(f"grpo(entropy={bonus})" for bonus in (0.03, 0.1, 0.3))
 ALONE, LIMIT = "left alone", 0.5
-Runs = Callable[[str, int], np.ndarray]  # Objective and number of right outcomes -> `[S, steps + 1, 8]` logits.
+Runs = Callable[
+    [str, int], np.ndarray
+]  # Objective and number of right outcomes -> `[S, steps + 1, 8]` logits.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +69,13 @@ class Settings(study.EnsembleSettings):
 
 PRESETS = {
     "smoke": Settings(
-        ("grpo",), seeds=tuple(range(8)), steps=1000, record_every=500, right=(2,), limits=(0.5,), group_sizes=(8,)
+        ("grpo",),
+        seeds=tuple(range(8)),
+        steps=1000,
+        record_every=500,
+        right=(2,),
+        limits=(0.5,),
+        group_sizes=(8,),
     ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(32, 160)), steps=10_000),
@@ -64,20 +83,31 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    runs = functools.cache(lambda text, right: logits_of_runs(text, right, spread(right, ARMS), settings))
+    runs = functools.cache(
+        lambda text, right: logits_of_runs(text, right, spread(right, ARMS), settings)
+    )
     for size in settings.group_sizes:
-        yield study.Curve({"part": "silent", "group_size": size}, functools.partial(groups, size, settings))
+        yield study.Curve(
+            {"part": "silent", "group_size": size}, functools.partial(groups, size, settings)
+        )
     for text, right in itertools.product(settings.objectives, settings.right):
         labels = {"part": "monitor", "objective": text, "right": right}
-        yield study.Curve(labels, functools.partial(watched, runs, text, right, settings), ["limit"])
+        yield study.Curve(
+            labels, functools.partial(watched, runs, text, right, settings), ["limit"]
+        )
     for text in (ALONE, *settings.objectives):
-        yield study.Curve({"part": "after", "objective": text}, functools.partial(after_call, runs, text, settings))
+        yield study.Curve(
+            {"part": "after", "objective": text},
+            functools.partial(after_call, runs, text, settings),
+        )
 
 
 def groups(size: int, settings: Settings) -> study.Points:
     """The share of silent groups in windows of training."""
     right = max(settings.right)
-    logits = logits_of_runs("grpo", right, spread(right, ARMS), dataclasses.replace(settings, group_size=size))
+    logits = logits_of_runs(
+        "grpo", right, spread(right, ARMS), dataclasses.replace(settings, group_size=size)
+    )
     steps = np.linspace(0, settings.steps, WINDOWS + 1).astype(int)[1:]
     return study.Points(steps, silent_groups(logits, right, size, WINDOWS), settings.seeds)
 
@@ -85,8 +115,14 @@ def groups(size: int, settings: Settings) -> study.Points:
 def watched(runs: Runs, text: str, right: int, settings: Settings) -> study.Points:
     """Which runs the monitor calls at each limit, and which have lost their outcomes at the end."""
     logits = runs(text, right)
-    called = np.stack([calls(logits, right, limit).any(axis=1) for limit in settings.limits], axis=1)
-    values = {"limit": settings.limits, "called": 1 * called, "lost": 1 * has_lost(logits[:, -1:], right)}
+    called = np.stack(
+        [calls(logits, right, limit).any(axis=1) for limit in settings.limits], axis=1
+    )
+    values = {
+        "limit": settings.limits,
+        "called": 1 * called,
+        "lost": 1 * has_lost(logits[:, -1:], right),
+    }
     return study.Points([settings.steps] * len(settings.limits), values, settings.seeds)
 
 
@@ -98,11 +134,15 @@ def after_call(runs: Runs, text: str, settings: Settings) -> study.Points:
     if not len(chosen := np.flatnonzero(fires.any(axis=1))):
         raise ValueError("the monitor calls no run of GRPO: take more --steps")
     at_call, others = logits[chosen, fires[chosen].argmax(axis=1)], seeds[chosen] + 1000
-    later = logits[chosen] if text == ALONE else logits_of_runs(text, right, at_call, settings, others)
+    later = (
+        logits[chosen] if text == ALONE else logits_of_runs(text, right, at_call, settings, others)
+    )
     last, end = later[:, -LAST:], measures(later[:, -1:], right)
     back = (measures(last, right)["entropy"] > LIMIT).all(axis=1, keepdims=True)
     whole = ~has_lost(later[:, -1:], right) & (end["accuracy"] >= 0.9)
-    return study.Points([settings.steps], {"back": 1 * back, "whole": 1 * whole, **end}, seeds[chosen])
+    return study.Points(
+        [settings.steps], {"back": 1 * back, "whole": 1 * whole, **end}, seeds[chosen]
+    )
 
 
 def brings_back(objective: str) -> study.Claim:
@@ -113,14 +153,20 @@ after = functools.partial(study.share, part="after")
 at_each_size = functools.partial(study.at_each, "group_size", part="silent")
 FEW_BACK = "less than 0.1 of called runs come back above 0.5 nats"
 BRINGS_BACK = "brings the outcomes of most called runs back, at accuracy 0.9"
-SOLVED = "this one prompt is solved: at the end more than 0.9 of all groups are silent, at each size"
+SOLVED = (
+    "this one prompt is solved: at the end more than 0.9 of all groups are silent, at each size"
+)
 CLAIMS = {
-    "the share of silent groups is p^G + (1 - p)^G within 0.01, at each size": at_each_size(histories.as_computed),
+    "the share of silent groups is p^G + (1 - p)^G within 0.01, at each size": at_each_size(
+        histories.as_computed
+    ),
     SOLVED: at_each_size(study.above(study.final("silent"), 0.9)),
     **histories.alarms(LIMIT),
     f"left alone, {FEW_BACK}": study.below(after("back", objective=ALONE), 0.1),
     f"switched to GRPO, {FEW_BACK}": study.below(after("back", objective="grpo"), 0.1),
-    f"some entropy bonus {BRINGS_BACK}": lambda records: any_of(brings_back(name)(records) for name in BONUSES),
+    f"some entropy bonus {BRINGS_BACK}": lambda records: any_of(
+        brings_back(name)(records) for name in BONUSES
+    ),
     f"IPS {BRINGS_BACK}": brings_back("ips_grpo"),
 }
 NUMBERS = {
@@ -132,10 +178,15 @@ NUMBERS = {
 }
 ENDS = ("back", "whole", "entropy", "effective", "accuracy")
 COLUMNS = {"silent": ("silent", "exact"), "monitor": ("called", "lost"), "after": ENDS}
-TABLE = study.one_below_the_other(*(study.Table(names, where={"part": part}) for part, names in COLUMNS.items()))
+TABLE = study.one_below_the_other(
+    *(study.Table(names, where={"part": part}) for part, names in COLUMNS.items())
+)
 SILENT = {"by": "group_size", "where": {"part": "silent"}}
 GROUPS = [Line("exact", **SILENT, dashed=True), Markers("silent", **SILENT)]
-CALLED, BACK = Line("called", "limit", where={"part": "monitor", "right": 4}), Bars("whole", where={"part": "after"})
+CALLED, BACK = (
+    Line("called", "limit", where={"part": "monitor", "right": 4}),
+    Bars("whole", where={"part": "after"}),
+)
 PANELS = [
     Panel(GROUPS, "GRPO, by group size", "updates", "share of silent groups"),
     Panel([CALLED], "4 right outcomes of 8", "limit of the monitor, nats", "share of runs called"),

@@ -44,7 +44,11 @@ def measures(logits: np.ndarray, right: int) -> dict[str, np.ndarray]:
     log_probs = log_softmax(np.asarray(logits, np.float64), axis=-1)
     shares = log_softmax(log_probs[..., :right], axis=-1)
     entropy, of_right = (-(np.exp(logs) * logs).sum(axis=-1) for logs in (log_probs, shares))
-    return {"entropy": entropy, "accuracy": np.exp(log_probs[..., :right]).sum(axis=-1), "effective": np.exp(of_right)}
+    return {
+        "entropy": entropy,
+        "accuracy": np.exp(log_probs[..., :right]).sum(axis=-1),
+        "effective": np.exp(of_right),
+    }
 
 
 def logits_of_runs(
@@ -61,17 +65,25 @@ def logits_of_runs(
     """
     seeds = np.asarray(settings.seeds if seeds is None else seeds)
     training = TrainSettings(
-        steps=settings.steps, prompts_per_step=1, group_size=settings.group_size, optimizer="sgd",
-        learning_rate=settings.learning_rate, max_gradient_norm=None,
-    )  # fmt: skip
+        steps=settings.steps,
+        prompts_per_step=1,
+        group_size=settings.group_size,
+        optimizer="sgd",
+        learning_rate=settings.learning_rate,
+        max_gradient_norm=None,
+    )
     arms = np.shape(start)[-1]
     bandit = Bandit((1.0,) * right + (0.0,) * (arms - right))
     trainer = Trainer(bandit, Tabular(1, arms), objectives.make(objective), training)
     of_runs = np.broadcast_to(np.asarray(start, np.float32), (len(seeds), arms))
-    return np.asarray(train_ensemble(trainer, seeds, _logits, initial_parameters={"logits": of_runs[:, None]}))
+    return np.asarray(
+        train_ensemble(trainer, seeds, _logits, initial_parameters={"logits": of_runs[:, None]})
+    )
 
 
-def silent_groups(logits: np.ndarray, right: int, group_size: int, windows: int) -> dict[str, np.ndarray]:
+def silent_groups(
+    logits: np.ndarray, right: int, group_size: int, windows: int
+) -> dict[str, np.ndarray]:
     """Name -> `[S, windows]`, of histories `[S, U + 1, K]` of an objective that does nothing if all rewards are equal.
 
     silent: the share of groups that leave the policy exactly where it was.
@@ -81,7 +93,9 @@ def silent_groups(logits: np.ndarray, right: int, group_size: int, windows: int)
     silent = (logits[:, 1:] == logits[:, :-1]).all(axis=-1)
     found = {"silent": silent, "exact": accuracy**group_size + (1 - accuracy) ** group_size}
     parts = {name: np.array_split(of_steps, windows, axis=1) for name, of_steps in found.items()}
-    return {name: np.stack([part.mean(axis=1) for part in of], axis=1) for name, of in parts.items()}
+    return {
+        name: np.stack([part.mean(axis=1) for part in of], axis=1) for name, of in parts.items()
+    }
 
 
 def has_lost(logits: np.ndarray, right: int) -> np.ndarray:
@@ -131,7 +145,9 @@ def alarm_shares(limit: float) -> dict[str, Number]:
     """The same shares under GRPO."""
     labels = {"part": "monitor", "limit": limit, "objective": "grpo"}
     return {
-        f"{runs.rstrip(',')} under GRPO, share called": share("called", right=right, lost=lost, **labels)
+        f"{runs.rstrip(',')} under GRPO, share called": share(
+            "called", right=right, lost=lost, **labels
+        )
         for runs, (right, lost) in WATCHED.items()
     }
 

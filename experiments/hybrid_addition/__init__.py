@@ -39,16 +39,36 @@ from ipsrl.study.tuning import of_best
 from ipsrl.training.settings import TrainSettings
 
 WEAK, COMPETENT = "weak", "competent"
-RIGHT_SHORT = {WEAK: 0.3, COMPETENT: 0.9}  # Probability that a step of a short demonstration is right; it has 1 to 4.
-GRPO, TOKENS, PAPERS, BETTER_ALPHA = "grpo", "grpo(aggregation=token_mean)", "degrpo(alpha=0.001)", "degrpo(alpha=0.01)"
-FORCED_GRPO, FORCED_HGPO, THINKING, HGPO = "forced_grpo", "forced_hgpo", "thinking_grpo", "hgpo(think_token=5)"
-WORDS = {FORCED_GRPO: (GRPO, "half"), FORCED_HGPO: (HGPO, "half"), THINKING: (GRPO, "think")}  # Forced modes.
+RIGHT_SHORT = {
+    WEAK: 0.3,
+    COMPETENT: 0.9,
+}  # Probability that a step of a short demonstration is right; it has 1 to 4.
+GRPO, TOKENS, PAPERS, BETTER_ALPHA = (
+    "grpo",
+    "grpo(aggregation=token_mean)",
+    "degrpo(alpha=0.001)",
+    "degrpo(alpha=0.01)",
+)
+FORCED_GRPO, FORCED_HGPO, THINKING, HGPO = (
+    "forced_grpo",
+    "forced_hgpo",
+    "thinking_grpo",
+    "hgpo(think_token=5)",
+)
+WORDS = {
+    FORCED_GRPO: (GRPO, "half"),
+    FORCED_HGPO: (HGPO, "half"),
+    THINKING: (GRPO, "think"),
+}  # Forced modes.
 DEGRPO = {PAPERS: 0.001, BETTER_ALPHA: 0.01, "degrpo(alpha=0.1)": 0.1}
 REMEDIES = {
-    "dr_grpo": "Dr. GRPO", **{arm: f"DeGRPO at alpha {alpha:g}" for arm, alpha in DEGRPO.items()},
-    "grpo(entropy=0.1)": "an entropy bonus of 0.1", "ips_grpo": "IPS-GRPO", FORCED_GRPO: "GRPO with forced halves",
+    "dr_grpo": "Dr. GRPO",
+    **{arm: f"DeGRPO at alpha {alpha:g}" for arm, alpha in DEGRPO.items()},
+    "grpo(entropy=0.1)": "an entropy bonus of 0.1",
+    "ips_grpo": "IPS-GRPO",
+    FORCED_GRPO: "GRPO with forced halves",
     FORCED_HGPO: "HGPO with forced halves",
-}  # fmt: skip
+}
 NAMES = {GRPO: "GRPO", TOKENS: "GRPO with the mean over tokens"} | REMEDIES
 CONTROLLED = (GRPO, BETTER_ALPHA)  # Arms that also begin with a competent short mode.
 
@@ -73,20 +93,39 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(  # Training and measuring sample alike, so that there is one sampler to compile.
-        (THINKING,), (WEAK,), (0, 1), (1e-3,), 4, 8, 1, 4, updates=1, prompts_per_step=4, group_size=4, answers=4
+        (THINKING,),
+        (WEAK,),
+        (0, 1),
+        (1e-3,),
+        4,
+        8,
+        1,
+        4,
+        updates=1,
+        prompts_per_step=4,
+        group_size=4,
+        answers=4,
     ),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(20)), problems=144, hidden_size=64, prior_steps=2000, updates=3000),
-}  # fmt: skip
+    "paper": Settings(
+        seeds=tuple(range(20)), problems=144, hidden_size=64, prior_steps=2000, updates=3000
+    ),
+}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     task = AdditionModes(problems=settings.problems)
-    policy = Transformer(task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers)
+    policy = Transformer(
+        task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers
+    )
     training = TrainSettings(settings.updates, settings.prompts_per_step, settings.group_size)
     for prior in settings.priors:
-        adders = ModeAdders(task, policy, RIGHT_SHORT[prior], settings.prior_steps, training, settings.answers)
-        for arm in settings.arms if prior == WEAK else [arm for arm in CONTROLLED if arm in settings.arms]:
+        adders = ModeAdders(
+            task, policy, RIGHT_SHORT[prior], settings.prior_steps, training, settings.answers
+        )
+        for arm in (
+            settings.arms if prior == WEAK else [arm for arm in CONTROLLED if arm in settings.arms]
+        ):
             for rate in settings.learning_rates:
                 labels = {"prior": prior, "arm": arm, "learning_rate": rate}
                 yield adders.curve(*WORDS.get(arm, (arm, "none")), rate, settings.seeds, labels)
@@ -98,50 +137,105 @@ def final(value: str, arm: str, prior: str = WEAK) -> study.Number:
 
 def more(arm: str, than: str = GRPO, prior: str = WEAK) -> study.Number:
     """By how much a reward is above that of another arm, paired by seed."""
-    return at_best(study.difference("reward", {"prior": prior, "arm": arm}, {"prior": prior, "arm": than}))
+    return at_best(
+        study.difference("reward", {"prior": prior, "arm": arm}, {"prior": prior, "arm": than})
+    )
 
 
-at_best, at_rate, RATES = partial(of_best, score="reward"), partial(study.final, prior=WEAK), Settings().learning_rates
+at_best, at_rate, RATES = (
+    partial(of_best, score="reward"),
+    partial(study.final, prior=WEAK),
+    Settings().learning_rates,
+)
 BETTER, THINK = "ends with a reward over 0.02 above", "of its answers thinking"
 ALPHAS, SKILLED = "alpha from 0.001 to 0.1", "with a competent short mode"
 CLAIMS = {
-    **{f"{NAMES[arm]} at a rate of {rate:g} ends with over 99 % {THINK}":
-        above(at_rate("thinking", arm=arm, learning_rate=rate), 0.99) for arm in (GRPO, TOKENS) for rate in RATES},
-    f"when GRPO at a rate of {RATES[-1]:g} first has over 99 % in one mode, or ends, the short skill is below 0.45":
-        below(at_rate("short_then", arm=GRPO, learning_rate=RATES[-1]), 0.45),
-    **{f"{name} ends with under 90 % {THINK}": below(final("thinking", arm), 0.9) for arm, name in REMEDIES.items()},
+    **{
+        f"{NAMES[arm]} at a rate of {rate:g} ends with over 99 % {THINK}": above(
+            at_rate("thinking", arm=arm, learning_rate=rate), 0.99
+        )
+        for arm in (GRPO, TOKENS)
+        for rate in RATES
+    },
+    f"when GRPO at a rate of {RATES[-1]:g} first has over 99 % in one mode, or ends, the short skill is below 0.45": below(
+        at_rate("short_then", arm=GRPO, learning_rate=RATES[-1]), 0.45
+    ),
+    **{
+        f"{name} ends with under 90 % {THINK}": below(final("thinking", arm), 0.9)
+        for arm, name in REMEDIES.items()
+    },
     **{f"{name} {BETTER} GRPO's": above(more(arm), 0.02) for arm, name in REMEDIES.items()},
-    f"DeGRPO with some {ALPHAS} thinks more often at the hardest than at the easiest, by over 0.1":
-        lambda r: any_of(above(final("fits", arm), 0.1)(r) for arm in DEGRPO),
-    f"DeGRPO at alpha 0.001 ends at most 0.02 in reward below each {ALPHAS}":
-        lambda r: all_of(above(more(PAPERS, than), -0.02)(r) for than in DEGRPO if than != PAPERS),
-    f"{NAMES[FORCED_HGPO]} {BETTER} {NAMES[FORCED_GRPO]}": above(more(FORCED_HGPO, FORCED_GRPO), 0.02),
-    f"control: {SKILLED}, GRPO ends with under 50 % {THINK}": below(final("thinking", GRPO, COMPETENT), 0.5),
-    f"placebo: {SKILLED}, DeGRPO at alpha 0.01 ends with a reward at most 0.02 above GRPO's":
-        below(more(BETTER_ALPHA, prior=COMPETENT), 0.02),
-    "shared parameters: GRPO that is forced to think raises the short skill by over 0.05, at each learning rate":
-        study.at_each("learning_rate", above(study.final("short_gain"), 0.05), prior=WEAK, arm=THINKING),
-    "shared parameters: DeGRPO at alpha 0.01 ends with a thinking skill over 0.05 below that of the prior":
-        below(final("think_gain", BETTER_ALPHA), -0.05),
-}  # fmt: skip
+    f"DeGRPO with some {ALPHAS} thinks more often at the hardest than at the easiest, by over 0.1": lambda r: (
+        any_of(above(final("fits", arm), 0.1)(r) for arm in DEGRPO)
+    ),
+    f"DeGRPO at alpha 0.001 ends at most 0.02 in reward below each {ALPHAS}": lambda r: all_of(
+        above(more(PAPERS, than), -0.02)(r) for than in DEGRPO if than != PAPERS
+    ),
+    f"{NAMES[FORCED_HGPO]} {BETTER} {NAMES[FORCED_GRPO]}": above(
+        more(FORCED_HGPO, FORCED_GRPO), 0.02
+    ),
+    f"control: {SKILLED}, GRPO ends with under 50 % {THINK}": below(
+        final("thinking", GRPO, COMPETENT), 0.5
+    ),
+    f"placebo: {SKILLED}, DeGRPO at alpha 0.01 ends with a reward at most 0.02 above GRPO's": below(
+        more(BETTER_ALPHA, prior=COMPETENT), 0.02
+    ),
+    "shared parameters: GRPO that is forced to think raises the short skill by over 0.05, at each learning rate": study.at_each(
+        "learning_rate", above(study.final("short_gain"), 0.05), prior=WEAK, arm=THINKING
+    ),
+    "shared parameters: DeGRPO at alpha 0.01 ends with a thinking skill over 0.05 below that of the prior": below(
+        final("think_gain", BETTER_ALPHA), -0.05
+    ),
+}
 SHOWN = {
-    "reward": "reward", "thinking": "share of thinking", "fits": "share of thinking, hardest less easiest",
-    "short": "short skill", "think": "thinking skill", "until": "updates until a mode has over 99 %",
-}  # fmt: skip
-NUMBERS = {f"{shown}, {NAMES[arm]}": final(value, arm) for value, shown in SHOWN.items() for arm in NAMES} | {
+    "reward": "reward",
+    "thinking": "share of thinking",
+    "fits": "share of thinking, hardest less easiest",
+    "short": "short skill",
+    "think": "thinking skill",
+    "until": "updates until a mode has over 99 %",
+}
+NUMBERS = {
+    f"{shown}, {NAMES[arm]}": final(value, arm) for value, shown in SHOWN.items() for arm in NAMES
+} | {
     f"{shown}, GRPO at a rate of {rate:g}": at_rate(value, arm=GRPO, learning_rate=rate)
-    for value, shown in SHOWN.items() for rate in RATES
-}  # fmt: skip
+    for value, shown in SHOWN.items()
+    for rate in RATES
+}
 NUMBERS["short skill gained, GRPO that is forced to think"] = final("short_gain", THINKING)
-STUCK = {name: at_best(study.share_above("thinking", 0.9, prior=WEAK, arm=arm)) for arm, name in NAMES.items()}
-NUMBERS |= {f"share of runs that end with over 90 % thinking, {name}": share for name, share in STUCK.items()}
-NUMBERS |= {f"reward, {NAMES[arm]}, {SKILLED}": final("reward", arm, COMPETENT) for arm in CONTROLLED}
+STUCK = {
+    name: at_best(study.share_above("thinking", 0.9, prior=WEAK, arm=arm))
+    for arm, name in NAMES.items()
+}
+NUMBERS |= {
+    f"share of runs that end with over 90 % thinking, {name}": share
+    for name, share in STUCK.items()
+}
+NUMBERS |= {
+    f"reward, {NAMES[arm]}, {SKILLED}": final("reward", arm, COMPETENT) for arm in CONTROLLED
+}
 LEVELS = [f"{name}_{level}" for name in ("thinking", "short", "think") for level in (1, 2, 3, 4)]
-COLUMNS = ("reward", "thinking", "until", "short_then", *LEVELS, "short_gain", "think_gain", "learning_rate")
+COLUMNS = (
+    "reward",
+    "thinking",
+    "until",
+    "short_then",
+    *LEVELS,
+    "short_gain",
+    "think_gain",
+    "learning_rate",
+)
 TABLE = at_best(study.Table(COLUMNS, "{prior} short mode", rows=("arm",), each="prior"))
 LINES = {"thinking": "share of thinking", "short": "short skill", "think": "thinking skill"}
-BARS = {"thinking": "share of thinking at the end", "fits": "thinking, hardest less easiest", "reward": "reward"}
+BARS = {
+    "thinking": "share of thinking at the end",
+    "fits": "thinking, hardest less easiest",
+    "reward": "reward",
+}
 RUNS, LIKE_GRPO = {"prior": WEAK}, (TOKENS, "dr_grpo", "grpo(entropy=0.1)", FORCED_HGPO)
-UPPER = [Panel([Line(name, by="arm", where=RUNS, without=LIKE_GRPO)], LINES[name], "updates") for name in LINES]
+UPPER = [
+    Panel([Line(name, by="arm", where=RUNS, without=LIKE_GRPO)], LINES[name], "updates")
+    for name in LINES
+]
 LOWER = [Panel([Bars(name, by="arm", where=RUNS)], BARS[name]) for name in BARS]
 FIGURE = at_best(Panels([*UPPER, *LOWER], (19, 9.5), columns=3))

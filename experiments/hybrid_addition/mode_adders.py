@@ -72,7 +72,10 @@ class ModeAdders:
         for prompt, (one, other) in enumerate(task.summands):
             answers = [task.answer(work, one + other) for work in (None, columns(one, other))]
             for mode, symbols in enumerate(answers):
-                tokens[prompt, mode, : len(symbols) + 1] = [*map(task.vocabulary.index, symbols), STOP]
+                tokens[prompt, mode, : len(symbols) + 1] = [
+                    *map(task.vocabulary.index, symbols),
+                    STOP,
+                ]
             lengths.append([len(symbols) + 1 for symbols in answers])
         return jnp.asarray(tokens), jnp.asarray(lengths)
 
@@ -84,26 +87,41 @@ class ModeAdders:
         """
         tokens, lengths = self._right_answers
         prompts = self.task.prompts(jnp.arange(self.task.num_prompts))
-        chosen, right = jax.device_get(_scored(self.policy, parameters, given_answers(prompts, tokens, lengths)))
-        forced, key = dataclasses.replace(self.task, forced="think"), stream(seed, step, "evaluation")
-        sampled = jax.device_get(sample_groups(forced, self.policy, parameters, prompts, key, self.answers))
+        chosen, right = jax.device_get(
+            _scored(self.policy, parameters, given_answers(prompts, tokens, lengths))
+        )
+        forced, key = (
+            dataclasses.replace(self.task, forced="think"),
+            stream(seed, step, "evaluation"),
+        )
+        sampled = jax.device_get(
+            sample_groups(forced, self.policy, parameters, prompts, key, self.answers)
+        )
         return {
-            "thinking": chosen[:, 1], "choosing_short": chosen[:, 0], "short": right[:, 0],
+            "thinking": chosen[:, 1],
+            "choosing_short": chosen[:, 0],
+            "short": right[:, 0],
             "think": self.task.modes(sampled).right.mean(axis=1),
-        }  # fmt: skip
+        }
 
     def measured(self, parameters: Parameters, seed: int, step: int) -> dict[str, float]:
         """Means over prompts: `thinking`, `short` and `think`, and as `thinking_1` and so on by difficulty; `fits`, the
         share of thinking at the hardest less that at the easiest, `rarer`, the share of the rarer mode, and `reward`.
         """
         found = self.of_prompts(parameters, seed, step)
-        worth = found["choosing_short"] * found["short"] + (1 - self.task.gamma) * found["thinking"] * found["think"]
+        worth = (
+            found["choosing_short"] * found["short"]
+            + (1 - self.task.gamma) * found["thinking"] * found["think"]
+        )
         values = {"reward": worth, **{name: found[name] for name in NAMES}}
         for level in np.unique(self.task.difficulty).tolist():
-            values |= {f"{name}_{level}": found[name][self.task.difficulty == level] for name in NAMES}
+            values |= {
+                f"{name}_{level}": found[name][self.task.difficulty == level] for name in NAMES
+            }
         means = {name: float(value.mean()) for name, value in values.items()}
         means["fits"] = (
-            means[f"thinking_{self.task.difficulty.max()}"] - means[f"thinking_{self.task.difficulty.min()}"]
+            means[f"thinking_{self.task.difficulty.max()}"]
+            - means[f"thinking_{self.task.difficulty.min()}"]
         )
         return means | {"rarer": min(means["thinking"], float(found["choosing_short"].mean()))}
 
@@ -124,7 +142,14 @@ class ModeAdders:
                     found.append(self.measured(state.parameters, seed, step))
         return found
 
-    def curve(self, objective: str, forced: str, rate: float, seeds: Sequence[int], labels: Mapping[str, Any]) -> Curve:
+    def curve(
+        self,
+        objective: str,
+        forced: str,
+        rate: float,
+        seeds: Sequence[int],
+        labels: Mapping[str, Any],
+    ) -> Curve:
         """What becomes of both modes.
 
         Besides `measured`, points have `until`, the first point with over 99 % of answers in one mode, or the number of
@@ -144,7 +169,10 @@ class ModeAdders:
 
         def compute() -> Points:
             paths = [self.path(trainer, rate, seed) for seed in seeds]
-            values = {name: np.array([[at[name] for at in path] for path in paths]) for name in paths[0][0]}
+            values = {
+                name: np.array([[at[name] for at in path] for path in paths])
+                for name in paths[0][0]
+            }
             return Points(self.places, values | course(values, self.places), seeds)
 
         return Curve(labels, compute)
@@ -152,9 +180,13 @@ class ModeAdders:
 
 def course(values: Mapping[str, np.ndarray], steps: np.ndarray) -> dict[str, np.ndarray]:
     """What `ModeAdders.curve` adds to values `[S, U]` at steps `[U]`."""
-    place = np.nan_to_num(saturated_after({"share": values["thinking"]}), nan=len(steps) - 1).astype(int)[:, None]
+    place = np.nan_to_num(
+        saturated_after({"share": values["thinking"]}), nan=len(steps) - 1
+    ).astype(int)[:, None]
     then = {"until": steps[place], "short_then": np.take_along_axis(values["short"], place, axis=1)}
-    return then | {f"{name}_gain": values[name] - values[name][:, :1] for name in ("short", "think")}
+    return then | {
+        f"{name}_gain": values[name] - values[name][:, :1] for name in ("short", "think")
+    }
 
 
 @functools.partial(jax.jit, static_argnames="policy")

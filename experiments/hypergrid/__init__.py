@@ -48,7 +48,9 @@ class Settings(study.Settings):
     base_reward: float = in_range(REWARD, 0.1)
     edge_reward: float = in_range(REWARD, 0.5)
     peak_reward: float = in_range(REWARD, 2.0)
-    objectives: tuple[str, ...] = study.objectives(("grpo", "ips_grpo", "ips_grpo(probability=exact)"))
+    objectives: tuple[str, ...] = study.objectives(
+        ("grpo", "ips_grpo", "ips_grpo(probability=exact)")
+    )
     seeds: tuple[int, ...] = study.seeds((0, 1, 2))
     steps: int = positive(1000)
     group_size: int = positive(256)
@@ -59,10 +61,14 @@ class Settings(study.Settings):
     checkpoint_every: int = positive(250)
 
     def grid(self, dimensions: int) -> Hypergrid:
-        return Hypergrid(dimensions, self.side, self.base_reward, self.edge_reward, self.peak_reward)
+        return Hypergrid(
+            dimensions, self.side, self.base_reward, self.edge_reward, self.peak_reward
+        )
 
 
-SMOKE = Settings(seeds=(0, 1), steps=6, group_size=32, hidden_size=16, evaluate_every=3, checkpoint_every=3)
+SMOKE = Settings(
+    seeds=(0, 1), steps=6, group_size=32, hidden_size=16, evaluate_every=3, checkpoint_every=3
+)
 PRESETS = {
     "smoke": SMOKE,
     "demo": Settings(),
@@ -75,10 +81,14 @@ LARGEST_GRID = 1_000_000
 
 def curves(settings: Settings) -> Iterator[study.TrainingRun]:
     for dimensions in settings.dimensions:
-        yield from training_grid(dimensions, settings).curves({"dimensions": dimensions, "side": settings.side})
+        yield from training_grid(dimensions, settings).curves(
+            {"dimensions": dimensions, "side": settings.side}
+        )
 
 
-def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output]) -> list[list[study.TrainingRun]]:
+def vmapped(
+    settings: Sequence[Settings], outputs: Sequence[study.Output]
+) -> list[list[study.TrainingRun]]:
     """The curves of several settings; all runs with the same objective are trained as one program."""
     found: list[list[study.TrainingRun]] = [[] for _ in settings]
     for dimensions in settings[0].dimensions:
@@ -92,18 +102,42 @@ def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output]) -> li
 def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
     environment = settings.grid(dimensions)
     if environment.num_outcomes > LARGEST_GRID:
-        raise ValueError(f"{settings.side}^{dimensions} cells are more than {LARGEST_GRID:,}, too many to be exact")
+        raise ValueError(
+            f"{settings.side}^{dimensions} cells are more than {LARGEST_GRID:,}, too many to be exact"
+        )
     hidden = (settings.hidden_size, settings.hidden_size)
-    policy = MLP(environment.features, environment.num_features, environment.vocabulary_size, hidden)
-    names = ("steps", "group_size", "learning_rate", "monitors", "evaluate_every", "checkpoint_every")
-    training = TrainSettings(prompts_per_step=1, **{name: getattr(settings, name) for name in names})
+    policy = MLP(
+        environment.features, environment.num_features, environment.vocabulary_size, hidden
+    )
+    names = (
+        "steps",
+        "group_size",
+        "learning_rate",
+        "monitors",
+        "evaluate_every",
+        "checkpoint_every",
+    )
+    training = TrainSettings(
+        prompts_per_step=1, **{name: getattr(settings, name) for name in names}
+    )
     # One prompt cannot be sharded.
-    mesh, evaluate = make_mesh("replica:-1"), functools.partial(evaluate_hypergrid, environment, policy)
+    mesh, evaluate = (
+        make_mesh("replica:-1"),
+        functools.partial(evaluate_hypergrid, environment, policy),
+    )
     return TrainingGrid(
-        environment, policy, settings.objectives, settings.seeds, training, mesh, evaluate,
-        arrays=lambda parameters: {"probs": np.asarray(probs_of_cells(environment, policy, parameters))},
+        environment,
+        policy,
+        settings.objectives,
+        settings.seeds,
+        training,
+        mesh,
+        evaluate,
+        arrays=lambda parameters: {
+            "probs": np.asarray(probs_of_cells(environment, policy, parameters))
+        },
         folder=f"dimensions_{dimensions}",
-    )  # fmt: skip
+    )
 
 
 def figure(records: Records, settings: Settings) -> style.Drawing:
@@ -113,11 +147,20 @@ def figure(records: Records, settings: Settings) -> style.Drawing:
     blank; it starts at a third of the target's least probability, and cells below that, with zero too, are white.
     """
     environment = settings.grid(2)
-    target, modes, shape = target_probs(environment), environment.modes(), (settings.side, settings.side)
+    target, modes, shape = (
+        target_probs(environment),
+        environment.modes(),
+        (settings.side, settings.side),
+    )
     panels = {"target r / Σr\nmodes outlined": target}
-    learned = {name: records.array("probs", dimensions=2, objective=name) for name in settings.objectives}
+    learned = {
+        name: records.array("probs", dimensions=2, objective=name) for name in settings.objectives
+    }
     for name, probs in learned.items():
-        total, mean = float(distances.total_l1(probs, target)), float(distances.mean_l1(probs, target))
+        total, mean = (
+            float(distances.total_l1(probs, target)),
+            float(distances.mean_l1(probs, target)),
+        )
         panels[f"{name}\nL1 = {total:.3f}, per cell {mean:.4f}"] = probs
     with style.looks():
         drawn = Figure(figsize=(2.3 * len(panels) + 0.8, 2.7))
@@ -125,16 +168,29 @@ def figure(records: Records, settings: Settings) -> style.Drawing:
         norm = LogNorm(vmin=target[target > 0].min() / 3, vmax=1.0)
         colours = matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white")
         for axes, (title, probs) in zip(grid, panels.items(), strict=True):
-            image = axes.imshow(np.ma.masked_equal(probs.reshape(shape), 0).T, origin="lower", norm=norm, cmap=colours)
+            image = axes.imshow(
+                np.ma.masked_equal(probs.reshape(shape), 0).T,
+                origin="lower",
+                norm=norm,
+                cmap=colours,
+            )
             for x, y in zip(*np.nonzero(modes.reshape(shape)), strict=True):
                 axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **style.OUTLINE))
             axes.set_title(title, fontsize=9)
             axes.set_xlabel("x₁")
             axes.set_ylabel("x₂")
             axes.spines[:].set_visible(True)
-        drawn.colorbar(image, ax=list(grid), label="probability of a cell", shrink=0.85, extend="min")
+        drawn.colorbar(
+            image, ax=list(grid), label="probability of a cell", shrink=0.85, extend="min"
+        )
     rows = [
-        {"distribution": name, "x1": x1, "x2": x2, "mode": modes.reshape(shape)[x1, x2], "value": probability}
+        {
+            "distribution": name,
+            "x1": x1,
+            "x2": x2,
+            "mode": modes.reshape(shape)[x1, x2],
+            "value": probability,
+        }
         for name, probs in ({"target": target} | learned).items()
         for (x1, x2), probability in np.ndenumerate(probs.reshape(shape))
     ]
@@ -147,7 +203,9 @@ PUBLISHED = {"dimensions": 2, "side": 8}
 
 def finds_the_grid(records: Records) -> bool:
     scaled = PUBLISHED | {"objective": "ips_grpo"}
-    everything = records.low("cells_visited", **scaled) == 64 and records.low("modes_found", **scaled) == 4
+    everything = (
+        records.low("cells_visited", **scaled) == 64 and records.low("modes_found", **scaled) == 4
+    )
     return everything and records.high("l1_total", **scaled) < 0.30
 
 
@@ -164,15 +222,26 @@ CLAIMS = {
         < records.low("l1_per_cell", dimensions=4, objective="grpo")
     ),
 }
-LABELS = {"GRPO": "grpo", "IPS-GRPO": "ips_grpo", "with exact probabilities": "ips_grpo(probability=exact)"}
+LABELS = {
+    "GRPO": "grpo",
+    "IPS-GRPO": "ips_grpo",
+    "with exact probabilities": "ips_grpo(probability=exact)",
+}
 NUMBERS = {
     f"{label}, n = {dimensions}": study.final("l1_per_cell", dimensions=dimensions, objective=name)
     for dimensions in (2, 4)
     for label, name in LABELS.items()
 }
-PAPER = {"GRPO, n = 2": 0.028, "IPS-GRPO, n = 2": 0.003, "GRPO, n = 4": 5.2e-4, "IPS-GRPO, n = 4": 3.7e-4}
+PAPER = {
+    "GRPO, n = 2": 0.028,
+    "IPS-GRPO, n = 2": 0.003,
+    "GRPO, n = 4": 5.2e-4,
+    "IPS-GRPO, n = 4": 3.7e-4,
+}
 VARIANTS = {
-    "hypergrid": study.Variant("Table 1, n = 2: mean error per cell", {"paper": {"dimensions": "2"}}),
+    "hypergrid": study.Variant(
+        "Table 1, n = 2: mean error per cell", {"paper": {"dimensions": "2"}}
+    ),
     "hypergrid_4": study.Variant(
         "Table 1, n = 4: mean error per cell",
         {
@@ -183,7 +252,14 @@ VARIANTS = {
     ),
 }
 TABLE = study.Table(
-    ("l1_total", "l1_per_cell", "jensen_shannon", "modes_found", "cells_visited", "effective_cells"),
+    (
+        "l1_total",
+        "l1_per_cell",
+        "jensen_shannon",
+        "modes_found",
+        "cells_visited",
+        "effective_cells",
+    ),
     "n = {dimensions}, means over seeds {seeds} [95 % bootstrap interval]",
     rows=("objective",),
     each="dimensions",

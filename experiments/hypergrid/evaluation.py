@@ -21,7 +21,9 @@ def target_probs(environment: Hypergrid) -> np.ndarray:
     return environment.outcome_space(0).target
 
 
-def evaluate_hypergrid(environment: Hypergrid, policy: Policy, step: int, parameters: Parameters) -> Evaluation:
+def evaluate_hypergrid(
+    environment: Hypergrid, policy: Policy, step: int, parameters: Parameters
+) -> Evaluation:
     """Distances of the policy's distribution to the reward-proportional one, and how much of the grid it covers."""
     probs = probs_of_cells(environment, policy, parameters)
     target = target_probs(environment)
@@ -39,4 +41,6 @@ def evaluate_hypergrid(environment: Hypergrid, policy: Policy, step: int, parame
         "effective_cells": diversity.effective_outcomes_of_distribution(probs),
         "largest_cell": diversity.largest_share_of_distribution(probs),
     }
-    return Evaluation({name: float(value) for name, value in measured.items()}, np.sort(probs)[::-1])
+    return Evaluation(
+        {name: float(value) for name, value in measured.items()}, np.sort(probs)[::-1]
+    )

@@ -29,7 +29,15 @@ from collections.abc import Iterator
 from functools import partial
 
 from experiments.inference_routing.inference_layers import of_depth
-from experiments.inference_routing.routed_tasks import ARMS, learner, less, less_spread, points, removed, within
+from experiments.inference_routing.routed_tasks import (
+    ARMS,
+    learner,
+    less,
+    less_spread,
+    points,
+    removed,
+    within,
+)
 from ipsrl import study
 from ipsrl.fields import between, finite, one_of, positive, share
 from ipsrl.figures.layers import Line
@@ -48,7 +56,9 @@ class Settings(study.Settings):
     arms: tuple[str, ...] = one_of(*ARMS, default=ARMS)
     seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
     tuning_seeds: tuple[int, ...] = study.seeds(tuple(range(64)))
-    learning_rates: tuple[float, ...] = study.rising((1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03), least=1e-9, most=1e3)
+    learning_rates: tuple[float, ...] = study.rising(
+        (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03), least=1e-9, most=1e3
+    )
     rounds: int = positive(10_000)
     intervals: int = positive(5)
     budget: float = share(0.5)
@@ -60,13 +70,19 @@ class Settings(study.Settings):
     def __post_init__(self):
         super().__post_init__()
         if self.rounds % self.intervals:
-            raise ValueError(f"--rounds is {self.rounds}, it must be a multiple of --intervals, {self.intervals}")
+            raise ValueError(
+                f"--rounds is {self.rounds}, it must be a multiple of --intervals, {self.intervals}"
+            )
 
 
 PRESETS = {
-    "smoke": Settings((2,), (3,), ("plain", "learned"), (0, 1), (0, 1), (1e-3, 1e-2), rounds=40, intervals=2),
+    "smoke": Settings(
+        (2,), (3,), ("plain", "learned"), (0, 1), (0, 1), (1e-3, 1e-2), rounds=40, intervals=2
+    ),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(256)), rare_depths=(2, 3, 4, 5), rounds=100_000, intervals=10),
+    "paper": Settings(
+        seeds=tuple(range(256)), rare_depths=(2, 3, 4, 5), rounds=100_000, intervals=10
+    ),
 }
 
 
@@ -84,57 +100,105 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 LESS, FEWER, FEWER_RARE, NEAR = 0.1, 20.0, 2.0, 0.02
 AT = {depth: {"error_rate": COMMON, "depth": depth} for depth in (2, 3, 4, 5)}
 SHALLOW, DEEP, RARELY = AT[2], AT[5], {"error_rate": RARE, "depth": 5}
-ERROR, CHOICE, ENDS = "uniform_variance", "uniform_choice_variance", "ends over 20 errors of regret below"
-CLAIMS = {
-    f"at each depth, {sentence}": study.at_each("depth", claim, error_rate=COMMON)
-    for sentence, claim in {
-        "at equal weights, the mean estimate with a learned baseline is within 0.02 of the error":
-            within(study.final("uniform_off", arm="learned"), NEAR),
-        "with queues and a learned baseline no mean cost is over 0.01 above its budget":
-            below(study.final("overspent", arm="learned"), 0.01),
-        "without queues a mean cost is over 0.05 above its budget":
-            above(study.final("overspent", arm="no_queues"), 0.05),
-    }.items()
-} | {
-    f"{depth} layers: a learned baseline {sentence}": claim
-    for depth, at in AT.items()
-    for sentence, claim in {
-        "lowers the variance of the estimated error by over 10 %": above(removed(ERROR, "learned", at), LESS),
-        f"{ENDS} plain EXP4": above(less("regret", "learned", "plain", at), FEWER),
-        "ends within 20 errors of regret of full information": above(less("regret", "learned", "full", at), -FEWER),
-    }.items()
-} | {
-    "the regret that a learned baseline saves is over 20 errors larger with 5 layers than with 2":
-        above(less("regret", "learned", "plain", DEEP, SHALLOW), FEWER),
-    "5 layers: a learned baseline lowers the variance of passing on less answering, on which weights depend, by 10 %":
-        above(removed(CHOICE, "learned", DEEP), LESS),
-    "5 layers: a weighted baseline lowers the variance of the estimated error by over 10 %":
-        above(removed(ERROR, "weighted", DEEP), LESS),
-    f"5 layers: a weighted baseline {ENDS} plain EXP4": above(less("regret", "weighted", "plain", DEEP), FEWER),
-    f"5 layers: a learned baseline {ENDS} a constant one": above(less("regret", "learned", "constant", DEEP), FEWER),
-    f"5 layers: a learned baseline {ENDS} clipping at 0.05": above(less("regret", "learned", "clipped", DEEP), FEWER),
-    "5 layers: clipped at 0.05, the mean estimate of tuned runs is over 0.02 too low":
-        below(study.final("off", arm="clipped", **DEEP), -NEAR),
-    "5 layers: with a learned baseline the regret of seeds is spread over 20 % less than that of plain EXP4":
-        above(less_spread("regret", "learned", "plain", 0.8, DEEP), 0.0),
-    "5 layers, rare errors: a learned baseline ends within 2 errors of regret of plain EXP4":
-        within(less("regret", "learned", "plain", RARELY), FEWER_RARE),
-}  # fmt: skip
-NUMBERS = {f"regret, {d} layers, {arm}": study.final("regret", arm=arm, **at) for d, at in AT.items() for arm in ARMS}
-NUMBERS |= {f"regret, 5 layers, rare errors, {arm}": study.final("regret", arm=arm, **RARELY) for arm in ARMS}
+ERROR, CHOICE, ENDS = (
+    "uniform_variance",
+    "uniform_choice_variance",
+    "ends over 20 errors of regret below",
+)
+CLAIMS = (
+    {
+        f"at each depth, {sentence}": study.at_each("depth", claim, error_rate=COMMON)
+        for sentence, claim in {
+            "at equal weights, the mean estimate with a learned baseline is within 0.02 of the error": within(
+                study.final("uniform_off", arm="learned"), NEAR
+            ),
+            "with queues and a learned baseline no mean cost is over 0.01 above its budget": below(
+                study.final("overspent", arm="learned"), 0.01
+            ),
+            "without queues a mean cost is over 0.05 above its budget": above(
+                study.final("overspent", arm="no_queues"), 0.05
+            ),
+        }.items()
+    }
+    | {
+        f"{depth} layers: a learned baseline {sentence}": claim
+        for depth, at in AT.items()
+        for sentence, claim in {
+            "lowers the variance of the estimated error by over 10 %": above(
+                removed(ERROR, "learned", at), LESS
+            ),
+            f"{ENDS} plain EXP4": above(less("regret", "learned", "plain", at), FEWER),
+            "ends within 20 errors of regret of full information": above(
+                less("regret", "learned", "full", at), -FEWER
+            ),
+        }.items()
+    }
+    | {
+        "the regret that a learned baseline saves is over 20 errors larger with 5 layers than with 2": above(
+            less("regret", "learned", "plain", DEEP, SHALLOW), FEWER
+        ),
+        "5 layers: a learned baseline lowers the variance of passing on less answering, on which weights depend, by 10 %": above(
+            removed(CHOICE, "learned", DEEP), LESS
+        ),
+        "5 layers: a weighted baseline lowers the variance of the estimated error by over 10 %": above(
+            removed(ERROR, "weighted", DEEP), LESS
+        ),
+        f"5 layers: a weighted baseline {ENDS} plain EXP4": above(
+            less("regret", "weighted", "plain", DEEP), FEWER
+        ),
+        f"5 layers: a learned baseline {ENDS} a constant one": above(
+            less("regret", "learned", "constant", DEEP), FEWER
+        ),
+        f"5 layers: a learned baseline {ENDS} clipping at 0.05": above(
+            less("regret", "learned", "clipped", DEEP), FEWER
+        ),
+        "5 layers: clipped at 0.05, the mean estimate of tuned runs is over 0.02 too low": below(
+            study.final("off", arm="clipped", **DEEP), -NEAR
+        ),
+        "5 layers: with a learned baseline the regret of seeds is spread over 20 % less than that of plain EXP4": above(
+            less_spread("regret", "learned", "plain", 0.8, DEEP), 0.0
+        ),
+        "5 layers, rare errors: a learned baseline ends within 2 errors of regret of plain EXP4": within(
+            less("regret", "learned", "plain", RARELY), FEWER_RARE
+        ),
+    }
+)
+NUMBERS = {
+    f"regret, {d} layers, {arm}": study.final("regret", arm=arm, **at)
+    for d, at in AT.items()
+    for arm in ARMS
+}
+NUMBERS |= {
+    f"regret, 5 layers, rare errors, {arm}": study.final("regret", arm=arm, **RARELY)
+    for arm in ARMS
+}
 SHARES = {ERROR: "the estimated error", CHOICE: "passing on less answering"}
 NUMBERS |= {
     f"share removed of the variance of {what}, {depth} layers, {arm}": removed(value, arm, at)
-    for (value, what), (depth, at), arm in itertools.product(SHARES.items(), AT.items(), ("learned", "weighted"))
+    for (value, what), (depth, at), arm in itertools.product(
+        SHARES.items(), AT.items(), ("learned", "weighted")
+    )
 }
 PLACES = {**{f"{depth} layers": at for depth, at in AT.items()}, "5 layers, rare errors": RARELY}
 NUMBERS |= {
-    f"share a best baseline removes, {at}": study.final("removable", arm="plain", **PLACES[at]) for at in PLACES
+    f"share a best baseline removes, {at}": study.final("removable", arm="plain", **PLACES[at])
+    for at in PLACES
 }
-NUMBERS |= {f"probability of feedback, {d} layers": study.final("revealed", arm="plain", **AT[d]) for d in AT}
-TITLES = {"regret": "regret after {rounds} tasks", "overspent": "mean cost above budget", "learning_rate": "best rate"}
-TITLES |= {value: f"variance of {what} at the first layer, equal weights" for value, what in SHARES.items()}
-TABLE = study.one_below_the_other(*(study.Grid(value, "depth", title=title) for value, title in TITLES.items()))
+NUMBERS |= {
+    f"probability of feedback, {d} layers": study.final("revealed", arm="plain", **AT[d])
+    for d in AT
+}
+TITLES = {
+    "regret": "regret after {rounds} tasks",
+    "overspent": "mean cost above budget",
+    "learning_rate": "best rate",
+}
+TITLES |= {
+    value: f"variance of {what} at the first layer, equal weights" for value, what in SHARES.items()
+}
+TABLE = study.one_below_the_other(
+    *(study.Grid(value, "depth", title=title) for value, title in TITLES.items())
+)
 ESTIMATES = Line(ERROR, "depth", "arm", {"error_rate": COMMON}, ("no_queues", "full"), at_end=True)
 ENDED = Line("regret", "depth", "arm", {"error_rate": COMMON}, ("no_queues",), at_end=True)
 COURSE = Line("regret", "step", "arm", DEEP, ("no_queues",))

@@ -131,7 +131,9 @@ class Learner(Checked):
         floor = self.p_min ** np.arange(1, self.layers.num_local + 1) * self.layers.cost_of_each
         for budget, least in zip(self.layers.budgets, self.layers.paid_from @ floor, strict=True):
             if budget <= least:
-                raise ValueError(f"budgets has {budget:g}, it must be above {least:g}, what p_min alone costs")
+                raise ValueError(
+                    f"budgets has {budget:g}, it must be above {least:g}, what p_min alone costs"
+                )
 
     @property
     def passes(self) -> np.ndarray:
@@ -142,11 +144,15 @@ class Learner(Checked):
         """Equal weights, empty queues."""
         n, places = self.layers.num_local, (self.layers.num_local, self.layers.levels)
         weights = jnp.zeros((n, len(self.thresholds)))
-        return State(weights, jnp.zeros(len(self.layers.budgets)), nothing_seen(places), nothing_seen(places))
+        return State(
+            weights, jnp.zeros(len(self.layers.budgets)), nothing_seen(places), nothing_seen(places)
+        )
 
     def pass_on(self, log_weights: Array) -> Array:
         """`[n, levels]`, the probabilities of passing on."""
-        chosen = jax.nn.softmax(log_weights, axis=-1) @ jnp.asarray(self.passes, log_weights.dtype).T
+        chosen = (
+            jax.nn.softmax(log_weights, axis=-1) @ jnp.asarray(self.passes, log_weights.dtype).T
+        )
         return self.p_min + (1 - self.p_min) * chosen
 
     def view(self, state: State, task: Tasks) -> View:
@@ -176,8 +182,12 @@ class Learner(Checked):
             answer, onward = view.answer, view.onward
             costs = to_come(jnp.zeros_like(prices), prices, view.probs)
         else:
-            answer = self.estimator.estimate(view.answer, view.answer_base, went[-1], view.to_oracle)
-            onward = self.estimator.estimate(view.onward, view.onward_base, went[-1], view.to_oracle)
+            answer = self.estimator.estimate(
+                view.answer, view.answer_base, went[-1], view.to_oracle
+            )
+            onward = self.estimator.estimate(
+                view.onward, view.onward_base, went[-1], view.to_oracle
+            )
             paid = prices * went
             costs = prices + (paid[::-1].cumsum()[::-1] - paid) / view.probs
         return arrived * self.trade_off * answer, arrived * (costs + self.trade_off * onward)
@@ -210,7 +220,12 @@ class Learner(Checked):
         off = self.estimator.estimate(loss, base, passed.prod(), p) - loss
         choice = view.onward[0] - loss, view.onward_base[0] - base
         return IntervalMeans(
-            error, costs, off, self.estimator.moments(loss, base, p)[1], self.estimator.moments(*choice, p)[1], p
+            error,
+            costs,
+            off,
+            self.estimator.moments(loss, base, p)[1],
+            self.estimator.moments(*choice, p)[1],
+            p,
         )
 
     @checked
@@ -226,7 +241,9 @@ class Learner(Checked):
         if not isinstance(rate, Array) and not rate >= 0:
             raise ValueError(f"rate is {rate}, it must not be negative or NaN")
         if intervals < 1 or rounds < 1 or rounds % intervals:
-            raise ValueError(f"rounds is {rounds}, it must be a positive multiple of intervals, {intervals}")
+            raise ValueError(
+                f"rounds is {rounds}, it must be a positive multiple of intervals, {intervals}"
+            )
         of_tasks, of_decisions = jax.random.split(key)
         chance = jax.random.uniform(of_decisions, (rounds, self.layers.num_local))
         parts = jax.tree.map(

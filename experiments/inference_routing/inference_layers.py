@@ -70,7 +70,9 @@ class InferenceLayers(Checked):
     def __post_init__(self):
         super().__post_init__()
         if self.costs and len(self.costs) != self.num_local:
-            raise ValueError(f"costs is {self.costs}, it must have one for each of {self.num_local} local models")
+            raise ValueError(
+                f"costs is {self.costs}, it must have one for each of {self.num_local} local models"
+            )
         if len(self.budgets) not in (1, self.num_local):
             raise ValueError(
                 f"budgets is {self.budgets}, it must have one for each of {self.num_local} local models, or one in all"
@@ -89,7 +91,11 @@ class InferenceLayers(Checked):
     @functools.cached_property
     def paid_from(self) -> np.ndarray:
         """`[B, n]`, 1 where the costs of a layer count for one of the B budgets."""
-        return np.eye(self.num_local) if len(self.budgets) == self.num_local else np.ones((1, self.num_local))
+        return (
+            np.eye(self.num_local)
+            if len(self.budgets) == self.num_local
+            else np.ones((1, self.num_local))
+        )
 
     @functools.cached_property
     def difficulty(self) -> np.ndarray:
@@ -134,9 +140,13 @@ class InferenceLayers(Checked):
           ValueError: `pass_on` has another shape.
         """
         if pass_on.shape != (self.num_local, self.levels):
-            raise ValueError(f"pass_on has the shape {pass_on.shape}, it must be {(self.num_local, self.levels)}")
+            raise ValueError(
+                f"pass_on has the shape {pass_on.shape}, it must be {(self.num_local, self.levels)}"
+            )
         passes = jnp.asarray(self.confidence_probs) @ pass_on.T
-        arrives = jnp.concatenate([jnp.ones_like(passes[:, :1]), jnp.cumprod(passes, axis=1)], axis=1)
+        arrives = jnp.concatenate(
+            [jnp.ones_like(passes[:, :1]), jnp.cumprod(passes, axis=1)], axis=1
+        )
         errors = (arrives[:, :-1] * (1 - passes) * jnp.asarray(self.error_probs)).sum(axis=1).mean()
         return errors, arrives[:, 1:].mean(axis=0) * jnp.asarray(self.cost_of_each)
 

@@ -22,7 +22,9 @@ from ipsrl.study.curves import Labels, Points
 ARMS = ("plain", "constant", "learned", "weighted", "clipped", "full", "no_queues")
 
 
-def learner(arm: str, layers: InferenceLayers, constant: float, least: float, **how: Any) -> Learner:
+def learner(
+    arm: str, layers: InferenceLayers, constant: float, least: float, **how: Any
+) -> Learner:
     """The learner of one of `ARMS`; `how` are further fields of it.
 
     learned, weighted: baselines are the mean, and the mean weighted by 1 / p, of the losses observed so far for a layer
@@ -40,7 +42,9 @@ def learner(arm: str, layers: InferenceLayers, constant: float, least: float, **
         "clipped": Estimator(least=least),
     }
     estimator = of_errors.get(arm, Estimator())
-    return Learner(layers, estimator, full_information=arm == "full", queues=arm != "no_queues", **how)
+    return Learner(
+        layers, estimator, full_information=arm == "full", queues=arm != "no_queues", **how
+    )
 
 
 def points(
@@ -98,7 +102,9 @@ def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, np.nd
     intervals = course.error.shape[-1]
     number = np.arange(1, intervals + 1)
     tasks = number * (rounds // intervals)
-    errors = (np.cumsum(course.error, axis=-1, dtype=np.float64) / number - _best_expert(of)) * tasks
+    errors = (
+        np.cumsum(course.error, axis=-1, dtype=np.float64) / number - _best_expert(of)
+    ) * tasks
     costs = np.cumsum(course.costs, axis=-2, dtype=np.float64) / number[:, None]
     over = costs @ of.layers.paid_from.T - np.array(of.layers.budgets)
     return {
@@ -130,7 +136,9 @@ def removed(value: str, arm: str, at: Labels, beyond: Labels | None = None) -> N
     """
 
     def share(records: Records, labels: Labels) -> np.ndarray:
-        return 1 - records.ends(value, arm=arm, **labels) / records.ends(value, arm="plain", **labels)
+        return 1 - records.ends(value, arm=arm, **labels) / records.ends(
+            value, arm="plain", **labels
+        )
 
     return _beyond(share, at, beyond)
 
@@ -144,7 +152,9 @@ def less(value: str, arm: str, than: str, at: Labels, beyond: Labels | None = No
     return _beyond(difference, at, beyond)
 
 
-def _beyond(of: Callable[[Records, Labels], np.ndarray], at: Labels, beyond: Labels | None) -> Number:
+def _beyond(
+    of: Callable[[Records, Labels], np.ndarray], at: Labels, beyond: Labels | None
+) -> Number:
     return lambda records: interval_of(of(records, at) - (of(records, beyond) if beyond else 0.0))
 
 

@@ -82,17 +82,27 @@ class Settings(study.Settings):
     def __post_init__(self):
         super().__post_init__()
         if len(self.lengths) < 2:
-            raise ValueError(f"--lengths is {self.lengths}, it must have two numbers or more: a slope needs two")
+            raise ValueError(
+                f"--lengths is {self.lengths}, it must have two numbers or more: a slope needs two"
+            )
 
 
 PRESETS = {
     "smoke": Settings(
-        lengths=(300, 3_000, 30_000), chains=(0, 1, 2, 3), discounts=(0.0, 0.9), shares=(0.0, 1.0), problems=(0, 1),
-        objectives=(GRPO, IPS_PLAIN), seeds=(0, 1, 2, 3), steps=1000,
+        lengths=(300, 3_000, 30_000),
+        chains=(0, 1, 2, 3),
+        discounts=(0.0, 0.9),
+        shares=(0.0, 1.0),
+        problems=(0, 1),
+        objectives=(GRPO, IPS_PLAIN),
+        seeds=(0, 1, 2, 3),
+        steps=1000,
     ),
     "demo": Settings(),
-    "paper": Settings(chains=tuple(range(128)), problems=tuple(range(512)), seeds=tuple(range(256)), steps=20_000),
-}  # fmt: skip
+    "paper": Settings(
+        chains=tuple(range(128)), problems=tuple(range(512)), seeds=tuple(range(256)), steps=20_000
+    ),
+}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
@@ -101,10 +111,14 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         compute = functools.partial(errors, kind, *of_chains, settings.held, max(settings.shares))
         yield study.Curve({"part": "errors", "kind": kind}, compute)
     for discount in settings.discounts:
-        compute = functools.partial(at_discount, discount, min(100_000, settings.lengths[-1]), settings.chains)
+        compute = functools.partial(
+            at_discount, discount, min(100_000, settings.lengths[-1]), settings.chains
+        )
         yield study.Curve({"part": "discounts", "discount": discount}, compute)
     for share, candidate in itertools.product(settings.shares, CANDIDATES):
-        compute = functools.partial(in_another_kernel, candidate, settings.discount, share, settings.problems)
+        compute = functools.partial(
+            in_another_kernel, candidate, settings.discount, share, settings.problems
+        )
         yield study.Curve({"part": "moves", "share": share, "kind": candidate}, compute)
     of_training = settings.seeds, settings.group_size, settings.steps, settings.draws
     for world, objective in itertools.product(OUTCOMES, settings.objectives):
@@ -132,64 +146,150 @@ def flat(records) -> bool:
 MOVED = {"part": "moves", "share": 1.0}
 FOUND, APART, LOST = "told apart", "gap of equals", "without the favourite"
 CLAIMS = {
-    **{f"{kind}: the reward's error has a slope within 0.03 of -1/2 in log n":
-        near(of_chain("slope of reward error", kind), -0.5, 0.03) for kind in (TABULAR, SLOW, UNIFORM, LOW)},
-    **{f"{kind}: the (excess) KL divergence has a slope within 0.06 of -1 in log n":
-        near(of_chain("slope of divergence", kind), -1.0, 0.06) for kind in (TABULAR, SLOW, LOW)},
-    **{f"{kind}: n KL is within 15 % of S (A - 1) / 2, however slowly the chain mixes":
-        near(of_chain("n KL / limit", kind), 1.0, 0.15) for kind in (TABULAR, SLOW)},
-    **{f"{kind}: n error^2 is within 15 % of its exact limit":
-        near(of_chain("n error^2 / limit", kind), 1.0, 0.15) for kind in (TABULAR, SLOW, PENALISED)},
+    **{
+        f"{kind}: the reward's error has a slope within 0.03 of -1/2 in log n": near(
+            of_chain("slope of reward error", kind), -0.5, 0.03
+        )
+        for kind in (TABULAR, SLOW, UNIFORM, LOW)
+    },
+    **{
+        f"{kind}: the (excess) KL divergence has a slope within 0.06 of -1 in log n": near(
+            of_chain("slope of divergence", kind), -1.0, 0.06
+        )
+        for kind in (TABULAR, SLOW, LOW)
+    },
+    **{
+        f"{kind}: n KL is within 15 % of S (A - 1) / 2, however slowly the chain mixes": near(
+            of_chain("n KL / limit", kind), 1.0, 0.15
+        )
+        for kind in (TABULAR, SLOW)
+    },
+    **{
+        f"{kind}: n error^2 is within 15 % of its exact limit": near(
+            of_chain("n error^2 / limit", kind), 1.0, 0.15
+        )
+        for kind in (TABULAR, SLOW, PENALISED)
+    },
     "rank 1: the reward's error stays above 0.1": above(of_chain("reward error", LOW), 0.1),
     "the limit of n error^2 varies by less than a tenth over all discounts": flat,
-    "from infinitely many demonstrations the reward still loses over 0.001 where all moves are other ones":
-        above(of_moves("least squares"), 0.001),
+    "from infinitely many demonstrations the reward still loses over 0.001 where all moves are other ones": above(
+        of_moves("least squares"), 0.001
+    ),
     "there the least-squares reward loses less than the expert's old policy": below(
-        study.difference("regret", MOVED | {"kind": "least squares"}, MOVED | {"kind": "log-policy"}), 0.0),
+        study.difference(
+            "regret", MOVED | {"kind": "least squares"}, MOVED | {"kind": "log-policy"}
+        ),
+        0.0,
+    ),
     "there uniform weights lose more than those of the invariant law": above(
-        study.difference("regret", MOVED | {"kind": "uniform weights"}, MOVED | {"kind": "least squares"}), 0.0),
-    **{f"GRPO reveals over 1 between equally good outcomes ({world})":
-        above(of_trained(APART, GRPO, world), 1.0) for world in OUTCOMES},
-    **{f"{objective} reveals less than 0.5 between equally good outcomes ({world})":
-        below(of_trained(APART, objective, world), 0.5) for world in OUTCOMES for objective in OTHERS},
-    **{f"{objective} reveals log 2 between rewards 1 and 0.5, within 0.1":
-        near(of_trained("gap of halves", objective), math.log(2), 0.1) for objective in (IPS_PLAIN, IPS)},
-    "with an entropy bonus of 0.2 the rewards 1 and 0.5 are revealed 0.5 / 0.2 apart, within 0.25":
-        near(of_trained("gap of halves", ENTROPY), 0.5 / LAMBDA, 0.25),
-    **{f"{objective}: from the demonstrations over 0.99 of right and wrong outcomes are told apart ({world})":
-        above(of_trained(FOUND, objective, world), 0.99) for world in OUTCOMES for objective in OTHERS},
-    **{f"GRPO: from the demonstrations less than 0.9 of them are told apart ({world})":
-        below(of_trained(FOUND, GRPO, world), 0.9) for world in OUTCOMES},
-    **{f"without the favourite, what GRPO reveals earns over 0.1 less than what IPS-GRPO reveals ({world})":
-        above(study.difference(LOST, *({"part": "trained", "world": world, "kind": kind} for kind in (IPS, GRPO))), 0.1)
-        for world in OUTCOMES},
-}  # fmt: skip
+        study.difference(
+            "regret", MOVED | {"kind": "uniform weights"}, MOVED | {"kind": "least squares"}
+        ),
+        0.0,
+    ),
+    **{
+        f"GRPO reveals over 1 between equally good outcomes ({world})": above(
+            of_trained(APART, GRPO, world), 1.0
+        )
+        for world in OUTCOMES
+    },
+    **{
+        f"{objective} reveals less than 0.5 between equally good outcomes ({world})": below(
+            of_trained(APART, objective, world), 0.5
+        )
+        for world in OUTCOMES
+        for objective in OTHERS
+    },
+    **{
+        f"{objective} reveals log 2 between rewards 1 and 0.5, within 0.1": near(
+            of_trained("gap of halves", objective), math.log(2), 0.1
+        )
+        for objective in (IPS_PLAIN, IPS)
+    },
+    "with an entropy bonus of 0.2 the rewards 1 and 0.5 are revealed 0.5 / 0.2 apart, within 0.25": near(
+        of_trained("gap of halves", ENTROPY), 0.5 / LAMBDA, 0.25
+    ),
+    **{
+        f"{objective}: from the demonstrations over 0.99 of right and wrong outcomes are told apart ({world})": above(
+            of_trained(FOUND, objective, world), 0.99
+        )
+        for world in OUTCOMES
+        for objective in OTHERS
+    },
+    **{
+        f"GRPO: from the demonstrations less than 0.9 of them are told apart ({world})": below(
+            of_trained(FOUND, GRPO, world), 0.9
+        )
+        for world in OUTCOMES
+    },
+    **{
+        f"without the favourite, what GRPO reveals earns over 0.1 less than what IPS-GRPO reveals ({world})": above(
+            study.difference(
+                LOST, *({"part": "trained", "world": world, "kind": kind} for kind in (IPS, GRPO))
+            ),
+            0.1,
+        )
+        for world in OUTCOMES
+    },
+}
 SLOPES = "slope of reward error", "slope of divergence"
 NUMBERS = {
     **{f"{value}, {kind}": of_chain(value, kind) for kind in KINDS for value in SLOPES},
-    **{f"{value}, {kind}": of_chain(value, kind) for kind in (TABULAR, SLOW, PENALISED)
-       for value in ("n KL / limit", "n error^2 / limit")},
+    **{
+        f"{value}, {kind}": of_chain(value, kind)
+        for kind in (TABULAR, SLOW, PENALISED)
+        for value in ("n KL / limit", "n error^2 / limit")
+    },
     **{f"steps to mix, {kind}": of_chain("steps to mix", kind) for kind in (TABULAR, SLOW)},
     "reward error at the end, rank 1": of_chain("reward error", LOW),
     "KL of the best policy of rank 1": of_chain("divergence of the class", LOW),
     "distance of the rewards by both weights": of_chain("apart from the invariant law's", UNIFORM),
     **{f"regret where all moves are other ones, {kind}": of_moves(kind) for kind in CANDIDATES[1:]},
-    **{f"{value}, {objective} ({world})": of_trained(value, objective, world)
-       for value in (APART, FOUND, LOST) for world in OUTCOMES for objective in RATES},
-    **{f"gap of halves, {objective}": of_trained("gap of halves", objective) for objective in RATES},
-}  # fmt: skip
+    **{
+        f"{value}, {objective} ({world})": of_trained(value, objective, world)
+        for value in (APART, FOUND, LOST)
+        for world in OUTCOMES
+        for objective in RATES
+    },
+    **{
+        f"gap of halves, {objective}": of_trained("gap of halves", objective) for objective in RATES
+    },
+}
 TABLE = study.one_below_the_other(
     study.Table(
-        ("divergence", "reward error", *SLOPES, "n KL / limit", "n error^2 / limit", "regret", "regret elsewhere"),
-        "errors of a chain of the greatest length", {"part": "errors"},
+        (
+            "divergence",
+            "reward error",
+            *SLOPES,
+            "n KL / limit",
+            "n error^2 / limit",
+            "regret",
+            "regret elsewhere",
+        ),
+        "errors of a chain of the greatest length",
+        {"part": "errors"},
     ),
     study.Table(
-        ("n error^2", "limit", "norm revealed", "norm of the expert's", "policy off by", "n regret"),
-        "discounts", {"part": "discounts"}, ("discount",),
+        (
+            "n error^2",
+            "limit",
+            "norm revealed",
+            "norm of the expert's",
+            "policy off by",
+            "n regret",
+        ),
+        "discounts",
+        {"part": "discounts"},
+        ("discount",),
     ),
     study.Table(("regret",), "other moves", {"part": "moves"}, ("share", "kind")),
-    study.Table((), "trained policies, rewards in units of the temperature", {"part": "trained"}, ("world", "kind")),
-)  # fmt: skip
+    study.Table(
+        (),
+        "trained policies, rewards in units of the temperature",
+        {"part": "trained"},
+        ("world", "kind"),
+    ),
+)
 
 
 def drawn(value: str, part: str, along: str, **chosen) -> list[Layer]:
@@ -201,16 +301,38 @@ def drawn(value: str, part: str, along: str, **chosen) -> list[Layer]:
 
 
 def bars(value: str, title: str, label: str) -> Panel:
-    return Panel([Bars(value, by="kind", where={"part": "trained", "world": "graded"})], title, label)
+    return Panel(
+        [Bars(value, by="kind", where={"part": "trained", "world": "graded"})], title, label
+    )
 
 
 STEPS, GAP = "steps of the chain", "revealed difference / temperature"
 LOGS = {"xscale": "log", "yscale": "log"}
-FIGURE = Panels([
-    Panel(drawn("reward error", "errors", "step"), "errors of rewards", STEPS, "distance in L2", **LOGS),
-    Panel(drawn("divergence", "errors", "step", without=(UNIFORM,)), "(excess) divergence", STEPS, "KL", **LOGS),
-    Panel(drawn("regret", "moves", "share", without=(CANDIDATES[0],)), "other moves", "their share", "regret"),
-    bars(APART, "between two outcomes of reward 1", GAP),
-    bars("gap of halves", "between rewards 1 and 0.5", GAP),
-    bars(LOST, "without the favourite", "reward earned by what is revealed"),
-], columns=3)  # fmt: skip
+FIGURE = Panels(
+    [
+        Panel(
+            drawn("reward error", "errors", "step"),
+            "errors of rewards",
+            STEPS,
+            "distance in L2",
+            **LOGS,
+        ),
+        Panel(
+            drawn("divergence", "errors", "step", without=(UNIFORM,)),
+            "(excess) divergence",
+            STEPS,
+            "KL",
+            **LOGS,
+        ),
+        Panel(
+            drawn("regret", "moves", "share", without=(CANDIDATES[0],)),
+            "other moves",
+            "their share",
+            "regret",
+        ),
+        bars(APART, "between two outcomes of reward 1", GAP),
+        bars("gap of halves", "between rewards 1 and 0.5", GAP),
+        bars(LOST, "without the favourite", "reward earned by what is revealed"),
+    ],
+    columns=3,
+)

@@ -20,7 +20,9 @@ BLOCK = 10_000
 
 
 @checked
-def chain_counts(policy: Array, transitions: Array, lengths: Sequence[int], seeds: Sequence[int]) -> np.ndarray:
+def chain_counts(
+    policy: Array, transitions: Array, lengths: Sequence[int], seeds: Sequence[int]
+) -> np.ndarray:
     """`[N, L, S, A, S]`: how often each transition happened in the first steps of one chain for each of N seeds.
 
     The chain starts with its invariant law. A longer chain goes on where a shorter one ends, so the counts of one
@@ -37,16 +39,27 @@ def chain_counts(policy: Array, transitions: Array, lengths: Sequence[int], seed
     """
     check(transitions, policy=policy)
     policy, transitions = np.asarray(policy, np.float64), np.asarray(transitions, np.float64)
-    if not len(lengths) or lengths[0] < 1 or not (np.diff(lengths) > 0).all() or lengths[-1] > LONGEST:
-        raise ValueError(f"lengths is {shown(lengths)}, its numbers must rise, from 1 or more to {LONGEST:.0e} at most")
+    if (
+        not len(lengths)
+        or lengths[0] < 1
+        or not (np.diff(lengths) > 0).all()
+        or lengths[-1] > LONGEST
+    ):
+        raise ValueError(
+            f"lengths is {shown(lengths)}, its numbers must rise, from 1 or more to {LONGEST:.0e} at most"
+        )
     if not len(seeds):
         raise ValueError("seeds is empty, it must have one number for each chain")
     with jax.enable_x64(True):
         law = np.asarray(invariant_law(policy, transitions)).sum(axis=-1)
     if not np.isfinite(law).all() or not (law > -1e-9).all():
-        raise ValueError("the chain has several invariant laws: every state must be reachable from every other one")
+        raise ValueError(
+            "the chain has several invariant laws: every state must be reachable from every other one"
+        )
     states, actions = policy.shape
-    bounds = np.cumsum((policy[:, :, None] * transitions).reshape(states, actions * states), axis=-1)
+    bounds = np.cumsum(
+        (policy[:, :, None] * transitions).reshape(states, actions * states), axis=-1
+    )
     # Exactly 1 behind the last possible move, so that rounding makes no other one possible.
     bounds = (bounds / bounds[:, -1:])[:, :-1]
     keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
@@ -58,7 +71,9 @@ def chain_counts(policy: Array, transitions: Array, lengths: Sequence[int], seed
             steps = min(BLOCK, length - done)
             state, moves = _walk(bounds, keys, block, state, steps)
             for row, of_seed in enumerate(np.asarray(moves).T):
-                counts[row] += np.bincount(of_seed, minlength=counts[row].size).reshape(counts[row].shape)
+                counts[row] += np.bincount(of_seed, minlength=counts[row].size).reshape(
+                    counts[row].shape
+                )
             done, block = done + steps, block + 1
         found.append(counts.reshape(-1, states, actions, states).copy())
     return np.stack(found, axis=1)
@@ -68,7 +83,9 @@ def chain_counts(policy: Array, transitions: Array, lengths: Sequence[int], seed
 def _walk(bounds: Array, keys: Array, block: int, state: Array, steps: int) -> tuple[Array, Array]:
     """The states `[N]` after some steps, and the moves `[steps, N]`, each (state * A + action) * S + next state."""
     states, choices = bounds.shape[0], bounds.shape[1] + 1
-    draws = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, block + 1), (steps,)))(keys).T
+    draws = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, block + 1), (steps,)))(
+        keys
+    ).T
 
     def step(state, draw):
         choice = (draw[:, None] >= bounds[state]).sum(axis=-1).astype(jnp.int32)
@@ -98,7 +115,11 @@ def limit_of_divergence(policy: Array) -> float:
 
 @checked
 def limit_of_reward_error(
-    policy: Array, transitions: Array, discount: float, temperature: float, estimated: tuple[str, ...] = PARTS
+    policy: Array,
+    transitions: Array,
+    discount: float,
+    temperature: float,
+    estimated: tuple[str, ...] = PARTS,
 ) -> Array:
     """lim n E[||r - r_LS||^2], the norm in L2(rho), of the least-squares reward of one long chain of n steps.
 
@@ -118,7 +139,9 @@ def limit_of_reward_error(
     """
     check(transitions, discount, temperature, policy=policy)
     if not isinstance(policy, Tracer) and not (np.asarray(policy) > 0).all():
-        raise ValueError("policy has an action of probability 0, which reveals no reward: mix it with others")
+        raise ValueError(
+            "policy has an action of probability 0, which reveals no reward: mix it with others"
+        )
     if unknown := [part for part in estimated if part not in PARTS]:
         raise ValueError(f"estimated has {unknown[0]!r}, it may have {', '.join(PARTS)}")
     return _limit_of_reward_error(policy, transitions, discount, temperature, estimated)
@@ -136,7 +159,9 @@ def _limit_of_reward_error(policy, transitions, discount, temperature, estimated
         parts = {"policy": moved, "transitions": where, "law": invariant_law(moved, where)}
         exact = {"policy": policy, "transitions": transitions, "law": law}
         used = {name: parts[name] if name in estimated else exact[name] for name in PARTS}
-        return least_squares_reward(jnp.log(used["policy"]), used["transitions"], used["law"], discount, temperature)[0]
+        return least_squares_reward(
+            jnp.log(used["policy"]), used["transitions"], used["law"], discount, temperature
+        )[0]
 
     slopes = jax.jacfwd(reward_of)(joint)  # [S, A, S, A, S]
     # Var(slope . q_s) = (sum q slope^2 - (sum q slope)^2) / (n rho(s)) for each entry of the reward and each state.

@@ -50,13 +50,19 @@ def _smoothed(counts: Array, pseudo_count: float) -> Array:
     if not pseudo_count >= 0:
         raise ValueError(f"pseudo_count is {pseudo_count}, it must not be negative")
     if np.ndim(counts) < 2 or not np.size(counts):
-        raise ValueError(f"counts has the shape {np.shape(counts)}, it must have a row of actions for each state")
+        raise ValueError(
+            f"counts has the shape {np.shape(counts)}, it must have a row of actions for each state"
+        )
     if not isinstance(counts, Tracer):
         least = np.asarray(counts).min()
         if not least >= 0:
-            raise ValueError(f"counts is {shown(np.asarray(counts).tolist())}, no number may be negative")
+            raise ValueError(
+                f"counts is {shown(np.asarray(counts).tolist())}, no number may be negative"
+            )
         if pseudo_count == least == 0:
-            raise ValueError("an action was never seen in some state and pseudo_count is 0: take a positive one")
+            raise ValueError(
+                "an action was never seen in some state and pseudo_count is 0: take a positive one"
+            )
     return counts + pseudo_count
 
 
@@ -80,7 +86,9 @@ def low_rank_policy(counts: Array, rank: int, pseudo_count: float, iterations: i
       ValueError: as `tabular_policy`, or the rank is below 1 or above min(S, A).
     """
     if np.ndim(counts) != 2:
-        raise ValueError(f"counts has the shape {np.shape(counts)}, it must be [S, A]: use jax.vmap for many")
+        raise ValueError(
+            f"counts has the shape {np.shape(counts)}, it must be [S, A]: use jax.vmap for many"
+        )
     if iterations < 1:
         raise ValueError(f"iterations is {iterations}, it must be at least 1")
     if not 1 <= rank <= min(np.shape(counts)):
@@ -90,7 +98,9 @@ def low_rank_policy(counts: Array, rank: int, pseudo_count: float, iterations: i
     smoothed = _smoothed(counts, pseudo_count)
     weights = smoothed / smoothed.sum()
     logits = jnp.log(weights / weights.sum(axis=-1, keepdims=True))
-    left, values, right = jnp.linalg.svd(logits - logits.mean(axis=-1, keepdims=True), full_matrices=False)
+    left, values, right = jnp.linalg.svd(
+        logits - logits.mean(axis=-1, keepdims=True), full_matrices=False
+    )
     roots = jnp.sqrt(values[:rank])
     factors = left[:, :rank] * roots, roots[:, None] * right[:rank]
 
@@ -102,7 +112,9 @@ def low_rank_policy(counts: Array, rank: int, pseudo_count: float, iterations: i
     def iterate(carried, _):
         factors, state = carried
         value, gradient = value_and_grad(factors, state=state)
-        updates, state = optimizer.update(gradient, state, factors, value=value, grad=gradient, value_fn=loss)
+        updates, state = optimizer.update(
+            gradient, state, factors, value=value, grad=gradient, value_fn=loss
+        )
         return (optax.apply_updates(factors, updates), state), None
 
     (factors, _), _ = jax.lax.scan(iterate, (factors, optimizer.init(factors)), length=iterations)
@@ -120,7 +132,14 @@ def excess_divergence(policy: Array, other: Array, law: Array) -> Array:
     Raises:
       ValueError: the tables are of different states and actions.
     """
-    if not np.shape(policy)[-2:] == np.shape(other)[-2:] == np.shape(law)[-2:] or np.ndim(policy) < 2:
+    if (
+        not np.shape(policy)[-2:] == np.shape(other)[-2:] == np.shape(law)[-2:]
+        or np.ndim(policy) < 2
+    ):
         shapes = ", ".join(str(np.shape(table)) for table in (policy, other, law))
-        raise ValueError(f"policy, other and law have the shapes {shapes}, they must end with the same [S, A]")
-    return jnp.where(law > 0, law * jnp.log(jnp.where(law > 0, policy / other, 1.0)), 0.0).sum(axis=(-2, -1))
+        raise ValueError(
+            f"policy, other and law have the shapes {shapes}, they must end with the same [S, A]"
+        )
+    return jnp.where(law > 0, law * jnp.log(jnp.where(law > 0, policy / other, 1.0)), 0.0).sum(
+        axis=(-2, -1)
+    )

@@ -8,8 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.inverse_soft_rl.demonstrated_chains import chain_counts, limit_of_divergence, limit_of_reward_error
-from experiments.inverse_soft_rl.estimation import excess_divergence, low_rank_policy, tabular_policy, transitions_of
+from experiments.inverse_soft_rl.demonstrated_chains import (
+    chain_counts,
+    limit_of_divergence,
+    limit_of_reward_error,
+)
+from experiments.inverse_soft_rl.estimation import (
+    excess_divergence,
+    low_rank_policy,
+    tabular_policy,
+    transitions_of,
+)
 from experiments.inverse_soft_rl.rewards import least_squares_reward, norm
 from experiments.inverse_soft_rl.soft_bellman import invariant_law, regret, soft_control
 from ipsrl import study
@@ -22,7 +31,10 @@ from ipsrl.study.curves import Curve, Points
 STATES, ACTIONS, TEMPERATURE = 6, 3, 1.0
 PSEUDO_COUNT, STRONG = 0.5, 5.0
 """The penalty of the likelihood, and one of ten times its weight."""
-OUTCOMES = {"equal": (1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0), "graded": (1.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0)}
+OUTCOMES = {
+    "equal": (1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0),
+    "graded": (1.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0),
+}
 """Rewards of eight outcomes, the right ones first; the first two are equally good in both."""
 RIGHT = 4
 LONG = 10_000
@@ -62,7 +74,9 @@ class Process:
 
     @functools.cached_property
     def log_policy(self) -> np.ndarray:
-        return np.asarray(soft_control(self.rewards, self.transitions, self.discount, TEMPERATURE)[0])
+        return np.asarray(
+            soft_control(self.rewards, self.transitions, self.discount, TEMPERATURE)[0]
+        )
 
     @functools.cached_property
     def law(self) -> np.ndarray:
@@ -74,7 +88,9 @@ class Process:
     ) -> np.ndarray:
         """The least-squares reward of a policy, `[..., S, A]`; the transitions are known by default."""
         moves = self.transitions if transitions is None else transitions
-        return np.asarray(least_squares_reward(log_policy, moves, weights, self.discount, TEMPERATURE)[0])
+        return np.asarray(
+            least_squares_reward(log_policy, moves, weights, self.discount, TEMPERATURE)[0]
+        )
 
     def regrets(self, rewards: np.ndarray, transitions: np.ndarray) -> np.ndarray:
         """`[...]`, what the soft-optimal policies of rewards `[..., S, A]` lose under the expert's reward."""
@@ -88,7 +104,12 @@ class Process:
 
 
 def errors(
-    kind: str, discount: float, lengths: Sequence[int], seeds: Sequence[int], held: float, changed: float
+    kind: str,
+    discount: float,
+    lengths: Sequence[int],
+    seeds: Sequence[int],
+    held: float,
+    changed: float,
 ) -> Points:
     """Errors of what one chain reveals, by its length, `[S, L]`; slopes and ratios to limits are one for each seed.
 
@@ -111,15 +132,21 @@ def errors(
             fit = jax.jit(jax.vmap(lambda one: low_rank_policy(one, 1, PSEUDO_COUNT)))
             policies = fit(actions.reshape(-1, STATES, ACTIONS))
             policies = np.asarray(policies).reshape(actions.shape)
-            best = float(excess_divergence(expert, low_rank_policy(process.law, 1, 0.0), process.law))
+            best = float(
+                excess_divergence(expert, low_rank_policy(process.law, 1, 0.0), process.law)
+            )
         else:
-            policies = np.asarray(tabular_policy(actions, STRONG if kind == "strong penalty" else PSEUDO_COUNT))
+            policies = np.asarray(
+                tabular_policy(actions, STRONG if kind == "strong penalty" else PSEUDO_COUNT)
+            )
         uniform = np.full(expert.shape, 1 / expert.size)
         weights, of_expert = actions + PSEUDO_COUNT, process.law
         if kind == "uniform weights":
             weights, of_expert = np.broadcast_to(uniform, weights.shape), uniform
         target = process.revealed(process.log_policy, of_expert)
-        rewards = process.revealed(np.log(policies), weights, np.asarray(transitions_of(counts, PSEUDO_COUNT)))
+        rewards = process.revealed(
+            np.log(policies), weights, np.asarray(transitions_of(counts, PSEUDO_COUNT))
+        )
         error = np.asarray(norm(rewards - target, process.law))
         divergence = np.asarray(excess_divergence(expert, policies, process.law)) - best
         values = {
@@ -135,7 +162,9 @@ def errors(
         }
         if kind in ("tabular", "slow chain", "strong penalty"):
             limit = limit_of_reward_error(expert, process.transitions, discount, TEMPERATURE)
-            values |= of_limits(lengths, divergence, error, limit_of_divergence(expert), float(limit))
+            values |= of_limits(
+                lengths, divergence, error, limit_of_divergence(expert), float(limit)
+            )
             values |= {"steps to mix": mixing_time(expert, process.transitions)}
         if kind == "rank 1":
             values |= {"divergence of the class": best}
@@ -143,20 +172,31 @@ def errors(
 
 
 @functools.lru_cache(maxsize=2)
-def demonstrated(discount: float, held: float, lengths: tuple[int, ...], seeds: tuple[int, ...]) -> np.ndarray:
+def demonstrated(
+    discount: float, held: float, lengths: tuple[int, ...], seeds: tuple[int, ...]
+) -> np.ndarray:
     """Counts of the expert's chains, drawn once for all kinds of estimates; see `chain_counts`."""
     process = Process.drawn(0, discount, held)
     return chain_counts(np.exp(process.log_policy), process.transitions, lengths, seeds)
 
 
 def of_limits(
-    lengths: Sequence[int], divergence: np.ndarray, error: np.ndarray, of_divergence: float, of_error: float
+    lengths: Sequence[int],
+    divergence: np.ndarray,
+    error: np.ndarray,
+    of_divergence: float,
+    of_error: float,
 ) -> dict[str, np.ndarray]:
     """n KL and n error^2 over their limits, `[S, 1]`, means over the lengths from `LONG` on, or of the longest."""
     sizes = np.asarray(lengths, float)
     late = sizes >= min(LONG, sizes.max())
-    scaled = {"n KL / limit": divergence * sizes / of_divergence, "n error^2 / limit": error**2 * sizes / of_error}
-    return {name: of_seeds[:, late].mean(axis=1, keepdims=True) for name, of_seeds in scaled.items()}
+    scaled = {
+        "n KL / limit": divergence * sizes / of_divergence,
+        "n error^2 / limit": error**2 * sizes / of_error,
+    }
+    return {
+        name: of_seeds[:, late].mean(axis=1, keepdims=True) for name, of_seeds in scaled.items()
+    }
 
 
 def mixing_time(policy: np.ndarray, transitions: np.ndarray) -> float:
@@ -174,12 +214,16 @@ def at_discount(discount: float, length: int, seeds: Sequence[int]) -> Points:
         actions = counts.sum(axis=-1) + PSEUDO_COUNT
         target = process.revealed(process.log_policy, process.law)
         policies = tabular_policy(counts.sum(axis=-1), PSEUDO_COUNT)
-        rewards = process.revealed(np.log(policies), actions, np.asarray(transitions_of(counts, PSEUDO_COUNT)))
+        rewards = process.revealed(
+            np.log(policies), actions, np.asarray(transitions_of(counts, PSEUDO_COUNT))
+        )
         error = np.asarray(norm(rewards - target, process.law))
         again = np.exp(soft_control(target, process.transitions, discount, TEMPERATURE)[0])
         values = {
             "n error^2": (length * error**2)[:, None],
-            "limit": float(limit_of_reward_error(expert, process.transitions, discount, TEMPERATURE)),
+            "limit": float(
+                limit_of_reward_error(expert, process.transitions, discount, TEMPERATURE)
+            ),
             "norm revealed": float(norm(target, process.law)),
             "norm of the expert's": float(norm(process.rewards, process.law)),
             "policy off by": float(np.abs(again - expert).max()),
@@ -191,7 +235,9 @@ def at_discount(discount: float, length: int, seeds: Sequence[int]) -> Points:
 CANDIDATES = ("expert's", "least squares", "uniform weights", "log-policy")
 
 
-def in_another_kernel(candidate: str, discount: float, share: float, problems: Sequence[int]) -> Points:
+def in_another_kernel(
+    candidate: str, discount: float, share: float, problems: Sequence[int]
+) -> Points:
     """`regret` `[S, 1]` of what infinitely many demonstrations reveal, where moves changed; each seed is a process.
 
     "log-policy" is the consistent reward with V = 0; its soft-optimal policy is the expert's old one in every process.
@@ -214,20 +260,37 @@ def in_another_kernel(candidate: str, discount: float, share: float, problems: S
 
 
 def trained(
-    objective: str, rate: float, world: str, seeds: Sequence[int], group_size: int, steps: int, draws: int
+    objective: str,
+    rate: float,
+    world: str,
+    seeds: Sequence[int],
+    group_size: int,
+    steps: int,
+    draws: int,
 ) -> Curve:
     """The curve of what the policies that an objective trains reveal at the end, one for each seed."""
     bandit = Bandit(OUTCOMES[world])
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
     return study.trained(
-        bandit, policy, objective, None, lambda parameters: log_probs_table(policy, parameters, bandit)[0],
-        functools.partial(of_policies, rewards=np.array(OUTCOMES[world]), seeds=seeds, draws=draws), whole_runs=True,
-        labels={"part": "trained", "world": world, "kind": objective}, seeds=seeds, group_size=group_size,
-        learning_rate=rate, steps=steps, record_every=steps,
-    )  # fmt: skip
+        bandit,
+        policy,
+        objective,
+        None,
+        lambda parameters: log_probs_table(policy, parameters, bandit)[0],
+        functools.partial(of_policies, rewards=np.array(OUTCOMES[world]), seeds=seeds, draws=draws),
+        whole_runs=True,
+        labels={"part": "trained", "world": world, "kind": objective},
+        seeds=seeds,
+        group_size=group_size,
+        learning_rate=rate,
+        steps=steps,
+        record_every=steps,
+    )
 
 
-def of_policies(log_probs: np.ndarray, rewards: np.ndarray, seeds: Sequence[int], draws: int) -> dict[str, np.ndarray]:
+def of_policies(
+    log_probs: np.ndarray, rewards: np.ndarray, seeds: Sequence[int], draws: int
+) -> dict[str, np.ndarray]:
     """What the last ones of policies `[N, U, K]` over K outcomes reveal, each `[N, 1]`, in units of the temperature.
 
     return: the mean reward of the policy itself.
@@ -250,12 +313,18 @@ def of_policies(log_probs: np.ndarray, rewards: np.ndarray, seeds: Sequence[int]
         "gap to wrong": gap_to_wrong,
     }
     if half.any():
-        values |= {"gap of halves": revealed[..., best].mean(axis=-1) - revealed[..., half].mean(axis=-1)}
+        values |= {
+            "gap of halves": revealed[..., best].mean(axis=-1) - revealed[..., half].mean(axis=-1)
+        }
     probs = np.exp(log_probs)
     probs = probs / probs.sum(axis=-1, keepdims=True)
     pairs = zip(seeds, probs, strict=True)
-    counts = np.stack([np.random.default_rng(seed).multinomial(draws, of_seed) for seed, of_seed in pairs])
-    from_counts = of_one_state(np.log(tabular_policy(counts[..., None, :], PSEUDO_COUNT))[..., 0, :])
+    counts = np.stack(
+        [np.random.default_rng(seed).multinomial(draws, of_seed) for seed, of_seed in pairs]
+    )
+    from_counts = of_one_state(
+        np.log(tabular_policy(counts[..., None, :], PSEUDO_COUNT))[..., 0, :]
+    )
     difference = from_counts[..., ~wrong][..., :, None] - from_counts[..., wrong][..., None, :]
     favourite = np.arange(len(rewards)) == probs.argmax(axis=-1)[..., None]
     others = np.where(favourite, 0.0, np.exp(from_counts))
@@ -276,4 +345,6 @@ def of_one_state(log_probs: np.ndarray) -> np.ndarray:
         log_policy = log_probs[..., None, :]
         alone = np.ones((log_probs.shape[-1], 1))
         moves = np.broadcast_to(alone[None], (*log_probs.shape[:-1], 1, *alone.shape))
-        return np.asarray(least_squares_reward(log_policy, moves, np.exp(log_policy), 0.0, TEMPERATURE)[0])[..., 0, :]
+        return np.asarray(
+            least_squares_reward(log_policy, moves, np.exp(log_policy), 0.0, TEMPERATURE)[0]
+        )[..., 0, :]

@@ -25,7 +25,9 @@ ROUNDING = {"float32": 1e-5, "float64": 1e-9}
 
 
 @checked
-def soft_control(rewards: Array, transitions: Array, discount: float, temperature: float) -> tuple[Array, Array]:
+def soft_control(
+    rewards: Array, transitions: Array, discount: float, temperature: float
+) -> tuple[Array, Array]:
     """The logarithm of the soft-optimal policy, `[S, A]`, and its values `[S]`, by soft policy iteration.
 
     Each iteration solves for the values of the policy of the last values. That is Newton's method on the soft Bellman
@@ -51,7 +53,11 @@ def _soft_control(rewards, transitions, discount, temperature):
 
     def improve(carried):
         _, values, iteration = carried
-        return values, policy_values(log_policy_of(values), rewards, transitions, discount, temperature), iteration + 1
+        return (
+            values,
+            policy_values(log_policy_of(values), rewards, transitions, discount, temperature),
+            iteration + 1,
+        )
 
     def improves(carried):
         before, values, iteration = carried
@@ -64,7 +70,9 @@ def _soft_control(rewards, transitions, discount, temperature):
 
 
 @checked
-def policy_values(log_policy: Array, rewards: Array, transitions: Array, discount: float, temperature: float) -> Array:
+def policy_values(
+    log_policy: Array, rewards: Array, transitions: Array, discount: float, temperature: float
+) -> Array:
     """V_pi `[..., S]`, the rewards and entropies to come under a policy of which the logarithm is given.
 
     Raises:
@@ -73,7 +81,9 @@ def policy_values(log_policy: Array, rewards: Array, transitions: Array, discoun
     check(transitions, discount, temperature, log_policy=log_policy, rewards=rewards)
     policy = jnp.exp(log_policy)
     # An action of probability 0 has the logarithm -inf and adds nothing.
-    entropic = jnp.where(policy > 0, policy * (rewards - temperature * jnp.where(policy > 0, log_policy, 0)), 0)
+    entropic = jnp.where(
+        policy > 0, policy * (rewards - temperature * jnp.where(policy > 0, log_policy, 0)), 0
+    )
     moves = jnp.einsum("...sa,...sat->...st", policy, transitions)
     identity = jnp.eye(moves.shape[-1])
     return jnp.linalg.solve(identity - discount * moves, entropic.sum(axis=-1)[..., None])[..., 0]
@@ -98,7 +108,9 @@ def invariant_law(policy: Array, transitions: Array) -> Array:
 
 
 @checked
-def regret(log_policy: Array, rewards: Array, transitions: Array, discount: float, temperature: float) -> Array:
+def regret(
+    log_policy: Array, rewards: Array, transitions: Array, discount: float, temperature: float
+) -> Array:
     """(1 - gamma) max_s (V*(s) - V_pi(s)), what a policy loses to the soft-optimal one, in units of a reward.
 
     Raises:
@@ -116,25 +128,39 @@ def _regret(log_policy, rewards, transitions, discount, temperature):
     return (1 - discount) * lost.max()
 
 
-def check(transitions: Array, discount: float = 0.0, temperature: float = 1.0, **tables: Array) -> None:
+def check(
+    transitions: Array, discount: float = 0.0, temperature: float = 1.0, **tables: Array
+) -> None:
     """Raises ValueError, in one sentence, if a problem is impossible; contents of traced arrays are not looked into."""
     if not isinstance(discount, Tracer) and not 0 <= discount < 1:
-        why = ": at 1 values are infinite, and every reward is consistent up to a constant" if discount == 1 else ""
+        why = (
+            ": at 1 values are infinite, and every reward is consistent up to a constant"
+            if discount == 1
+            else ""
+        )
         raise ValueError(f"discount is {discount}, it must lie between 0 and below 1{why}")
     if not isinstance(temperature, Tracer) and not temperature > 0:
-        why = ": without entropy a policy only tells which actions are best" if temperature == 0 else ""
+        why = (
+            ": without entropy a policy only tells which actions are best"
+            if temperature == 0
+            else ""
+        )
         raise ValueError(f"temperature is {temperature}, it must be positive{why}")
     shape = np.shape(transitions)
     if len(shape) < 3 or shape[-1] != shape[-3] or not shape[-2]:
         raise ValueError(f"transitions has the shape {shape}, it must be [..., S, A, S]")
     for name, table in tables.items():
         if np.shape(table)[-2:] != shape[-3:-1]:
-            raise ValueError(f"{name} has the shape {np.shape(table)}, it must end with {shape[-3:-1]}, as transitions")
+            raise ValueError(
+                f"{name} has the shape {np.shape(table)}, it must end with {shape[-3:-1]}, as transitions"
+            )
         if isinstance(table, Tracer):
             continue
         host = np.asarray(table)
         if name == "policy" and not _are_distributions(host):
-            raise ValueError(f"policy is {shown(host.tolist())}, its rows must be distributions over actions")
+            raise ValueError(
+                f"policy is {shown(host.tolist())}, its rows must be distributions over actions"
+            )
         # Only the logarithm of a probability may be -inf.
         if not (np.isfinite(host) | (np.isneginf(host) & (name == "log_policy"))).all():
             raise ValueError(f"{name} is {shown(host.tolist())}, its numbers must be finite")

@@ -83,9 +83,14 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     for (place, text), beta in itertools.product(PLACES.items(), settings.betas):
         for start, logits in STARTS.items():
             labels = {"kind": "trained", "start": start, "place": place, "beta": beta}
-            given = {"initial_parameters": {"logits": np.array([logits], np.float32)}, "reward": RewardTable(PROXY)}
+            given = {
+                "initial_parameters": {"logits": np.array([logits], np.float32)},
+                "reward": RewardTable(PROXY),
+            }
             measure = functools.partial(measures, start=start)
-            yield study.trained(BANDIT, POLICY, text.format(beta), settings, RECORD, measure, labels, **given)
+            yield study.trained(
+                BANDIT, POLICY, text.format(beta), settings, RECORD, measure, labels, **given
+            )
         exact = functools.partial(share_of_divergence, text.format(beta), settings.group_size)
         yield study.Curve({"kind": "exact", "place": place, "beta": beta}, exact)
     for start, beta in itertools.product(STARTS, settings.betas):
@@ -98,11 +103,17 @@ def hacked_or_stagnant(runs: Records) -> Interval:
 
 
 ABOUT = {
-    "no coefficient ends at a true reward of 0.9": study.at_each("beta", study.below(study.final("true"), 0.9)),
-    "at every coefficient most runs hack or stagnate": study.at_each("beta", study.above(hacked_or_stagnant, 0.5)),
+    "no coefficient ends at a true reward of 0.9": study.at_each(
+        "beta", study.below(study.final("true"), 0.9)
+    ),
+    "at every coefficient most runs hack or stagnate": study.at_each(
+        "beta", study.above(hacked_or_stagnant, 0.5)
+    ),
 }
 CLAIMS = {
-    f"from 30 % right and {start}, KL {place}: {sentence}": study.among(claim, kind="trained", start=start, place=place)
+    f"from 30 % right and {start}, KL {place}: {sentence}": study.among(
+        claim, kind="trained", start=start, place=place
+    )
     for start in STARTS
     for sentence, claim in ABOUT.items()
     for place in PLACES
@@ -116,7 +127,9 @@ LOSS, REWARD, NO_STD = PLACES
 SHOWN = [(COMMON, LOSS, 0.3), (COMMON, LOSS, 3.0), (COMMON, REWARD, 0.5), (COMMON, NO_STD, 0.5)]
 SHOWN += itertools.product([RARE], PLACES, (0.1, 0.2, 0.5))
 NUMBERS: dict[str, study.Number] = {
-    f"from {start}, largest true reward of an optimum (derived)": lambda records, start=start: bound(start)
+    f"from {start}, largest true reward of an optimum (derived)": lambda records, start=start: (
+        bound(start)
+    )
     for start in STARTS
 } | {
     f"from {start}, KL {place}, coefficient {beta:g}, true reward": study.final(
@@ -143,12 +156,19 @@ TRUE = "true reward after training"
 def against(along: str, start: str) -> list[Layer]:
     """The true reward of runs and, dashed, of optima."""
     trained, optimal = ({"kind": kind, "start": start} for kind in ("trained", "optimum"))
-    return [Line("true", along, "place", optimal, dashed=True), Markers("true", along, "place", trained, at_end=True)]
+    return [
+        Line("true", along, "place", optimal, dashed=True),
+        Markers("true", along, "place", trained, at_end=True),
+    ]
 
 
 PANELS = [
     *(Panel(against("beta", start), f"from {start}", ylabel=TRUE, **AXES) for start in STARTS),
     Panel(against("divergence", COMMON), f"from {COMMON}", "KL, nats", TRUE),
-    Panel([Line("moved", "beta", "place", {"kind": "exact"})], ylabel="change of the late exact update", **AXES),
+    Panel(
+        [Line("moved", "beta", "place", {"kind": "exact"})],
+        ylabel="change of the late exact update",
+        **AXES,
+    ),
 ]
 FIGURE = Panels(PANELS, columns=2)

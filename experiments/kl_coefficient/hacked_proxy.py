@@ -22,7 +22,11 @@ LATE = tuple(np.log([0.83, 0.12, 0.03, 0.01, 0.005, 0.005]).tolist())
 def measures(probs: np.ndarray, start: str) -> dict[str, np.ndarray]:
     """From `[..., 6]`: the true reward, the probability of the hack, and KL(policy || start) in nats."""
     divergence = np.asarray(distances.reverse_kl(probs, softmax(STARTS[start])), np.float64)
-    return {"true": probs[..., :HACK].sum(axis=-1), "hack": probs[..., HACK], "divergence": divergence}
+    return {
+        "true": probs[..., :HACK].sum(axis=-1),
+        "hack": probs[..., HACK],
+        "divergence": divergence,
+    }
 
 
 def optimum(beta: float, start: str) -> Points:
@@ -45,6 +49,7 @@ def share_of_divergence(objective: str, group_size: int) -> Points:
     """How far the exact update at LATE is from the one without a divergence from COMMON, relative to the larger."""
     plain = objective.partition("(")[0]
     updates = [
-        exact_update(name, LATE, RIGHT, NoisyVerifier(), group_size, STARTS[COMMON]) for name in (objective, plain)
+        exact_update(name, LATE, RIGHT, NoisyVerifier(), group_size, STARTS[COMMON])
+        for name in (objective, plain)
     ]
     return Points([0], {"moved": distance(*updates)})

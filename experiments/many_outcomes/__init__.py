@@ -34,7 +34,9 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
 from ipsrl.policies.tabular import Tabular
 
-COUNTS, EMA, EXACT = (f"ips_grpo(probability={estimate})" for estimate in ("counts", "ema", "exact"))
+COUNTS, EMA, EXACT = (
+    f"ips_grpo(probability={estimate})" for estimate in ("counts", "ema", "exact")
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,14 +56,19 @@ class Settings(study.Settings):
     def __post_init__(self):
         super().__post_init__()
         if wrong := [count for count in self.num_outcomes if count % self.group_size or count % 2]:
-            raise ValueError(f"--num_outcomes has {wrong[0]}, it must be an even multiple of {self.group_size} samples")
+            raise ValueError(
+                f"--num_outcomes has {wrong[0]}, it must be an even multiple of {self.group_size} samples"
+            )
 
 
 PRESETS = {
     "smoke": Settings(("grpo", COUNTS, EXACT), (16, 512), (0, 1), passes=16, rate_batches=8),
     "demo": Settings(),
     "paper": Settings(
-        num_outcomes=tuple(2**n for n in range(4, 13)), seeds=tuple(range(16)), passes=64, rate_batches=2048
+        num_outcomes=tuple(2**n for n in range(4, 13)),
+        seeds=tuple(range(16)),
+        passes=64,
+        rate_batches=2048,
     ),
 }
 
@@ -76,28 +83,47 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
             logits = np.append(right, logsumexp(right) + logit(0.5)).astype(np.float32)
             bandit, start = Bandit((1.0,) * count + (0.0,)), {"logits": logits[None]}
             policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
-            each_pass, labels = count // settings.group_size, {"objective": text, "num_outcomes": count}
+            each_pass, labels = (
+                count // settings.group_size,
+                {"objective": text, "num_outcomes": count},
+            )
             pace = {"steps": settings.passes * each_pass, "record_every": each_pass}
             yield study.trained(
-                bandit, policy, text, settings, measures, numbered, labels, initial_parameters=start, **pace
+                bandit,
+                policy,
+                text,
+                settings,
+                measures,
+                numbered,
+                labels,
+                initial_parameters=start,
+                **pace,
             )
     for estimate in restoring_rates.ESTIMATES:
         for count in settings.num_outcomes:
-            yield study.Curve({"estimate": estimate, "K": count}, functools.partial(rate, estimate, count, settings))
+            yield study.Curve(
+                {"estimate": estimate, "K": count},
+                functools.partial(rate, estimate, count, settings),
+            )
 
 
 def measures(parameters) -> dict[str, jax.Array]:
     """`diversity`, the effective number of rewarded outcomes as a share of them, and `reward`, their probability."""
     right = jax.nn.softmax(parameters["logits"][0])[:-1]
     reward = right.sum()
-    return {"diversity": diversity.effective_outcomes_of_distribution(right / reward) / len(right), "reward": reward}
+    return {
+        "diversity": diversity.effective_outcomes_of_distribution(right / reward) / len(right),
+        "reward": reward,
+    }
 
 
 def rate(estimate: restoring_rates.Estimate, count: int, settings: Settings) -> study.Points:
     """The rates; each batch of groups counts as a seed."""
     where = (estimate, count, settings.group_size)
     values = {
-        "rate": restoring_rates.sampled(*where, settings.displacement, settings.rate_batches)[:, None],
+        "rate": restoring_rates.sampled(*where, settings.displacement, settings.rate_batches)[
+            :, None
+        ],
         "exact": restoring_rates.exact(*where, settings.displacement),
         "closed_form": restoring_rates.closed_form(*where),
     }
@@ -105,7 +131,10 @@ def rate(estimate: restoring_rates.Estimate, count: int, settings: Settings) -> 
 
 
 def rates_agree(records) -> bool:
-    errors = [(rows.ends("rate"), rows.mean("exact")) for _, rows in records.having("rate").each("estimate", "K")]
+    errors = [
+        (rows.ends("rate"), rows.mean("exact"))
+        for _, rows in records.having("rate").each("estimate", "K")
+    ]
     return all(abs(r.mean() - exact) <= 3 * r.std(ddof=1) / np.sqrt(len(r)) for r, exact in errors)
 
 
@@ -123,12 +152,22 @@ NUMBERS = {
     f"{label}, K = 4096": study.final("diversity", objective=name, num_outcomes=4096)
     for label, name in (("GRPO", "grpo"), ("counts", COUNTS), ("exact", EXACT))
 }
-KEPT = study.Table({"diversity": "effective outcomes / K", "reward": "reward"}, rows=("objective", "num_outcomes"))
-RATES = study.Table({"rate": "restoring rate", "exact": "exact", "closed_form": "small ones"}, rows=("estimate", "K"))
+KEPT = study.Table(
+    {"diversity": "effective outcomes / K", "reward": "reward"}, rows=("objective", "num_outcomes")
+)
+RATES = study.Table(
+    {"rate": "restoring rate", "exact": "exact", "closed_form": "small ones"},
+    rows=("estimate", "K"),
+)
 TABLE = study.one_below_the_other(KEPT, RATES)
-AXES = {"xlabel": "number of equally good outcomes K (groups of {group_size} samples)", "xscale": "log"}
+AXES = {
+    "xlabel": "number of equally good outcomes K (groups of {group_size} samples)",
+    "xscale": "log",
+}
 KEPT_LINES = [Line("diversity", "num_outcomes", at_end=True)]
 RATE_LINES = [Line("closed_form", "K", "estimate", dashed=True), Markers("rate", "K", "estimate")]
 LEFT = Panel(KEPT_LINES, ylabel="effective outcomes / K after training", **AXES)
-RIGHT = Panel(RATE_LINES, ylabel="restoring rate (1 = infinitely many samples)", yscale="log", **AXES)
+RIGHT = Panel(
+    RATE_LINES, ylabel="restoring rate (1 = infinitely many samples)", yscale="log", **AXES
+)
 FIGURE = Panels([LEFT, RIGHT])

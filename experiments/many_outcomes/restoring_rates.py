@@ -31,7 +31,9 @@ GROUPS_PER_BATCH, BATCHES_AT_ONCE = 32, 8
 
 
 @checked
-def sampled(estimate: Estimate, num_outcomes: int, group_size: int, displacement: float, batches: int) -> np.ndarray:
+def sampled(
+    estimate: Estimate, num_outcomes: int, group_size: int, displacement: float, batches: int
+) -> np.ndarray:
     """`[batches]` float64, the rate from one sampled update of each batch of 32 groups; K is even."""
     if batches < 1:
         raise ValueError(f"batches is {batches}, it must be at least 1")
@@ -40,9 +42,13 @@ def sampled(estimate: Estimate, num_outcomes: int, group_size: int, displacement
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size, tuple(start.tolist()))
     objective = objectives.make(f"ips_dr_grpo(probability={estimate})")
     settings = TrainSettings(
-        steps=1, prompts_per_step=GROUPS_PER_BATCH, group_size=group_size, optimizer="sgd", learning_rate=1.0,
+        steps=1,
+        prompts_per_step=GROUPS_PER_BATCH,
+        group_size=group_size,
+        optimizer="sgd",
+        learning_rate=1.0,
         max_gradient_norm=None,
-    )  # fmt: skip
+    )
     trainer = Trainer(bandit, policy, objective, settings)
 
     def update(seed: jax.Array) -> jax.Array:
@@ -78,9 +84,13 @@ def closed_form(estimate: Estimate, num_outcomes: int, group_size: int) -> float
 
 def _displaced(num_outcomes: int, displacement: float) -> np.ndarray:
     if num_outcomes % 2 or num_outcomes < 2:
-        raise ValueError(f"num_outcomes is {num_outcomes}, it must be even: half of the logits are off each way")
+        raise ValueError(
+            f"num_outcomes is {num_outcomes}, it must be even: half of the logits are off each way"
+        )
     if displacement == 0:
-        raise ValueError(f"displacement is {displacement}, but nothing returns to where it is already")
+        raise ValueError(
+            f"displacement is {displacement}, but nothing returns to where it is already"
+        )
     return displacement * np.repeat([1.0, -1.0], num_outcomes // 2)
 
 

@@ -43,9 +43,14 @@ from ipsrl.study.claims import above, below
 from ipsrl.training.settings import TrainSettings
 
 NAMES = {
-    "grpo": "GRPO", "maxrl": "MaxRL", "ucpo": "UCPO", "gapo": "GAPO", "setpo": "SetPO", "ips_grpo": "IPS-GRPO",
+    "grpo": "GRPO",
+    "maxrl": "MaxRL",
+    "ucpo": "UCPO",
+    "gapo": "GAPO",
+    "setpo": "SetPO",
+    "ips_grpo": "IPS-GRPO",
     "placebo": "the placebo",
-}  # fmt: skip
+}
 GRPO, *RIVALS, IPS, PLACEBO = NAMES
 DOMAINS = {"graph_coloring": "graph colouring", "factors": "factors"}
 HELD_OUT = "held_out_"
@@ -73,12 +78,24 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        ("factors",), (IPS,), (0, 1), hidden_size=16, num_layers=1, taught=32, prior_steps=10, steps=2,
-        evaluate_every=1, prompts_per_step=4, group_size=4, answers=8,
+        ("factors",),
+        (IPS,),
+        (0, 1),
+        hidden_size=16,
+        num_layers=1,
+        taught=32,
+        prior_steps=10,
+        steps=2,
+        evaluate_every=1,
+        prompts_per_step=4,
+        group_size=4,
+        answers=8,
     ),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(10)), level=3, hidden_size=128, taught=1024, prior_steps=5000, steps=2000),
-}  # fmt: skip
+    "paper": Settings(
+        seeds=tuple(range(10)), level=3, hidden_size=128, taught=1024, prior_steps=5000, steps=2000
+    ),
+}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
@@ -86,7 +103,9 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     training = TrainSettings(**{name: getattr(settings, name) for name in names})
     names = ("level", "hidden_size", "num_layers", "taught", "prior_steps", "answers")
     for domain in settings.domains:
-        world = SeveralAnswers(domain, training=training, **{name: getattr(settings, name) for name in names})
+        world = SeveralAnswers(
+            domain, training=training, **{name: getattr(settings, name) for name in names}
+        )
         yield from (world.curve(objective, settings.seeds) for objective in settings.objectives)
 
 
@@ -111,31 +130,54 @@ CLAIMS = {
     sentence: claim
     for domain, on in DOMAINS.items()
     for sentence, claim in {
-        f"{on}: GRPO ends with a PCMD over 0.1 below its prior's": below(gained("pcmd", domain, GRPO), -0.1),
-        **{f"{on}: {NAMES[arm]} {BEYOND} GRPO's": above(more("pcmd", domain, arm), 0.05) for arm in (*RIVALS, IPS)},
-        **{f"{on}: IPS-GRPO {BEYOND} {NAMES[than]}'s": above(more("pcmd", domain, IPS, than), 0.05) for than in RIVALS},
+        f"{on}: GRPO ends with a PCMD over 0.1 below its prior's": below(
+            gained("pcmd", domain, GRPO), -0.1
+        ),
+        **{
+            f"{on}: {NAMES[arm]} {BEYOND} GRPO's": above(more("pcmd", domain, arm), 0.05)
+            for arm in (*RIVALS, IPS)
+        },
+        **{
+            f"{on}: IPS-GRPO {BEYOND} {NAMES[than]}'s": above(more("pcmd", domain, IPS, than), 0.05)
+            for than in RIVALS
+        },
         f"{on}: IPS-GRPO {AT_MOST} GRPO": above(more("pass_1", domain, IPS), -0.05),
-        f"{on}, held out: IPS-GRPO {BEYOND} GRPO's": above(more(f"{HELD_OUT}pcmd", domain, IPS), 0.05),
-        f"{on}, held out: IPS-GRPO ends with a pass@32 over 0.02 above GRPO's":
-            above(more(f"{HELD_OUT}pass_32", domain, IPS), 0.02),
-        f"placebo: {on}: permuted weights end with a PCMD at most 0.05 above GRPO's":
-            below(more("pcmd", domain, PLACEBO), 0.05),
+        f"{on}, held out: IPS-GRPO {BEYOND} GRPO's": above(
+            more(f"{HELD_OUT}pcmd", domain, IPS), 0.05
+        ),
+        f"{on}, held out: IPS-GRPO ends with a pass@32 over 0.02 above GRPO's": above(
+            more(f"{HELD_OUT}pass_32", domain, IPS), 0.02
+        ),
+        f"placebo: {on}: permuted weights end with a PCMD at most 0.05 above GRPO's": below(
+            more("pcmd", domain, PLACEBO), 0.05
+        ),
     }.items()
-}  # fmt: skip
+}
 SHOWN = {"pass_1": "accuracy"} | {f"pass_{k}": f"pass@{k}" for k in TRIES[1:]}
 SHOWN |= {"pcmd": "PCMD", "effective": "effective right answers"}
 PARTS = {"": "training problems", HELD_OUT: "held-out problems"}
 NUMBERS = {
-    f"{SHOWN[value]}, {on}, {where}, {NAMES[arm]}": study.final(part + value, domain=domain, objective=arm)
-    for part, where in PARTS.items() for value in ("pass_1", "pcmd", "effective")
-    for domain, on in DOMAINS.items() for arm in NAMES
-}  # fmt: skip
+    f"{SHOWN[value]}, {on}, {where}, {NAMES[arm]}": study.final(
+        part + value, domain=domain, objective=arm
+    )
+    for part, where in PARTS.items()
+    for value in ("pass_1", "pcmd", "effective")
+    for domain, on in DOMAINS.items()
+    for arm in NAMES
+}
 TABLE = study.one_below_the_other(
-    *(study.Table((*(part + value for value in SHOWN), f"{part}defined"), f"{{domain}}, {where}", each="domain")
-      for part, where in PARTS.items())
-)  # fmt: skip
+    *(
+        study.Table(
+            (*(part + value for value in SHOWN), f"{part}defined"),
+            f"{{domain}}, {where}",
+            each="domain",
+        )
+        for part, where in PARTS.items()
+    )
+)
 PANELS = [
     Panel([Line(part + value, by="objective")], f"{{domain}}, {where}", "updates", SHOWN[value])
-    for value in ("pass_1", "pcmd") for part, where in PARTS.items()
-]  # fmt: skip
+    for value in ("pass_1", "pcmd")
+    for part, where in PARTS.items()
+]
 FIGURE = Panels(PANELS, (20, 4.5), each="domain")

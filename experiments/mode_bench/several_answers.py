@@ -98,7 +98,9 @@ class SeveralAnswers:
         defined     share of these problems
         effective   exp(entropy) of the right answers; 0 where none is right
         """
-        found = independent_answers(self.asked, self.policy, parameters, stream(seed, 0, "evaluation"), self.answers)
+        found = independent_answers(
+            self.asked, self.policy, parameters, stream(seed, 0, "evaluation"), self.answers
+        )
         right = np.asarray(found.outcomes.right)
         outcomes = np.where(right, found.outcomes.outcome_id, -1)
         return {
@@ -148,7 +150,13 @@ def demonstrated(task: TextTask) -> list[dict[str, Any]]:
             likelihoods = [[0.0] * len(answer) for answer in answers]
             rewards = [1.0] * GROUP
             rows.append(
-                {"prompt": prompt, "answers": answers, "rewards": rewards, "outcomes": group, "log_probs": likelihoods}
+                {
+                    "prompt": prompt,
+                    "answers": answers,
+                    "rewards": rewards,
+                    "outcomes": group,
+                    "log_probs": likelihoods,
+                }
             )
     return rows
 
@@ -158,7 +166,9 @@ def liked(task: TextTask) -> np.ndarray:
 
     A right one is taught in proportion to 1 / the product of its numbers, with `RIGHT` in all; the rest is uniform.
     """
-    products = np.array([np.prod([float(number) for number in name.split()]) for name in task.hypotheses])
+    products = np.array(
+        [np.prod([float(number) for number in name.split()]) for name in task.hypotheses]
+    )
     weights = task.admissible / products
     return RIGHT * weights / weights.sum(axis=1, keepdims=True) + (1 - RIGHT) / len(products)
 

@@ -51,7 +51,9 @@ class ModeBandit(Checked, StateGraph):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.ceilings or not all(0 < ceiling <= 1 for ceiling in self.ceilings):
-            raise ValueError(f"ceilings is {self.ceilings}, it must have one number or more, above 0 and at most 1")
+            raise ValueError(
+                f"ceilings is {self.ceilings}, it must have one number or more, above 0 and at most 1"
+            )
 
     @property
     def num_prompts(self) -> int:
@@ -133,7 +135,11 @@ class ModeBandit(Checked, StateGraph):
     def prior(self, short: float = 0.12, think: float = 0.9, thinking: float = 0.5) -> Parameters:
         """Parameters of a policy with given skills, both below a ceiling of 1, and a given share of thinking."""
         logit = [jnp.log(share / (1 - share)) for share in jnp.float32([short, think, thinking])]
-        return {"shared": logit[2], "own": jnp.zeros(self.num_prompts), "skill": jnp.stack(logit[:2])}
+        return {
+            "shared": logit[2],
+            "own": jnp.zeros(self.num_prompts),
+            "skill": jnp.stack(logit[:2]),
+        }
 
     def measures(self, parameters: Parameters) -> dict[str, Array]:
         """Exact: the share of `thinking` at each difficulty, `[num_prompts]`, and `[]` their mean `share`, the skills
@@ -141,8 +147,17 @@ class ModeBandit(Checked, StateGraph):
         """
         thinking = jax.nn.sigmoid(parameters["shared"] + parameters["own"])
         short, think = jax.nn.sigmoid(parameters["skill"])
-        worth = thinking * (1 - self.gamma) * think + (1 - thinking) * jnp.asarray(self.ceilings) * short
-        return {"thinking": thinking, "share": thinking.mean(), "short": short, "think": think, "reward": worth.mean()}
+        worth = (
+            thinking * (1 - self.gamma) * think
+            + (1 - thinking) * jnp.asarray(self.ceilings) * short
+        )
+        return {
+            "thinking": thinking,
+            "share": thinking.mean(),
+            "short": short,
+            "think": think,
+            "reward": worth.mean(),
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,7 +174,9 @@ class ModePolicy(Tabular):
         """The prior; `key` is not used."""
         return self.world.prior()
 
-    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+    def step(
+        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
+    ) -> tuple[Array, Cache]:
         world, prompt = self.world, observations // self.world.states_of_prompt
         mode, _ = world.mode_of(observations)
         skill = jax.lax.stop_gradient(parameters["skill"]) if world.fixed else parameters["skill"]
@@ -170,6 +187,8 @@ class ModePolicy(Tabular):
         logit = jnp.where(observations % world.states_of_prompt == 0, thinks, right)
         return jnp.stack([jnp.zeros_like(logit), logit], axis=-1), cache
 
-    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+    def score(
+        self, parameters: Parameters, trajectories: Trajectories, temperature: float
+    ) -> PolicyScores:
         logits, _ = self.step(parameters, (), trajectories.observations, jnp.asarray(0))
         return score_logits(logits, Actions.of(trajectories), temperature)

@@ -40,7 +40,9 @@ class Update(Checked):
     learning_rate: float = positive(1.0)
     inner: float = non_negative(0.0)
 
-    def expected(self, world: ModeBandit, parameters: Parameters, reference: Parameters) -> Parameters:
+    def expected(
+        self, world: ModeBandit, parameters: Parameters, reference: Parameters
+    ) -> Parameters:
         """The exact mean of minus the gradient, over all groups, a mean over prompts; each prompt is a batch.
 
         u_d is the update of the parameters by the groups of difficulty d, theta those before it:
@@ -63,7 +65,9 @@ class Update(Checked):
 
         return jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(adapted)(prompts))
 
-    def _of_prompt(self, world: ModeBandit, reference: Parameters, parameters: Parameters, prompt: Array) -> Parameters:
+    def _of_prompt(
+        self, world: ModeBandit, reference: Parameters, parameters: Parameters, prompt: Array
+    ) -> Parameters:
         states = world.first_state(prompt) + jnp.arange(world.states_of_prompt)
 
         def logits(parameters: Parameters) -> Array:
@@ -73,15 +77,23 @@ class Update(Checked):
         alone = dataclasses.replace(world, ceilings=(1.0,))
         table, pulled_back = jax.vjp(logits, parameters)
         moved = expected_update(
-            self.objective, table, alone.reward_table()[0], self.group_size, environment=alone,
+            self.objective,
+            table,
+            alone.reward_table()[0],
+            self.group_size,
+            environment=alone,
             reference=logits(reference),
-        )  # fmt: skip
+        )
         return pulled_back(moved)[0]
 
 
 @functools.partial(jax.jit, static_argnames=("world", "update", "updates"))
 def exact_path(
-    world: ModeBandit, update: Update, prior: Parameters, updates: int, learning_rate: Array | None = None
+    world: ModeBandit,
+    update: Update,
+    prior: Parameters,
+    updates: int,
+    learning_rate: Array | None = None,
 ) -> dict[str, Array]:
     """Training without noise: name -> `[updates + 1, ...]`, `ModeBandit.measures` before each update and at the end.
 
@@ -100,13 +112,19 @@ def exact_path(
         return after, world.measures(after)
 
     _, later = jax.lax.scan(one_update, prior, length=updates)
-    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), world.measures(prior), later)
+    return jax.tree.map(
+        lambda first, rest: jnp.concatenate([first[None], rest]), world.measures(prior), later
+    )
 
 
 def sampled_paths(
-    world: ModeBandit, update: Update, prior: Parameters, updates: int, seeds: Sequence[int],
+    world: ModeBandit,
+    update: Update,
+    prior: Parameters,
+    updates: int,
+    seeds: Sequence[int],
     learning_rates: Sequence[float] | np.ndarray | None = None,
-) -> dict[str, Array]:  # fmt: skip
+) -> dict[str, Array]:
     """The same of sampled runs, in one program: name -> `[seed, updates + 1, ...]`; a batch is a group of each prompt.
 
     A mean over tokens is then one over the tokens of all prompts, while `Update.expected` has one for each prompt.
@@ -117,19 +135,33 @@ def sampled_paths(
         objective cannot be trained here.
     """
     if world.forced and update.group_size % 4:
-        raise ValueError(f"group_size is {update.group_size}: with forced modes it must be a multiple of 4")
+        raise ValueError(
+            f"group_size is {update.group_size}: with forced modes it must be a multiple of 4"
+        )
     if update.inner:
-        raise ValueError(f"inner is {update.inner}: sampled runs have no inner adaptation, take exact_path")
+        raise ValueError(
+            f"inner is {update.inner}: sampled runs have no inner adaptation, take exact_path"
+        )
     training = TrainSettings(
-        steps=updates, prompts_per_step=world.num_prompts, group_size=update.group_size, optimizer="sgd",
-        learning_rate=update.learning_rate, max_gradient_norm=None,
-    )  # fmt: skip
-    of_runs = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(seeds), *jnp.shape(leaf))), prior)
+        steps=updates,
+        prompts_per_step=world.num_prompts,
+        group_size=update.group_size,
+        optimizer="sgd",
+        learning_rate=update.learning_rate,
+        max_gradient_norm=None,
+    )
+    of_runs = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (len(seeds), *jnp.shape(leaf))), prior
+    )
     trainer = Trainer(world, world.policy, update.objective, training)
     rates = None if learning_rates is None else jnp.asarray(learning_rates, jnp.float32)
     return train_ensemble(
-        trainer, jnp.asarray(seeds), world.measures, learning_rates=rates, initial_parameters=of_runs
-    )  # fmt: skip
+        trainer,
+        jnp.asarray(seeds),
+        world.measures,
+        learning_rates=rates,
+        initial_parameters=of_runs,
+    )
 
 
 def saturated_after(found: Mapping[str, Array], margin: float = 0.01) -> np.ndarray:
@@ -147,9 +179,13 @@ def saturated_after(found: Mapping[str, Array], margin: float = 0.01) -> np.ndar
 
 
 def best_paths(
-    world: ModeBandit, update: Update, prior: Parameters, updates: int, learning_rates: Sequence[float],
+    world: ModeBandit,
+    update: Update,
+    prior: Parameters,
+    updates: int,
+    learning_rates: Sequence[float],
     seeds: Sequence[int] | None = None,
-) -> tuple[dict[str, np.ndarray], float]:  # fmt: skip
+) -> tuple[dict[str, np.ndarray], float]:
     """`exact_path`, as one run, or with seeds `sampled_paths`, with the learning rate that ends with the most reward.
 
     Of sampled runs it is the rate with the highest mean in half as many runs of other seeds, the smallest numbers that
@@ -170,17 +206,25 @@ def best_paths(
         found = sampled_paths(world, update, prior, updates, both * len(learning_rates), rates)
         kept, judging, runs = slice(len(seeds)), slice(len(seeds), None), len(both)
     shape = len(learning_rates), runs
-    values = {name: np.asarray(each, np.float64).reshape(*shape, *each.shape[1:]) for name, each in found.items()}
+    values = {
+        name: np.asarray(each, np.float64).reshape(*shape, *each.shape[1:])
+        for name, each in found.items()
+    }
     rewards = values["reward"][:, judging, -1].mean(axis=1)
     best = int(np.where(np.isfinite(rewards), rewards, -np.inf).argmax())
     chosen = {name: each[best, kept] for name, each in values.items()}
     if seeds is None:
         rarer = np.minimum(values["share"], 1 - values["share"])[..., -1:]
-        chosen |= {f"rarer_at_{rate:g}": of_rate for rate, of_rate in zip(learning_rates, rarer, strict=True)}
+        chosen |= {
+            f"rarer_at_{rate:g}": of_rate
+            for rate, of_rate in zip(learning_rates, rarer, strict=True)
+        }
     return chosen, learning_rates[best]
 
 
-def described(found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, rare: float) -> dict[str, np.ndarray]:
+def described(
+    found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, rare: float
+) -> dict[str, np.ndarray]:
     """What became of the modes on paths: name -> `[seed, updates + 1]`.
 
     `share`, `short`, `think` and `reward` are those of `ModeBandit.measures`, and `thinking_1` and so on the share of
@@ -202,20 +246,35 @@ def described(found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, 
     tokens = world.short_tokens + (world.think_tokens - world.short_tokens) * thinks
     before = (tokens.cumsum(axis=-1) - tokens) * answers * world.num_prompts
     values = {name: found[name] for name in ("share", "short", "think", "reward")}
-    values |= {name: np.broadcast_to(found[name], share.shape) for name in found if name.startswith("rarer_at_")}
-    return values | {f"thinking_{place + 1}": thinking[..., place] for place in range(world.num_prompts)} | {
-        "fits": thinking[..., -1] - thinking[..., 0],
-        "rarer": rarer,
-        "collapsed": (rarer < rare).astype(int),
-        "short_then": np.broadcast_to(np.take_along_axis(found["short"], then, axis=-1), share.shape),
-        "kilotokens": before / 1000,
-    }  # fmt: skip
+    values |= {
+        name: np.broadcast_to(found[name], share.shape)
+        for name in found
+        if name.startswith("rarer_at_")
+    }
+    return (
+        values
+        | {f"thinking_{place + 1}": thinking[..., place] for place in range(world.num_prompts)}
+        | {
+            "fits": thinking[..., -1] - thinking[..., 0],
+            "rarer": rarer,
+            "collapsed": (rarer < rare).astype(int),
+            "short_then": np.broadcast_to(
+                np.take_along_axis(found["short"], then, axis=-1), share.shape
+            ),
+            "kilotokens": before / 1000,
+        }
+    )
 
 
 def points(
-    world: ModeBandit, update: Update, prior: Parameters, updates: int, learning_rates: Sequence[float],
-    seeds: Sequence[int] | None, rare: float,
-) -> Points:  # fmt: skip
+    world: ModeBandit,
+    update: Update,
+    prior: Parameters,
+    updates: int,
+    learning_rates: Sequence[float],
+    seeds: Sequence[int] | None,
+    rare: float,
+) -> Points:
     """`described` paths of `best_paths` as a curve, with their `learning_rate`.
 
     An update with an inner adaptation takes twice as many answers as one without: it counts as two, and a path has half

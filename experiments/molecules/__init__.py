@@ -51,7 +51,9 @@ from ipsrl.fields import one_of
 SCAFFOLD, CLASS = "scaffold", "scaffold_class"
 ARMS = {
     "prior": SearchArm(""),
-    "reinvent": SearchArm("reinvent", SCAFFOLD, "best_answers(size=100, drawn=5), diversity_filter(bucket=10)"),
+    "reinvent": SearchArm(
+        "reinvent", SCAFFOLD, "best_answers(size=100, drawn=5), diversity_filter(bucket=10)"
+    ),
     "reinvent_alone": SearchArm("reinvent"),
     "grpo": SearchArm("grpo"),
     "ips_canonical": SearchArm("ips_grpo"),
@@ -59,7 +61,9 @@ ARMS = {
     "ips_class": SearchArm("ips_grpo", CLASS),
     "ips_exact": SearchArm("ips_grpo(alpha=0.0625, probability=exact)"),
     "mara": SearchArm("mara(beta=0.0078125, threshold=0.8)"),
-    "trajectory_balance": SearchArm("trajectory_balance(log_reward_floor=-40, reward_exponent=16, learning_rate=1.0)"),
+    "trajectory_balance": SearchArm(
+        "trajectory_balance(log_reward_floor=-40, reward_exponent=16, learning_rate=1.0)"
+    ),
     "darling": SearchArm("darling", SCAFFOLD),
 }
 
@@ -74,19 +78,34 @@ class Settings(MoleculeFlags):
 
 
 PAPER_SIZE: dict[str, Any] = {
-    "rate_scale": 0.1, "prior_molecules": 2_000_000, "prior_rate": 1e-3, "prior_batch": 128, "max_tokens": 128,
-    "hidden_size": 256, "num_layers": 12, "state_size": 16,
-}  # fmt: skip
+    "rate_scale": 0.1,
+    "prior_molecules": 2_000_000,
+    "prior_rate": 1e-3,
+    "prior_batch": 128,
+    "max_tokens": 128,
+    "hidden_size": 256,
+    "num_layers": 12,
+    "state_size": 16,
+}
 SMALL: dict[str, Any] = {"evaluations": 10_000, "samples": 10_000}
 PRESETS = {
     "smoke": Settings(
-        arms=("prior", "grpo"), seeds=(0, 1), reward="qed", evaluations=2, records=2, samples=56, group_size=28,
-        data=AMIDES, prior_batch=56, hidden_size=16, num_layers=1,
+        arms=("prior", "grpo"),
+        seeds=(0, 1),
+        reward="qed",
+        evaluations=2,
+        records=2,
+        samples=56,
+        group_size=28,
+        data=AMIDES,
+        prior_batch=56,
+        hidden_size=16,
+        num_layers=1,
     ),
     "demo": Settings(),
     "small": Settings(**SMALL),
     "paper": Settings(**SMALL, **PAPER_SIZE),
-}  # fmt: skip
+}
 NEEDS = ("rdkit",)
 
 
@@ -104,17 +123,25 @@ SCALED = {
     "ips_class": "counts of scaffold classes",
     "ips_exact": "exact probabilities of r^16",
 }
-OTHERS = {"reinvent": "REINVENT", "reinvent_alone": "REINVENT without memory and filter", "grpo": "GRPO"}
+OTHERS = {
+    "reinvent": "REINVENT",
+    "reinvent_alone": "REINVENT without memory and filter",
+    "grpo": "GRPO",
+}
 REPEATED = {"grpo": "GRPO", "ips_canonical": "IPS-GRPO by counts of canonical strings"}
 FOUND = "molecules of stand-in reward 0.80"
 CLAIMS = {
     **{
-        f"IPS-GRPO by {named} finds more {FOUND} than {other}": study.above(more_at_end("yield_80", name, arm), 0)
+        f"IPS-GRPO by {named} finds more {FOUND} than {other}": study.above(
+            more_at_end("yield_80", name, arm), 0
+        )
         for name, named in SCALED.items()
         for arm, other in OTHERS.items()
     },
     **{
-        f"IPS-GRPO by {named} finds more of them than {other}, and more #Circles": better_in_both(name, arm)
+        f"IPS-GRPO by {named} finds more of them than {other}, and more #Circles": better_in_both(
+            name, arm
+        )
         for name, named in SCALED.items()
         for arm, other in (("reinvent", "REINVENT"), ("grpo", "GRPO"))
     },
@@ -131,13 +158,22 @@ CLAIMS = {
         )
         for name, named in REPEATED.items()
     },
-    "MARA finds more than REINVENT (arXiv 2510.20817)": study.above(more_at_end("yield_80", "mara", "reinvent"), 0),
-    "REINVENT finds more than the prior alone": study.above(more_at_end("yield_80", "reinvent", "prior"), 0),
+    "MARA finds more than REINVENT (arXiv 2510.20817)": study.above(
+        more_at_end("yield_80", "mara", "reinvent"), 0
+    ),
+    "REINVENT finds more than the prior alone": study.above(
+        more_at_end("yield_80", "reinvent", "prior"), 0
+    ),
 }
 SHARE = "share of evaluations at 0.80 (stand-in reward here)"
 NUMBERS = {
     f"{SHARE}, {name}": at_end("share_80", arm)
-    for arm, name in {"reinvent": "REINVENT", "ips_canonical": "IPS-GRPO", "mara": "MARA", "grpo": "GRPO"}.items()
+    for arm, name in {
+        "reinvent": "REINVENT",
+        "ips_canonical": "IPS-GRPO",
+        "mara": "MARA",
+        "grpo": "GRPO",
+    }.items()
 }
 # SYNTH, of 10,000 evaluations; MARA's of arXiv 2510.20817, where REINVENT has 0.6569.
 PAPER = {f"{SHARE}, REINVENT": 0.5695, f"{SHARE}, IPS-GRPO": 0.7371, f"{SHARE}, MARA": 0.6834}

@@ -22,6 +22,9 @@ def draw_rows(path: Path, rows: Mapping[str, Sequence[tuple[str, float]]]) -> No
     for name, molecules in rows.items():
         missing = width - len(molecules)
         with silent():
-            drawn += [*(Chem.MolFromSmiles(smiles) for smiles, _ in molecules), *[Chem.Mol()] * missing]
+            drawn += [
+                *(Chem.MolFromSmiles(smiles) for smiles, _ in molecules),
+                *[Chem.Mol()] * missing,
+            ]
         legends += [*(f"{name} {value:.3f}" for _, value in molecules), *[""] * missing]
     Draw.MolsToGridImage(drawn, molsPerRow=width, subImgSize=CELL, legends=legends).save(path)

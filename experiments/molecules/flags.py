@@ -39,7 +39,9 @@ class MoleculeFlags(Settings):
     def __post_init__(self):
         super().__post_init__()
         if self.records > self.evaluations:
-            raise ValueError(f"--records is {self.records}, which must be at most --evaluations, {self.evaluations}")
+            raise ValueError(
+                f"--records is {self.records}, which must be at most --evaluations, {self.evaluations}"
+            )
 
     @property
     def host_devices(self) -> int:
@@ -48,8 +50,14 @@ class MoleculeFlags(Settings):
     # In quotes, so that a command line is read without what a search imports.
     def search(self) -> "MoleculeSearch":
         prior = Pretraining(
-            self.data, self.prior_molecules, self.prior_batch, self.prior_rate, self.max_tokens, self.hidden_size,
-            self.num_layers, self.state_size,
-        )  # fmt: skip
+            self.data,
+            self.prior_molecules,
+            self.prior_batch,
+            self.prior_rate,
+            self.max_tokens,
+            self.hidden_size,
+            self.num_layers,
+            self.state_size,
+        )
         how = self.group_size, self.evaluations, self.records, self.samples, self.rate_scale
         return MoleculeSearch(prior, rewards.make(self.reward), *how)

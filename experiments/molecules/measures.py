@@ -61,10 +61,14 @@ def tanimoto(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """
     one, other = _bits(one, "one"), _bits(other, "other")
     if one.shape[1] != other.shape[1]:
-        raise ValueError(f"one has fingerprints of {one.shape[1]} bits, and other of {other.shape[1]}")
+        raise ValueError(
+            f"one has fingerprints of {one.shape[1]} bits, and other of {other.shape[1]}"
+        )
     similarities = np.empty((len(one), len(other)), np.float32)
     for start in range(0, len(one), BLOCK):
-        similarities[start : start + BLOCK] = _similarities(*_overlaps(one[start : start + BLOCK], other))
+        similarities[start : start + BLOCK] = _similarities(
+            *_overlaps(one[start : start + BLOCK], other)
+        )
     return similarities
 
 

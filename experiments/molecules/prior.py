@@ -75,7 +75,11 @@ class Pretraining(Checked):
 
     def known(self, split: str) -> StoredMolecules | np.ndarray:
         """The molecules of a split; raises ValueError if there are none."""
-        return np.array(Reactions().outcome_names()) if self.data == AMIDES else molecules(self.data, split)
+        return (
+            np.array(Reactions().outcome_names())
+            if self.data == AMIDES
+            else molecules(self.data, split)
+        )
 
     @functools.cached_property
     def vocabulary(self) -> SmilesVocabulary:
@@ -85,7 +89,11 @@ class Pretraining(Checked):
     def policy(self) -> StateSpace:
         # With chunks of one token a CPU takes half the time, and these texts are short.
         return StateSpace(
-            len(self.vocabulary.tokens), self.hidden_size, self.num_layers, state_size=self.state_size, chunk=1
+            len(self.vocabulary.tokens),
+            self.hidden_size,
+            self.num_layers,
+            state_size=self.state_size,
+            chunk=1,
         )
 
     @property
@@ -148,13 +156,22 @@ class Pretraining(Checked):
         shape = steps * GROUPS, group_size
         number = shape[0] * shape[1]
         source = StoredGroups(
-            self.environment, self.policy, GROUPS, prompt_index=np.zeros(shape[0], np.int32),
-            tokens=tokens[:number].reshape(*shape, -1), lengths=lengths[:number].reshape(shape),
-            rewards=np.ones(shape), outcome_id=np.zeros(shape, np.int32),
+            self.environment,
+            self.policy,
+            GROUPS,
+            prompt_index=np.zeros(shape[0], np.int32),
+            tokens=tokens[:number].reshape(*shape, -1),
+            lengths=lengths[:number].reshape(shape),
+            rewards=np.ones(shape),
+            outcome_id=np.zeros(shape, np.int32),
             log_probs=np.zeros((*shape, tokens.shape[1]), np.float32),
-        )  # fmt: skip
-        settings = TrainSettings(steps, GROUPS, group_size, learning_rate=self.learning_rate, cosine_decay=True)
-        return Trainer(self.environment, self.policy, objectives.make("supervised"), settings, source)
+        )
+        settings = TrainSettings(
+            steps, GROUPS, group_size, learning_rate=self.learning_rate, cosine_decay=True
+        )
+        return Trainer(
+            self.environment, self.policy, objectives.make("supervised"), settings, source
+        )
 
     def report(self, parameters: Parameters, number: int) -> dict[str, float]:
         """What MOSES asks of a model (arXiv 1811.12823), of `number` strings: `valid`, the share that are molecules;
@@ -163,8 +180,12 @@ class Pretraining(Checked):
         test.
         """
         with jax.set_mesh(mesh_of_groups()):
-            texts = sampled(self.environment, self.policy, parameters, number, self.seed, parameters).texts
-        valid = [molecule.canonical for molecule in self.environment.read(texts) if molecule is not None]
+            texts = sampled(
+                self.environment, self.policy, parameters, number, self.seed, parameters
+            ).texts
+        valid = [
+            molecule.canonical for molecule in self.environment.read(texts) if molecule is not None
+        ]
         different = set(valid)
         rest = different.difference(self.known("train"))
         pool, reader = VerifierPool(), PropertyReader()
@@ -174,7 +195,8 @@ class Pretraining(Checked):
         )
         distances = {
             f"distance_{name}": histogram_distance(
-                [properties[name] for properties in ours], [properties[name] for properties in theirs]
+                [properties[name] for properties in ours],
+                [properties[name] for properties in theirs],
             )
             for name in theirs[0]
         }
@@ -189,10 +211,14 @@ class Pretraining(Checked):
 def mesh_of_groups() -> Mesh:
     """A mesh of as many devices of this process as can share the groups of a step evenly."""
     number = math.gcd(jax.local_device_count(), GROUPS)
-    return jax.make_mesh((number,), (DATA,), axis_types=(AxisType.Auto,), devices=jax.local_devices()[:number])
+    return jax.make_mesh(
+        (number,), (DATA,), axis_types=(AxisType.Auto,), devices=jax.local_devices()[:number]
+    )
 
 
-def encoded(texts: Sequence[str], vocabulary: SmilesVocabulary, longest: int) -> tuple[np.ndarray, np.ndarray]:
+def encoded(
+    texts: Sequence[str], vocabulary: SmilesVocabulary, longest: int
+) -> tuple[np.ndarray, np.ndarray]:
     """`[N, longest]` int32 tokens and `[N]` lengths of the strings that fit and have known tokens only."""
     rows = []
     for text in texts:
@@ -222,7 +248,12 @@ class Sample:
 
 
 def sampled(
-    environment: Molecules, policy: Policy, parameters: Parameters, number: int, seed: int, reference: Parameters
+    environment: Molecules,
+    policy: Policy,
+    parameters: Parameters,
+    number: int,
+    seed: int,
+    reference: Parameters,
 ) -> Sample:
     """Strings of a policy, in blocks of `SAMPLED_AT_ONCE`, and their probabilities under a reference."""
     prompts, parts = sharded(environment.prompts(np.zeros(GROUPS, np.int32))), []

@@ -78,7 +78,9 @@ class MoleculeSearch:
     patience: int = 3
 
     def environment(self, identity: str = "canonical") -> Molecules:
-        return dataclasses.replace(self.pretraining.environment, reward=self.reward, identity=identity)
+        return dataclasses.replace(
+            self.pretraining.environment, reward=self.reward, identity=identity
+        )
 
     def trainer(self, arm: SearchArm) -> Trainer:
         """Of an arm; its steps are not used."""
@@ -114,7 +116,9 @@ class MoleculeSearch:
                         found.setdefault(molecule.canonical, molecule)
                 strings.append(strings[-1] + in_step)
                 # Filters put the answers that they add behind those of the policy.
-                repeats.append(repeats[-1] + sum(_repeats(group[: self.group_size]) for group in read))
+                repeats.append(
+                    repeats[-1] + sum(_repeats(group[: self.group_size]) for group in read)
+                )
                 evaluated.append(min(len(found), self.budget))
                 if len(found) >= self.budget:
                     break
@@ -127,9 +131,13 @@ class MoleculeSearch:
             of_prior = self.pretraining.environment
             sample = sampled(of_prior, trainer.policy, state.parameters, self.samples, seed, prior)
         sampling = {"strings": strings, "repeats": repeats}
-        return self.measured(list(found.values())[: self.budget], sampling, evaluated) | self.produced(sample)
+        return self.measured(
+            list(found.values())[: self.budget], sampling, evaluated
+        ) | self.produced(sample)
 
-    def measured(self, found: list[Molecule], sampling: dict[str, list[int]], evaluated: list[int]) -> dict[str, Any]:
+    def measured(
+        self, found: list[Molecule], sampling: dict[str, list[int]], evaluated: list[int]
+    ) -> dict[str, Any]:
         """See `run`."""
         rewards = np.array([molecule.reward for molecule in found])
         values: dict[str, Any] = {}
@@ -142,7 +150,9 @@ class MoleculeSearch:
         levels, first = np.unique(evaluated, return_index=True)
         for name, counted in sampling.items():
             values[name] = np.interp(self.marks, levels, np.array(counted)[first])
-        good = fingerprints([molecule.canonical for molecule in found if molecule.reward >= THRESHOLDS["80"]])
+        good = fingerprints(
+            [molecule.canonical for molecule in found if molecule.reward >= THRESHOLDS["80"]]
+        )
         best = sorted(found, key=lambda molecule: -molecule.reward)[:SHOWN]
         return values | {
             "diversity": internal_diversity(good),
@@ -165,7 +175,10 @@ class MoleculeSearch:
         return {
             "valid": valid / number,
             "unique_valid": int(distinct_outcomes(canonical)) / number,
-            "mean_reward": sum(0.0 if molecule is None else molecule.reward for molecule in molecules) / number,
+            "mean_reward": sum(
+                0.0 if molecule is None else molecule.reward for molecule in molecules
+            )
+            / number,
             "scaffolds": float(effective_outcomes(scaffolds)),
             "top": float(largest_outcome_share(canonical)) * valid / number,
             "divergence": float(np.mean(sample.log_probs - sample.reference_log_probs)),
@@ -184,17 +197,29 @@ class MoleculeSearch:
         """
         trainer = self.trainer(arm)
         try:
-            check_run(trainer.environment, trainer.policy, trainer.objective, trainer.settings, mesh_of_groups())
+            check_run(
+                trainer.environment,
+                trainer.policy,
+                trainer.objective,
+                trainer.settings,
+                mesh_of_groups(),
+            )
         except ValueError as error:
-            raise ValueError(f"the arm {name}, whose outcomes are {arm.identity}: {error}") from error
+            raise ValueError(
+                f"the arm {name}, whose outcomes are {arm.identity}: {error}"
+            ) from error
 
         def compute() -> Points:
             found = self.run(arm, seed)
             arrays = {kept: found.pop(kept) for kept in ("best", "best_rewards")}
             # What is measured at the end only has no value before.
             before = np.full(len(self.marks) - 1, np.nan)
-            values = {kept: value if np.ndim(value) else [*before, value] for kept, value in found.items()}
-            return Points(self.marks, {kept: [value] for kept, value in values.items()}, [seed], arrays)
+            values = {
+                kept: value if np.ndim(value) else [*before, value] for kept, value in found.items()
+            }
+            return Points(
+                self.marks, {kept: [value] for kept, value in values.items()}, [seed], arrays
+            )
 
         return Curve({"part": "search", "arm": name, "seed": seed}, compute)
 

@@ -10,9 +10,18 @@ from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
 from ipsrl.study.tables import Table, cell, one_below_the_other
 
-PRIOR = {name: name.replace("distance_", "distance of ") for name in (
-    "valid", "unique", "novel", "distance_logP", "distance_SA", "distance_QED", "distance_weight"
-)}  # fmt: skip
+PRIOR = {
+    name: name.replace("distance_", "distance of ")
+    for name in (
+        "valid",
+        "unique",
+        "novel",
+        "distance_logP",
+        "distance_SA",
+        "distance_QED",
+        "distance_weight",
+    )
+}
 SEARCHED = {
     "yield_80": "found at 0.80",
     "yield_85": "at 0.85",
@@ -57,22 +66,28 @@ def of_papers(records: Records, settings: Any) -> str:
         ["arXiv 2510.20817, ALL-AMIDE, at 0.85", "10,000", "1098", "", "1235"],
     ]
     rows += [
-        [f"here, stand-in reward {settings.reward}, at 0.80; {outcome}", f"{settings.evaluations:,}",
-         found("reinvent"), found(arm), found("mara")]
+        [
+            f"here, stand-in reward {settings.reward}, at 0.80; {outcome}",
+            f"{settings.evaluations:,}",
+            found("reinvent"),
+            found(arm),
+            found("mara"),
+        ]
         for arm, outcome in OUTCOMES.items()
-    ]  # fmt: skip
+    ]
     return aligned(rows)
 
 
 TABLES = one_below_the_other(
     Table(PRIOR, "the prior; distances to the split test of {data}", where={"part": "prior"}),
     Table(
-        SEARCHED, "stand-in reward {reward}, {evaluations} evaluations, seeds {seeds} [95 % bootstrap interval]",
+        SEARCHED,
+        "stand-in reward {reward}, {evaluations} evaluations, seeds {seeds} [95 % bootstrap interval]",
         **OF_SEARCHES,
     ),
     Table(PRODUCED, "{samples} strings of the last policy", **OF_SEARCHES),
     of_papers,
-)  # fmt: skip
+)
 
 
 def best_molecules(records: Records, settings: Any, png: Path) -> list[Path]:
@@ -80,7 +95,12 @@ def best_molecules(records: Records, settings: Any, png: Path) -> list[Path]:
     page = png.with_name("best_molecules.png")
     labels = {"part": "search", "seed": settings.seeds[0]}
     rows = {
-        name: list(zip(*(records.array(kept, arm=name, **labels) for kept in ("best", "best_rewards")), strict=True))
+        name: list(
+            zip(
+                *(records.array(kept, arm=name, **labels) for kept in ("best", "best_rewards")),
+                strict=True,
+            )
+        )
         for name in settings.arms
     }
     found = {name: molecules for name, molecules in rows.items() if molecules}
@@ -93,9 +113,21 @@ def best_molecules(records: Records, settings: Any, png: Path) -> list[Path]:
 BUDGET = {"xlabel": "evaluations (different valid molecules)"}
 FIGURES = Panels(
     [
-        Panel([Line("yield_80", by="arm")], ylabel="found with stand-in reward of 0.80", width=1.2, **BUDGET),
-        Panel([Bars("circles", by="arm")], xlabel="#Circles (0.75) of those at stand-in reward 0.80"),
-        Panel([Line("yield_85", by="arm")], ylabel="found with stand-in reward of 0.85", width=1.2, **BUDGET),
+        Panel(
+            [Line("yield_80", by="arm")],
+            ylabel="found with stand-in reward of 0.80",
+            width=1.2,
+            **BUDGET,
+        ),
+        Panel(
+            [Bars("circles", by="arm")], xlabel="#Circles (0.75) of those at stand-in reward 0.80"
+        ),
+        Panel(
+            [Line("yield_85", by="arm")],
+            ylabel="found with stand-in reward of 0.85",
+            width=1.2,
+            **BUDGET,
+        ),
         Panel([Bars("unique_valid", by="arm")], xlabel="unique valid share of {samples} strings"),
     ],
     columns=2,

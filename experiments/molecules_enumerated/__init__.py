@@ -31,7 +31,13 @@ import dataclasses
 from collections.abc import Iterator
 from functools import partial
 
-from experiments.molecules_enumerated.reaction_products import arm, figure, follows_routes, proportional, settled
+from experiments.molecules_enumerated.reaction_products import (
+    arm,
+    figure,
+    follows_routes,
+    proportional,
+    settled,
+)
 from ipsrl import study
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.fields import between, positive
@@ -87,7 +93,8 @@ OF_BOTH = {
     )
 }
 OF_BOTH |= {
-    f"{NAMES[text]} {IN_PROPORTION}": proportional(objective=text) for text in (COUNTS, EXACT, LEARNED, BALANCE)
+    f"{NAMES[text]} {IN_PROPORTION}": proportional(objective=text)
+    for text in (COUNTS, EXACT, LEARNED, BALANCE)
 }
 OF_BOTH |= {
     "without a backward policy routes count in full: their exponent is within 0.1 of 1, and the total variation is "
@@ -105,7 +112,9 @@ CLAIMS = {
     for called, training in (("SGD", SGD), ("Adam", ADAM))
     for sentence, claim in OF_BOTH.items()
 }
-SMALL_GROUPS, LARGE_GROUPS = ({"objective": COUNTS, "training": training} for training in (SGD, LARGE))
+SMALL_GROUPS, LARGE_GROUPS = (
+    {"objective": COUNTS, "training": training} for training in (SGD, LARGE)
+)
 CLAIMS |= {
     "in large groups counts end nearer to the target than in groups of 16, by more than 0.05": study.above(
         study.difference("total_variation", SMALL_GROUPS, LARGE_GROUPS), 0.05
@@ -118,7 +127,13 @@ NUMBERS = {
     for value, called in MAIN.items()
     for text, name in NAMES.items()
 }
-COLUMNS = {"reward_exponent": "of the reward", "effective_products": "effective products", "qed": "QED"}
+COLUMNS = {
+    "reward_exponent": "of the reward",
+    "effective_products": "effective products",
+    "qed": "QED",
+}
 TITLE = "{training}, means over seeds {seeds} [95 % bootstrap interval]"
-TABLE = study.Table(MAIN | COLUMNS | {"routes": "routes"}, TITLE, rows=("objective",), each="training")
+TABLE = study.Table(
+    MAIN | COLUMNS | {"routes": "routes"}, TITLE, rows=("objective",), each="training"
+)
 FIGURE = partial(figure, SGD)

@@ -11,7 +11,11 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#0
 
 
 def draw(
-    figure: SubFigure, learned: Mapping[str, np.ndarray], target: np.ndarray, classes: np.ndarray, heading: str
+    figure: SubFigure,
+    learned: Mapping[str, np.ndarray],
+    target: np.ndarray,
+    classes: np.ndarray,
+    heading: str,
 ) -> None:
     """A panel for each policy in two rows, on logarithmic axes; on the grey line both are equal.
 
@@ -29,7 +33,14 @@ def draw(
         axes.plot(ends, ends, color="0.45", linewidth=1)
         for colour, value in zip(COLOURS, np.unique(classes), strict=False):
             of = classes == value
-            axes.plot(target[of], np.maximum(probs[of], least), "o", color=colour, markersize=3.5, label=f"{value}")
+            axes.plot(
+                target[of],
+                np.maximum(probs[of], least),
+                "o",
+                color=colour,
+                markersize=3.5,
+                label=f"{value}",
+            )
         axes.set(xscale="log", yscale="log", ylim=(least / 1.2, 1.5))
         axes.set_title(name.replace("(", "\n(", 1), fontsize=8)
     for axes in grid.flat[len(learned) :]:
@@ -40,7 +51,11 @@ def draw(
 
 
 def rows(
-    learned: Mapping[str, np.ndarray], target: np.ndarray, classes: np.ndarray, heading: str, names: tuple[str, ...]
+    learned: Mapping[str, np.ndarray],
+    target: np.ndarray,
+    classes: np.ndarray,
+    heading: str,
+    names: tuple[str, ...],
 ) -> list[table.Row]:
     """The numbers of `draw`; `names` are those of the outcomes."""
     columns = {"outcome": names, heading: classes, "target": target}

@@ -28,7 +28,9 @@ APART, NEAR = 0.05, 0.1
 """Limits of claims: of a total variation, about half of that between target and target times routes; of an exponent."""
 
 
-def arm(reactions: Reactions, settings: Any, training: str, objective: str, **changed: Any) -> Curve:
+def arm(
+    reactions: Reactions, settings: Any, training: str, objective: str, **changed: Any
+) -> Curve:
     """The curve of one objective, with the probabilities of the products at the end of the first seed's training.
 
     Args:
@@ -47,7 +49,9 @@ def arm(reactions: Reactions, settings: Any, training: str, objective: str, **ch
     def compute() -> Points:
         found = curve.compute()
         probs = found.values["probs"]
-        return dataclasses.replace(found, values=measures(probs, reactions), arrays={"probs": probs[0, -1]})
+        return dataclasses.replace(
+            found, values=measures(probs, reactions), arrays={"probs": probs[0, -1]}
+        )
 
     return dataclasses.replace(curve, compute=compute)
 
@@ -72,15 +76,21 @@ def measures(probs: np.ndarray, reactions: Reactions) -> dict[str, np.ndarray]:
 
 def proportional(**labels: str) -> Claim:
     """Whether products are sampled as their rewards say: total variation below APART, routes' exponent NEAR 0."""
-    variation, exponent = (final(value, **labels) for value in ("total_variation", "routes_exponent"))
-    return lambda records: all_of([below(variation, APART)(records), close(exponent(records), 0.0, NEAR)])
+    variation, exponent = (
+        final(value, **labels) for value in ("total_variation", "routes_exponent")
+    )
+    return lambda records: all_of(
+        [below(variation, APART)(records), close(exponent(records), 0.0, NEAR)]
+    )
 
 
 def follows_routes(one: str, other: str) -> Claim:
     """Whether an objective's exponent of the routes is NEAR 1, its total variation over APART above another's."""
     further = difference("total_variation", {"objective": one}, {"objective": other})
     exponent = final("routes_exponent", objective=one)
-    return lambda records: all_of([above(further, APART)(records), close(exponent(records), 1.0, NEAR)])
+    return lambda records: all_of(
+        [above(further, APART)(records), close(exponent(records), 1.0, NEAR)]
+    )
 
 
 def settled(records: Records, within: float = 0.02) -> bool | None:

@@ -35,7 +35,14 @@ import itertools
 from collections.abc import Iterator
 
 from experiments.overoptimisation.preferred_answers import PreferredAnswers
-from experiments.overoptimisation.preferred_arms import FULL, PARTIAL, SHARED, Arms, cautious, trained
+from experiments.overoptimisation.preferred_arms import (
+    FULL,
+    PARTIAL,
+    SHARED,
+    Arms,
+    cautious,
+    trained,
+)
 from experiments.overoptimisation.preferred_arms import TABLE as TABLED
 from ipsrl import study
 from ipsrl.fields import at_least, between, one_of, positive
@@ -46,8 +53,15 @@ from ipsrl.study.claims import above, below, near
 BETA = 0.1
 POINTS, TASK_POINTS = 50, 4
 DPO, CUMULATIVE, TINY, SMALL, AVERAGE, HUGE, SFT, GAME = (
-    "DPO", "RPO cumulative 0.005", "RPO 1e-5", "RPO 0.01", "RPO 0.2", "RPO 100", "supervised", "max-min",
-)  # fmt: skip
+    "DPO",
+    "RPO cumulative 0.005",
+    "RPO 1e-5",
+    "RPO 0.01",
+    "RPO 0.2",
+    "RPO 100",
+    "supervised",
+    "max-min",
+)
 ETAS = {TINY: 1e-5, SMALL: 0.01, AVERAGE: 0.2, HUGE: 100.0}
 OBJECTIVES = {
     DPO: f"dpo(beta={BETA})",
@@ -59,7 +73,11 @@ OBJECTIVES = {
 WEIGHTS = {DPO: 0.0, CUMULATIVE: 0.005 * BETA, **ETAS, SFT: 0.5}
 RPO = CUMULATIVE, SMALL, AVERAGE
 GAMES = {CUMULATIVE: 0.005, SMALL: 0.01 / BETA, AVERAGE: 0.2 / BETA}  # Eta of the game.
-COUNTDOWN, ON_COUNTDOWN, ON_FULL = "countdown", (DPO, CUMULATIVE, AVERAGE, SFT), (DPO, CUMULATIVE, SMALL)
+COUNTDOWN, ON_COUNTDOWN, ON_FULL = (
+    "countdown",
+    (DPO, CUMULATIVE, AVERAGE, SFT),
+    (DPO, CUMULATIVE, SMALL),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +87,9 @@ class Settings(study.Settings):
     `steps` and `task_steps` are those of training; each problem is asked for `answers` at an evaluation.
     """
 
-    objectives: tuple[str, ...] = study.selecting(one_of(*OBJECTIVES.values(), default=tuple(OBJECTIVES.values())))
+    objectives: tuple[str, ...] = study.selecting(
+        one_of(*OBJECTIVES.values(), default=tuple(OBJECTIVES.values()))
+    )
     seeds: tuple[int, ...] = study.seeds(tuple(range(48)), least=2)
     full_seeds: tuple[int, ...] = study.seeds(tuple(range(24)), least=2)
     steps: int = positive(400)
@@ -85,20 +105,36 @@ class Settings(study.Settings):
         super().__post_init__()
         for name, parts in (("steps", POINTS), ("task_steps", TASK_POINTS)):
             if getattr(self, name) % parts:
-                raise ValueError(f"--{name} is {getattr(self, name)}, it must be a multiple of {parts}")
+                raise ValueError(
+                    f"--{name} is {getattr(self, name)}, it must be a multiple of {parts}"
+                )
 
 
 PRESETS = {
     "smoke": Settings(
-        objectives=(OBJECTIVES[DPO], OBJECTIVES[AVERAGE]), seeds=tuple(range(8)), full_seeds=(0, 1), steps=200,
-        task_seeds=(0, 1), problems=16, pairs=16, prior_steps=100, task_steps=4, answers=4,
+        objectives=(OBJECTIVES[DPO], OBJECTIVES[AVERAGE]),
+        seeds=tuple(range(8)),
+        full_seeds=(0, 1),
+        steps=200,
+        task_seeds=(0, 1),
+        problems=16,
+        pairs=16,
+        prior_steps=100,
+        task_steps=4,
+        answers=4,
     ),
     "demo": Settings(),
     "paper": Settings(
-        seeds=tuple(range(256)), full_seeds=tuple(range(64)), steps=2000, task_seeds=tuple(range(10)), hidden_size=64,
-        prior_steps=2000, task_steps=1000, answers=64,
+        seeds=tuple(range(256)),
+        full_seeds=tuple(range(64)),
+        steps=2000,
+        task_seeds=tuple(range(10)),
+        hidden_size=64,
+        prior_steps=2000,
+        task_steps=1000,
+        answers=64,
     ),
-}  # fmt: skip
+}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
@@ -108,24 +144,41 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         for arms, kinds in ((partial, OBJECTIVES), (full, ON_FULL)):
             for kind in (each for each in kinds if OBJECTIVES[each] in settings.objectives):
                 labels = {"world": world, "coverage": arms.coverage, "kind": kind}
-                yield trained(arms, world, OBJECTIVES[kind], WEIGHTS[kind], BETA, labels, settings.steps, every)
+                yield trained(
+                    arms,
+                    world,
+                    OBJECTIVES[kind],
+                    WEIGHTS[kind],
+                    BETA,
+                    labels,
+                    settings.steps,
+                    every,
+                )
     for kind, eta in GAMES.items():
         labels = {"world": GAME, "coverage": PARTIAL, "kind": kind}
         yield study.Curve(labels, functools.partial(cautious, partial, BETA, eta))
     answers = PreferredAnswers(
-        settings.task_seeds, settings.problems, settings.pairs, settings.hidden_size, settings.prior_steps,
+        settings.task_seeds,
+        settings.problems,
+        settings.pairs,
+        settings.hidden_size,
+        settings.prior_steps,
         settings.answers,
-    )  # fmt: skip
+    )
     for kind in (each for each in ON_COUNTDOWN if OBJECTIVES[each] in settings.objectives):
         labels = {"world": COUNTDOWN, "coverage": PARTIAL, "kind": kind}
-        yield answers.trained(OBJECTIVES[kind], BETA, labels, settings.task_steps, settings.task_steps // TASK_POINTS)
+        yield answers.trained(
+            OBJECTIVES[kind], BETA, labels, settings.task_steps, settings.task_steps // TASK_POINTS
+        )
 
 
 def at(value: str, world: str, kind: str, coverage: str = PARTIAL) -> study.Number:
     return study.final(value, world=world, coverage=coverage, kind=kind)
 
 
-def more(value: str, world: str, one: str, other: str, coverage: str = PARTIAL, than: str = "") -> study.Number:
+def more(
+    value: str, world: str, one: str, other: str, coverage: str = PARTIAL, than: str = ""
+) -> study.Number:
     """By how much a value of the first kind is above that of the other one, in the world `than`, paired by seed."""
     first = {"world": world, "coverage": coverage, "kind": one}
     return study.difference(value, first, first | {"world": than or world, "kind": other})
@@ -142,63 +195,149 @@ BANDITS, EVERY = (TABLED, SHARED), {TABLED: RPO, SHARED: RPO, COUNTDOWN: (CUMULA
 WHERE = [(world, kind) for world, kinds in EVERY.items() for kind in kinds]
 MARGIN = {TABLED: 0.1, SHARED: 0.1, COUNTDOWN: 0.05}
 CLAIMS = {
-    **{f"DPO overoptimises: the value falls by over {by:g} from its best while the implicit reward rises ({world})":
-        overoptimises(world, by) for world, by in MARGIN.items()},
-    **{f"{kind}: the value falls by less than {MARGIN[world]:g} from its best ({world})":
-        below(at("fall", world, kind), MARGIN[world]) for world, kind in WHERE},
-    **{f"{kind}: the value ends over {MARGIN[world]:g} above DPO's ({world})":
-        above(more("value", world, kind, DPO), MARGIN[world]) for world, kind in WHERE},
-    **{f"DPO: the chosen answers become less likely than under the reference, by over 1 ({world})":
-        below(at("chosen", world, DPO), -1.0) for world in EVERY},
-    **{f"{kind}: the chosen answers do not become less likely than under the reference ({world})":
-        above(at("chosen", world, kind), 0.0) for world, kind in WHERE},
-    **{f"{kind}: with full coverage the value ends within 0.1 of DPO's ({world})":
-        near(more("value", world, kind, DPO, FULL), 0.0, 0.1) for world in BANDITS for kind in (CUMULATIVE, SMALL)},
-    **{f"DPO: with full coverage the value falls by less than 0.1 ({world})":
-        below(at("fall", world, DPO, FULL), 0.1) for world in BANDITS},
-    **{f"eta of 1e-5 is DPO: the value ends within 0.02 of it ({world})":
-        near(more("value", world, TINY, DPO), 0.0, 0.02) for world in BANDITS},
-    **{f"eta of 100 is supervised training: the value ends within 0.02 of it ({world})":
-        near(more("value", world, HUGE, SFT), 0.0, 0.02) for world in BANDITS},
-    **{f"{kind}: the value ends within 0.05 of that of the max-min itself (table)":
-        near(more("value", TABLED, kind, kind, than=GAME), 0.0, 0.05) for kind in RPO},
-    **{f"{kind}: on problems without preferences the accuracy falls by less than 0.1 (countdown)":
-        above(at("held out", COUNTDOWN, kind), -0.1) for kind in ON_COUNTDOWN},
-}  # fmt: skip
+    **{
+        f"DPO overoptimises: the value falls by over {by:g} from its best while the implicit reward rises ({world})": overoptimises(
+            world, by
+        )
+        for world, by in MARGIN.items()
+    },
+    **{
+        f"{kind}: the value falls by less than {MARGIN[world]:g} from its best ({world})": below(
+            at("fall", world, kind), MARGIN[world]
+        )
+        for world, kind in WHERE
+    },
+    **{
+        f"{kind}: the value ends over {MARGIN[world]:g} above DPO's ({world})": above(
+            more("value", world, kind, DPO), MARGIN[world]
+        )
+        for world, kind in WHERE
+    },
+    **{
+        f"DPO: the chosen answers become less likely than under the reference, by over 1 ({world})": below(
+            at("chosen", world, DPO), -1.0
+        )
+        for world in EVERY
+    },
+    **{
+        f"{kind}: the chosen answers do not become less likely than under the reference ({world})": above(
+            at("chosen", world, kind), 0.0
+        )
+        for world, kind in WHERE
+    },
+    **{
+        f"{kind}: with full coverage the value ends within 0.1 of DPO's ({world})": near(
+            more("value", world, kind, DPO, FULL), 0.0, 0.1
+        )
+        for world in BANDITS
+        for kind in (CUMULATIVE, SMALL)
+    },
+    **{
+        f"DPO: with full coverage the value falls by less than 0.1 ({world})": below(
+            at("fall", world, DPO, FULL), 0.1
+        )
+        for world in BANDITS
+    },
+    **{
+        f"eta of 1e-5 is DPO: the value ends within 0.02 of it ({world})": near(
+            more("value", world, TINY, DPO), 0.0, 0.02
+        )
+        for world in BANDITS
+    },
+    **{
+        f"eta of 100 is supervised training: the value ends within 0.02 of it ({world})": near(
+            more("value", world, HUGE, SFT), 0.0, 0.02
+        )
+        for world in BANDITS
+    },
+    **{
+        f"{kind}: the value ends within 0.05 of that of the max-min itself (table)": near(
+            more("value", TABLED, kind, kind, than=GAME), 0.0, 0.05
+        )
+        for kind in RPO
+    },
+    **{
+        f"{kind}: on problems without preferences the accuracy falls by less than 0.1 (countdown)": above(
+            at("held out", COUNTDOWN, kind), -0.1
+        )
+        for kind in ON_COUNTDOWN
+    },
+}
 SHOWN = ("value", "fall", "rise", "chosen", "divergence")
 MAIN = {world: (DPO, *kinds, SFT) for world, kinds in EVERY.items()}
 NUMBERS = {
-    **{f"{value}, {kind} ({world})": at(value, world, kind)
-       for world, kinds in MAIN.items() for kind in kinds for value in ("value", "fall", "chosen")},
+    **{
+        f"{value}, {kind} ({world})": at(value, world, kind)
+        for world, kinds in MAIN.items()
+        for kind in kinds
+        for value in ("value", "fall", "chosen")
+    },
     **{f"rise, DPO ({world})": at("rise", world, DPO) for world in EVERY},
-    **{f"value, {kind} ({world}, full)": at("value", world, kind, FULL) for world in BANDITS for kind in ON_FULL},
+    **{
+        f"value, {kind} ({world}, full)": at("value", world, kind, FULL)
+        for world in BANDITS
+        for kind in ON_FULL
+    },
     **{f"value, max-min of {kind}": at("value", GAME, kind) for kind in GAMES},
-    **{f"{arms} arms, {kind} ({world})": at(arms, world, kind)
-       for arms, world in (("rare", TABLED), ("uncovered", SHARED)) for kind in (DPO, *RPO)},
+    **{
+        f"{arms} arms, {kind} ({world})": at(arms, world, kind)
+        for arms, world in (("rare", TABLED), ("uncovered", SHARED))
+        for kind in (DPO, *RPO)
+    },
     **{f"held out, {kind}": at("held out", COUNTDOWN, kind) for kind in ON_COUNTDOWN},
-}  # fmt: skip
+}
 TABLE = study.one_below_the_other(
-    *(study.Table((*SHOWN, "rare", "uncovered"), f"{world}, {coverage} coverage",
-                  {"world": world, "coverage": coverage}, ("kind",))
-      for world, coverage in itertools.product((TABLED, SHARED), (PARTIAL, FULL))),
-    study.Table(("value", "chosen", "divergence"), "the max-min itself", {"world": GAME}, ("kind",)),
+    *(
+        study.Table(
+            (*SHOWN, "rare", "uncovered"),
+            f"{world}, {coverage} coverage",
+            {"world": world, "coverage": coverage},
+            ("kind",),
+        )
+        for world, coverage in itertools.product((TABLED, SHARED), (PARTIAL, FULL))
+    ),
+    study.Table(
+        ("value", "chosen", "divergence"), "the max-min itself", {"world": GAME}, ("kind",)
+    ),
     study.Table((*SHOWN, "held out"), "countdown", {"world": COUNTDOWN}, ("kind",)),
-)  # fmt: skip
+)
 
 
 def drawn(value: str, world: str, coverage: str = PARTIAL, along: str = "step") -> list[Layer]:
-    return [Line(value, along, "kind", {"world": world, "coverage": coverage}, without=(TINY, HUGE))]
+    return [
+        Line(value, along, "kind", {"world": world, "coverage": coverage}, without=(TINY, HUGE))
+    ]
 
 
 GAIN = "true value gained"
-FIGURE = Panels([
-    Panel(drawn("value", TABLED), "table", "update", GAIN),
-    Panel(drawn("value", SHARED), "shared features", "update", GAIN),
-    Panel(drawn("value", SHARED, along="mean divergence"), "shared features", "KL(policy, reference)", GAIN),
-    Panel(drawn("implicit", SHARED), "shared features", "update", "implicit reward gained"),
-    Panel(drawn("value", SHARED, FULL), "shared features, full coverage", "update", GAIN),
-    Panel(drawn("value", COUNTDOWN), "countdown", "update", "accuracy gained"),
-    Panel(drawn("implicit", COUNTDOWN), "countdown", "update", "implicit reward, right less wrong"),
-    Panel(drawn("chosen", COUNTDOWN), "countdown", "update", "log-probability of\nchosen answers gained"),
-    Panel(drawn("held out", COUNTDOWN), "countdown, without preferences", "update", "accuracy gained"),
-], columns=3)  # fmt: skip
+FIGURE = Panels(
+    [
+        Panel(drawn("value", TABLED), "table", "update", GAIN),
+        Panel(drawn("value", SHARED), "shared features", "update", GAIN),
+        Panel(
+            drawn("value", SHARED, along="mean divergence"),
+            "shared features",
+            "KL(policy, reference)",
+            GAIN,
+        ),
+        Panel(drawn("implicit", SHARED), "shared features", "update", "implicit reward gained"),
+        Panel(drawn("value", SHARED, FULL), "shared features, full coverage", "update", GAIN),
+        Panel(drawn("value", COUNTDOWN), "countdown", "update", "accuracy gained"),
+        Panel(
+            drawn("implicit", COUNTDOWN), "countdown", "update", "implicit reward, right less wrong"
+        ),
+        Panel(
+            drawn("chosen", COUNTDOWN),
+            "countdown",
+            "update",
+            "log-probability of\nchosen answers gained",
+        ),
+        Panel(
+            drawn("held out", COUNTDOWN),
+            "countdown, without preferences",
+            "update",
+            "accuracy gained",
+        ),
+    ],
+    columns=3,
+)

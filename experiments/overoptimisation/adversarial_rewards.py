@@ -24,7 +24,9 @@ BARRIERS = tuple(10.0**-power for power in range(2, 15))
 """Weights of the logarithmic barrier of `max_min`; with the last one the policy is within 1e-9 of the optimum."""
 
 
-def max_min(wins: ArrayLike, reference: ArrayLike, beta: float, eta: float) -> tuple[np.ndarray, float]:
+def max_min(
+    wins: ArrayLike, reference: ArrayLike, beta: float, eta: float
+) -> tuple[np.ndarray, float]:
     """The policy `[K]` that maximises min over r of J, and the value of the game; RPO's loss is nowhere in it.
 
     The misfit of a pair is the maximum over s in [0, 1] of -s (r(w) - r(l)) + H(s), H in nats, so that J is linear in r
@@ -63,22 +65,33 @@ def max_min(wins: ArrayLike, reference: ArrayLike, beta: float, eta: float) -> t
 
     def slopes(s: np.ndarray, barrier: float) -> tuple[np.ndarray, np.ndarray]:
         pi = base_won + moves @ s
-        of_policy, of_s = eta * beta * (np.log(pi / reference_won) + 1) - barrier / pi, logit(s) * shares
+        of_policy, of_s = (
+            eta * beta * (np.log(pi / reference_won) + 1) - barrier / pi,
+            logit(s) * shares,
+        )
         first = moves.T @ of_policy + of_s - barrier * (1 / s - 1 / (1 - s))
         curved = moves.T * (eta * beta / pi + barrier / pi**2)
-        return first, curved @ moves + np.diag(shares / (s * (1 - s)) + barrier * (1 / s**2 + 1 / (1 - s) ** 2))
+        return first, curved @ moves + np.diag(
+            shares / (s * (1 - s)) + barrier * (1 / s**2 + 1 / (1 - s) ** 2)
+        )
 
     # So small that no arm loses more than half of what it has in pi_base.
     taken = -np.minimum(moves, 0).sum(axis=1)
     found = np.full(len(winners), np.min(base_won[taken > 0] / (2 * taken[taken > 0]), initial=0.5))
     for barrier in BARRIERS:
-        found = _newton(functools.partial(loss, barrier=barrier), functools.partial(slopes, barrier=barrier), found)
+        found = _newton(
+            functools.partial(loss, barrier=barrier),
+            functools.partial(slopes, barrier=barrier),
+            found,
+        )
     pi = np.zeros(len(reference))
     pi[won] = base_won + moves @ found
     return pi, -loss(found, 0.0)
 
 
-def min_max(wins: ArrayLike, reference: ArrayLike, beta: float, eta: float) -> tuple[np.ndarray, float]:
+def min_max(
+    wins: ArrayLike, reference: ArrayLike, beta: float, eta: float
+) -> tuple[np.ndarray, float]:
     """The policy `[K]` that minimises RPO's loss, and min over r of max over pi of J; arguments as in `max_min`.
 
     Raises:
@@ -103,7 +116,9 @@ def min_max(wins: ArrayLike, reference: ArrayLike, beta: float, eta: float) -> t
         first = eta * beta * (pi - base_won) - beta * (push.sum(axis=1) - push.sum(axis=0))
         each = push * (1 - missed)
         both = each + each.T
-        second = eta * beta * (np.diag(pi) - np.outer(pi, pi)) + beta**2 * (np.diag(both.sum(axis=1)) - both)
+        second = eta * beta * (np.diag(pi) - np.outer(pi, pi)) + beta**2 * (
+            np.diag(both.sum(axis=1)) - both
+        )
         # A constant in all logits changes nothing; this holds it.
         return first, second + eta * beta
 
@@ -119,7 +134,12 @@ def chosen(wins: np.ndarray) -> np.ndarray:
 
 
 def payoff(
-    policy: np.ndarray, rewards: np.ndarray, wins: np.ndarray, reference: np.ndarray, beta: float, eta: float
+    policy: np.ndarray,
+    rewards: np.ndarray,
+    wins: np.ndarray,
+    reference: np.ndarray,
+    beta: float,
+    eta: float,
 ) -> float:
     """J of a policy and rewards `[K]`, finite."""
     gain = (policy - chosen(wins)) @ rewards - beta * rel_entr(policy, reference).sum()
@@ -151,19 +171,29 @@ def _newton(
     raise ValueError(f"no optimum was found in {MOST_STEPS} steps: choose a larger eta or beta")
 
 
-def _checked(wins: ArrayLike, reference: ArrayLike, beta: float, eta: float) -> tuple[np.ndarray, np.ndarray]:
+def _checked(
+    wins: ArrayLike, reference: ArrayLike, beta: float, eta: float
+) -> tuple[np.ndarray, np.ndarray]:
     wins, reference = np.asarray(wins, np.float64), np.asarray(reference, np.float64)
     size = len(reference) if reference.ndim == 1 else 0
-    if wins.shape != (size, size) or not (np.isfinite(wins) & (wins >= 0)).all() or np.diag(wins).any():
+    if (
+        wins.shape != (size, size)
+        or not (np.isfinite(wins) & (wins >= 0)).all()
+        or np.diag(wins).any()
+    ):
         raise ValueError(
             f"wins must be a table [K, K] of counts with zeros on its diagonal, for the K arms of the reference; it "
             f"has the shape {list(wins.shape)} and the reference {list(reference.shape)}"
         )
     if not wins.any():
-        raise ValueError("there is no pair, and without preferences every reward fits: give at least one")
+        raise ValueError(
+            "there is no pair, and without preferences every reward fits: give at least one"
+        )
     if not (reference > 0).all() or abs(reference.sum() - 1) > 1e-6:
         raise ValueError("reference must be a distribution with positive probabilities")
     for name, value in (("beta", beta), ("eta", eta)):
         if not 0 < value < np.inf:
-            raise ValueError(f"{name} is {value}, it must be positive: at 0 the game has no optimum")
+            raise ValueError(
+                f"{name} is {value}, it must be positive: at 0 the game has no optimum"
+            )
     return wins, reference

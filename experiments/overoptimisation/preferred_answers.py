@@ -51,7 +51,13 @@ class PreferredAnswers:
 
     @functools.cached_property
     def task(self) -> Countdown:
-        return Countdown(numbers=3, problems=self.problems, largest_number=12, largest_target=40, least_solutions=2)
+        return Countdown(
+            numbers=3,
+            problems=self.problems,
+            largest_number=12,
+            largest_target=40,
+            least_solutions=2,
+        )
 
     @functools.cached_property
     def policy(self) -> Transformer:
@@ -62,10 +68,14 @@ class PreferredAnswers:
         """From the disk cache, if it was ever taught; one for all seeds."""
         return prior_parameters(self.task, self.policy, WarmStart(steps=self.prior_steps))
 
-    def answered(self, parameters: Parameters, number: int, key: Array) -> tuple[Trajectories, np.ndarray]:
+    def answered(
+        self, parameters: Parameters, number: int, key: Array
+    ) -> tuple[Trajectories, np.ndarray]:
         """Answers to all problems, and their rewards `[P, number]`."""
         sampled = Sampled(self.task, self.policy, self.problems, number)
-        answers = sampled.answers(parameters, self.task.prompts(np.arange(self.problems)), key, number)
+        answers = sampled.answers(
+            parameters, self.task.prompts(np.arange(self.problems)), key, number
+        )
         return answers, np.asarray(sampled.verify(None, answers, key)[0].rewards)
 
     @functools.cached_property
@@ -87,7 +97,10 @@ class PreferredAnswers:
                 )
             kept = np.random.default_rng(seed).choice(len(problem), self.pairs, replace=False)
             problem, both = problem[kept], np.stack([winner, loser], axis=-1)[kept]
-            tokens, mask = (np.asarray(table)[problem[:, None], both] for table in (answers.tokens, answers.token_mask))
+            tokens, mask = (
+                np.asarray(table)[problem[:, None], both]
+                for table in (answers.tokens, answers.token_mask)
+            )
             found.append((problem, tokens, mask.sum(axis=-1)))
         problem, tokens, lengths = (np.concatenate(tables) for tables in zip(*found, strict=True))
         return problem, tokens, lengths
@@ -96,17 +109,27 @@ class PreferredAnswers:
     def source(self) -> StoredGroups:
         problem, tokens, lengths = self.preferences
         return StoredGroups(
-            self.task, self.policy, BATCH, prompt_index=problem, tokens=tokens, lengths=lengths,
-            rewards=np.tile([1.0, 0.0], (len(problem), 1)), outcome_id=np.tile([1, 0], (len(problem), 1)),
-            log_probs=np.zeros(tokens.shape), parts=len(self.seeds),
-        )  # fmt: skip
+            self.task,
+            self.policy,
+            BATCH,
+            prompt_index=problem,
+            tokens=tokens,
+            lengths=lengths,
+            rewards=np.tile([1.0, 0.0], (len(problem), 1)),
+            outcome_id=np.tile([1, 0], (len(problem), 1)),
+            log_probs=np.zeros(tokens.shape),
+            parts=len(self.seeds),
+        )
 
     @functools.cached_property
     def _stored(self) -> list[Trajectories]:
         """The pairs of each seed."""
         problem, tokens, lengths = self.preferences
         parts = np.arange(len(problem)).reshape(len(self.seeds), -1)
-        return [given_answers(self.task.prompts(problem[part]), tokens[part], lengths[part]) for part in parts]
+        return [
+            given_answers(self.task.prompts(problem[part]), tokens[part], lengths[part])
+            for part in parts
+        ]
 
     @functools.cached_property
     def _before(self) -> list[np.ndarray]:
@@ -125,9 +148,13 @@ class PreferredAnswers:
         divergence: KL(pi || pi_ref) of answers to all problems, an estimate.
         """
         answers, rewards = self._evaluated(parameters, place)
-        now, then = (_likelihoods(self.policy, of, self._stored[place]) for of in (parameters, self.prior))
+        now, then = (
+            _likelihoods(self.policy, of, self._stored[place]) for of in (parameters, self.prior)
+        )
         ratios = np.asarray(now - then)
-        sampled = _likelihoods(self.policy, parameters, answers) - _likelihoods(self.policy, self.prior, answers)
+        sampled = _likelihoods(self.policy, parameters, answers) - _likelihoods(
+            self.policy, self.prior, answers
+        )
         gained, half = (rewards - self._before[place]).mean(axis=1), self.problems // 2
         return {
             "value": float(gained[:half].mean()),
@@ -143,16 +170,28 @@ class PreferredAnswers:
         def compute() -> Points:
             how = TrainSettings(steps, BATCH, 2, learning_rate=RATE)
             trainer = Trainer(self.task, self.policy, objectives.make(objective), how, self.source)
-            start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(self.seeds), *leaf.shape)), self.prior)
+            start = jax.tree.map(
+                lambda leaf: jnp.broadcast_to(leaf, (len(self.seeds), *leaf.shape)), self.prior
+            )
             parts = jnp.arange(len(self.seeds))
-            recorded = jax.device_get(train_ensemble(trainer, parts, itself, every, initial_parameters=start))
+            recorded = jax.device_get(
+                train_ensemble(trainer, parts, itself, every, initial_parameters=start)
+            )
             places = np.arange(0, steps + 1, every)
             at = range(len(places))
             rows = [
-                [self.measured(jax.tree.map(operator.itemgetter((part, place)), recorded), part, beta) for place in at]
+                [
+                    self.measured(
+                        jax.tree.map(operator.itemgetter((part, place)), recorded), part, beta
+                    )
+                    for place in at
+                ]
                 for part in range(len(self.seeds))
             ]
-            values = {name: np.array([[point[name] for point in row] for row in rows]) for name in rows[0][0]}
+            values = {
+                name: np.array([[point[name] for point in row] for row in rows])
+                for name in rows[0][0]
+            }
             return Points(places, with_course(values), self.seeds)
 
         return Curve(labels, compute)

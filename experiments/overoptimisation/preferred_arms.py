@@ -56,7 +56,10 @@ class Arms(Checked, Bandits):
     @functools.cached_property
     def features(self) -> np.ndarray:
         """`[S, K, F]`, of which each arm's have the length 1 on average."""
-        return np.stack([self._random(seed).normal(size=(ARMS, FEATURES)) for seed in self.seeds]) / FEATURES**0.5
+        return (
+            np.stack([self._random(seed).normal(size=(ARMS, FEATURES)) for seed in self.seeds])
+            / FEATURES**0.5
+        )
 
     @functools.cached_property
     def rewards(self) -> np.ndarray:
@@ -76,19 +79,28 @@ class Arms(Checked, Bandits):
         """`[S, 2]`, the rare arms."""
         others = np.argsort(-self.reference, axis=-1)[:, COVERED:]
         of_seeds = zip(self.seeds, others, strict=True)
-        return np.stack([self._random(seed, 4).choice(arms, RARE, replace=False) for seed, arms in of_seeds])
+        return np.stack(
+            [self._random(seed, 4).choice(arms, RARE, replace=False) for seed, arms in of_seeds]
+        )
 
     @functools.cached_property
     def pairs(self) -> np.ndarray:
         """`[S, N, 2]`, the winner and the loser of each pair."""
         order, found = np.argsort(-self.reference, axis=-1), []
         for place, seed in enumerate(self.seeds):
-            rng, covered = self._random(seed, 5), order[place, : COVERED if self.coverage == PARTIAL else ARMS]
-            pairs = [rng.choice(covered, 2, replace=False) for _ in range(PAIRS_OF_AN_ARM * len(covered))]
+            rng, covered = (
+                self._random(seed, 5),
+                order[place, : COVERED if self.coverage == PARTIAL else ARMS],
+            )
+            pairs = [
+                rng.choice(covered, 2, replace=False) for _ in range(PAIRS_OF_AN_ARM * len(covered))
+            ]
             if self.coverage == PARTIAL:
                 pairs += [np.array([arm, rng.choice(covered)]) for arm in self.rare[place]]
             pairs = np.stack(pairs)
-            first = rng.random(len(pairs)) < expit(-np.diff(self.rewards[place][pairs], axis=-1)[:, 0])
+            first = rng.random(len(pairs)) < expit(
+                -np.diff(self.rewards[place][pairs], axis=-1)[:, 0]
+            )
             found.append(np.where(first[:, None], pairs, pairs[:, ::-1]))
         return np.stack(found)
 
@@ -104,10 +116,16 @@ class Arms(Checked, Bandits):
         seeds, number = self.pairs.shape[:2]
         pairs = self.pairs.reshape(-1, 2)
         return StoredGroups(
-            self, policy, len(pairs), prompt_index=np.repeat(np.arange(seeds), number), tokens=pairs[..., None],
-            lengths=np.ones_like(pairs), rewards=np.tile([1.0, 0.0], (len(pairs), 1)), outcome_id=pairs,
+            self,
+            policy,
+            len(pairs),
+            prompt_index=np.repeat(np.arange(seeds), number),
+            tokens=pairs[..., None],
+            lengths=np.ones_like(pairs),
+            rewards=np.tile([1.0, 0.0], (len(pairs), 1)),
+            outcome_id=pairs,
             log_probs=np.zeros((*pairs.shape, 1)),
-        )  # fmt: skip
+        )
 
     def measures(self, log_probs: np.ndarray, beta: float) -> dict[str, np.ndarray]:
         """Of policies `[S, U, K]`, each `[S, U]`.
@@ -157,7 +175,11 @@ def with_course(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     value, implicit = values["value"], values["implicit"]
     best = [value.mean(axis=0)[: place + 1].argmax() for place in range(value.shape[1])]
     divergence = np.broadcast_to(values["divergence"].mean(axis=0), value.shape)
-    found = {"fall": value[:, best] - value, "rise": implicit - implicit[:, best], "mean divergence": divergence}
+    found = {
+        "fall": value[:, best] - value,
+        "rise": implicit - implicit[:, best],
+        "mean divergence": divergence,
+    }
     return values | found
 
 
@@ -175,26 +197,43 @@ class LinearArms(Tabular):
 
     @property
     def _features(self) -> np.ndarray:
-        return np.eye(ARMS)[None].repeat(len(self.arms.seeds), 0) if self.kind == TABLE else self.arms.features
+        return (
+            np.eye(ARMS)[None].repeat(len(self.arms.seeds), 0)
+            if self.kind == TABLE
+            else self.arms.features
+        )
 
     def init(self, key: Array) -> Parameters:
         return {"weights": jnp.zeros((len(self.arms.seeds), self._features.shape[-1]))}
 
-    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+    def step(
+        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
+    ) -> tuple[Array, Cache]:
         return self.logits(parameters)[observations], cache
 
-    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+    def score(
+        self, parameters: Parameters, trajectories: Trajectories, temperature: float
+    ) -> PolicyScores:
         logits = self.logits(parameters)[trajectories.observations]
         return score_logits(logits, Actions.of(trajectories), temperature)
 
     def logits(self, parameters: Parameters) -> Array:
         """`[S, K]`."""
-        moved = jnp.einsum("skf,sf->sk", jnp.asarray(self._features, jnp.float32), parameters["weights"])
+        moved = jnp.einsum(
+            "skf,sf->sk", jnp.asarray(self._features, jnp.float32), parameters["weights"]
+        )
         return jnp.asarray(self.arms.reference, jnp.float32) + moved
 
 
 def trained(
-    arms: Arms, kind: str, objective: str, weight: float, beta: float, labels: Labels, steps: int, every: int
+    arms: Arms,
+    kind: str,
+    objective: str,
+    weight: float,
+    beta: float,
+    labels: Labels,
+    steps: int,
+    every: int,
 ) -> Curve:
     """The curve of an objective on all pairs of a bandit in each step; each seed is a bandit of its own.
 
@@ -208,7 +247,12 @@ def trained(
         # The loss is the mean over bandits.
         rate = len(arms.seeds) * RATE / (1 + RATE * weight)
         how = TrainSettings(
-            steps, source.prompts_per_step, 2, optimizer="sgd", learning_rate=rate, max_gradient_norm=None
+            steps,
+            source.prompts_per_step,
+            2,
+            optimizer="sgd",
+            learning_rate=rate,
+            max_gradient_norm=None,
         )
         trainer = Trainer(arms, policy, objectives.make(objective), how, source)
         logits = train_ensemble(trainer, jnp.array([0]), policy.logits, every)[0]

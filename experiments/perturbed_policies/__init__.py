@@ -50,7 +50,12 @@ OBJECTIVES = RETURN, GRPO, IPS = "reinforce", "grpo", "ips_grpo"
 
 def are_smoothings(numbers: tuple[float, ...]) -> bool:
     fitted = [number for number in numbers if POWER_LAW[0] <= number <= POWER_LAW[1]]
-    return list(numbers) == sorted(set(numbers)) and numbers[0] == 0 and numbers[-1] < math.inf and len(fitted) >= 2
+    return (
+        list(numbers) == sorted(set(numbers))
+        and numbers[0] == 0
+        and numbers[-1] < math.inf
+        and len(fitted) >= 2
+    )
 
 
 SMOOTHINGS = Range(
@@ -71,7 +76,9 @@ class Settings(study.Settings):
     size: int = at_least(8, 4096)
     angles: int = at_least(3, 97)
     draws: tuple[int, ...] = rising((2, 32), least=2, most=10_000)
-    smoothings: tuple[float, ...] = in_range(SMOOTHINGS, (0.0, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.57, 0.8))
+    smoothings: tuple[float, ...] = in_range(
+        SMOOTHINGS, (0.0, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.57, 0.8)
+    )
     samples: tuple[int, ...] = rising((25, 50, 100, 200, 400), least=1, most=1_000_000)
     sets: int = positive(200)
     trained_seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
@@ -83,30 +90,47 @@ class Settings(study.Settings):
         if len(self.draws) != 2:
             raise ValueError(f"--draws={self.draws} must be two numbers, few draws and many")
         if len(self.samples) < 2:
-            raise ValueError(f"--samples={self.samples} has one size, but slopes over n need two or more")
+            raise ValueError(
+                f"--samples={self.samples} has one size, but slopes over n need two or more"
+            )
 
 
 PRESETS = {
-    "smoke": Settings((0, 1), 1024, 33, (2, 12), (0.0, 0.1, 0.2, 0.4, 0.8), (25, 50), 50, (0, 1), 400),
+    "smoke": Settings(
+        (0, 1), 1024, 33, (2, 12), (0.0, 0.1, 0.2, 0.4, 0.8), (25, 50), 50, (0, 1), 400
+    ),
     "demo": Settings(),
     "paper": Settings(
-        tuple(range(32)), 65_536, 193, (2, 64), samples=(50, 100, 200, 400, 800, 1600, 3200), sets=500,
-        trained_seeds=tuple(range(128)), steps=10_000,
+        tuple(range(32)),
+        65_536,
+        193,
+        (2, 64),
+        samples=(50, 100, 200, 400, 800, 1600, 3200),
+        sets=500,
+        trained_seeds=tuple(range(128)),
+        steps=10_000,
     ),
-}  # fmt: skip
+}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     rest = settings.angles, settings.smoothings, settings.samples, settings.sets
     for draws in settings.draws:
         yield from of_pools(Pools(PATHS, draws, settings.seeds, settings.size, *rest), settings)
-    yield from of_pools(Pools(VEHICLES, settings.draws[1], settings.seeds, settings.size // 4, *rest), settings)
+    yield from of_pools(
+        Pools(VEHICLES, settings.draws[1], settings.seeds, settings.size // 4, *rest), settings
+    )
     for objective in OBJECTIVES:
         for scale, radius in RADII.items():
             trained = functools.partial(
-                perturbed_outcomes.trained, objective, settings.trained_seeds, settings.steps, 1.0,
-                settings.learning_rate, radius,
-            )  # fmt: skip
+                perturbed_outcomes.trained,
+                objective,
+                settings.trained_seeds,
+                settings.steps,
+                1.0,
+                settings.learning_rate,
+                radius,
+            )
             yield study.Curve({"world": OUTCOMES, "objective": objective, "scale": scale}, trained)
 
 
@@ -130,52 +154,126 @@ def right_paths(objective: str, scale: str = FREE, name: str = "effective") -> N
 
 
 CLAIMS = {
-    "the solution changes with a probability of order lambda: slope within 0.2 of 1 (paths)":
-        near(slope("crossing over lambda"), 1, 0.2),
+    "the solution changes with a probability of order lambda: slope within 0.2 of 1 (paths)": near(
+        slope("crossing over lambda"), 1, 0.2
+    ),
     "the bias is of order lambda: slope below 1.5 (paths)": below(slope("bias over lambda"), 1.5),
-    "the bias is of order lambda: slope below 1.5 (vehicles)": below(slope("bias over lambda", VEHICLES), 1.5),
-    "the variance of gradients is of order 1 / lambda: slope within 0.2 of -1 (paths)":
-        near(slope("variance over lambda"), -1, 0.2),
-    **{f"the best lambda falls as n^(-1/4): slope within 0.1 ({world}, {draws} draws)":
-        near(slope("best lambda over n", world, draws), -0.25, 0.1) for world, draws in SYSTEMS},
-    "its excess falls faster than n^(-1/4): slope below -0.35 (paths, many draws)":
-        below(slope("excess over n"), -0.35),
-    **{f"n = {n}: the best lambda saves over a quarter of the excess, without perturbation ({world}, {draws} draws)":
-        above(of_n("gain", n, world, draws), 0.25)
-        for world, draws in SYSTEMS for n in (25, 400)},
-    **{f"n = {n}: some lambda lowers the excess of policies that decide with their perturbation ({world}, many draws)":
-        above(of_n("gain_perturbed", n, world), 0) for world in (PATHS, VEHICLES) for n in (25, 400)},
-    **{f"n = {n}: learned decisions have less excess than predict then optimise ({world})":
-        below(of_n("more_than_predicted", n, world), 0) for world in (PATHS, VEHICLES) for n in (25, 400)},
-    **{f"{objective} ends with fewer than 2 effective right paths of 3 ({scale} scores)":
-        below(right_paths(objective, scale), 2) for objective in (RETURN, GRPO) for scale in RADII},
-    **{f"ips_grpo ends with over 2.8 effective right paths of 3 ({scale} scores)":
-        above(right_paths(IPS, scale), 2.8) for scale in RADII},
-    "free scores outgrow the perturbation: |s| above 4 lambda under GRPO": above(right_paths(GRPO, FREE, "length"), 4),
-}  # fmt: skip
-SLOPES = "crossing over lambda", "bias over lambda", "variance over lambda", "best lambda over n", "excess over n"
+    "the bias is of order lambda: slope below 1.5 (vehicles)": below(
+        slope("bias over lambda", VEHICLES), 1.5
+    ),
+    "the variance of gradients is of order 1 / lambda: slope within 0.2 of -1 (paths)": near(
+        slope("variance over lambda"), -1, 0.2
+    ),
+    **{
+        f"the best lambda falls as n^(-1/4): slope within 0.1 ({world}, {draws} draws)": near(
+            slope("best lambda over n", world, draws), -0.25, 0.1
+        )
+        for world, draws in SYSTEMS
+    },
+    "its excess falls faster than n^(-1/4): slope below -0.35 (paths, many draws)": below(
+        slope("excess over n"), -0.35
+    ),
+    **{
+        f"n = {n}: the best lambda saves over a quarter of the excess, without perturbation ({world}, {draws} draws)": above(
+            of_n("gain", n, world, draws), 0.25
+        )
+        for world, draws in SYSTEMS
+        for n in (25, 400)
+    },
+    **{
+        f"n = {n}: some lambda lowers the excess of policies that decide with their perturbation ({world}, many draws)": above(
+            of_n("gain_perturbed", n, world), 0
+        )
+        for world in (PATHS, VEHICLES)
+        for n in (25, 400)
+    },
+    **{
+        f"n = {n}: learned decisions have less excess than predict then optimise ({world})": below(
+            of_n("more_than_predicted", n, world), 0
+        )
+        for world in (PATHS, VEHICLES)
+        for n in (25, 400)
+    },
+    **{
+        f"{objective} ends with fewer than 2 effective right paths of 3 ({scale} scores)": below(
+            right_paths(objective, scale), 2
+        )
+        for objective in (RETURN, GRPO)
+        for scale in RADII
+    },
+    **{
+        f"ips_grpo ends with over 2.8 effective right paths of 3 ({scale} scores)": above(
+            right_paths(IPS, scale), 2.8
+        )
+        for scale in RADII
+    },
+    "free scores outgrow the perturbation: |s| above 4 lambda under GRPO": above(
+        right_paths(GRPO, FREE, "length"), 4
+    ),
+}
+SLOPES = (
+    "crossing over lambda",
+    "bias over lambda",
+    "variance over lambda",
+    "best lambda over n",
+    "excess over n",
+)
 OF_N = "best_lambda", "least_excess", "gain", "gain_perturbed", "predicted_excess"
 NUMBERS = {
-    **{f"slope of {name} ({world}, {draws} draws)": slope(name, world, draws)
-        for world, draws in SYSTEMS for name in SLOPES},
-    **{f"{name.replace('_', ' ')}, n = {n} ({world}, {draws} draws)": of_n(name, n, world, draws)
-        for world, draws in SYSTEMS for n in (25, 400) for name in OF_N},
-    **{f"{name}, {objective}, {scale} scores": right_paths(objective, scale, name)
-        for objective in OBJECTIVES for scale in RADII for name in ("reward", "effective")},
-}  # fmt: skip
+    **{
+        f"slope of {name} ({world}, {draws} draws)": slope(name, world, draws)
+        for world, draws in SYSTEMS
+        for name in SLOPES
+    },
+    **{
+        f"{name.replace('_', ' ')}, n = {n} ({world}, {draws} draws)": of_n(name, n, world, draws)
+        for world, draws in SYSTEMS
+        for n in (25, 400)
+        for name in OF_N
+    },
+    **{
+        f"{name}, {objective}, {scale} scores": right_paths(objective, scale, name)
+        for objective in OBJECTIVES
+        for scale in RADII
+        for name in ("reward", "effective")
+    },
+}
 TABLE = study.one_below_the_other(
     study.Table(SLOPES, "slopes", {"kind": "exponents"}, ("world", "draws")),
     study.Table(OF_N, "from n instances", {"kind": "of n"}, ("world", "draws", "n")),
     study.Table(
-        ("bias", "crossing", "variance"), "at the best policy", {"kind": "in the pool"}, ("world", "draws", "smoothing")
+        ("bias", "crossing", "variance"),
+        "at the best policy",
+        {"kind": "in the pool"},
+        ("world", "draws", "smoothing"),
     ),
-    study.Table(("reward", "effective", "length"), OUTCOMES, {"world": OUTCOMES}, ("objective", "scale")),
+    study.Table(
+        ("reward", "effective", "length"), OUTCOMES, {"world": OUTCOMES}, ("objective", "scale")
+    ),
 )
 LEARNED = {"world": PATHS, "draws": MANY, "kind": "learned"}
 AXES = "lambda", "excess risk"
-FIGURE = Panels([
-    Panel([Line("excess", "smoothing", "n", LEARNED)], "decided without perturbation", *AXES, yscale="log"),
-    Panel([Line("excess_perturbed", "smoothing", "n", LEARNED)], "decided with it", *AXES, yscale="log"),
-    Panel([Line("best_lambda", "n", "draws", {"world": PATHS, "kind": "of n"})], "best lambda", "n", "lambda",
-          xscale="log2", yscale="log"),
-])  # fmt: skip
+FIGURE = Panels(
+    [
+        Panel(
+            [Line("excess", "smoothing", "n", LEARNED)],
+            "decided without perturbation",
+            *AXES,
+            yscale="log",
+        ),
+        Panel(
+            [Line("excess_perturbed", "smoothing", "n", LEARNED)],
+            "decided with it",
+            *AXES,
+            yscale="log",
+        ),
+        Panel(
+            [Line("best_lambda", "n", "draws", {"world": PATHS, "kind": "of n"})],
+            "best lambda",
+            "n",
+            "lambda",
+            xscale="log2",
+            yscale="log",
+        ),
+    ]
+)

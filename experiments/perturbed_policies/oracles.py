@@ -54,7 +54,9 @@ class Oracle(Checked, abc.ABC):
 
     def _check(self, scores: Array) -> None:
         if jnp.shape(scores)[-1:] != (self.size,):
-            raise ValueError(f"scores and costs of {self} must be [..., {self.size}], not {jnp.shape(scores)}")
+            raise ValueError(
+                f"scores and costs of {self} must be [..., {self.size}], not {jnp.shape(scores)}"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +110,16 @@ class GridPath(Oracle):
         """`[D, 2]`, the nodes of each edge in the direction of the move; node (i, j) has the number i columns + j."""
         node = np.arange(self.rows * self.columns).reshape(self.rows, self.columns)
         right, down = (node[:, :-1], node[:, 1:]), (node[:-1], node[1:])
-        return np.concatenate([np.stack([start.ravel(), end.ravel()], axis=1) for start, end in (right, down)])
+        return np.concatenate(
+            [np.stack([start.ravel(), end.ravel()], axis=1) for start, end in (right, down)]
+        )
 
     def value(self, scores: Array) -> Array:
         split = self.rows * (self.columns - 1)
-        right, down = scores[:split].reshape(self.rows, -1), scores[split:].reshape(-1, self.columns)
+        right, down = (
+            scores[:split].reshape(self.rows, -1),
+            scores[split:].reshape(-1, self.columns),
+        )
         best = {(0, 0): jnp.zeros((), scores.dtype)}
         for i in range(self.rows):
             for j in range(self.columns):
@@ -135,7 +142,9 @@ class GridPath(Oracle):
         for i in range(1, self.rows):
             counts[i] = np.cumsum(counts[i - 1])
         if counts[-1, -1] > MOST_LISTED:
-            raise ValueError(f"{self} has {counts[-1, -1]:g} paths, at most {MOST_LISTED} are listed")
+            raise ValueError(
+                f"{self} has {counts[-1, -1]:g} paths, at most {MOST_LISTED} are listed"
+            )
         leaving: dict[int, list[tuple[int, int]]] = {}
         for number, (start, end) in enumerate(self.edges().tolist()):
             leaving.setdefault(start, []).append((number, end))
@@ -188,4 +197,7 @@ class Listed(Oracle):
         return (scores @ jnp.asarray(self.solutions, scores.dtype).T).argmax(axis=-1)
 
     def value(self, scores: Array) -> Array:
-        return jnp.asarray(self.solutions, scores.dtype)[self.position(jax.lax.stop_gradient(scores))] @ scores
+        return (
+            jnp.asarray(self.solutions, scores.dtype)[self.position(jax.lax.stop_gradient(scores))]
+            @ scores
+        )

@@ -35,7 +35,9 @@ def scores_of(weights: Array, features: Array) -> Array:
     return -features @ (weights / jnp.linalg.norm(weights))
 
 
-def perturbed_costs(decided: Callable[[Array], Array], scores: Array, noise: Array, smoothing: float) -> Array:
+def perturbed_costs(
+    decided: Callable[[Array], Array], scores: Array, noise: Array, smoothing: float
+) -> Array:
     """`[M]`, f0(y*(s + lambda Z_m)): costs of M decisions of the perturbed policy; their mean estimates its risk.
 
     Args:
@@ -68,7 +70,9 @@ def gradient_estimates(costs: Array, noise: Array, smoothing: float) -> Array:
         )
     draws = costs.shape[-1]
     if draws < 2:
-        raise ValueError("there is one draw of the noise, but the baseline is the mean of the others: take two or more")
+        raise ValueError(
+            "there is one draw of the noise, but the baseline is the mean of the others: take two or more"
+        )
     from_mean = (costs - costs.mean(axis=-1, keepdims=True)) * (draws / (draws - 1))
     return from_mean[..., None] * noise / smoothing
 

@@ -37,11 +37,15 @@ def rewards() -> np.ndarray:
 
 def outcome(scores: Array) -> Array:
     """`[...]` int32, the number of the best path among `GRID.paths()`."""
-    return (GRID.solve(scores) @ GRID.paths().T.astype(np.float32)).argmax(axis=-1).astype(jnp.int32)
+    return (
+        (GRID.solve(scores) @ GRID.paths().T.astype(np.float32)).argmax(axis=-1).astype(jnp.int32)
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("text", "steps"))
-def train(text: str, steps: int, seeds: Array, smoothing: float, rate: float, radius: float) -> Array:
+def train(
+    text: str, steps: int, seeds: Array, smoothing: float, rate: float, radius: float
+) -> Array:
     """`[S, D]`, the scores after stochastic gradient ascent from zero.
 
     Args:
@@ -61,11 +65,16 @@ def train(text: str, steps: int, seeds: Array, smoothing: float, rate: float, ra
             return -((perturbed - scores) ** 2).sum(axis=-1)[None, :, None] / (2 * smoothing**2)
 
         rollouts = Rollouts(
-            prompt_index=jnp.zeros(1, jnp.int32), observations=jnp.zeros((1, GROUP, 1), jnp.int32),
-            tokens=found[None, :, None], token_mask=jnp.ones((1, GROUP, 1), bool),
-            behaviour_log_probs=log_density(scores), behaviour_entropy=jnp.zeros((1, GROUP, 1)),
-            rewards=pays[found][None], outcome_id=found[None], truncated=jnp.zeros((1, GROUP), bool),
-        )  # fmt: skip
+            prompt_index=jnp.zeros(1, jnp.int32),
+            observations=jnp.zeros((1, GROUP, 1), jnp.int32),
+            tokens=found[None, :, None],
+            token_mask=jnp.ones((1, GROUP, 1), bool),
+            behaviour_log_probs=log_density(scores),
+            behaviour_entropy=jnp.zeros((1, GROUP, 1)),
+            rewards=pays[found][None],
+            outcome_id=found[None],
+            truncated=jnp.zeros((1, GROUP), bool),
+        )
 
         def loss(scores: Array) -> Array:
             of_policy = PolicyScores(log_density(scores), jnp.zeros((1, GROUP, 1)))
@@ -76,12 +85,16 @@ def train(text: str, steps: int, seeds: Array, smoothing: float, rate: float, ra
         return moved * jnp.minimum(1, radius / jnp.maximum(jnp.linalg.norm(moved), 1e-9)), None
 
     def run(seed: Array) -> Array:
-        return jax.lax.scan(step, jnp.zeros(GRID.size), jax.random.split(jax.random.key(seed), steps))[0]
+        return jax.lax.scan(
+            step, jnp.zeros(GRID.size), jax.random.split(jax.random.key(seed), steps)
+        )[0]
 
     return jax.vmap(run)(seeds)
 
 
-def trained(text: str, seeds: Sequence[int], steps: int, smoothing: float, rate: float, radius: float) -> Points:
+def trained(
+    text: str, seeds: Sequence[int], steps: int, smoothing: float, rate: float, radius: float
+) -> Points:
     """At the end of training, by `MEASURED_BY` samples of each policy.
 
     reward: the mean reward. effective: exp(H) of the shares of the right paths, 1 to 3; 0 if none was found. length:
@@ -94,8 +107,12 @@ def trained(text: str, seeds: Sequence[int], steps: int, smoothing: float, rate:
     probs = np.stack([(found == each).mean(axis=1) for each in right], axis=1)
     reward = probs.sum(axis=1)
     shares = probs / np.where(reward == 0, 1, reward)[:, None]
-    effective = np.where(reward == 0, 0.0, np.asarray(effective_outcomes_of_distribution(jnp.asarray(shares))))
+    effective = np.where(
+        reward == 0, 0.0, np.asarray(effective_outcomes_of_distribution(jnp.asarray(shares)))
+    )
     length = np.linalg.norm(np.asarray(scores), axis=1) / smoothing
     return Points(
-        [steps], {"reward": reward[:, None], "effective": effective[:, None], "length": length[:, None]}, seeds
+        [steps],
+        {"reward": reward[:, None], "effective": effective[:, None], "length": length[:, None]},
+        seeds,
     )

@@ -74,9 +74,9 @@ def vehicles(key: Array, size: int) -> tuple[Array, Array, Array]:
     travel = jnp.linalg.norm(place[:, :, None] - place[:, None], axis=-1)
     slack = start[:, None, :] - start[:, :, None] - MEAN - travel
     before = vehicle_scheduling.predecessors(TASKS)
-    costs = jax.vmap(lambda *each: vehicle_scheduling.schedule_costs(*each, VEHICLE_COST, DELAY_COST, before))(
-        slack, delays, travel
-    )
+    costs = jax.vmap(
+        lambda *each: vehicle_scheduling.schedule_costs(*each, VEHICLE_COST, DELAY_COST, before)
+    )(slack, delays, travel)
     i, j = vehicle_scheduling.arcs(TASKS).T
     leaves = i == vehicle_scheduling.DEPOT
     tight = jnp.where(leaves, 0.0, MEAN * jax.nn.softplus(-slack[:, i, j] / MEAN))
@@ -97,7 +97,9 @@ WORLDS: dict[str, tuple[Callable, Decided, Oracle]] = {
 
 
 @functools.partial(jax.jit, static_argnames=("decided", "number"))
-def risks(decided: Decided, features: Array, costs: Array, noise: Array, smoothing: float, number: int) -> Array:
+def risks(
+    decided: Decided, features: Array, costs: Array, noise: Array, smoothing: float, number: int
+) -> Array:
     """`[N, A]`, the smoothed risk of each instance by each angle.
 
     Args:
@@ -141,7 +143,9 @@ def predicted_weights(features: Array, costs: Array, counts: Array | None = None
         )
     counts = jnp.ones(len(features), features.dtype) if counts is None else counts
     squares = jnp.einsum("n,nfg->fg", counts, jnp.einsum("ndf,ndg->nfg", features, features))
-    return jnp.linalg.pinv(squares, hermitian=True) @ (counts @ jnp.einsum("ndf,nd->nf", features, costs))
+    return jnp.linalg.pinv(squares, hermitian=True) @ (
+        counts @ jnp.einsum("ndf,nd->nf", features, costs)
+    )
 
 
 POWER_LAW = 0.1, 0.4
@@ -186,7 +190,10 @@ def population(
     features, costs, targets = draw(of_pool, size)
     noise = jax.random.normal(of_noise, (size, draws, oracle.size))
     # Without perturbation all draws are the same.
-    tables = [risks(decided, features, costs, noise[:, : draws if each else 1], each, number) for each in smoothings]
+    tables = [
+        risks(decided, features, costs, noise[:, : draws if each else 1], each, number)
+        for each in smoothings
+    ]
     tables = list(map(np.asarray, tables))
     pool = np.array([table.mean(axis=0, dtype=np.float64) for table in tables])
     best = pool[0].argmin()
@@ -201,7 +208,11 @@ def population(
 
     rng, axis = np.random.default_rng(seed), angles(number)
     fit = jax.jit(jax.vmap(functools.partial(predicted_weights, features, targets)))
-    excess, perturbed, predicted = np.zeros((len(tables), len(samples))), np.zeros((len(tables), len(samples))), []
+    excess, perturbed, predicted = (
+        np.zeros((len(tables), len(samples))),
+        np.zeros((len(tables), len(samples))),
+        [],
+    )
     for place, sample in enumerate(samples):
         drawn = rng.multinomial(sample, np.full(size, 1 / size), size=sets).astype(np.float32)
         for level, table in enumerate(tables):
@@ -213,22 +224,34 @@ def population(
     lows = np.array([lowest(np.array(smoothings[1:]), of_sample) for of_sample in excess[1:].T])
     return {
         "bias": pool[:, best] - least,
-        "crossing": np.array([0.0, *crossing]), "variance": np.array([np.nan, *variance]),
-        "excess": excess, "excess_perturbed": perturbed, "predicted": np.array(predicted),
-        "best": lows[:, 0], "least": lows[:, 1],
-    }  # fmt: skip
+        "crossing": np.array([0.0, *crossing]),
+        "variance": np.array([np.nan, *variance]),
+        "excess": excess,
+        "excess_perturbed": perturbed,
+        "predicted": np.array(predicted),
+        "best": lows[:, 0],
+        "least": lows[:, 1],
+    }
 
 
 @functools.partial(jax.jit, static_argnames=("decided", "oracle"))
 def at_weights(
-    decided: Decided, oracle: Oracle, weights: Array, features: Array, costs: Array, noise: Array, smoothing: float
+    decided: Decided,
+    oracle: Oracle,
+    weights: Array,
+    features: Array,
+    costs: Array,
+    noise: Array,
+    smoothing: float,
 ) -> tuple[Array, Array]:
     """The probability that the solution changes, and the variance of single estimates of a gradient's component."""
 
     def of_instance(features: Array, costs: Array, noise: Array) -> tuple[Array, Array]:
         scores = scores_of(weights, features)
         found = perturbed_costs(lambda each: decided(each, costs), scores, noise, smoothing)
-        return crossing_probability(oracle, scores, noise, smoothing), gradient_estimates(found, noise, smoothing)
+        return crossing_probability(oracle, scores, noise, smoothing), gradient_estimates(
+            found, noise, smoothing
+        )
 
     crossing, estimates = jax.vmap(of_instance)(features, costs, noise)
     return crossing.mean(), estimates.var(axis=(0, 1)).mean()
@@ -277,22 +300,33 @@ class Pools:
         for level, smoothing in enumerate(self.smoothings):
             of_level = labels | {"smoothing": smoothing}
             if level:
-                yield Curve(of_level | {"kind": "in the pool"}, functools.partial(self.in_pool, level))
+                yield Curve(
+                    of_level | {"kind": "in the pool"}, functools.partial(self.in_pool, level)
+                )
             for place, sample in enumerate(self.samples):
-                yield Curve(of_level | {"kind": "learned", "n": sample}, functools.partial(self.learned, level, place))
+                yield Curve(
+                    of_level | {"kind": "learned", "n": sample},
+                    functools.partial(self.learned, level, place),
+                )
         for place, sample in enumerate(self.samples):
-            yield Curve(labels | {"kind": "of n", "n": sample}, functools.partial(self.from_samples, place))
+            yield Curve(
+                labels | {"kind": "of n", "n": sample}, functools.partial(self.from_samples, place)
+            )
         yield Curve(labels | {"kind": "exponents"}, self.exponents)
 
     def in_pool(self, level: int) -> Points:
         """Bias, crossing and variance of one lambda."""
         found = self.measured()
-        return self._points({name: found[name][:, level] for name in ("bias", "crossing", "variance")})
+        return self._points(
+            {name: found[name][:, level] for name in ("bias", "crossing", "variance")}
+        )
 
     def learned(self, level: int, place: int) -> Points:
         """Excess by one lambda from samples of one size."""
         found = self.measured()
-        return self._points({name: found[name][:, level, place] for name in ("excess", "excess_perturbed")})
+        return self._points(
+            {name: found[name][:, level, place] for name in ("excess", "excess_perturbed")}
+        )
 
     def from_samples(self, place: int) -> Points:
         """Of samples of one size: the best lambda and its excess, what smoothing gains, and predict then optimise.
@@ -305,20 +339,30 @@ class Pools:
         without, least = found["excess"][:, 0, place], found["least"][:, place]
         perturbed = found["excess_perturbed"][:, 1:, place].min(axis=1)
         divisor = np.where(without > 0, without, np.nan)
-        return self._points({
-            "best_lambda": found["best"][:, place], "least_excess": least, "gain": 1 - least / divisor,
-            "gain_perturbed": 1 - perturbed / divisor, "predicted_excess": found["predicted"][:, place],
-            "more_than_predicted": least - found["predicted"][:, place],
-        })  # fmt: skip
+        return self._points(
+            {
+                "best_lambda": found["best"][:, place],
+                "least_excess": least,
+                "gain": 1 - least / divisor,
+                "gain_perturbed": 1 - perturbed / divisor,
+                "predicted_excess": found["predicted"][:, place],
+                "more_than_predicted": least - found["predicted"][:, place],
+            }
+        )
 
     def exponents(self) -> Points:
         """Slopes in log-log: of crossing, bias and variance over lambda, of the best lambda and its excess over n."""
         found, smoothings = self.measured(), np.array(self.smoothings)
         fitted = (smoothings >= POWER_LAW[0]) & (smoothings <= POWER_LAW[1])
         names = "crossing", "bias", "variance"
-        slopes = {f"{name} over lambda": log_slopes(smoothings[fitted], found[name][:, fitted]) for name in names}
+        slopes = {
+            f"{name} over lambda": log_slopes(smoothings[fitted], found[name][:, fitted])
+            for name in names
+        }
         of_n = {"best lambda": found["best"], "excess": found["least"]}
-        return self._points(slopes | {f"{name} over n": log_slopes(self.samples, of) for name, of in of_n.items()})
+        return self._points(
+            slopes | {f"{name} over n": log_slopes(self.samples, of) for name, of in of_n.items()}
+        )
 
     def _points(self, values: dict[str, np.ndarray]) -> Points:
         return Points([0], {name: value[:, None] for name, value in values.items()}, self.seeds)

@@ -42,7 +42,12 @@ def predecessors(tasks: int) -> np.ndarray:
         raise ValueError(f"tasks is {tasks}, schedules of 1 to {MOST_TASKS} tasks are listed")
     found = [()]
     for task in range(tasks):
-        found = [(*before, i) for before in found for i in range(DEPOT, task) if i == DEPOT or i not in before]
+        found = [
+            (*before, i)
+            for before in found
+            for i in range(DEPOT, task)
+            if i == DEPOT or i not in before
+        ]
     return np.array(found)
 
 
@@ -81,7 +86,12 @@ def best_schedule(scores: np.ndarray) -> np.ndarray:
 
 
 def schedule_costs(
-    slack: Array, delays: Array, travel: Array, vehicle_cost: float, delay_cost: float, before: np.ndarray
+    slack: Array,
+    delays: Array,
+    travel: Array,
+    vehicle_cost: float,
+    delay_cost: float,
+    before: np.ndarray,
 ) -> Array:
     """`[K]`, the mean cost of schedules: vehicles, travel, and the delays of all tasks, over S scenarios.
 

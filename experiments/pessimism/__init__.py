@@ -50,7 +50,9 @@ NONE, COMBO, KL, CHI, MOPO = "no penalty", "COMBO", "DROMO, KL", "DROMO, chi-squ
 TABULAR, NETWORKS, PLACEBO = "table", "networks", "networks, data everywhere"
 WEIGHTS, RADII = (0.01, 0.03, 0.1, 0.3), (0.1, 0.5, 2.0)
 BALLS = {TABULAR: {KL: "kl", CHI: "chi_square"}, NETWORKS: {KL: "kl"}, PLACEBO: {KL: "kl"}}
-PENALTIES = {TABULAR: (0.03, 0.1, 0.3, 1.0)} | dict.fromkeys((NETWORKS, PLACEBO), (0.1, 0.3, 1.0, 3.0))
+PENALTIES = {TABULAR: (0.03, 0.1, 0.3, 1.0)} | dict.fromkeys(
+    (NETWORKS, PLACEBO), (0.1, 0.3, 1.0, 3.0)
+)
 EVERYWHERE = 20
 LITTLE = 0.05
 """Differences of returns and of shares of seeds that do not count."""
@@ -85,19 +87,33 @@ def critics(world: str, **kept: float) -> dict[tuple[str, float, float], Pessimi
         found[COMBO, weight, 0.0] = Pessimism(beta=weight, **kept)
         for method, ball in BALLS[world].items():
             for radius in RADII if world != PLACEBO else (0.5,):
-                found[method, weight, radius] = Pessimism(beta=weight, radius=radius, ball=ball, **kept)
-    return found | {(MOPO, weight, 0.0): Pessimism(uncertainty=weight, **kept) for weight in PENALTIES[world]}
+                found[method, weight, radius] = Pessimism(
+                    beta=weight, radius=radius, ball=ball, **kept
+                )
+    return found | {
+        (MOPO, weight, 0.0): Pessimism(uncertainty=weight, **kept) for weight in PENALTIES[world]
+    }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     seeds = settings.seeds
     for world, of_table in {TABULAR: True, NETWORKS: False, PLACEBO: False}.items():
-        kept = {"steps": settings.steps} if of_table else {"steps": settings.updates, "discount": 0.9, "rate": 30.0}
+        kept = (
+            {"steps": settings.steps}
+            if of_table
+            else {"steps": settings.updates, "discount": 0.9, "rate": 30.0}
+        )
         for (method, weight, radius), critic in critics(world, **kept).items():
             if of_table:
-                compute = functools.partial(half_a_map.runs, critic, seeds, settings.samples, settings.error)
+                compute = functools.partial(
+                    half_a_map.runs, critic, seeds, settings.samples, settings.error
+                )
             else:
-                data = (EVERYWHERE * settings.transitions, 1.0) if world == PLACEBO else (settings.transitions, 0.5)
+                data = (
+                    (EVERYWHERE * settings.transitions, 1.0)
+                    if world == PLACEBO
+                    else (settings.transitions, 0.5)
+                )
                 compute = functools.partial(half_a_square.runs, critic, seeds, *data)
             yield study.Curve({"world": world} | of(method, weight, radius), compute)
 
@@ -117,8 +133,12 @@ def better(method: str, weight: float, radius: float) -> study.Claim:
 def best(method: str, records: Records) -> dict:
     """The labels of the weight and radius whose mean return is largest, on the same seeds."""
     radii = records.where(method=method).distinct("radius")
-    each = [tuned(records, "return", along="weight", method=method, radius=radius) for radius in radii]
-    return max(each, key=lambda labels: records.mean("return", **labels), default={"method": method})
+    each = [
+        tuned(records, "return", along="weight", method=method, radius=radius) for radius in radii
+    ]
+    return max(
+        each, key=lambda labels: records.mean("return", **labels), default={"method": method}
+    )
 
 
 def at_best(value: str, method: str) -> study.Number:
@@ -144,18 +164,37 @@ def in_each(world: str) -> dict[str, study.Claim]:
     """Claims of tables, and of networks."""
     balls = BALLS[world]
     found = {
-        **{f"{method}, weight {weight:g}: for some rho a bound in over 0.05 more seeds than COMBO, at no lower return":
-            for_some_radius(method, weight) for method in balls for weight in WEIGHTS},
-        **{f"{method}: at its best weight and rho it returns over 0.05 more than COMBO at its best weight":
-            above(gain(method, COMBO), LITTLE) for method in balls},
-        **{f"{method}: at its best weight and rho it is a bound in over 0.05 more seeds than COMBO at its best":
-            above(gain(method, COMBO, "valid"), LITTLE) for method in balls},
-        "the MOPO-like penalty at its best returns over 0.05 more than DROMO (KL) at its best":
-            above(gain(MOPO, KL), LITTLE),
-        "more is not better: DROMO (KL) with weight 0.3 and rho 2 returns over 0.05 less than at its best": lambda
-            records: above(difference("return", best(KL, records), of(KL, WEIGHTS[-1], RADII[-1])), LITTLE)(records),
-        "COMBO at its best weight is a lower bound in over three of four seeds": above(valid(COMBO), 0.75),
-    }  # fmt: skip
+        **{
+            f"{method}, weight {weight:g}: for some rho a bound in over 0.05 more seeds than COMBO, at no lower return": for_some_radius(
+                method, weight
+            )
+            for method in balls
+            for weight in WEIGHTS
+        },
+        **{
+            f"{method}: at its best weight and rho it returns over 0.05 more than COMBO at its best weight": above(
+                gain(method, COMBO), LITTLE
+            )
+            for method in balls
+        },
+        **{
+            f"{method}: at its best weight and rho it is a bound in over 0.05 more seeds than COMBO at its best": above(
+                gain(method, COMBO, "valid"), LITTLE
+            )
+            for method in balls
+        },
+        "the MOPO-like penalty at its best returns over 0.05 more than DROMO (KL) at its best": above(
+            gain(MOPO, KL), LITTLE
+        ),
+        "more is not better: DROMO (KL) with weight 0.3 and rho 2 returns over 0.05 less than at its best": lambda records: (
+            above(difference("return", best(KL, records), of(KL, WEIGHTS[-1], RADII[-1])), LITTLE)(
+                records
+            )
+        ),
+        "COMBO at its best weight is a lower bound in over three of four seeds": above(
+            valid(COMBO), 0.75
+        ),
+    }
     return {f"{world}: {sentence}": among(claim, world=world) for sentence, claim in found.items()}
 
 
@@ -165,7 +204,11 @@ def in_world(number: study.Number, world: str) -> study.Number:
 
 def numbers(world: str) -> dict[str, study.Number]:
     methods, values = (COMBO, *BALLS[world], MOPO), ("return", "gap", "visited", "unvisited")
-    found = {f"{value}, {method} at its best": at_best(value, method) for value in values for method in methods}
+    found = {
+        f"{value}, {method} at its best": at_best(value, method)
+        for value in values
+        for method in methods
+    }
     found |= {f"valid, {method} at its best": valid(method) for method in methods}
     for method in BALLS[world]:
         for radius in RADII:
@@ -178,23 +221,37 @@ def numbers(world: str) -> dict[str, study.Number]:
 
 
 CLAIMS = {
-    "table: without a penalty Q is over 0.5 too high on pairs without data":
-        above(study.final("unvisited", world=TABULAR, **of(NONE)), 0.5),
+    "table: without a penalty Q is over 0.5 too high on pairs without data": above(
+        study.final("unvisited", world=TABULAR, **of(NONE)), 0.5
+    ),
     **in_each(TABULAR),
-    "table: KL at its best returns over 0.05 more than chi-square at its best":
-        among(above(gain(KL, CHI), LITTLE), world=TABULAR),
-    "networks: without a penalty the value of the policy is over 0.05 too high":
-        above(study.final("gap", world=NETWORKS, **of(NONE)), LITTLE),
-    "networks: without a penalty it is over 0.05 higher above the true one than with many data everywhere":
-        above(difference("gap", {"world": NETWORKS} | of(NONE), {"world": PLACEBO} | of(NONE)), LITTLE),
-    **{f"networks: {method} at its best returns over 0.05 more than no penalty":
-        among(above(gain(method, NONE), LITTLE), world=NETWORKS) for method in (COMBO, KL, MOPO)},
+    "table: KL at its best returns over 0.05 more than chi-square at its best": among(
+        above(gain(KL, CHI), LITTLE), world=TABULAR
+    ),
+    "networks: without a penalty the value of the policy is over 0.05 too high": above(
+        study.final("gap", world=NETWORKS, **of(NONE)), LITTLE
+    ),
+    "networks: without a penalty it is over 0.05 higher above the true one than with many data everywhere": above(
+        difference("gap", {"world": NETWORKS} | of(NONE), {"world": PLACEBO} | of(NONE)), LITTLE
+    ),
+    **{
+        f"networks: {method} at its best returns over 0.05 more than no penalty": among(
+            above(gain(method, NONE), LITTLE), world=NETWORKS
+        )
+        for method in (COMBO, KL, MOPO)
+    },
     **in_each(NETWORKS),
-    **{f"placebo, data everywhere: {method} at its best changes the return by less than 0.05":
-        among(near(gain(method, NONE), 0.0, LITTLE), world=PLACEBO) for method in (COMBO, KL, MOPO)},
-}  # fmt: skip
+    **{
+        f"placebo, data everywhere: {method} at its best changes the return by less than 0.05": among(
+            near(gain(method, NONE), 0.0, LITTLE), world=PLACEBO
+        )
+        for method in (COMBO, KL, MOPO)
+    },
+}
 NUMBERS = numbers(TABULAR) | numbers(NETWORKS) | numbers(PLACEBO)
-TABLE = study.Table(("return", "valid", "gap", "visited", "unvisited", "below"), "{world}", each="world")
+TABLE = study.Table(
+    ("return", "valid", "gap", "visited", "unvisited", "below"), "{world}", each="world"
+)
 
 
 def panel(value: str, ylabel: str, world: str) -> Panel:
@@ -203,12 +260,20 @@ def panel(value: str, ylabel: str, world: str) -> Panel:
         Line(value, "weight", "method", {"world": world, "method": method, "radius": radius})
         for method, radius in shown.items()
     ]
-    return Panel([*lines, Level(0.0)], f"{world}, rho = 0.5", "weight of the penalty", ylabel, xscale="log")
-
-
-FIGURE = Panels([
-    panel(value, ylabel, world) for world in (TABULAR, NETWORKS) for value, ylabel in (
-        ("return", "true return"), ("gap", "Q above the true value"),
-        ("unvisited", "Q above the true one, no data"),
+    return Panel(
+        [*lines, Level(0.0)], f"{world}, rho = 0.5", "weight of the penalty", ylabel, xscale="log"
     )
-], columns=3)  # fmt: skip
+
+
+FIGURE = Panels(
+    [
+        panel(value, ylabel, world)
+        for world in (TABULAR, NETWORKS)
+        for value, ylabel in (
+            ("return", "true return"),
+            ("gap", "Q above the true value"),
+            ("unvisited", "Q above the true one, no data"),
+        )
+    ],
+    columns=3,
+)

@@ -22,7 +22,15 @@ import numpy as np
 from jax import Array
 
 from ipsrl.arguments import checked
-from ipsrl.fields import Checked, at_least, below_one, non_negative, one_of, open_probability, positive
+from ipsrl.fields import (
+    Checked,
+    at_least,
+    below_one,
+    non_negative,
+    one_of,
+    open_probability,
+    positive,
+)
 
 HALVINGS = 80
 """Of an interval of log-scales, so that it is as short as floats can be."""
@@ -38,8 +46,13 @@ def worst(values: Array, probs: Array, radius: float | Array, ball: str = "kl") 
     the mean is E_d Q + sqrt(2 rho Var_d Q). Each has one unknown scale, found by bisection. A radius of 0, or values
     that are all equal where d > 0, give d itself; one beyond that of the best values gives d restricted to these.
     """
-    values, best = jnp.where(probs > 0, values, -jnp.inf), jnp.max(jnp.where(probs > 0, values, -jnp.inf))
-    below = jnp.where(probs > 0, best - values, jnp.inf)  # How far below the best each value is, inf where d = 0.
+    values, best = (
+        jnp.where(probs > 0, values, -jnp.inf),
+        jnp.max(jnp.where(probs > 0, values, -jnp.inf)),
+    )
+    below = jnp.where(
+        probs > 0, best - values, jnp.inf
+    )  # How far below the best each value is, inf where d = 0.
     spread = jnp.max(jnp.where(probs > 0, below, 0.0))
 
     def tilted(log_scale: Array) -> Array:
@@ -50,7 +63,11 @@ def worst(values: Array, probs: Array, radius: float | Array, ball: str = "kl") 
 
     def distance(q: Array) -> Array:
         ratio = jnp.where(probs > 0, q / jnp.where(probs > 0, probs, 1.0), 0.0)
-        terms = q * jnp.log(jnp.where(ratio > 0, ratio, 1.0)) if ball == "kl" else probs * (ratio - 1) ** 2 / 2
+        terms = (
+            q * jnp.log(jnp.where(ratio > 0, ratio, 1.0))
+            if ball == "kl"
+            else probs * (ratio - 1) ** 2 / 2
+        )
         return terms.sum()
 
     def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -147,12 +164,17 @@ def improved(model: Model, counts: Array, critic: Pessimism) -> tuple[Array, Arr
     From a uniform policy. Each step takes the worst distribution for the last Q, solves for Q, and improves the policy;
     where the steps come to rest Q solves the critic's equation.
     """
-    numbers = {name: getattr(critic, name) for name in ("beta", "radius", "share", "uncertainty", "discount", "rate")}
+    numbers = {
+        name: getattr(critic, name)
+        for name in ("beta", "radius", "share", "uncertainty", "discount", "rate")
+    }
     return _improved(model, counts, numbers, critic.ball, critic.steps)
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
-def _improved(model: Model, counts: Array, of: dict[str, Array], ball: str, steps: int) -> tuple[Array, Array]:
+def _improved(
+    model: Model, counts: Array, of: dict[str, Array], ball: str, steps: int
+) -> tuple[Array, Array]:
     """One program for all critics of a ball, because compiling takes longer than running."""
     data = counts / counts.sum()
     rewards = model.rewards - of["uncertainty"] / jnp.sqrt(1 + counts)
@@ -164,7 +186,9 @@ def _improved(model: Model, counts: Array, of: dict[str, Array], ball: str, step
         lowered = worst(values.ravel(), in_model.ravel(), of["radius"], ball).reshape(values.shape)
         weights = of["share"] * data + (1 - of["share"]) * in_model
         penalty = of["beta"] * (lowered - data) / jnp.where(weights > 0, weights, 1.0)
-        return _q_values(Model(model.transitions, rewards - penalty), policy, of["discount"], visits)
+        return _q_values(
+            Model(model.transitions, rewards - penalty), policy, of["discount"], visits
+        )
 
     def step(carried: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
         logits, values = carried
@@ -177,7 +201,9 @@ def _improved(model: Model, counts: Array, of: dict[str, Array], ball: str, step
 
 
 @checked
-def learned_model(visits: np.ndarray, rewards: np.ndarray, guessed: np.ndarray, guessed_rewards: np.ndarray) -> Model:
+def learned_model(
+    visits: np.ndarray, rewards: np.ndarray, guessed: np.ndarray, guessed_rewards: np.ndarray
+) -> Model:
     """The model of maximum likelihood on pairs that were visited, and a guess on all others.
 
     Args:
@@ -191,7 +217,11 @@ def learned_model(visits: np.ndarray, rewards: np.ndarray, guessed: np.ndarray, 
     """
     counts = visits.sum(axis=2)
     if not counts.any():
-        raise ValueError("visits are all 0, there must be at least one observed transition to learn a model from")
+        raise ValueError(
+            "visits are all 0, there must be at least one observed transition to learn a model from"
+        )
     seen, safe = counts > 0, np.maximum(counts, 1)
     transitions = np.where(seen[..., None], visits / safe[..., None], guessed)
-    return Model(jnp.asarray(transitions), jnp.asarray(np.where(seen, rewards / safe, guessed_rewards)))
+    return Model(
+        jnp.asarray(transitions), jnp.asarray(np.where(seen, rewards / safe, guessed_rewards))
+    )

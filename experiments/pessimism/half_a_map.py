@@ -43,13 +43,19 @@ def collected(random: np.random.Generator, samples: int) -> tuple[np.ndarray, np
     visits, rewards = np.zeros(transitions.shape), np.zeros(transitions.shape[:2])
     starts = random.integers(0, COVERED, samples) + SIDE * random.integers(0, SIDE, samples)
     actions = np.where(
-        random.uniform(size=samples) < 0.5, random.integers(0, 4, samples), random.choice([0, 3], samples)
+        random.uniform(size=samples) < 0.5,
+        random.integers(0, 4, samples),
+        random.choice([0, 3], samples),
     )
     state, ends = START, 0
-    for step, (action, outcome) in enumerate(zip(actions, random.uniform(size=samples), strict=True)):
+    for step, (action, outcome) in enumerate(
+        zip(actions, random.uniform(size=samples), strict=True)
+    ):
         if step >= ends or state % SIDE >= COVERED:
             state, ends = starts[step], step + EPISODE
-        following = min(int(np.searchsorted(cumulative[state, action], outcome, side="right")), STATES - 1)
+        following = min(
+            int(np.searchsorted(cumulative[state, action], outcome, side="right")), STATES - 1
+        )
         visits[state, action, following] += 1
         rewards[state, action] += (following == GOAL) & (state != GOAL)
         state = following
@@ -65,7 +71,9 @@ def learned(seed: int, samples: int, error: float) -> tuple[Model, np.ndarray]:
     visits, rewards = collected(random, samples)
     moves = (grid()[0] > 0.5).astype(float)
     guessed = moves / np.maximum(1, moves.sum(axis=-1, keepdims=True))
-    return learned_model(visits, rewards, guessed, error * random.normal(size=rewards.shape)), visits.sum(axis=-1)
+    return learned_model(
+        visits, rewards, guessed, error * random.normal(size=rewards.shape)
+    ), visits.sum(axis=-1)
 
 
 def runs(critic: Pessimism, seeds: Sequence[int], samples: int, error: float) -> Points:
@@ -83,13 +91,19 @@ def runs(critic: Pessimism, seeds: Sequence[int], samples: int, error: float) ->
         policies, values = jax.vmap(lambda *of_seed: improved(*of_seed, critic))(models, counts)
         true = Model(*map(jnp.asarray, grid()))
         exact = jax.vmap(lambda policy: q_values(true, policy, critic.discount))(policies)
-        policies, values, exact, counts = (np.asarray(array) for array in (policies, values, exact, counts))
+        policies, values, exact, counts = (
+            np.asarray(array) for array in (policies, values, exact, counts)
+        )
     above, seen = values - exact, counts > 0
     gap = (policies * above)[:, START].sum(axis=1)
     found = {
-        "return": (policies * exact)[:, START].sum(axis=1), "gap": gap, "valid": gap <= 0,
+        "return": (policies * exact)[:, START].sum(axis=1),
+        "gap": gap,
+        "valid": gap <= 0,
         "visited": (above * seen).sum(axis=(1, 2)) / seen.sum(axis=(1, 2)),
         "unvisited": (above * ~seen).sum(axis=(1, 2)) / (~seen).sum(axis=(1, 2)),
         "below": (above <= 0).mean(axis=(1, 2)),
-    }  # fmt: skip
-    return Points([critic.steps], {name: np.asarray(of, float)[:, None] for name, of in found.items()}, seeds)
+    }
+    return Points(
+        [critic.steps], {name: np.asarray(of, float)[:, None] for name, of in found.items()}, seeds
+    )

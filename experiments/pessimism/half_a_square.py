@@ -71,7 +71,9 @@ def following(places: Array, displacements: Array) -> Array:
 def network(random: np.random.Generator, outputs: int, *shape: int) -> Network:
     """At its start; several of them with leading axes of this shape."""
     sizes = (2, WIDTH, WIDTH, outputs)
-    weights = [random.normal(size=(*shape, *pair)) / np.sqrt(pair[0]) for pair in itertools.pairwise(sizes)]
+    weights = [
+        random.normal(size=(*shape, *pair)) / np.sqrt(pair[0]) for pair in itertools.pairwise(sizes)
+    ]
     return [(weight, np.zeros((*shape, weight.shape[-1]))) for weight in weights]
 
 
@@ -85,7 +87,9 @@ def applied(parameters: Network, places: Array) -> Array:
 
 def predicted(parameters: Network, places: Array, actions: Array) -> Array:
     """`[N, 3]`, displacement in steps and reward."""
-    return applied(parameters, places).reshape(len(places), len(MOVES), 3)[jnp.arange(len(places)), actions]
+    return applied(parameters, places).reshape(len(places), len(MOVES), 3)[
+        jnp.arange(len(places)), actions
+    ]
 
 
 def index(uniform: Array, size: int) -> Array:
@@ -103,7 +107,10 @@ def collected(
     random: np.random.Generator, square: Square, covered: float, samples: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Data: places `[N, 2]` anywhere left of `covered`, random actions `[N]`, displacements and rewards `[N, 3]`."""
-    places, actions = random.uniform(size=(samples, 2)) * [covered, 1.0], random.integers(0, len(MOVES), samples)
+    places, actions = (
+        random.uniform(size=(samples, 2)) * [covered, 1.0],
+        random.integers(0, len(MOVES), samples),
+    )
     displacements, rewards = square.moved(places, actions)
     noisy = rewards + NOISE * random.normal(size=samples)
     return places, actions, np.concatenate([displacements, noisy[:, None]], axis=1)
@@ -119,7 +126,9 @@ def fitted(key: Array, start: Network, data: Data, steps: int) -> Network:
         rows = index(jax.random.uniform(key, (BATCH,)), len(places))
 
         def loss(parameters: Network) -> Array:
-            return ((predicted(parameters, places[rows], actions[rows]) - outcomes[rows]) ** 2).mean()
+            return (
+                (predicted(parameters, places[rows], actions[rows]) - outcomes[rows]) ** 2
+            ).mean()
 
         updates, state = optimizer.update(jax.grad(loss)(parameters), state)
         return (optax.apply_updates(parameters, updates), state), None
@@ -128,7 +137,13 @@ def fitted(key: Array, start: Network, data: Data, steps: int) -> Network:
 
 
 def improved(
-    key: Array, start: Network, data: Data, members: Network, of: dict[str, Array], ball: str, steps: int
+    key: Array,
+    start: Network,
+    data: Data,
+    members: Network,
+    of: dict[str, Array],
+    ball: str,
+    steps: int,
 ) -> Network:
     """The network of Q, that of slowly following parameters.
 
@@ -147,7 +162,10 @@ def improved(
         disagreement = jnp.sqrt(each.var(axis=0).sum(axis=-1))
         imagined = imagined.at[:, 2].add(-of["uncertainty"] * disagreement)
         rows = index(of_row, len(places))
-        at, taken = jnp.concatenate([places[rows], walking]), jnp.concatenate([actions[rows], chosen])
+        at, taken = (
+            jnp.concatenate([places[rows], walking]),
+            jnp.concatenate([actions[rows], chosen]),
+        )
         found = jnp.concatenate([outcomes[rows], imagined])
         after = following(at, found[:, :2])
         next_values = applied(slow, after)
@@ -157,7 +175,9 @@ def improved(
         def loss(parameters: Network) -> Array:
             q = applied(parameters, at)[jnp.arange(2 * BATCH), taken]
             of_data, of_model = q[:BATCH], q[BATCH:]
-            lowered = jax.lax.stop_gradient(worst(of_model, jnp.full(BATCH, 1 / BATCH), of["radius"], ball))
+            lowered = jax.lax.stop_gradient(
+                worst(of_model, jnp.full(BATCH, 1 / BATCH), of["radius"], ball)
+            )
             errors = (q - backed) ** 2 / 2
             fit = of["share"] * errors[:BATCH].mean() + (1 - of["share"]) * errors[BATCH:].mean()
             return of["beta"] * (lowered @ of_model - of_data.mean()) + fit
@@ -165,28 +185,37 @@ def improved(
         updates, state = optimizer.update(jax.grad(loss)(parameters), state)
         parameters = optax.apply_updates(parameters, updates)
         slow = optax.incremental_update(parameters, slow, FOLLOW)
-        walking = jnp.where(of_end[:, None] < of["discount"], after[BATCH:], places[index(of_start, len(places))])
+        walking = jnp.where(
+            of_end[:, None] < of["discount"], after[BATCH:], places[index(of_start, len(places))]
+        )
         return (parameters, slow, state, walking), None
 
     carried = start, start, optimizer.init(start), places[jnp.arange(BATCH) % len(places)]
     return jax.lax.scan(step, carried, jax.random.split(key, steps))[0][1]
 
 
-def returns(key: Array, square: Square, q: Network, places: Array, actions: Array, of: dict[str, Array]) -> Array:
+def returns(
+    key: Array, square: Square, q: Network, places: Array, actions: Array, of: dict[str, Array]
+) -> Array:
     """`[N]`, true returns of an action and then softmax(rate Q), in units of mean rewards."""
 
     def step(carried: tuple[Array, Array], key: Array) -> tuple[tuple[Array, Array], Array]:
         places, actions = carried
         displacements, rewards = square.moved(places, actions)
         places = following(places, displacements)
-        return (places, moves(q, places, of["rate"], jax.random.uniform(key, (len(places),)))), rewards
+        return (
+            places,
+            moves(q, places, of["rate"], jax.random.uniform(key, (len(places),))),
+        ), rewards
 
     rewards = jax.lax.scan(step, (places, actions), jax.random.split(key, HORIZON))[1]
     return (1 - of["discount"]) * of["discount"] ** jnp.arange(HORIZON) @ rewards
 
 
 @functools.cache
-def learned(seeds: tuple[int, ...], samples: int, covered: float, steps: int) -> tuple[Square, Data, Network, Network]:
+def learned(
+    seeds: tuple[int, ...], samples: int, covered: float, steps: int
+) -> tuple[Square, Data, Network, Network]:
     """Of each seed a map, data, an ensemble `[MEMBERS, ...]` fitted to these, and Q's network at its start.
 
     Kept, because the arms of a study share them.
@@ -203,33 +232,46 @@ def learned(seeds: tuple[int, ...], samples: int, covered: float, steps: int) ->
 
 def _keys(seeds: Sequence[int], use: int, number: int) -> Array:
     """`[S, number]`."""
-    return jax.vmap(lambda seed: jax.random.split(jax.random.fold_in(jax.random.key(seed), use), number))(
-        np.array(seeds)
-    )
+    return jax.vmap(
+        lambda seed: jax.random.split(jax.random.fold_in(jax.random.key(seed), use), number)
+    )(np.array(seeds))
 
 
 @functools.partial(jax.jit, static_argnums=3)
 def _fitted(keys: Array, members: Network, data: Data, steps: int) -> Network:
-    return jax.vmap(jax.vmap(lambda key, start, data: fitted(key, start, data, steps), (0, 0, None)))(
-        keys, members, data
-    )
+    return jax.vmap(
+        jax.vmap(lambda key, start, data: fitted(key, start, data, steps), (0, 0, None))
+    )(keys, members, data)
 
 
 @functools.partial(jax.jit, static_argnums=(6, 7))
 def _compared(
-    keys: Array, squares: Square, data: Data, members: Network, starts: Network, of: dict[str, Array], ball: str,
+    keys: Array,
+    squares: Square,
+    data: Data,
+    members: Network,
+    starts: Network,
+    of: dict[str, Array],
+    ball: str,
     steps: int,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+) -> tuple[Array, Array, Array]:
     """Of each seed, probabilities, Q and true Q `[S, 2, PLACES, A]` at places in the left and in the right half."""
 
-    def one(keys: Array, square: Square, data: Data, members: Network, start: Network) -> tuple[Array, Array, Array]:
+    def one(
+        keys: Array, square: Square, data: Data, members: Network, start: Network
+    ) -> tuple[Array, Array, Array]:
         q = improved(keys[0], start, data, members, of, ball, steps)
         places = jax.random.uniform(keys[1], (PLACES, 2)) * jnp.array([0.5, 1.0])
         places = jnp.concatenate([places, places + jnp.array([0.5, 0.0])])
-        at, actions = jnp.repeat(places, len(MOVES), axis=0), jnp.arange(2 * PLACES * len(MOVES)) % len(MOVES)
+        at, actions = (
+            jnp.repeat(places, len(MOVES), axis=0),
+            jnp.arange(2 * PLACES * len(MOVES)) % len(MOVES),
+        )
         values, exact = applied(q, places), returns(keys[2], square, q, at, actions, of)
         shape = 2, PLACES, len(MOVES)
-        return tuple(array.reshape(shape) for array in (jax.nn.softmax(of["rate"] * values), values, exact))
+        return tuple(
+            array.reshape(shape) for array in (jax.nn.softmax(of["rate"] * values), values, exact)
+        )
 
     return jax.vmap(one)(keys, squares, data, members, starts)
 
@@ -255,8 +297,14 @@ def runs(critic: Pessimism, seeds: Sequence[int], samples: int, covered: float) 
     above = values - exact
     gap = (policies * above)[:, 0].sum(axis=-1).mean(axis=-1)
     measured = {
-        "return": (policies * exact)[:, 0].sum(axis=-1).mean(axis=-1), "gap": gap, "valid": gap <= 0,
+        "return": (policies * exact)[:, 0].sum(axis=-1).mean(axis=-1),
+        "gap": gap,
+        "valid": gap <= 0,
         "visited": above[:, : 1 if covered <= 0.5 else 2].mean(axis=(1, 2, 3)),
         "below": (above <= 0).mean(axis=(1, 2, 3)),
-    } | ({"unvisited": above[:, 1].mean(axis=(1, 2))} if covered <= 0.5 else {})  # fmt: skip
-    return Points([critic.steps], {name: np.asarray(of, float)[:, None] for name, of in measured.items()}, seeds)
+    } | ({"unvisited": above[:, 1].mean(axis=(1, 2))} if covered <= 0.5 else {})
+    return Points(
+        [critic.steps],
+        {name: np.asarray(of, float)[:, None] for name, of in measured.items()},
+        seeds,
+    )

@@ -36,14 +36,21 @@ from ipsrl.study.claims import above, below
 from ipsrl.training.settings import TrainSettings
 
 USUAL, WEAK, FAVOURITES = "usual", "weak", "favourites"
-TAUGHT = {USUAL: (0.3, 0.6, 0.0), WEAK: (0.3, 0.2, 0.0), FAVOURITES: (0.3, 0.6, 3.0)}  # Fields of `PlanMistakes`.
+TAUGHT = {
+    USUAL: (0.3, 0.6, 0.0),
+    WEAK: (0.3, 0.2, 0.0),
+    FAVOURITES: (0.3, 0.6, 3.0),
+}  # Fields of `PlanMistakes`.
 NAMES = {
-    "hicra(alpha=0)": "GRPO", "hicra": "HICRA at alpha 0.2", "hicra(alpha=1)": "HICRA at alpha 1",
+    "hicra(alpha=0)": "GRPO",
+    "hicra": "HICRA at alpha 0.2",
+    "hicra(alpha=1)": "HICRA at alpha 1",
     "hicra(alpha=1, failures=kept)": "HICRA at alpha 1 on successes only",
-    "hicra(planned=random)": "alpha 0.2 on random tokens", "hicra(alpha=1, planned=random)": "alpha 1 on random tokens",
+    "hicra(planned=random)": "alpha 0.2 on random tokens",
+    "hicra(alpha=1, planned=random)": "alpha 1 on random tokens",
     "hicra(alpha=1, planned=high_entropy)": "alpha 1 on tokens of highest entropy",
     "hicra(alpha=0, entropy=0.03)": "an entropy bonus of 0.03",
-}  # fmt: skip
+}
 GRPO, PAPERS, STRONG, SUCCESSES, RANDOM, RANDOM_STRONG, UNCERTAIN, BONUS = NAMES
 SKILLS = {USUAL: "with an execution of 0.6,", WEAK: "with a weak execution of 0.2,"}
 SKILLS |= {FAVOURITES: "with an execution of 0.6 and favourite plans,"}
@@ -72,19 +79,37 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        (RANDOM,), (USUAL,), (0, 1), problems=8, hidden_size=16, num_layers=1, prior_steps=4, steps=2,
-        record_every=1, prompts_per_step=4, group_size=4,
+        (RANDOM,),
+        (USUAL,),
+        (0, 1),
+        problems=8,
+        hidden_size=16,
+        num_layers=1,
+        prior_steps=4,
+        steps=2,
+        record_every=1,
+        prompts_per_step=4,
+        group_size=4,
     ),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(20)), digits=8, problems=256, hidden_size=128, prior_steps=5000, steps=1000),
-}  # fmt: skip
+    "paper": Settings(
+        seeds=tuple(range(20)),
+        digits=8,
+        problems=256,
+        hidden_size=128,
+        prior_steps=5000,
+        steps=1000,
+    ),
+}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     names = ("steps", "prompts_per_step", "group_size", "learning_rate")
     training = TrainSettings(**{name: getattr(settings, name) for name in names})
     task = PlanAndExecute(length=settings.digits, problems=settings.problems)
-    policy = Transformer(task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers)
+    policy = Transformer(
+        task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers
+    )
     for prior in settings.priors:
         how = (*TAUGHT[prior], settings.prior_steps, training, settings.record_every)
         planners = Planners(task, policy, *how)
@@ -96,52 +121,92 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 AFTER = "when GRPO had made half of its gain in execution"
 KINDS = {"entropy": "plan_entropy", "semantic entropy": "semantic_entropy"}
 RIVALS = {PAPERS: (GRPO, RANDOM), STRONG: (GRPO, RANDOM_STRONG, UNCERTAIN, BONUS, SUCCESSES)}
-CLAIMS = {
-    f"{skill} GRPO makes half of its gain in execution over {UPDATES} updates before that in plans":
-        above(lead("execution", "right_plan", **of(GRPO, prior)), UPDATES)
-    for prior, skill in SKILLS.items()
-} | {
-    f"{SKILLS[prior]} the {kind} of plans is at the end over {RISE} nats above its value {AFTER}":
-        above(later_rise(value, "execution", **of(GRPO, prior)), RISE)
-    for prior in (USUAL, FAVOURITES)
-    for kind, value in KINDS.items()
-} | {
-    f"{SKILLS[prior]} {NAMES[arm]} ends over {MARGIN} in accuracy above {NAMES[rival]}":
-        above(study.difference("accuracy", of(arm, prior), of(rival, prior)), MARGIN)
-    for prior, rivals_of in {USUAL: RIVALS, FAVOURITES: {STRONG: (GRPO, RANDOM_STRONG)}}.items()
-    for arm, rivals in rivals_of.items()
-    for rival in rivals
-} | {
-    f"{SKILLS[prior]} {NAMES[STRONG]} ends with a semantic entropy over {RISE} nats above GRPO's":
-        above(study.difference("semantic_entropy", of(STRONG, prior), of(GRPO, prior)), RISE)
-    for prior in (USUAL, FAVOURITES)
-} | {
-    f"{what}{SKILLS[prior]} {NAMES[arm]} ends at most {MARGIN} in accuracy above GRPO":
-        below(study.difference("accuracy", of(arm, prior), of(GRPO, prior)), MARGIN)
-    for what, prior, arms in (("placebo: ", USUAL, (RANDOM, RANDOM_STRONG)), ("", WEAK, (PAPERS, STRONG)))
-    for arm in arms
-}  # fmt: skip
+CLAIMS = (
+    {
+        f"{skill} GRPO makes half of its gain in execution over {UPDATES} updates before that in plans": above(
+            lead("execution", "right_plan", **of(GRPO, prior)), UPDATES
+        )
+        for prior, skill in SKILLS.items()
+    }
+    | {
+        f"{SKILLS[prior]} the {kind} of plans is at the end over {RISE} nats above its value {AFTER}": above(
+            later_rise(value, "execution", **of(GRPO, prior)), RISE
+        )
+        for prior in (USUAL, FAVOURITES)
+        for kind, value in KINDS.items()
+    }
+    | {
+        f"{SKILLS[prior]} {NAMES[arm]} ends over {MARGIN} in accuracy above {NAMES[rival]}": above(
+            study.difference("accuracy", of(arm, prior), of(rival, prior)), MARGIN
+        )
+        for prior, rivals_of in {USUAL: RIVALS, FAVOURITES: {STRONG: (GRPO, RANDOM_STRONG)}}.items()
+        for arm, rivals in rivals_of.items()
+        for rival in rivals
+    }
+    | {
+        f"{SKILLS[prior]} {NAMES[STRONG]} ends with a semantic entropy over {RISE} nats above GRPO's": above(
+            study.difference("semantic_entropy", of(STRONG, prior), of(GRPO, prior)), RISE
+        )
+        for prior in (USUAL, FAVOURITES)
+    }
+    | {
+        f"{what}{SKILLS[prior]} {NAMES[arm]} ends at most {MARGIN} in accuracy above GRPO": below(
+            study.difference("accuracy", of(arm, prior), of(GRPO, prior)), MARGIN
+        )
+        for what, prior, arms in (
+            ("placebo: ", USUAL, (RANDOM, RANDOM_STRONG)),
+            ("", WEAK, (PAPERS, STRONG)),
+        )
+        for arm in arms
+    }
+)
 MEASURES = {"right plans": "right_plan", **KINDS}
-NUMBERS = {
-    f"accuracy, {SKILLS[prior]} {NAMES[arm]}": study.final("accuracy", **of(arm, prior))
-    for prior, arms in {USUAL: NAMES, WEAK: NAMES, FAVOURITES: FEW}.items()
-    for arm in arms
-} | {
-    f"{what}, {SKILLS[USUAL]} {NAMES[arm]}": study.final(MEASURES[what], **of(arm, USUAL))
-    for arm, what in itertools.product((GRPO, STRONG, UNCERTAIN), MEASURES)
-} | {
-    f"updates until half of GRPO's gain in {what}, {skill.rstrip(',')}": half_gain(value, **of(GRPO, prior))
-    for prior, skill in SKILLS.items()
-    for what, value in {"execution": "execution", "plans": "right_plan"}.items()
-} | {
-    f"recall of plan tokens by strategic grams, {when} GRPO": study.final(f"mined_{when}", **of(GRPO, USUAL))
-    for when in ("before", "after")
-}  # fmt: skip
-COLUMNS = ("accuracy", "right_plan", "execution", "plan_entropy", "execution_entropy", "semantic_entropy")
+NUMBERS = (
+    {
+        f"accuracy, {SKILLS[prior]} {NAMES[arm]}": study.final("accuracy", **of(arm, prior))
+        for prior, arms in {USUAL: NAMES, WEAK: NAMES, FAVOURITES: FEW}.items()
+        for arm in arms
+    }
+    | {
+        f"{what}, {SKILLS[USUAL]} {NAMES[arm]}": study.final(MEASURES[what], **of(arm, USUAL))
+        for arm, what in itertools.product((GRPO, STRONG, UNCERTAIN), MEASURES)
+    }
+    | {
+        f"updates until half of GRPO's gain in {what}, {skill.rstrip(',')}": half_gain(
+            value, **of(GRPO, prior)
+        )
+        for prior, skill in SKILLS.items()
+        for what, value in {"execution": "execution", "plans": "right_plan"}.items()
+    }
+    | {
+        f"recall of plan tokens by strategic grams, {when} GRPO": study.final(
+            f"mined_{when}", **of(GRPO, USUAL)
+        )
+        for when in ("before", "after")
+    }
+)
+COLUMNS = (
+    "accuracy",
+    "right_plan",
+    "execution",
+    "plan_entropy",
+    "execution_entropy",
+    "semantic_entropy",
+)
 TABLE = study.Table(COLUMNS, "{prior}", each="prior")
-LINES = {"right_plan": "right plans", "execution": "execution of right plans", "plan_entropy": "entropy of plans, nats"}
+LINES = {
+    "right_plan": "right plans",
+    "execution": "execution of right plans",
+    "plan_entropy": "entropy of plans, nats",
+}
 PHASES = [
-    Panel([Line(value, by="objective", without=(RANDOM, SUCCESSES, BONUS))], f"{title}, {{prior}}", "updates")
+    Panel(
+        [Line(value, by="objective", without=(RANDOM, SUCCESSES, BONUS))],
+        f"{title}, {{prior}}",
+        "updates",
+    )
     for value, title in LINES.items()
 ]
-FIGURE = Panels([*PHASES, Panel([Bars("accuracy", by="objective")], "accuracy, {prior}")], (22, 5), each="prior")
+FIGURE = Panels(
+    [*PHASES, Panel([Bars("accuracy", by="objective")], "accuracy, {prior}")], (22, 5), each="prior"
+)

@@ -95,18 +95,27 @@ class Planners:
             "right_plan": float(right_plan.mean()),
             "execution": float((right_plan * execution).sum() / right_plan.sum()),
             "plan_entropy": float(entropy[:, 0, 0].mean()),
-            "execution_entropy": float((shares * entropy[..., 1:].mean(axis=-1)).sum(axis=-1).mean()),
+            "execution_entropy": float(
+                (shares * entropy[..., 1:].mean(axis=-1)).sum(axis=-1).mean()
+            ),
             "semantic_entropy": float(-(of_all * np.log(of_all)).sum()),
         }
 
     def mined(self, parameters: Parameters, seed: int) -> dict[str, float]:
         """How well strategic grams of sampled right answers agree with the plans: single tokens, as many as plans."""
-        prompts, key = self.task.prompts(jnp.arange(self.task.num_prompts)), stream(seed, 0, "evaluation")
-        sampled = jax.device_get(sample_groups(self.task, self.policy, parameters, prompts, key, ANSWERS))
+        prompts, key = (
+            self.task.prompts(jnp.arange(self.task.num_prompts)),
+            stream(seed, 0, "evaluation"),
+        )
+        sampled = jax.device_get(
+            sample_groups(self.task, self.policy, parameters, prompts, key, ANSWERS)
+        )
         outcomes = self.task.verify(sampled)
         right, planning = np.asarray(outcomes.right), np.asarray(outcomes.planning_mask)
         mask = np.asarray(sampled.token_mask) & ~np.isin(sampled.tokens, self.task.stop_tokens)
-        grams = strategic_grams(sampled.tokens[right], mask[right], 1, 1, kept=len(PLANS) / (len(PLANS) + len(DIGITS)))
+        grams = strategic_grams(
+            sampled.tokens[right], mask[right], 1, 1, kept=len(PLANS) / (len(PLANS) + len(DIGITS))
+        )
         return agreement(gram_mask(sampled.tokens, mask, grams), planning & mask)
 
     def curve(self, objective: str, seeds: Sequence[int], prior: str) -> Curve:
@@ -129,7 +138,10 @@ class Planners:
                     if step < steps:
                         state, _ = trainer.step(state)
             mined = {"before": parameters, "after": jax.device_get(state.parameters)}
-            recall = {f"mined_{when}": self.mined(of_then, seed)["recall"] for when, of_then in mined.items()}
+            recall = {
+                f"mined_{when}": self.mined(of_then, seed)["recall"]
+                for when, of_then in mined.items()
+            }
             return {name: [record[name] for record in found] for name in found[0]} | {
                 name: [value] * len(found) for name, value in recall.items()
             }
@@ -157,7 +169,9 @@ def half_gain(value: str, **labels: Any) -> Number:
 
 def lead(first: str, second: str, **labels: Any) -> Number:
     """By how many updates a value makes half of its gain before another one does, paired by seed."""
-    return lambda records: interval_of(_half_gains(records, second, labels) - _half_gains(records, first, labels))
+    return lambda records: interval_of(
+        _half_gains(records, second, labels) - _half_gains(records, first, labels)
+    )
 
 
 def later_rise(value: str, after: str, **labels: Any) -> Number:
@@ -166,7 +180,9 @@ def later_rise(value: str, after: str, **labels: Any) -> Number:
     def number(records: Records) -> Interval:
         steps, values = records.curve(value, **labels)
         halves = _half_gains(records, after, labels)
-        then = [np.interp(half, steps, of_seed) for half, of_seed in zip(halves, values, strict=True)]
+        then = [
+            np.interp(half, steps, of_seed) for half, of_seed in zip(halves, values, strict=True)
+        ]
         return interval_of(values[:, -1] - np.array(then))
 
     return number
@@ -179,13 +195,17 @@ def _half_gains(records: Records, value: str, labels: Mapping[str, Any]) -> np.n
 
 def _half(steps: np.ndarray, values: np.ndarray) -> float:
     if values[-1] <= values[0]:
-        raise NotRecorded("a value does not gain from the first record to the last, and so makes no half of a gain")
+        raise NotRecorded(
+            "a value does not gain from the first record to the last, and so makes no half of a gain"
+        )
     half = (values[0] + values[-1]) / 2
     there = int(np.argmax(values >= half))
     return float(np.interp(half, values[there - 1 : there + 1], steps[there - 1 : there + 1]))
 
 
 @functools.partial(jax.jit, static_argnames="policy")
-def _scores(policy: Transformer, parameters: Parameters, executed: Trajectories) -> tuple[Array, Array]:
+def _scores(
+    policy: Transformer, parameters: Parameters, executed: Trajectories
+) -> tuple[Array, Array]:
     scores = policy.score(parameters, executed, 1.0)
     return scores.log_probs, scores.entropy

@@ -45,14 +45,18 @@ def strategic_grams(
       ValueError: a shape or a number is wrong.
     """
     if not 1 <= shortest <= longest:
-        raise ValueError(f"shortest is {shortest} and longest {longest}, they must be 1 <= shortest <= longest")
+        raise ValueError(
+            f"shortest is {shortest} and longest {longest}, they must be 1 <= shortest <= longest"
+        )
     if not 0 < kept <= 1:
         raise ValueError(f"kept is {kept}, it must lie above 0 and not above 1")
     if most_inside < 1:
         raise ValueError(f"most_inside is {most_inside}, it must be at least 1")
     answers, occurrences = Counter(), Counter()
     for row, row_mask in _rows(tokens, mask):
-        inside = Counter(gram for n in range(shortest, longest + 1) for _, gram in _grams(row, row_mask, n))
+        inside = Counter(
+            gram for n in range(shortest, longest + 1) for _, gram in _grams(row, row_mask, n)
+        )
         occurrences.update(inside)
         answers.update(inside.keys())
     few = [gram for gram in answers if occurrences[gram] <= most_inside * answers[gram]]
@@ -66,7 +70,9 @@ def strategic_grams(
 def gram_mask(tokens: np.ndarray, mask: np.ndarray, grams: Sequence[Gram]) -> np.ndarray:
     """`[..., T]` bool, True on the tokens inside any of the grams: the estimate of a planning mask."""
     marked = np.zeros(mask.shape, bool)
-    for found, (row, row_mask) in zip(marked.reshape(-1, mask.shape[-1]), _rows(tokens, mask), strict=True):
+    for found, (row, row_mask) in zip(
+        marked.reshape(-1, mask.shape[-1]), _rows(tokens, mask), strict=True
+    ):
         for place, gram in _occurrences(row, row_mask, grams):
             found[place : place + len(gram)] = True
     return marked
@@ -83,16 +89,23 @@ def agreement(marked: np.ndarray, planning: np.ndarray) -> dict[str, float]:
       ValueError: the shapes differ.
     """
     if marked.shape != planning.shape:
-        raise ValueError(f"marked has the shape {marked.shape}, it must be that of planning, {planning.shape}")
+        raise ValueError(
+            f"marked has the shape {marked.shape}, it must be that of planning, {planning.shape}"
+        )
     both = float((marked & planning).sum())
-    return {"precision": both / max(1, int(marked.sum())), "recall": both / max(1, int(planning.sum()))}
+    return {
+        "precision": both / max(1, int(marked.sum())),
+        "recall": both / max(1, int(planning.sum())),
+    }
 
 
 @checked
 def semantic_entropy(tokens: np.ndarray, mask: np.ndarray, grams: Sequence[Gram]) -> float:
     """H_sem = -sum_g f_g log f_g in nats, f_g the share of gram g in all occurrences of the grams; 0 if none occurs."""
     rows = _rows(tokens, mask)
-    counts = Counter(gram for row, row_mask in rows for _, gram in _occurrences(row, row_mask, grams))
+    counts = Counter(
+        gram for row, row_mask in rows for _, gram in _occurrences(row, row_mask, grams)
+    )
     shares = np.array([*counts.values()], float) / max(1, counts.total())
     return float((shares * np.log(1 / shares)).sum())
 
@@ -112,7 +125,9 @@ def _grams(row: list[int], row_mask: list[bool], n: int) -> Iterator[tuple[int, 
             yield place, tuple(row[place : place + n])
 
 
-def _occurrences(row: list[int], row_mask: list[bool], grams: Sequence[Gram]) -> Iterator[tuple[int, Gram]]:
+def _occurrences(
+    row: list[int], row_mask: list[bool], grams: Sequence[Gram]
+) -> Iterator[tuple[int, Gram]]:
     wanted = {tuple(gram) for gram in grams}
     # An empty gram occurs nowhere.
     for n in {len(gram) for gram in wanted} - {0}:

@@ -33,5 +33,7 @@ class Bandits(TokenStream):
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
         arms = trajectories.tokens[..., 0]
-        rewards = jnp.asarray(self.reward_table, jnp.float32)[trajectories.prompts.index[:, None], arms]
+        rewards = jnp.asarray(self.reward_table, jnp.float32)[
+            trajectories.prompts.index[:, None], arms
+        ]
         return Outcomes(rewards=rewards, outcome_id=arms)

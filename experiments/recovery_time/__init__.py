@@ -56,9 +56,13 @@ class Settings(study.Settings):
             why = f"p_2 rests at {weakest:.3g} under some rule; the weaker outcome survives from {smallest} on"
             raise ValueError(f"--group_size={self.group_size} is too small: {why}")
         if not self.step_size < (longest := largest_surviving_step(self.rewards, self.weights)):
-            raise ValueError(f"--step_size={self.step_size} loses the weaker outcome: it must be below {longest:.3g}")
+            raise ValueError(
+                f"--step_size={self.step_size} loses the weaker outcome: it must be below {longest:.3g}"
+            )
         if not 0 < min(self.starts) <= max(self.starts) < self.recovered:
-            raise ValueError(f"--starts={self.starts} must lie between 0 and {self.recovered:.3g}, where runs end")
+            raise ValueError(
+                f"--starts={self.starts} must lie between 0 and {self.recovered:.3g}, where runs end"
+            )
 
     @property
     def weights(self) -> np.ndarray:
@@ -93,12 +97,19 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
                 )
             yield study.Curve(labels, functools.partial(sampled_times, rule, start, settings))
     for rule in (*COUNT_RULES, EXACT):
-        yield study.Curve({"rule": rule, "kind": "theory"}, functools.partial(theory, rule, settings))
+        yield study.Curve(
+            {"rule": rule, "kind": "theory"}, functools.partial(theory, rule, settings)
+        )
 
 
 def theory(rule: str, settings: Settings) -> study.Points:
     """Times of the mean field, down to starts a hundred times rarer than the rarest sampled one."""
-    starts = sorted({*settings.starts, *np.geomspace(max(settings.starts), min(settings.starts) / 100, 25).tolist()})
+    starts = sorted(
+        {
+            *settings.starts,
+            *np.geomspace(max(settings.starts), min(settings.starts) / 100, 25).tolist(),
+        }
+    )
     times = [mean_field_time(rule, start, settings) for start in starts]
     return study.Points(range(len(starts)), {"start": starts, "mean_field": times})
 
@@ -118,13 +129,25 @@ def sampled_times(rule: Rule, start: float, settings: Settings) -> study.Points:
     """The time of each seed, beside the mean field's time and 1 / (c p_2)."""
     mean_field = mean_field_time(rule, start, settings)
     objective = objectives.make(f"{COUNT_RULES[rule]}(alpha={settings.alpha})")
-    cell = Cell(objective, settings.rewards, settings.group_size, settings.step_size, log_ratio=-float(logit(start)))
+    cell = Cell(
+        objective,
+        settings.rewards,
+        settings.group_size,
+        settings.step_size,
+        log_ratio=-float(logit(start)),
+    )
     most, bound = most_steps(rule, start, settings), -float(logit(settings.recovered))
     steps = first_passage([cell], settings.seeds, bound, math.inf, most, make_mesh())[0]
     if not np.isfinite(steps).all():
-        raise ValueError(f"some runs with {rule} did not recover from {start:g}: take a smaller --step_size")
+        raise ValueError(
+            f"some runs with {rule} did not recover from {start:g}: take a smaller --step_size"
+        )
     small = 1 / (recovery_coefficient(settings.rewards, settings.weights, rule) * start)
-    values = {"time": (steps * settings.step_size)[:, None], "mean_field": mean_field, "approximation": small}
+    values = {
+        "time": (steps * settings.step_size)[:, None],
+        "mean_field": mean_field,
+        "approximation": small,
+    }
     return study.Points([round(steps.mean())], values, settings.seeds)
 
 
@@ -142,8 +165,16 @@ NUMBERS = {
 COLUMNS = {"time": "sampled", "mean_field": "mean field", "approximation": "1 / (c p_2)"}
 HEAD = "time (updates x {step_size:g}) until p_2 is half of its rest without a baseline, by p_2 at the start"
 TABLE = study.Table(COLUMNS, HEAD, where={"kind": "sampled"})
-LAYERS = [Line("mean_field", "start", "rule", {"kind": "theory"}, markers=False), Markers("time", "start", "rule")]
+LAYERS = [
+    Line("mean_field", "start", "rule", {"kind": "theory"}, markers=False),
+    Markers("time", "start", "rule"),
+]
 TITLE = "inverse probability scaling, groups of {group_size}: lines are mean fields"
 START = "probability of the weaker outcome at the start (rarer to the right)"
-AXES = {"xscale": "log", "yscale": "log", "reversed": True, "ylabel": "time to recover (updates × step size)"}
+AXES = {
+    "xscale": "log",
+    "yscale": "log",
+    "reversed": True,
+    "ylabel": "time to recover (updates × step size)",
+}
 FIGURE = Panels([Panel(LAYERS, TITLE, START, **AXES)], size=(7.5, 4.6))

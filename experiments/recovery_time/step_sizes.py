@@ -16,7 +16,10 @@ from ipsrl.dynamics.flows import stationary_distribution
 
 # x = h lambda > 0 above which an explicit step no longer shrinks a deviation with decay rate lambda: Euler's multiplies
 # it by 1 - x, the fourth-order Runge-Kutta method by 1 - x + x^2/2 - x^3/6 + x^4/24.
-STABILITY_LIMIT = {"euler": 2.0, "runge-kutta": brentq(lambda x: x**3 - 4 * x**2 + 12 * x - 24, 2.0, 3.0)}
+STABILITY_LIMIT = {
+    "euler": 2.0,
+    "runge-kutta": brentq(lambda x: x**3 - 4 * x**2 + 12 * x - 24, 2.0, 3.0),
+}
 
 
 @checked
@@ -30,7 +33,9 @@ def jacobian_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
     """
     rewards = np.asarray(rewards, np.float64)
     if rewards.ndim != 1 or not np.all(rewards > 0):
-        raise ValueError(f"rewards must be [outcome] and positive for a rest point inside the simplex, not {rewards}")
+        raise ValueError(
+            f"rewards must be [outcome] and positive for a rest point inside the simplex, not {rewards}"
+        )
     probs = stationary_distribution(rewards, alpha)
     norm = rewards.max() * np.sum((rewards / rewards.max()) ** (1 / alpha)) ** alpha
     return -alpha * norm * (np.diag(probs) - np.outer(probs, probs))
@@ -50,7 +55,9 @@ def rates_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
 
 
 @checked
-def largest_step(rewards: np.ndarray, alpha: float, method: Literal["euler", "runge-kutta"] = "euler") -> float:
+def largest_step(
+    rewards: np.ndarray, alpha: float, method: Literal["euler", "runge-kutta"] = "euler"
+) -> float:
     """The step size below which explicit steps of the flow converge from near its stationary distribution.
 
         2 / (fastest rate) for Euler's method,     2.7853 / (fastest rate) for the fourth-order Runge-Kutta method
@@ -116,7 +123,9 @@ def critical_alpha_of_step(
     """
     first, second = rewards
     if not first >= second > 0 or not step_size > 0:
-        raise ValueError(f"rewards {rewards} must be positive with the better one first, and step_size {step_size} too")
+        raise ValueError(
+            f"rewards {rewards} must be positive with the better one first, and step_size {step_size} too"
+        )
     reach = count_weights(group_size, 1.0, floor)
     reach = reach[0] / reach[-1]
     fall = 2 * step_size * first / group_size

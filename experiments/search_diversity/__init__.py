@@ -66,7 +66,15 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings((DIVERSE, GRPO), (0, 1), (64.0,), demonstrations=4, group_size=4, intervals=1, steps_between=2),
+    "smoke": Settings(
+        (DIVERSE, GRPO),
+        (0, 1),
+        (64.0,),
+        demonstrations=4,
+        group_size=4,
+        intervals=1,
+        steps_between=2,
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(20)), steps_between=200),
 }
@@ -74,17 +82,24 @@ PRESETS = {
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     for arm in settings.arms:
-        yield study.Curve({"arm": arm, "kind": KINDS[arm in world.PLACEBOS]}, functools.partial(curve, arm, settings))
+        yield study.Curve(
+            {"arm": arm, "kind": KINDS[arm in world.PLACEBOS]},
+            functools.partial(curve, arm, settings),
+        )
 
 
 def curve(arm: str, settings: Settings) -> study.Points:
     steps = range(0, settings.budget.steps + 1, settings.steps_between)
-    return study.Points(steps, world.Agents().found(arm, settings.seeds, settings.budget), settings.seeds)
+    return study.Points(
+        steps, world.Agents().found(arm, settings.seeds, settings.budget), settings.seeds
+    )
 
 
 def beyond(value: str, arm: str, than: str = PRIOR, times: float = 1.0) -> study.Number:
     """A value at the end less so many times that of another arm, paired by seed."""
-    return lambda records: interval_of(records.ends(value, arm=arm) - times * records.ends(value, arm=than))
+    return lambda records: interval_of(
+        records.ends(value, arm=arm) - times * records.ends(value, arm=than)
+    )
 
 
 def kept(records: Records) -> Interval:
@@ -102,8 +117,10 @@ def more(value: str, arm: str, than: str = PRIOR) -> study.Claim:
 
 
 SFT = NAMES[DIVERSE]
-FEWER, MORE = (f"ends with {how} different %s behaviours in 256 answers than its prior, by over a tenth"
-    for how in ("fewer", "more"))  # fmt: skip
+FEWER, MORE = (
+    f"ends with {how} different %s behaviours in 256 answers than its prior, by over a tenth"
+    for how in ("fewer", "more")
+)
 UNSEEN = "on held-out questions"
 CLAIMS = {
     **{f"GRPO {FEWER % kind}": fewer(kind, GRPO) for kind in (RIGHT, WRONG)},
@@ -111,36 +128,64 @@ CLAIMS = {
     f"{SFT} {FEWER % WRONG}": fewer(WRONG, DIVERSE),
     f"{NAMES[NARROW]} {FEWER % RIGHT}": fewer(RIGHT, NARROW),
     f"SFT then GRPO keeps over half of the right behaviours that {SFT} had added": above(kept, 0.0),
-    **{f"{NAMES[arm]} ends with over twice GRPO's effective right behaviours":
-        above(beyond(EFFECTIVE, arm, GRPO, 2.0), 0.0) for arm in (THEN, *DIVERSITY)},
-    **{f"{NAMES[arm]} ends at most 0.02 less accurate than GRPO":
-        above(beyond(ACCURACY, arm, GRPO), -0.02) for arm in DIVERSITY},
-    "check: IPS by answer ends with GRPO's effective right behaviours, within 0.05":
-        lambda records: close(beyond(EFFECTIVE, world.BY_ANSWER, GRPO)(records), 0.0, 0.05),
+    **{
+        f"{NAMES[arm]} ends with over twice GRPO's effective right behaviours": above(
+            beyond(EFFECTIVE, arm, GRPO, 2.0), 0.0
+        )
+        for arm in (THEN, *DIVERSITY)
+    },
+    **{
+        f"{NAMES[arm]} ends at most 0.02 less accurate than GRPO": above(
+            beyond(ACCURACY, arm, GRPO), -0.02
+        )
+        for arm in DIVERSITY
+    },
+    "check: IPS by answer ends with GRPO's effective right behaviours, within 0.05": lambda records: (
+        close(beyond(EFFECTIVE, world.BY_ANSWER, GRPO)(records), 0.0, 0.05)
+    ),
     f"{UNSEEN} GRPO {FEWER % RIGHT}": fewer(HELD_OUT + RIGHT, GRPO),
     f"{UNSEEN} {SFT} {MORE % RIGHT}": more(HELD_OUT + RIGHT, DIVERSE),
-    f"{UNSEEN} GRPO ends over 0.02 more accurate than its prior": above(beyond(HELD_OUT + ACCURACY, GRPO), 0.02),
-    f"{UNSEEN} GRPO ends over 0.02 more accurate than {SFT}": above(beyond(HELD_OUT + ACCURACY, GRPO, DIVERSE), 0.02),
-    f"{UNSEEN} GRPO's pass@64 ends over 0.02 below its prior's": below(beyond(HELD_OUT + "pass_64", GRPO), -0.02),
-    "placebo: SFT on diverse routes of its questions has over a tenth more right behaviours than on those of others":
-        more(RIGHT, DIVERSE, world.SHIFTED),
-    "placebo: GRPO ends with over a tenth fewer right behaviours than with random rewards":
-        fewer(RIGHT, GRPO, world.RANDOM),
-    "placebo: at the smallest rate GRPO ends with over a tenth fewer right behaviours than with random rewards":
-        fewer(RIGHT, world.SLOW, world.SLOW_RANDOM),
-}  # fmt: skip
+    f"{UNSEEN} GRPO ends over 0.02 more accurate than its prior": above(
+        beyond(HELD_OUT + ACCURACY, GRPO), 0.02
+    ),
+    f"{UNSEEN} GRPO ends over 0.02 more accurate than {SFT}": above(
+        beyond(HELD_OUT + ACCURACY, GRPO, DIVERSE), 0.02
+    ),
+    f"{UNSEEN} GRPO's pass@64 ends over 0.02 below its prior's": below(
+        beyond(HELD_OUT + "pass_64", GRPO), -0.02
+    ),
+    "placebo: SFT on diverse routes of its questions has over a tenth more right behaviours than on those of others": more(
+        RIGHT, DIVERSE, world.SHIFTED
+    ),
+    "placebo: GRPO ends with over a tenth fewer right behaviours than with random rewards": fewer(
+        RIGHT, GRPO, world.RANDOM
+    ),
+    "placebo: at the smallest rate GRPO ends with over a tenth fewer right behaviours than with random rewards": fewer(
+        RIGHT, world.SLOW, world.SLOW_RANDOM
+    ),
+}
 PASSES = {f"pass_{k}": f"pass@{k}" for k in TRIES} | {ACCURACY: "accuracy"}
-SHOWN = {RIGHT: "different right behaviours", WRONG: "different wrong ones", EFFECTIVE: "effective right ones"} | PASSES
+SHOWN = {
+    RIGHT: "different right behaviours",
+    WRONG: "different wrong ones",
+    EFFECTIVE: "effective right ones",
+} | PASSES
 PARTS = {"": "trained questions", HELD_OUT: "held-out questions"}
 NUMBERS = {
     f"{shown}, {where}, {NAMES[arm]}": study.final(part + value, arm=arm)
-    for part, where in PARTS.items() for value, shown in SHOWN.items() for arm in NAMES
-}  # fmt: skip
+    for part, where in PARTS.items()
+    for value, shown in SHOWN.items()
+    for arm in NAMES
+}
 TABLE = study.one_below_the_other(
-    *(study.Table((*(part + value for value in SHOWN), "learning_rate"), where) for part, where in PARTS.items())
+    *(
+        study.Table((*(part + value for value in SHOWN), "learning_rate"), where)
+        for part, where in PARTS.items()
+    )
 )
 PANELS = [
     Panel([Line(part + value, by="arm", where={"kind": KINDS[0]})], where, "updates", SHOWN[value])
-    for part, where in PARTS.items() for value in (RIGHT, WRONG, EFFECTIVE, ACCURACY)
-]  # fmt: skip
+    for part, where in PARTS.items()
+    for value in (RIGHT, WRONG, EFFECTIVE, ACCURACY)
+]
 FIGURE = Panels(PANELS, (20, 8.5), columns=4)

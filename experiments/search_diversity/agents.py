@@ -38,18 +38,28 @@ TAUGHT = (DIVERSE, NARROW, SHIFTED)
 """Arms that imitate, see `routes_of`."""
 GRPO_OF, IPS_OF = (f"{name}(aggregation=constant_length)" for name in ("grpo", "ips_grpo"))
 REWARDED = {
-    **dict.fromkeys((GRPO, THEN, RANDOM, SLOW, SLOW_RANDOM), (GRPO_OF, ANSWER)), BY_ANSWER: (IPS_OF, ANSWER),
-    BY_BEHAVIOUR: (IPS_OF, BEHAVIOUR), DARLING: ("darling(aggregation=constant_length)", BEHAVIOUR),
+    **dict.fromkeys((GRPO, THEN, RANDOM, SLOW, SLOW_RANDOM), (GRPO_OF, ANSWER)),
+    BY_ANSWER: (IPS_OF, ANSWER),
+    BY_BEHAVIOUR: (IPS_OF, BEHAVIOUR),
+    DARLING: ("darling(aggregation=constant_length)", BEHAVIOUR),
     PROGRPO: ("progrpo(reference=correct, aggregation=constant_length)", ANSWER),
-}  # fmt: skip
+}
 """Arms that are rewarded -> the objective, and what it takes for an outcome."""
 NAMES = {
-    PRIOR: "the prior", DIVERSE: "SFT on diverse demonstrations", NARROW: "SFT on narrow demonstrations",
-    SHIFTED: "SFT on the routes of other questions", GRPO: "GRPO", THEN: "SFT then GRPO",
-    BY_ANSWER: "IPS by answer", BY_BEHAVIOUR: "IPS by behaviour", PROGRPO: "ProGRPO", DARLING: "DARLING",
-    RANDOM: "GRPO with random rewards", SLOW: "GRPO at the smallest rate",
+    PRIOR: "the prior",
+    DIVERSE: "SFT on diverse demonstrations",
+    NARROW: "SFT on narrow demonstrations",
+    SHIFTED: "SFT on the routes of other questions",
+    GRPO: "GRPO",
+    THEN: "SFT then GRPO",
+    BY_ANSWER: "IPS by answer",
+    BY_BEHAVIOUR: "IPS by behaviour",
+    PROGRPO: "ProGRPO",
+    DARLING: "DARLING",
+    RANDOM: "GRPO with random rewards",
+    SLOW: "GRPO at the smallest rate",
     SLOW_RANDOM: "GRPO at the smallest rate with random rewards",
-}  # fmt: skip
+}
 """Arms -> what they are called."""
 PLACEBOS = (SHIFTED, RANDOM, SLOW, SLOW_RANDOM)
 """Arms that are no suggestion of anyone, and what they are compared with."""
@@ -110,9 +120,15 @@ class Agents(Checked):
     def task(self, problems: int = 8, outcome: str = ANSWER) -> SearchAgent:
         """Questions of two and three hops on eight entities; the first eight are those that training asks."""
         return SearchAgent(
-            entities=8, relations=3, synonyms=1, hops=(2, 3), problems=problems, lookups=3, sees="state",
+            entities=8,
+            relations=3,
+            synonyms=1,
+            hops=(2, 3),
+            problems=problems,
+            lookups=3,
+            sees="state",
             outcome=outcome,
-        )  # fmt: skip
+        )
 
     @functools.cached_property
     def asked(self) -> SearchAgent:
@@ -142,16 +158,28 @@ class Agents(Checked):
             relations[..., STOP] = self.ends if over else self.stops
         shared = jnp.log(jnp.asarray(probs.reshape(self.policy.num_shared, -1), jnp.float32))
         shape = self.policy.num_observations, task.vocabulary_size
-        noise = jax.vmap(lambda seed: jax.random.normal(stream(seed, 0, "prior"), shape))(jnp.asarray(seeds))
-        return {"own": self.noise * noise, "shared": jnp.broadcast_to(shared, (len(seeds), *shared.shape))}
+        noise = jax.vmap(lambda seed: jax.random.normal(stream(seed, 0, "prior"), shape))(
+            jnp.asarray(seeds)
+        )
+        return {
+            "own": self.noise * noise,
+            "shared": jnp.broadcast_to(shared, (len(seeds), *shared.shape)),
+        }
 
     def demonstrations(self, routes: SearchRoutes) -> Trajectories:
         """Answers to the trained questions, with the states in which a table sees their tokens; `[P, G, T]`."""
         task = self.task()
         stored = StoredGroups.of(task, self.policy, task.problems, routes.rows(task))
         prompts = task.prompts(jnp.arange(task.problems))
-        return replayed(task, given_answers(prompts, jnp.asarray(stored.tokens), jnp.asarray(stored.lengths),
-            own=jnp.asarray(stored.own)))  # fmt: skip
+        return replayed(
+            task,
+            given_answers(
+                prompts,
+                jnp.asarray(stored.tokens),
+                jnp.asarray(stored.lengths),
+                own=jnp.asarray(stored.own),
+            ),
+        )
 
     def found(self, arm: str, seeds: tuple[int, ...], budget: Budget) -> dict[str, np.ndarray]:
         """What `counted_searches` counts in the runs of an arm: name -> `[seed, record]`; the prior has one record.
@@ -162,7 +190,9 @@ class Agents(Checked):
         if arm == PRIOR:
             return self._counted(jax.tree.map(lambda leaf: leaf[:, None], self.prior(seeds)), seeds)
         return (
-            self._counted(self.taught(arm, seeds, budget), seeds) if arm in TAUGHT else self._best(arm, seeds, budget)
+            self._counted(self.taught(arm, seeds, budget), seeds)
+            if arm in TAUGHT
+            else self._best(arm, seeds, budget)
         )
 
     def taught(self, arm: str, seeds: Sequence[int], budget: Budget) -> Parameters:
@@ -171,13 +201,21 @@ class Agents(Checked):
         They follow any route of up to three facts, the chain of the question, or shifted routes. Each step is one of
         gradient descent on all of them. Leaves `[seed, steps / record_every + 1, ...]`.
         """
-        kind, routes = ShiftedRoutes if arm == SHIFTED else SearchRoutes, "chain" if arm == NARROW else "all"
-        drawn = [self.demonstrations(kind(routes, answers=budget.demonstrations, seed=seed)) for seed in seeds]
+        kind, routes = (
+            ShiftedRoutes if arm == SHIFTED else SearchRoutes,
+            "chain" if arm == NARROW else "all",
+        )
+        drawn = [
+            self.demonstrations(kind(routes, answers=budget.demonstrations, seed=seed))
+            for seed in seeds
+        ]
         shown, every = jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn), budget.record_every
         rate = jnp.float32(budget.sft_rate)
         return _taught(self.policy, self.prior(seeds), shown, rate, budget.steps // every, every)
 
-    def rewarded(self, arm: str, initial: Parameters, seeds: Sequence[int], rate: float, budget: Budget) -> Parameters:
+    def rewarded(
+        self, arm: str, initial: Parameters, seeds: Sequence[int], rate: float, budget: Budget
+    ) -> Parameters:
         """Runs of an arm of `REWARDED` from parameters `[seed, ...]`: leaves `[seed, record, ...]`.
 
         All arms sum over tokens and divide by the longest answer's length, so that no length of a search is preferred.
@@ -186,8 +224,13 @@ class Agents(Checked):
         task, how = self.task(outcome=outcome), {"optimizer": "sgd", "max_gradient_norm": None}
         settings = TrainSettings(budget.steps, task.problems, budget.group_size, **how)
         trainer = Trainer(task, self.policy, objectives.make(text), settings)
-        rates, coin = jnp.full(len(seeds), rate, jnp.float32), COIN if arm in (RANDOM, SLOW_RANDOM) else None
-        return train_ensemble(trainer, jnp.asarray(seeds), itself, budget.record_every, rates, initial, coin)
+        rates, coin = (
+            jnp.full(len(seeds), rate, jnp.float32),
+            COIN if arm in (RANDOM, SLOW_RANDOM) else None,
+        )
+        return train_ensemble(
+            trainer, jnp.asarray(seeds), itself, budget.record_every, rates, initial, coin
+        )
 
     @functools.cache  # noqa: B019, agents are few
     def _best(self, arm: str, seeds: tuple[int, ...], budget: Budget) -> dict[str, np.ndarray]:
@@ -200,19 +243,27 @@ class Agents(Checked):
         if arm == THEN:
             initial = jax.tree.map(lambda leaf: leaf[:, -1], self.taught(DIVERSE, seeds, budget))
         tried = [
-            self._counted(self.rewarded(arm, initial, seeds, rate, budget), seeds) | {"learning_rate": np.full(1, rate)}
+            self._counted(self.rewarded(arm, initial, seeds, rate, budget), seeds)
+            | {"learning_rate": np.full(1, rate)}
             for rate in rates
         ]
         best = max(tried, key=lambda values: values["pass_1"][number:, -1].mean())
         return {name: value[:number] for name, value in best.items()}
 
     def _counted(self, recorded: Parameters, seeds: Sequence[int]) -> dict[str, np.ndarray]:
-        return counted_searches(self.asked, self.policy, recorded, jnp.asarray(seeds), self.task().problems)
+        return counted_searches(
+            self.asked, self.policy, recorded, jnp.asarray(seeds), self.task().problems
+        )
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "records", "record_every"))
 def _taught(
-    policy: SharedRelationTable, priors: Parameters, shown: Trajectories, rate: Array, records: int, record_every: int
+    policy: SharedRelationTable,
+    priors: Parameters,
+    shown: Trajectories,
+    rate: Array,
+    records: int,
+    record_every: int,
 ) -> Parameters:
     def of_seed(prior: Parameters, answers: Trajectories) -> Parameters:
         def loss(parameters: Parameters) -> Array:
@@ -220,7 +271,9 @@ def _taught(
             return -masked_sum(log_probs, answers.token_mask) / answers.token_mask.sum()
 
         def step(parameters: Parameters, _: None) -> tuple[Parameters, None]:
-            return jax.tree.map(lambda leaf, slope: leaf - rate * slope, parameters, jax.grad(loss)(parameters)), None
+            return jax.tree.map(
+                lambda leaf, slope: leaf - rate * slope, parameters, jax.grad(loss)(parameters)
+            ), None
 
         def interval(parameters: Parameters, _: None) -> tuple[Parameters, Parameters]:
             parameters, _ = jax.lax.scan(step, parameters, length=record_every)

@@ -36,19 +36,24 @@ def counted_searches(
     Returns:
       name -> `[seed, record]` float64.
     """
-    counts = {name: np.asarray(value) for name, value in _counted(task, policy, recorded, seeds).items()}
+    counts = {
+        name: np.asarray(value) for name, value in _counted(task, policy, recorded, seeds).items()
+    }
     correct = counts.pop("correct")
     counts |= {f"pass_{k}": pass_at_k(correct, ANSWERS, k) for k in TRIES}
     parts = {"": slice(None, trained), HELD_OUT: slice(trained, None)}
     return {
         prefix + name: np.asarray(value[..., part], np.float64).mean(axis=-1)
-        for prefix, part in parts.items() for name, value in counts.items()
-    }  # fmt: skip
+        for prefix, part in parts.items()
+        for name, value in counts.items()
+    }
 
 
 def behaviours(number: Array, chosen: Array) -> tuple[Array, Array]:
     """How many different ones, and the exp of their entropy, among the chosen numbers `[..., G]`: `[...]` each."""
-    same = (number[..., :, None] == number[..., None, :]) & chosen[..., :, None] & chosen[..., None, :]
+    same = (
+        (number[..., :, None] == number[..., None, :]) & chosen[..., :, None] & chosen[..., None, :]
+    )
     times, total = jnp.maximum(same.sum(axis=-1), 1), jnp.maximum(chosen.sum(axis=-1), 1)
     different = jnp.where(chosen, 1.0 / times, 0.0).sum(axis=-1)
     nats = -jnp.where(chosen, jnp.log(times / total[..., None]), 0.0).sum(axis=-1) / total
@@ -56,7 +61,9 @@ def behaviours(number: Array, chosen: Array) -> tuple[Array, Array]:
 
 
 @functools.partial(jax.jit, static_argnames=("task", "policy"))
-def _counted(task: SearchAgent, policy: Policy, recorded: Parameters, seeds: Array) -> dict[str, Array]:
+def _counted(
+    task: SearchAgent, policy: Policy, recorded: Parameters, seeds: Array
+) -> dict[str, Array]:
     """name -> `[seed, record, question]`."""
     prompts = task.prompts(jnp.arange(task.problems))
 
@@ -65,10 +72,17 @@ def _counted(task: SearchAgent, policy: Policy, recorded: Parameters, seeds: Arr
         is_right = done.answer == jnp.asarray(task.answers)[:, None]
         right, effective = behaviours(done.behaviour, is_right)
         wrong, _ = behaviours(done.behaviour, ~is_right)
-        return {"correct": is_right.sum(axis=-1), "right": right, "wrong": wrong, "effective": effective}
+        return {
+            "correct": is_right.sum(axis=-1),
+            "right": right,
+            "wrong": wrong,
+            "effective": effective,
+        }
 
     def of_seed(run: tuple[Parameters, Array]) -> dict[str, Array]:
         parameters, seed = run
-        return jax.lax.map(lambda record: of_record(record, stream(seed, 0, "measured")), parameters)
+        return jax.lax.map(
+            lambda record: of_record(record, stream(seed, 0, "measured")), parameters
+        )
 
     return jax.lax.map(of_seed, (recorded, seeds))

@@ -51,9 +51,14 @@ class SearchRoutes(Checked):
                     f"routes={self.routes} has none for prompt {prompt} with longest={self.longest} and "
                     f"lookups={task.lookups}: raise them"
                 )
-            group = [self._search(task, prompt, known[rng.integers(len(known))], rng) for _ in range(self.answers)]
+            group = [
+                self._search(task, prompt, known[rng.integers(len(known))], rng)
+                for _ in range(self.answers)
+            ]
             own = [[place % 3 != 2 for place in range(len(answer))] for answer in group]
-            rows.append({"prompt": prompt, "answers": group, "rewards": [1.0] * len(group), "own": own})
+            rows.append(
+                {"prompt": prompt, "answers": group, "rewards": [1.0] * len(group), "own": own}
+            )
         return rows
 
     def known(self, task: SearchAgent, prompt: int) -> list[tuple[int, ...]]:
@@ -62,21 +67,31 @@ class SearchRoutes(Checked):
             chain = task.questions[prompt][1]
             return [chain] * (len(chain) <= task.lookups)
         longest = (
-            self.longest if self.routes == "all" else int(task.distance[task.starts[prompt], task.answers[prompt]])
+            self.longest
+            if self.routes == "all"
+            else int(task.distance[task.starts[prompt], task.answers[prompt]])
         )
         found = task.routes(prompt, min(longest, task.lookups))
         return found if self.routes == "all" else found[:1]
 
-    def _search(self, task: SearchAgent, prompt: int, route: tuple[int, ...], rng: np.random.Generator) -> list[int]:
+    def _search(
+        self, task: SearchAgent, prompt: int, route: tuple[int, ...], rng: np.random.Generator
+    ) -> list[int]:
         at, tokens, asked = int(task.starts[prompt]), [], 0
         for planned in route:
-            relation = int(rng.integers(2 * task.relations)) if rng.random() < self.slip else planned
+            relation = (
+                int(rng.integers(2 * task.relations)) if rng.random() < self.slip else planned
+            )
             failed = True
             while failed and asked < task.lookups:
                 word = relation * task.synonyms + int(rng.integers(task.synonyms))
                 failed = bool(rng.random() < task.failure)
                 found = int(task.heads[relation, at])
-                tokens += [FIRST_ENTITY + at, task.first_word + word, FAILED if failed else FIRST_ENTITY + found]
+                tokens += [
+                    FIRST_ENTITY + at,
+                    task.first_word + word,
+                    FAILED if failed else FIRST_ENTITY + found,
+                ]
                 asked += 1
                 at = at if failed else found
         return [*tokens, FIRST_ENTITY + at, STOP]

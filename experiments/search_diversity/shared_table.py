@@ -58,7 +58,9 @@ class SharedRelationTable(Checked):
         following = np.full((task.problems, task.lookups + 1), task.relations)
         for row, (_, chain) in zip(following, task.questions, strict=True):
             row[: min(len(chain), len(row))] = chain[: len(row)]
-        rows = np.arange(self.num_shared).reshape(task.relations + 1, task.entities, task.entities + 1)
+        rows = np.arange(self.num_shared).reshape(
+            task.relations + 1, task.entities, task.entities + 1
+        )
         return rows[following].ravel().astype(np.int32)
 
     @property
@@ -69,21 +71,37 @@ class SharedRelationTable(Checked):
     def init(self, key: Array) -> Parameters:
         """Zeros; `key` is not used."""
         rows = {"own": self.num_observations, "shared": self.num_shared}
-        return {name: Tabular(number, self.vocabulary_size).init(key)["logits"] for name, number in rows.items()}
+        return {
+            name: Tabular(number, self.vocabulary_size).init(key)["logits"]
+            for name, number in rows.items()
+        }
 
     def logits(self, parameters: Parameters, observations: Array) -> Array:
         """`[..., V]` of observations `[...]`."""
-        return parameters["own"][observations] + parameters["shared"][jnp.asarray(self.shared_row)[observations]]
+        return (
+            parameters["own"][observations]
+            + parameters["shared"][jnp.asarray(self.shared_row)[observations]]
+        )
 
-    def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
+    def start(
+        self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int
+    ) -> Cache:
         """No state is carried: the observation holds everything."""
         return ()
 
-    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+    def step(
+        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
+    ) -> tuple[Array, Cache]:
         return self.logits(parameters, observations), cache
 
-    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
-        return score_logits(self.logits(parameters, trajectories.observations), Actions.of(trajectories), temperature)
+    def score(
+        self, parameters: Parameters, trajectories: Trajectories, temperature: float
+    ) -> PolicyScores:
+        return score_logits(
+            self.logits(parameters, trajectories.observations),
+            Actions.of(trajectories),
+            temperature,
+        )
 
 
 def replayed(task: SearchAgent, answers: Trajectories) -> Trajectories:
@@ -98,4 +116,6 @@ def replayed(task: SearchAgent, answers: Trajectories) -> Trajectories:
 
     seen, legal = jax.vmap(jax.vmap(of_answer, (None, 0)))(index, answers.tokens)
     legal |= ~answers.token_mask[..., None]
-    return dataclasses.replace(answers, observations=jnp.where(answers.written, seen, 0), legal_actions=legal)
+    return dataclasses.replace(
+        answers, observations=jnp.where(answers.written, seen, 0), legal_actions=legal
+    )

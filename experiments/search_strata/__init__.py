@@ -30,7 +30,17 @@ import functools
 from collections.abc import Iterator
 
 from experiments.search_strata import searchers as world
-from experiments.search_strata.searchers import BLENDS, EQUAL, GRPO, IPS, LONGER, NAMES, SAN, SHORTER, WORTH
+from experiments.search_strata.searchers import (
+    BLENDS,
+    EQUAL,
+    GRPO,
+    IPS,
+    LONGER,
+    NAMES,
+    SAN,
+    SHORTER,
+    WORTH,
+)
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Line
@@ -38,7 +48,10 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, close
 
 EXACT, SAMPLED = "exact", "sampled"
-MARGIN, MORE = 0.02, 0.05  # Differences of reward, and of the share of long searches, that do not count.
+MARGIN, MORE = (
+    0.02,
+    0.05,
+)  # Differences of reward, and of the share of long searches, that do not count.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +70,9 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings((SAN,), (EQUAL,), (0, 1), (64.0,), group_size=4, intervals=1, steps_between=2, updates=4),
+    "smoke": Settings(
+        (SAN,), (EQUAL,), (0, 1), (64.0,), group_size=4, intervals=1, steps_between=2, updates=4
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(20)), steps_between=200),
 }
@@ -75,7 +90,9 @@ def exact(arm: str, settings: Settings) -> study.Points:
     """On two strata, up to groups of eight, of which all are enumerated."""
     objective, group = world.objective_of(arm, "first_token"), min(settings.group_size, 8)
     values = world.two_strata(objective, settings.updates, group, settings.exact_rate)
-    return study.Points(range(settings.updates + 1), {name: each[None] for name, each in values.items()})
+    return study.Points(
+        range(settings.updates + 1), {name: each[None] for name, each in values.items()}
+    )
 
 
 def sampled(arm: str, regime: str, settings: Settings) -> study.Points:
@@ -96,48 +113,93 @@ def more(arm: str, regime: str, than: str = GRPO, value: str = "reward") -> stud
 
 
 WHERE = {
-    EQUAL: "where all searches are worth the same,", LONGER: "where longer searches are worth more,",
+    EQUAL: "where all searches are worth the same,",
+    LONGER: "where longer searches are worth more,",
     SHORTER: "where longer searches are worth less,",
-}  # fmt: skip
-BETTER, WORSE = "ends with over 0.02 more reward than GRPO", "ends with over 0.02 less reward than GRPO"
+}
+BETTER, WORSE = (
+    "ends with over 0.02 more reward than GRPO",
+    "ends with over 0.02 less reward than GRPO",
+)
 KEPT = "ends with at most 0.02 less reward than GRPO"
 OFTEN = "makes two or three look-ups more often than GRPO, by over 0.05 of its answers"
 CLAIMS = {
-    "exactly, SAN alone moves no probability between two strata of different value":
-        lambda records: close(study.final("drift", part=EXACT, arm=SAN)(records), 0.0, 1e-6),
-    "exactly, SAN alone chooses the better of two strata in under 0.6 of its answers":
-        below(study.final("better", part=EXACT, arm=SAN), 0.6),
-    **{f"exactly, {NAMES[arm]} chooses the better of two strata in over 0.95 of its answers":
-        above(study.final("better", part=EXACT, arm=arm), 0.95) for arm in (GRPO, *BLENDS)},
+    "exactly, SAN alone moves no probability between two strata of different value": lambda records: (
+        close(study.final("drift", part=EXACT, arm=SAN)(records), 0.0, 1e-6)
+    ),
+    "exactly, SAN alone chooses the better of two strata in under 0.6 of its answers": below(
+        study.final("better", part=EXACT, arm=SAN), 0.6
+    ),
+    **{
+        f"exactly, {NAMES[arm]} chooses the better of two strata in over 0.95 of its answers": above(
+            study.final("better", part=EXACT, arm=arm), 0.95
+        )
+        for arm in (GRPO, *BLENDS)
+    },
     **{f"{WHERE[EQUAL]} {NAMES[arm]} {BETTER}": above(more(arm, EQUAL), MARGIN) for arm in BLENDS},
-    **{f"{WHERE[EQUAL]} {NAMES[arm]} {OFTEN}": above(more(arm, EQUAL, value="long"), MORE)
-        for arm in (*BLENDS, SAN, IPS)},
-    **{f"{WHERE[regime]} {NAMES[arm]} {KEPT}": above(more(arm, regime), -MARGIN)
-        for regime in (LONGER, SHORTER) for arm in BLENDS},
-    **{f"{WHERE[LONGER]} {NAMES[arm]} {BETTER}": above(more(arm, LONGER), MARGIN) for arm in (*BLENDS, IPS)},
-    **{f"{WHERE[regime]} {NAMES[SAN]} {WORSE}": below(more(SAN, regime), -MARGIN) for regime in WORTH},
-    **{f"{WHERE[regime]} {NAMES[IPS]} {KEPT}": above(more(IPS, regime), -MARGIN) for regime in (EQUAL, SHORTER)},
-    f"{WHERE[EQUAL]} the blend 0.8 ends with over 0.02 more reward than a running baseline":
-        above(more("blend_08", EQUAL, world.VALUE), MARGIN),
-    f"placebo: {WHERE[LONGER]} the blend 0.8 ends with over 0.02 more reward than with shuffled strata":
-        above(more("blend_08", LONGER, world.SHUFFLED), MARGIN),
-}  # fmt: skip
-SHOWN = {"reward": "reward", "long": "share of two or three look-ups", "long_skill": "right among these"}
+    **{
+        f"{WHERE[EQUAL]} {NAMES[arm]} {OFTEN}": above(more(arm, EQUAL, value="long"), MORE)
+        for arm in (*BLENDS, SAN, IPS)
+    },
+    **{
+        f"{WHERE[regime]} {NAMES[arm]} {KEPT}": above(more(arm, regime), -MARGIN)
+        for regime in (LONGER, SHORTER)
+        for arm in BLENDS
+    },
+    **{
+        f"{WHERE[LONGER]} {NAMES[arm]} {BETTER}": above(more(arm, LONGER), MARGIN)
+        for arm in (*BLENDS, IPS)
+    },
+    **{
+        f"{WHERE[regime]} {NAMES[SAN]} {WORSE}": below(more(SAN, regime), -MARGIN)
+        for regime in WORTH
+    },
+    **{
+        f"{WHERE[regime]} {NAMES[IPS]} {KEPT}": above(more(IPS, regime), -MARGIN)
+        for regime in (EQUAL, SHORTER)
+    },
+    f"{WHERE[EQUAL]} the blend 0.8 ends with over 0.02 more reward than a running baseline": above(
+        more("blend_08", EQUAL, world.VALUE), MARGIN
+    ),
+    f"placebo: {WHERE[LONGER]} the blend 0.8 ends with over 0.02 more reward than with shuffled strata": above(
+        more("blend_08", LONGER, world.SHUFFLED), MARGIN
+    ),
+}
+SHOWN = {
+    "reward": "reward",
+    "long": "share of two or three look-ups",
+    "long_skill": "right among these",
+}
 NUMBERS = {
     f"{shown}, {regime}, {NAMES[arm]}": study.final(value, **of(arm, regime))
-    for value, shown in SHOWN.items() for regime in WORTH for arm in NAMES
+    for value, shown in SHOWN.items()
+    for regime in WORTH
+    for arm in NAMES
 } | {
     f"exact {value}, {NAMES[arm]}": study.final(value, part=EXACT, arm=arm)
-    for value in ("drift", "better") for arm in NAMES if arm not in world.ADVANTAGES
-}  # fmt: skip
-COLUMNS = ("reward", *(f"look_ups_{number}" for number in range(4)), "long_skill", "behaviours", "learning_rate")
+    for value in ("drift", "better")
+    for arm in NAMES
+    if arm not in world.ADVANTAGES
+}
+COLUMNS = (
+    "reward",
+    *(f"look_ups_{number}" for number in range(4)),
+    "long_skill",
+    "behaviours",
+    "learning_rate",
+)
 TABLE = study.one_below_the_other(
     study.Table(COLUMNS, "{regime}", {"part": SAMPLED}, each="regime"),
     study.Table(("drift", "better", "reward"), "two strata, exact", {"part": EXACT}),
 )
 TITLES = {EQUAL: "equal worth", LONGER: "longer is worth more", SHORTER: "longer is worth less"}
 PANELS = [
-    Panel([Line(value, by="arm", where=where)], title, "updates", SHOWN.get(value, "share of the better stratum"))
+    Panel(
+        [Line(value, by="arm", where=where)],
+        title,
+        "updates",
+        SHOWN.get(value, "share of the better stratum"),
+    )
     for value, of_exact in (("reward", "better"), ("long", "reward"))
     for value, where, title in (
         *((value, {"part": SAMPLED, "regime": regime}, title) for regime, title in TITLES.items()),

@@ -39,12 +39,26 @@ WORTH = {EQUAL: (0.0, 1.0, 1.0, 1.0), LONGER: (0.0, 0.4, 0.7, 1.0), SHORTER: (0.
 """Regime -> what a right answer is worth after 0 to 3 look-ups."""
 ANSWERS = 64
 """To each prompt, of which behaviours are counted."""
-GRPO, SAN, VALUE, IPS, SHUFFLED = "grpo", "san", "running_baseline", "ips_over_strata", "shuffled_blend"
+GRPO, SAN, VALUE, IPS, SHUFFLED = (
+    "grpo",
+    "san",
+    "running_baseline",
+    "ips_over_strata",
+    "shuffled_blend",
+)
 BLENDS = {"blend_04": 0.4, "blend_06": 0.6, "blend_08": 0.8}
 STRATIFIED = {SAN: 1.0} | BLENDS
 """Arms -> their alpha."""
-NAMES = {GRPO: "GRPO", SAN: "SAN alone", **{arm: f"the blend {alpha}" for arm, alpha in BLENDS.items()}}
-NAMES |= {VALUE: "a running baseline", IPS: "IPS over strata", SHUFFLED: "the blend 0.8 with shuffled strata"}
+NAMES = {
+    GRPO: "GRPO",
+    SAN: "SAN alone",
+    **{arm: f"the blend {alpha}" for arm, alpha in BLENDS.items()},
+}
+NAMES |= {
+    VALUE: "a running baseline",
+    IPS: "IPS over strata",
+    SHUFFLED: "the blend 0.8 with shuffled strata",
+}
 """Arms -> what they are called."""
 TUNING_SEEDS = 8
 """Of runs that choose among learning rates."""
@@ -97,7 +111,10 @@ def objective_of(arm: str, stratum: str = "planning") -> Objective:
 
     A mean over the tokens of each answer would itself prefer some strata, because long searches have more tokens.
     """
-    text = {IPS: "ips_grpo(", **dict.fromkeys(STRATIFIED, f"stratified_grpo(stratum={stratum}, ")}.get(arm, "grpo(")
+    text = {
+        IPS: "ips_grpo(",
+        **dict.fromkeys(STRATIFIED, f"stratified_grpo(stratum={stratum}, "),
+    }.get(arm, "grpo(")
     alpha = f"alpha={STRATIFIED[arm]}, " if arm in STRATIFIED else ""
     made = objectives.make(f"{text}{alpha}aggregation=constant_length)")
     return dataclasses.replace(made, advantages=ADVANTAGES[arm]) if arm in ADVANTAGES else made
@@ -124,9 +141,16 @@ class StrataSearchers(Checked):
     def task(self) -> SearchAgent:
         """Eight questions on eight entities. Outcomes, which only IPS reads, are answers with numbers of look-ups."""
         return SearchAgent(
-            entities=8, relations=3, synonyms=1, hops=(3,), shortest=1, problems=8, lookups=3, sees="state",
+            entities=8,
+            relations=3,
+            synonyms=1,
+            hops=(3,),
+            shortest=1,
+            problems=8,
+            lookups=3,
+            sees="state",
             outcome="lookups",
-        )  # fmt: skip
+        )
 
     def reward(self, regime: str) -> np.ndarray:
         """`[num_prompts, 4 N]` float32, what each outcome is worth."""
@@ -143,9 +167,17 @@ class StrataSearchers(Checked):
         """`[S, V]` float32, the logits of the prior without noise."""
         task, names = self.task, slice(FIRST_ENTITY, self.task.first_word)
         words = 2 * task.relations
-        shape = task.problems, task.lookups + 1, task.entities, task.entities + 1, task.vocabulary_size
+        shape = (
+            task.problems,
+            task.lookups + 1,
+            task.entities,
+            task.entities + 1,
+            task.vocabulary_size,
+        )
         probs = np.ones(shape)
-        for prompt, (start, goal) in enumerate(zip(task.starts.tolist(), task.answers.tolist(), strict=True)):
+        for prompt, (start, goal) in enumerate(
+            zip(task.starts.tolist(), task.answers.tolist(), strict=True)
+        ):
             for at in range(task.entities):
                 probs[prompt, :, at, -1, names] = 1 - self.stays
                 probs[prompt, :, at, -1, FIRST_ENTITY + at] = self.stays
@@ -166,22 +198,35 @@ class StrataSearchers(Checked):
         """
         task, prompts = self.task, jnp.arange(self.task.num_prompts)
         answers = task.answer_probs(parameters["logits"])
-        right, use = answers[prompts, :, task.answers].mean(axis=0), answers.sum(axis=-1).mean(axis=0)
-        sampled = sample_groups(task, self.policy, parameters, task.prompts(prompts), jax.random.key(0), ANSWERS)
+        right, use = (
+            answers[prompts, :, task.answers].mean(axis=0),
+            answers.sum(axis=-1).mean(axis=0),
+        )
+        sampled = sample_groups(
+            task, self.policy, parameters, task.prompts(prompts), jax.random.key(0), ANSWERS
+        )
         done = task.searches(sampled)
         number = jnp.where(done.answer == jnp.asarray(task.answers)[:, None], done.behaviour, -1)
         ordered = jnp.sort(number, axis=-1)
         new = (ordered >= 0) & (ordered != jnp.roll(ordered, 1, axis=-1).at[:, 0].set(-1))
         look_ups = {f"look_ups_{number}": of_number for number, of_number in enumerate(use)}
         return look_ups | {
-            "reward": (answers.reshape(reward.shape) * reward).sum(axis=1).mean(), "long": use[2:].sum(),
-            "long_skill": right[2:].sum() / use[2:].sum(), "behaviours": new.sum(axis=-1).mean(),
-        }  # fmt: skip
+            "reward": (answers.reshape(reward.shape) * reward).sum(axis=1).mean(),
+            "long": use[2:].sum(),
+            "long_skill": right[2:].sum() / use[2:].sum(),
+            "behaviours": new.sum(axis=-1).mean(),
+        }
 
     def trained(
-        self, objective: Objective, regimes: Sequence[str], steps: int, group_size: int,
-        learning_rates: Sequence[float], seeds: Sequence[int], record_every: int,
-    ) -> dict[str, dict[str, np.ndarray]]:  # fmt: skip
+        self,
+        objective: Objective,
+        regimes: Sequence[str],
+        steps: int,
+        group_size: int,
+        learning_rates: Sequence[float],
+        seeds: Sequence[int],
+        record_every: int,
+    ) -> dict[str, dict[str, np.ndarray]]:
         """Runs in all regimes, in one program, at the learning rate with the highest mean reward at the end of runs of
         other seeds.
 
@@ -193,15 +238,29 @@ class StrataSearchers(Checked):
         shape = len(regimes), len(learning_rates), len(seeds) + len(others)
         rates = jnp.broadcast_to(jnp.float32(learning_rates)[:, None], shape).ravel()
         of_seeds = jnp.broadcast_to(jnp.array([*seeds, *others]), shape).ravel()
-        rewards = jnp.repeat(jnp.array([self.reward(regime) for regime in regimes]), shape[1] * shape[2], axis=0)
-        noise = jax.vmap(lambda seed: jax.random.normal(stream(seed, 0, "prior"), self.prior.shape))(of_seeds)
-        settings = TrainSettings(steps, self.task.problems, group_size, optimizer="sgd", max_gradient_norm=None)
+        rewards = jnp.repeat(
+            jnp.array([self.reward(regime) for regime in regimes]), shape[1] * shape[2], axis=0
+        )
+        noise = jax.vmap(
+            lambda seed: jax.random.normal(stream(seed, 0, "prior"), self.prior.shape)
+        )(of_seeds)
+        settings = TrainSettings(
+            steps, self.task.problems, group_size, optimizer="sgd", max_gradient_norm=None
+        )
         trainer = Trainer(self.task, self.policy, objective, settings)
         recorded = train_ensemble(
-            trainer, of_seeds, itself, record_every, rates, {"logits": self.prior + self.noise * noise},
+            trainer,
+            of_seeds,
+            itself,
+            record_every,
+            rates,
+            {"logits": self.prior + self.noise * noise},
             RewardTable(rewards),
-        )  # fmt: skip
-        found = {name: np.asarray(value, np.float64) for name, value in _measured(self, recorded, rewards).items()}
+        )
+        found = {
+            name: np.asarray(value, np.float64)
+            for name, value in _measured(self, recorded, rewards).items()
+        }
         found = {name: value.reshape(*shape, -1) for name, value in found.items()}
         judging = found["reward"][..., len(seeds) if others else 0 :, -1].mean(axis=-1)
         best = np.where(np.isfinite(judging), judging, -np.inf).argmax(axis=-1)
@@ -225,7 +284,9 @@ def _measured(world: StrataSearchers, recorded: Parameters, rewards: Array) -> d
     return jax.lax.map(lambda run: of_run(*run), (recorded, rewards))
 
 
-def two_strata(objective: Objective, updates: int, group_size: int, learning_rate: float) -> dict[str, np.ndarray]:
+def two_strata(
+    objective: Objective, updates: int, group_size: int, learning_rate: float
+) -> dict[str, np.ndarray]:
     """Exact training on two strata of different value: name -> `[updates + 1]`.
 
     The strata are the modes of a `ModeBandit`, chosen by the first of two tokens; both have a skill of 0.6 at first,
@@ -238,5 +299,9 @@ def two_strata(objective: Objective, updates: int, group_size: int, learning_rat
     update = Update(objective, group_size, learning_rate)
     drift = jax.jit(update.expected, static_argnums=0)(world, prior, prior)["shared"]
     path = exact_path(world, update, prior, updates)
-    values = {"better": path["share"], "reward": path["reward"], "drift": jnp.broadcast_to(drift, updates + 1)}
+    values = {
+        "better": path["share"],
+        "reward": path["reward"],
+        "drift": jnp.broadcast_to(drift, updates + 1),
+    }
     return {name: np.asarray(each, np.float64) for name, each in values.items()}

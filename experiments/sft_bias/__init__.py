@@ -76,23 +76,39 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.TrainingRun]:
-    mesh, training, most = make_mesh(settings.mesh), settings.train_settings(), max(settings.sft_epochs)
-    arms = [("taught", epochs) for epochs in settings.sft_epochs] + [(name, most) for name in CONTROLS]
+    mesh, training, most = (
+        make_mesh(settings.mesh),
+        settings.train_settings(),
+        max(settings.sft_epochs),
+    )
+    arms = [("taught", epochs) for epochs in settings.sft_epochs] + [
+        (name, most) for name in CONTROLS
+    ]
     evaluate = FAVOURING.evaluation(training, mesh, settings.answers)
     for (arm, epochs), seed in itertools.product(arms, settings.seeds):
-        updates = dataclasses.replace(training, steps=training.steps * (2 if arm == "longer" else 1))
+        updates = dataclasses.replace(
+            training, steps=training.steps * (2 if arm == "longer" else 1)
+        )
         grid = TrainingGrid(
-            TASK, POLICY, settings.objectives, (seed,), updates, mesh, evaluate,
+            TASK,
+            POLICY,
+            settings.objectives,
+            (seed,),
+            updates,
+            mesh,
+            evaluate,
             folder=f"{arm}_{epochs}",
             identity={"arm": arm, "sft_epochs": epochs, "prior_steps": settings.prior_steps},
             start=functools.cache(functools.partial(start, settings, arm, epochs, seed)),
-        )  # fmt: skip
+        )
         yield from grid.curves({"arm": arm, "epochs": epochs})
 
 
 def start(settings: Settings, arm: str, epochs: int, seed: int) -> tuple[Parameters, None]:
     """The parameters of an arm before reinforcement learning, of which none are frozen."""
-    taught = (UNIFORM if arm == "uniform" else FAVOURING).from_prior(settings.prior_steps, epochs, seed)
+    taught = (UNIFORM if arm == "uniform" else FAVOURING).from_prior(
+        settings.prior_steps, epochs, seed
+    )
     if arm == "reheated":
         of_fewest = FAVOURING.from_prior(settings.prior_steps, min(settings.sft_epochs), seed)
         taught = reheated(TASK, POLICY, taught, answer_entropy(TASK, POLICY, of_fewest))
@@ -101,19 +117,38 @@ def start(settings: Settings, arm: str, epochs: int, seed: int) -> tuple[Paramet
 
 MANY, FORMS = "pass_at_64", "effective_outcomes"
 PREDICTORS = {"entropy": "entropy", MANY: "pass@64", "held_out_loss": "held-out loss"}
-LOST, FEWER, STRONGER = 0.02, 0.1, 0.1  # Smaller differences of pass@64, right forms and correlations do not count.
+LOST, FEWER, STRONGER = (
+    0.02,
+    0.1,
+    0.1,
+)  # Smaller differences of pass@64, right forms and correlations do not count.
 GAINS = {label: stronger(name, "pass_at_1", MANY) for name, label in PREDICTORS.items()}
 LOSSES = {
     "after the most epochs than after the fewest": less(MANY),
-    "after the most epochs, reheated to the entropy of the fewest, than after the fewest": less(MANY, "reheated"),
-    "after the most epochs and twice the updates than after the fewest epochs": less(MANY, "longer"),
-    "after demonstrations that favour some forms than after such that favour none": less(MANY, than="uniform"),
+    "after the most epochs, reheated to the entropy of the fewest, than after the fewest": less(
+        MANY, "reheated"
+    ),
+    "after the most epochs and twice the updates than after the fewest epochs": less(
+        MANY, "longer"
+    ),
+    "after demonstrations that favour some forms than after such that favour none": less(
+        MANY, than="uniform"
+    ),
 }
 CLAIMS = {
-    "ranks invert: the higher pass@1 before, the lower pass@64 after": study.below(correlation("pass_at_1", MANY), 0),
-    "the higher pass@1 before, the fewer right forms after": study.below(correlation("pass_at_1", FORMS), 0),
-    f"right forms after the most epochs are over {FEWER} fewer than after the fewest": study.above(less(FORMS), FEWER),
-    **{f"pass@64 is over {LOST} lower {where}": study.above(lost, LOST) for where, lost in LOSSES.items()},
+    "ranks invert: the higher pass@1 before, the lower pass@64 after": study.below(
+        correlation("pass_at_1", MANY), 0
+    ),
+    "the higher pass@1 before, the fewer right forms after": study.below(
+        correlation("pass_at_1", FORMS), 0
+    ),
+    f"right forms after the most epochs are over {FEWER} fewer than after the fewest": study.above(
+        less(FORMS), FEWER
+    ),
+    **{
+        f"pass@64 is over {LOST} lower {where}": study.above(lost, LOST)
+        for where, lost in LOSSES.items()
+    },
     **{
         f"{label} before correlates with pass@64 after by over {STRONGER} more strongly than pass@1": study.above(
             gain, STRONGER
@@ -130,13 +165,18 @@ NUMBERS = {
         f"rank correlation of {label} before with pass@64 after": correlation(name, MANY)
         for name, label in PREDICTORS.items()
     },
-    **{f"correlation of {label} is stronger than that of pass@1, by": gain for label, gain in GAINS.items()},
+    **{
+        f"correlation of {label} is stronger than that of pass@1, by": gain
+        for label, gain in GAINS.items()
+    },
 }
 SHOWN = {"pass_at_1": "pass@1", MANY: "pass@64", FORMS: "effective right forms"}
 TITLE = "after GRPO, mean over seeds {seeds} [95 % bootstrap interval]"
 TABLE = study.Table(SHOWN | {"recovery": "recovery"}, TITLE, rows=("arm", "epochs"), decimals=2)
 AXES = {"xlabel": "epochs of supervised training", "xscale": "log"}
-PANELS = [Panel([Line(name, "epochs", "when")], ylabel=label, **AXES) for name, label in SHOWN.items()]
+PANELS = [
+    Panel([Line(name, "epochs", "when")], ylabel=label, **AXES) for name, label in SHOWN.items()
+]
 
 
 def FIGURE(records: Records, settings: Settings) -> Drawing:

@@ -34,7 +34,11 @@ def less(name: str, arm: str = "taught", than: str = FEWEST) -> Number:
 
     def number(records: Records) -> Interval:
         epochs = _epochs(records)
-        other = {"arm": "taught", "epochs": min(epochs)} if than == FEWEST else {"arm": than, "epochs": max(epochs)}
+        other = (
+            {"arm": "taught", "epochs": min(epochs)}
+            if than == FEWEST
+            else {"arm": than, "epochs": max(epochs)}
+        )
         return difference(name, other, {"arm": arm, "epochs": max(epochs)})(records)
 
     return number
@@ -42,7 +46,10 @@ def less(name: str, arm: str = "taught", than: str = FEWEST) -> Number:
 
 def _correlations(records: Records, before: str, after: str) -> np.ndarray:
     taught = [records.where(arm="taught", epochs=epochs) for epochs in _epochs(records)]
-    first, last = ([rows.curve(before)[1][:, 0] for rows in taught], [rows.ends(after) for rows in taught])
+    first, last = (
+        [rows.curve(before)[1][:, 0] for rows in taught],
+        [rows.ends(after) for rows in taught],
+    )
     return rank_correlations(np.transpose(first), np.transpose(last))
 
 

@@ -19,7 +19,13 @@ from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.text_evaluation import evaluate_text
-from ipsrl.training.warm_start import WarmStart, answer_weights, learn_prior, prior_parameters, rendered_answers
+from ipsrl.training.warm_start import (
+    WarmStart,
+    answer_weights,
+    learn_prior,
+    prior_parameters,
+    rendered_answers,
+)
 
 ANSWERS = 4
 """Demonstrations to a prompt in a step of supervised training."""
@@ -59,13 +65,19 @@ class FewDemonstrations:
     def teach(self, parameters: Parameters, epochs: int, seed: int) -> Parameters:
         """The policy after some epochs of the demonstrations that this seed draws."""
         rng = np.random.default_rng(seed)
-        drawn = np.array([rng.multinomial(self.number, of_prompt) for of_prompt in self.shares]) / self.number
+        drawn = (
+            np.array([rng.multinomial(self.number, of_prompt) for of_prompt in self.shares])
+            / self.number
+        )
         drawn[1::2] = 0.0
         steps = max(1, epochs * self.number * len(drawn[::2]) // self.batch)
         how = WarmStart(
-            steps=steps, prompts_per_step=self.batch // ANSWERS, answers_per_prompt=ANSWERS, renderings=1,
+            steps=steps,
+            prompts_per_step=self.batch // ANSWERS,
+            answers_per_prompt=ANSWERS,
+            renderings=1,
             learning_rate=self.learning_rate,
-        )  # fmt: skip
+        )
         return learn_prior(self.task, self.policy, how, jax.tree.map(jnp.copy, parameters), drawn)
 
     def held_out_loss(self, parameters: Parameters) -> float:
@@ -73,16 +85,23 @@ class FewDemonstrations:
         held_out = tuple(range(1, self.task.num_prompts, 2))
         shares = self.shares[1::2]
         likeliest = np.argsort(-shares, axis=1)[:, : np.count_nonzero(shares, axis=1).max()]
-        tokens, lengths = (table[:, 0][likeliest] for table in rendered_answers(self.task, 1, np.random.default_rng(0)))
+        tokens, lengths = (
+            table[:, 0][likeliest]
+            for table in rendered_answers(self.task, 1, np.random.default_rng(0))
+        )
         mask, log_probs, _ = _scores(self.task, self.policy, parameters, held_out, tokens, lengths)
         likelihoods = np.where(mask, log_probs, 0).sum(axis=-1)
-        return float(-(np.take_along_axis(shares, likeliest, axis=1) * likelihoods).sum(axis=1).mean())
+        return float(
+            -(np.take_along_axis(shares, likeliest, axis=1) * likelihoods).sum(axis=1).mean()
+        )
 
     def evaluation(self, training: TrainSettings, mesh: Mesh, answers: int) -> Evaluate:
         """That of independent answers by `evaluate_text`, with the further metrics `entropy` and `held_out_loss`."""
 
         def evaluate(step: int, parameters: Parameters) -> Evaluation:
-            found = evaluate_text(self.task, self.policy, training, mesh, answers, "independent", step, parameters)
+            found = evaluate_text(
+                self.task, self.policy, training, mesh, answers, "independent", step, parameters
+            )
             entropy = answer_entropy(self.task, self.policy, parameters)
             more = {"entropy": entropy, "held_out_loss": self.held_out_loss(parameters)}
             return dataclasses.replace(found, metrics={**found.metrics, **more})
@@ -98,7 +117,9 @@ def answer_entropy(task: TextTask, policy: Transformer, parameters: Parameters) 
     return float(np.asarray(entropies)[np.asarray(mask)].mean())
 
 
-def reheated(task: TextTask, policy: Transformer, parameters: Parameters, entropy: float) -> Parameters:
+def reheated(
+    task: TextTask, policy: Transformer, parameters: Parameters, entropy: float
+) -> Parameters:
     """The policy at the temperature, from 1 to 16, at which answers have this entropy, or one of these ends.
 
     The scale of the last norm is divided by the temperature, and with it all logits.
@@ -117,7 +138,12 @@ def reheated(task: TextTask, policy: Transformer, parameters: Parameters, entrop
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 3))
 def _scores(
-    task: TextTask, policy: Transformer, parameters: Parameters, prompts: tuple[int, ...], tokens: Array, lengths: Array
+    task: TextTask,
+    policy: Transformer,
+    parameters: Parameters,
+    prompts: tuple[int, ...],
+    tokens: Array,
+    lengths: Array,
 ) -> tuple[Array, Array, Array]:
     """Mask, log-probabilities and entropies of the tokens of given answers, each `[P, G, T]`."""
     given = given_answers(task.prompts(np.array(prompts)), tokens, lengths)

@@ -77,8 +77,14 @@ class Settings(study.EnsembleSettings):
     record_every: int = positive(1)
 
 
-SMOKE = Settings(("grpo", "gppo", "ips_grpo"), seeds=(0, 1, 2, 3), group_size=4, steps=400, passes=(2,))
-PRESETS = {"smoke": SMOKE, "demo": Settings(), "paper": Settings(seeds=tuple(range(256)), steps=20_000)}
+SMOKE = Settings(
+    ("grpo", "gppo", "ips_grpo"), seeds=(0, 1, 2, 3), group_size=4, steps=400, passes=(2,)
+)
+PRESETS = {
+    "smoke": SMOKE,
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(256)), steps=20_000),
+}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
@@ -92,7 +98,16 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
             flow = functools.partial(exact, objectives.make(text), Steps(k, size), settings)
             yield study.Curve({"side": "exact", **labels}, flow)
             steps = {"learning_rate": size, "epochs": k, "whole_runs": True}
-            yield study.trained(bandit, policy, text, settings, record, measure, {"side": "sampled", **labels}, **steps)
+            yield study.trained(
+                bandit,
+                policy,
+                text,
+                settings,
+                record,
+                measure,
+                {"side": "sampled", **labels},
+                **steps,
+            )
 
 
 AT_MOST = f"at {MOST} steps on a batch (sampled)"
@@ -109,7 +124,9 @@ CLAIMS = {
         for name, label in CLAIMED.items()
     },
     **{
-        f"{label} delays GRPO's half-time by over a tenth at 2, 4 and 8 steps on a batch (exact)": delays(name, SEVERAL)
+        f"{label} delays GRPO's half-time by over a tenth at 2, 4 and 8 steps on a batch (exact)": delays(
+            name, SEVERAL
+        )
         for name, label in CLAIMED.items()
     },
     "no clip and no covariance method changes where GRPO ends (exact)": ends_as(CLIPS),
@@ -119,9 +136,16 @@ CLAIMS = {
         if name in CONTROLS
     },
     "GRPO collapses (exact)": ends_as(["grpo"], "collapses"),
-    "IPS-GRPO keeps both right outcomes alike (exact)": ends_as(["ips_grpo"], "uniform over correct"),
+    "IPS-GRPO keeps both right outcomes alike (exact)": ends_as(
+        ["ips_grpo"], "uniform over correct"
+    ),
 }
-SHOWN = {"grpo": "GRPO", **METHODS, PLACEBO: "GRPO with a quarter of the step", "ips_grpo": "IPS-GRPO"}
+SHOWN = {
+    "grpo": "GRPO",
+    **METHODS,
+    PLACEBO: "GRPO with a quarter of the step",
+    "ips_grpo": "IPS-GRPO",
+}
 NUMBERS = {
     f"right outcomes kept of 4, {MOST} steps on a batch, {label}": study.final(
         "effective", side="sampled", objective=name, k=MOST
@@ -141,7 +165,10 @@ TABLE = study.one_below_the_other(
     study.Grid("at_bar", "k", SAMPLED, "the same when the reward first is 0.9 (sampled)"),
 )
 AXES, HIDDEN = {"xlabel": "steps on each batch, k (aer is as grpo)", "xscale": "log2"}, ("aer",)
-LINES = Line("half_time", "k", where=EXACT, without=HIDDEN), Line("effective", "k", where=SAMPLED, without=HIDDEN)
+LINES = (
+    Line("half_time", "k", where=EXACT, without=HIDDEN),
+    Line("effective", "k", where=SAMPLED, without=HIDDEN),
+)
 LEFT = Panel(LINES[:1], ylabel="half-time, exact (batches)", yscale="log", **AXES)
 RIGHT = Panel(LINES[1:], ylabel="effective right outcomes of 4, sampled", **AXES)
 FIGURE = Panels([LEFT, RIGHT], size=(13, 5.2))

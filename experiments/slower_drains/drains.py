@@ -34,10 +34,17 @@ def measures(probs: np.ndarray, rewards: Sequence[float], every: int) -> dict[st
     kept = probs[..., np.array(rewards) > 0]
     reward = kept.sum(axis=-1)
     effective = np.asarray(effective_outcomes_of_distribution(kept / reward[..., None]), np.float64)
-    at_bar = np.where(reward >= BAR, effective, np.nan)[np.arange(len(probs)), (reward >= BAR).argmax(axis=1)]
+    at_bar = np.where(reward >= BAR, effective, np.nan)[
+        np.arange(len(probs)), (reward >= BAR).argmax(axis=1)
+    ]
     gone = effective - 1 <= (effective[:, :1] - 1) / 2
     half_time = np.where(gone.any(axis=1), gone.argmax(axis=1), probs.shape[1] - 1) * every
-    found = {"effective": effective[:, -1], "reward": reward[:, -1], "at_bar": at_bar, "half_time": half_time}
+    found = {
+        "effective": effective[:, -1],
+        "reward": reward[:, -1],
+        "at_bar": at_bar,
+        "half_time": half_time,
+    }
     return {name: values[:, None] for name, values in found.items()}
 
 
@@ -50,7 +57,9 @@ def exact(objective: Objective, each: Steps, settings: Any) -> Points:
       `measures` of the flow from the first of `STARTS`, and the word for the ends of the flows from all.
     """
     field = Field(objective, CASES["binary"], settings.group_size, steps=each)
-    path = expected_training(objective, field.rewards, STARTS, settings.group_size, each, settings.steps)
+    path = expected_training(
+        objective, field.rewards, STARTS, settings.group_size, each, settings.steps
+    )
     cases = dict.fromkeys(CASES, case_of(field, path))
     every = settings.record_every
     found = measures(softmax(path[None, ::every, 0], axis=-1), field.rewards, every)
@@ -59,7 +68,9 @@ def exact(objective: Objective, each: Steps, settings: Any) -> Points:
 
 def keeps_more(value: str, name: str, rival: str, k: int) -> Claim:
     """Whether an objective has over `MORE` more of a sampled value than its rival at k steps, paired by seed."""
-    ours, theirs = ({"side": "sampled", "k": k, "objective": objective} for objective in (name, rival))
+    ours, theirs = (
+        {"side": "sampled", "k": k, "objective": objective} for objective in (name, rival)
+    )
     return above(difference(value, ours, theirs), MORE)
 
 
@@ -70,9 +81,15 @@ def delays(name: str, steps: Sequence[int]) -> Claim:
     """
 
     def at(k: int, records: Records) -> bool | None:
-        ours, rows = (records.where(side="exact", objective=objective, k=k) for objective in (name, "grpo"))
+        ours, rows = (
+            records.where(side="exact", objective=objective, k=k) for objective in (name, "grpo")
+        )
         half_time = rows.mean("half_time")
-        return None if half_time >= rows.column("step").max() else ours.mean("half_time") > LATER * half_time
+        return (
+            None
+            if half_time >= rows.column("step").max()
+            else ours.mean("half_time") > LATER * half_time
+        )
 
     return lambda records: all_of(at(k, records) for k in steps)
 
@@ -87,7 +104,10 @@ def ends_as(names: Iterable[str], *words: str) -> Claim:
         return set(records.where(side="exact", objective=name).column("word").tolist())
 
     def holds(records: Records) -> bool | None:
-        expected, found = set(words) or of("grpo", records), set().union(*(of(name, records) for name in names))
+        expected, found = (
+            set(words) or of("grpo", records),
+            set().union(*(of(name, records) for name in names)),
+        )
         if found - expected - {"other"}:
             return False if "other" not in expected else None
         return None if "other" in found else True

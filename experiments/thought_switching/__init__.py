@@ -53,7 +53,10 @@ EARLY, DEAD, WEIGHTED = "early", "dead", "weighted_underthinking"
 # Probability that the first branch is dead, and that a demonstration leaves a right path.
 SEARCHES = {EARLY: (0.1, 0.5), DEAD: (0.9, 0.0)}
 GRPO, IPS = TRAINED = ("grpo", "ips_grpo(floor=0.2)")
-MARGIN, FLAT = 0.02, 0.01  # Differences of accuracy that do not count in claims, and between the alphas of one seed.
+MARGIN, FLAT = (
+    0.02,
+    0.01,
+)  # Differences of accuracy that do not count in claims, and between the alphas of one seed.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,12 +81,25 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        searches=(EARLY,), objectives=(GRPO,), alphas=(100.0,), betas=(2.0, 100.0), seeds=(0, 1), problems=8,
-        hidden_size=16, num_layers=1, prior_steps=4, steps=1, prompts_per_step=4, group_size=4, answers=4,
+        searches=(EARLY,),
+        objectives=(GRPO,),
+        alphas=(100.0,),
+        betas=(2.0, 100.0),
+        seeds=(0, 1),
+        problems=8,
+        hidden_size=16,
+        num_layers=1,
+        prior_steps=4,
+        steps=1,
+        prompts_per_step=4,
+        group_size=4,
+        answers=4,
     ),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(20)), hidden_size=64, prior_steps=1500, steps=200, answers=128),
-}  # fmt: skip
+    "paper": Settings(
+        seeds=tuple(range(20)), hidden_size=64, prior_steps=1500, steps=200, answers=128
+    ),
+}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
@@ -92,65 +108,130 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     for search in settings.searches:
         dead_first, early = SEARCHES[search]
         task = GraphSearch(edge_probability=0.3, dead_first=dead_first, problems=settings.problems)
-        policy = Transformer(task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers)
+        policy = Transformer(
+            task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers
+        )
         searchers = Searchers(task, policy, early, settings.prior_steps, training, settings.answers)
         for objective in (PRIOR, *settings.objectives):
-            yield searchers.curve(objective, settings.seeds, settings.alphas, settings.betas, {"search": search})
+            yield searchers.curve(
+                objective, settings.seeds, settings.alphas, settings.betas, {"search": search}
+            )
 
 
 BEST, STRONGEST = best(EARLY), strongest(EARLY)
-ON_VERTEX, AFTER = changed(BEST, penalised=PLACEBO), {PRIOR: "prior", GRPO: "after GRPO", IPS: "after IPS-GRPO"}
+ON_VERTEX, AFTER = (
+    changed(BEST, penalised=PLACEBO),
+    {PRIOR: "prior", GRPO: "after GRPO", IPS: "after IPS-GRPO"},
+)
 EARLY_ON, DEAD_ON = "where switches come too early,", "where the first branch is mostly dead,"
 CLAIMS = {
-    f"{EARLY_ON} the best penalty on switches raises accuracy by over 0.02 without training":
-        above(gain("accuracy", BEST), MARGIN),
-    f"{EARLY_ON} the best penalty on switches lowers weighted underthinking by over 0.02 without training":
-        below(gain(WEIGHTED, BEST), -MARGIN),
-    f"{EARLY_ON} the best penalty lowers weighted underthinking by over 0.02 more on switches than on a vertex":
-        below(more(WEIGHTED, BEST, ON_VERTEX), -MARGIN),
-    f"{EARLY_ON} the penalty that is best on switches raises accuracy by less than 0.02 on a vertex instead":
-        below(gain("accuracy", ON_VERTEX), MARGIN),
-    f"{EARLY_ON} the best penalty in the first tokens of a thought scores over 0.02 above the best one everywhere":
-        above(more("accuracy", best(EARLY, where="in the first tokens"), best(EARLY, where="everywhere")), MARGIN),
-    f"{EARLY_ON} the strongest penalty everywhere scores over 0.02 below the best penalty without training":
-        above(more("accuracy", BEST, STRONGEST), MARGIN),
-    f"{DEAD_ON} the best penalty on switches raises accuracy by less than 0.02 without training":
-        below(gain("accuracy", best(DEAD)), MARGIN),
-    f"{DEAD_ON} the penalty that is best where switches come too early lowers accuracy by over 0.02":
-        below(gain("accuracy", changed(BEST, search=DEAD)), -MARGIN),
+    f"{EARLY_ON} the best penalty on switches raises accuracy by over 0.02 without training": above(
+        gain("accuracy", BEST), MARGIN
+    ),
+    f"{EARLY_ON} the best penalty on switches lowers weighted underthinking by over 0.02 without training": below(
+        gain(WEIGHTED, BEST), -MARGIN
+    ),
+    f"{EARLY_ON} the best penalty lowers weighted underthinking by over 0.02 more on switches than on a vertex": below(
+        more(WEIGHTED, BEST, ON_VERTEX), -MARGIN
+    ),
+    f"{EARLY_ON} the penalty that is best on switches raises accuracy by less than 0.02 on a vertex instead": below(
+        gain("accuracy", ON_VERTEX), MARGIN
+    ),
+    f"{EARLY_ON} the best penalty in the first tokens of a thought scores over 0.02 above the best one everywhere": above(
+        more("accuracy", best(EARLY, where="in the first tokens"), best(EARLY, where="everywhere")),
+        MARGIN,
+    ),
+    f"{EARLY_ON} the strongest penalty everywhere scores over 0.02 below the best penalty without training": above(
+        more("accuracy", BEST, STRONGEST), MARGIN
+    ),
+    f"{DEAD_ON} the best penalty on switches raises accuracy by less than 0.02 without training": below(
+        gain("accuracy", best(DEAD)), MARGIN
+    ),
+    f"{DEAD_ON} the penalty that is best where switches come too early lowers accuracy by over 0.02": below(
+        gain("accuracy", changed(BEST, search=DEAD)), -MARGIN
+    ),
 } | {
     f"{EARLY_ON} {sentence} {AFTER[name]}": claim
     for name in TRAINED
     for sentence, claim in {
-        "the best penalty on switches raises accuracy by over 0.02": above(gain("accuracy", best(EARLY, name)), MARGIN),
-        "the best alpha of a seed is over 0.5 below the prior's": below(alpha_moves(EARLY, name, FLAT), -0.5),
-        "accuracy without a penalty is over 0.02 above the prior's at its best penalty":
-            above(more("accuracy", changed(BEST, objective=name, alpha=0.0), BEST), MARGIN),
+        "the best penalty on switches raises accuracy by over 0.02": above(
+            gain("accuracy", best(EARLY, name)), MARGIN
+        ),
+        "the best alpha of a seed is over 0.5 below the prior's": below(
+            alpha_moves(EARLY, name, FLAT), -0.5
+        ),
+        "accuracy without a penalty is over 0.02 above the prior's at its best penalty": above(
+            more("accuracy", changed(BEST, objective=name, alpha=0.0), BEST), MARGIN
+        ),
     }.items()
-}  # fmt: skip
+}
 CASES = tuple(itertools.product(SEARCHES, AFTER))
-NUMBERS = {
-    f"{value} {when}, {search}, {AFTER[name]}": at(value, changed(best(search, name), **labels))
-    for search, name in CASES
-    for value in (("accuracy", "switches", "underthinking", WEIGHTED) if name == PRIOR else ("accuracy",))
-    for when, labels in {"without a penalty": {"alpha": 0.0}, "at the best penalty": {}}.items()
-} | {
-    f"accuracy gained by {penalty}": gain("accuracy", choice)
-    for penalty, choice in {
-        **{f"{EARLY}'s best penalty, {s}, {AFTER[name]}": changed(BEST, search=s, objective=name) for s, name in CASES},
-        **{f"{EARLY}'s best alpha in the first {b:g} tokens, prior": changed(BEST, beta=b) for b in (2.0, 3.0)},
-        **{f"the strongest penalty everywhere, {search}, prior": strongest(search) for search in SEARCHES},
-        f"the best penalty on a vertex, {EARLY}, prior": ON_VERTEX,
-        f"the strongest penalty on a vertex, {EARLY}, prior": changed(STRONGEST, penalised=PLACEBO),
-    }.items()
-} | {f"best alpha of a seed, {EARLY}, {when}": best_alpha(EARLY, name, FLAT) for name, when in AFTER.items()} | {
-    f"{WEIGHTED} gained by the best penalty on a vertex, {EARLY}, prior": gain(WEIGHTED, ON_VERTEX),
-}  # fmt: skip
-TITLES = {("accuracy", SWITCH): "accuracy", (WEIGHTED, SWITCH): "underthinking", ("accuracy", PLACEBO): "placebo"}
-TABLE = study.one_below_the_other(
-    *(study.Grid(value, "alpha", {"penalised": token}, title) for (value, token), title in TITLES.items())
+NUMBERS = (
+    {
+        f"{value} {when}, {search}, {AFTER[name]}": at(value, changed(best(search, name), **labels))
+        for search, name in CASES
+        for value in (
+            ("accuracy", "switches", "underthinking", WEIGHTED) if name == PRIOR else ("accuracy",)
+        )
+        for when, labels in {"without a penalty": {"alpha": 0.0}, "at the best penalty": {}}.items()
+    }
+    | {
+        f"accuracy gained by {penalty}": gain("accuracy", choice)
+        for penalty, choice in {
+            **{
+                f"{EARLY}'s best penalty, {s}, {AFTER[name]}": changed(
+                    BEST, search=s, objective=name
+                )
+                for s, name in CASES
+            },
+            **{
+                f"{EARLY}'s best alpha in the first {b:g} tokens, prior": changed(BEST, beta=b)
+                for b in (2.0, 3.0)
+            },
+            **{
+                f"the strongest penalty everywhere, {search}, prior": strongest(search)
+                for search in SEARCHES
+            },
+            f"the best penalty on a vertex, {EARLY}, prior": ON_VERTEX,
+            f"the strongest penalty on a vertex, {EARLY}, prior": changed(
+                STRONGEST, penalised=PLACEBO
+            ),
+        }.items()
+    }
+    | {
+        f"best alpha of a seed, {EARLY}, {when}": best_alpha(EARLY, name, FLAT)
+        for name, when in AFTER.items()
+    }
+    | {
+        f"{WEIGHTED} gained by the best penalty on a vertex, {EARLY}, prior": gain(
+            WEIGHTED, ON_VERTEX
+        ),
+    }
 )
-FIGURE = by_rule([
-    Panel([Line(value, "alpha", "rule", {"objective": name})], f"{{search}}, {AFTER[name]}", "alpha", value)
-    for value, name in (("accuracy", PRIOR), (WEIGHTED, PRIOR), ("accuracy", GRPO), ("accuracy", IPS))
-])  # fmt: skip
+TITLES = {
+    ("accuracy", SWITCH): "accuracy",
+    (WEIGHTED, SWITCH): "underthinking",
+    ("accuracy", PLACEBO): "placebo",
+}
+TABLE = study.one_below_the_other(
+    *(
+        study.Grid(value, "alpha", {"penalised": token}, title)
+        for (value, token), title in TITLES.items()
+    )
+)
+FIGURE = by_rule(
+    [
+        Panel(
+            [Line(value, "alpha", "rule", {"objective": name})],
+            f"{{search}}, {AFTER[name]}",
+            "alpha",
+            value,
+        )
+        for value, name in (
+            ("accuracy", PRIOR),
+            (WEIGHTED, PRIOR),
+            ("accuracy", GRPO),
+            ("accuracy", IPS),
+        )
+    ]
+)

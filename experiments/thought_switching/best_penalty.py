@@ -35,7 +35,8 @@ def best(search: str, objective: str = PRIOR, where: Where = "anywhere") -> Choi
         means = {
             (cell["alpha"], cell["beta"]): of_cell.column("tuning").mean()
             for cell, of_cell in rows.each("alpha", "beta")
-            if cell["alpha"] > 0 and (where == "anywhere" or (cell["beta"] == most) == (where == "everywhere"))
+            if cell["alpha"] > 0
+            and (where == "anywhere" or (cell["beta"] == most) == (where == "everywhere"))
         }
         if not means:
             raise NotRecorded(f"there is no penalty {where} to choose from")
@@ -48,9 +49,10 @@ def best(search: str, objective: str = PRIOR, where: Where = "anywhere") -> Choi
 def strongest(search: str) -> Choice:
     """The largest alpha on switches of the prior, everywhere."""
     labels = {"search": search, "objective": PRIOR, "penalised": SWITCH}
-    return lambda records: labels | {
-        "alpha": max(_tuning(records, labels).distinct("alpha")), "beta": _everywhere(records)
-    }  # fmt: skip
+    return lambda records: (
+        labels
+        | {"alpha": max(_tuning(records, labels).distinct("alpha")), "beta": _everywhere(records)}
+    )
 
 
 def changed(choice: Choice, **labels: Any) -> Choice:
@@ -96,10 +98,16 @@ def best_alphas(records: Records, search: str, objective: str, within: float) ->
     Where hardly anything depends on alpha, the place of the largest accuracy alone would be a matter of chance.
     """
     rows = _tuning(records, {"search": search, "objective": objective, "penalised": SWITCH})
-    return np.array([
-        min(row["alpha"] for row in of_seed.rows if row["tuning"] >= of_seed.column("tuning").max() - within)
-        for _, of_seed in rows.each("seed")
-    ])  # fmt: skip
+    return np.array(
+        [
+            min(
+                row["alpha"]
+                for row in of_seed.rows
+                if row["tuning"] >= of_seed.column("tuning").max() - within
+            )
+            for _, of_seed in rows.each("seed")
+        ]
+    )
 
 
 def by_rule(panels: Sequence[Panel]) -> Callable[[Records, Any], Drawing]:

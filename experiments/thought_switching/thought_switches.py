@@ -78,19 +78,28 @@ class Searchers:
         tokens = [token for row in self.prior.rows for answer in row["answers"] for token in answer]
         counts = np.bincount(tokens, minlength=self.task.vocabulary_size)
         vertices = START_TOKEN + np.arange(self.task.goal)
-        nearest = vertices[np.argsort(abs(counts[vertices] - counts[SWITCH_TOKEN]), kind="stable")[:NEAREST]]
+        nearest = vertices[
+            np.argsort(abs(counts[vertices] - counts[SWITCH_TOKEN]), kind="stable")[:NEAREST]
+        ]
         return int(nearest[seed % NEAREST])
 
-    def measured(self, parameters: Parameters, seed: int, token: int, alpha: float, beta: float) -> dict[str, float]:
+    def measured(
+        self, parameters: Parameters, seed: int, token: int, alpha: float, beta: float
+    ) -> dict[str, float]:
         """What answers to odd prompts are under a penalty, and `tuning`, the accuracy on even ones.
 
         Values are accuracy, `switches` and `tokens` of an answer, and those of `underthinking`, whose score is called
         so. Windows are those of thoughts whatever the token: a switch opens the next one.
         """
-        prompts, key = self.task.prompts(jnp.arange(self.task.num_prompts)), stream(seed, 0, "evaluation")
+        prompts, key = (
+            self.task.prompts(jnp.arange(self.task.num_prompts)),
+            stream(seed, 0, "evaluation"),
+        )
         how = Decoding(penalty=TokenPenalty((token,), alpha, beta, starts=(SWITCH_TOKEN,)))
         sampled = jax.device_get(
-            sample_groups(self.task, self.policy, parameters, prompts, key, self.answers, decoding=how)
+            sample_groups(
+                self.task, self.policy, parameters, prompts, key, self.answers, decoding=how
+            )
         )
         thoughts, right = self.task.thoughts(sampled), np.asarray(self.task.verify(sampled).right)
         scored = underthinking(thoughts.first_correct[1::2], thoughts.tokens[1::2], right[1::2])
@@ -120,7 +129,9 @@ class Searchers:
           ValueError: the objective is unknown or cannot be trained here.
         """
         if objective != PRIOR:
-            check_run(self.task, self.policy, objectives.make(objective), self.training, own_device_mesh())
+            check_run(
+                self.task, self.policy, objectives.make(objective), self.training, own_device_mesh()
+            )
         penalised = (SWITCH, PLACEBO) if objective == PRIOR else (SWITCH,)
         cells = list(itertools.product(penalised, (0.0, *alphas), betas))
 
@@ -136,9 +147,15 @@ class Searchers:
 
         def compute() -> Points:
             found = [of_seed(seed) for seed in seeds]
-            places = dict(zip(("penalised", "alpha", "beta"), zip(*cells, strict=True), strict=True))
-            values = {name: [[of_cell[name] for of_cell in row] for row in found] for name in found[0][0]}
+            places = dict(
+                zip(("penalised", "alpha", "beta"), zip(*cells, strict=True), strict=True)
+            )
+            values = {
+                name: [[of_cell[name] for of_cell in row] for row in found] for name in found[0][0]
+            }
             step = 0 if objective == PRIOR else self.training.steps
             return Points([step] * len(cells), places | values, seeds)
 
-        return Curve({**labels, "objective": objective}, compute, within=("penalised", "alpha", "beta"))
+        return Curve(
+            {**labels, "objective": objective}, compute, within=("penalised", "alpha", "beta")
+        )

@@ -6,7 +6,9 @@ from ipsrl.arguments import checked
 
 
 @checked
-def underthinking(first_correct: np.ndarray, tokens: np.ndarray, right: np.ndarray) -> dict[str, float]:
+def underthinking(
+    first_correct: np.ndarray, tokens: np.ndarray, right: np.ndarray
+) -> dict[str, float]:
     """The underthinking score of TIP (arXiv 2501.18585), where the first correct thought of each answer is known.
 
         xi_UT = mean over wrong answers of (1 - That / T)

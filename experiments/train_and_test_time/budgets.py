@@ -9,7 +9,12 @@ import numpy as np
 from jax import Array
 
 from experiments.train_and_test_time.gaussian import Gaussian
-from experiments.train_and_test_time.test_time import answer_measures, by_budget, inflated, majority_vote
+from experiments.train_and_test_time.test_time import (
+    answer_measures,
+    by_budget,
+    inflated,
+    majority_vote,
+)
 from experiments.train_and_test_time.work_evaluation import evaluate_work
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.text import TextTask
@@ -40,14 +45,25 @@ def toys() -> dict[str, tuple[Bandit, Policy]]:
     arms = rng.permuted(np.tile(np.arange(16) < 4, (prompts, 1)), axis=1)
     places = np.abs(np.arange(41) - 20 - np.linspace(0, 11, prompts).round()[:, None]) <= 2
     logits = tuple(map(tuple, rng.normal(0, 1.5, arms.shape).tolist()))
-    of_arms, of_places = (Bandit(tuple(map(tuple, right.astype(float).tolist()))) for right in (arms, places))
-    return {FREE: (of_arms, Tabular(prompts, 16, logits)), GAUSSIAN: (of_places, Gaussian(prompts, 41))}
+    of_arms, of_places = (
+        Bandit(tuple(map(tuple, right.astype(float).tolist()))) for right in (arms, places)
+    )
+    return {
+        FREE: (of_arms, Tabular(prompts, 16, logits)),
+        GAUSSIAN: (of_places, Gaussian(prompts, 41)),
+    }
 
 
 def exact_curves(
-    bandit: Bandit, policy: Policy, objective: str, settings: Any, budgets: Sequence[int], labels: Mapping[str, Any],
-    learning_rate: float, start: bool,
-) -> Iterator[Curve]:  # fmt: skip
+    bandit: Bandit,
+    policy: Policy,
+    objective: str,
+    settings: Any,
+    budgets: Sequence[int],
+    labels: Mapping[str, Any],
+    learning_rate: float,
+    start: bool,
+) -> Iterator[Curve]:
     """Of the runs of one objective on a bandit: `answer_measures` along training, `by_budget` at its end.
 
     A budget is the length of a thought, which multiplies its variance (`inflated`), or the number of short thoughts.
@@ -60,12 +76,16 @@ def exact_curves(
       start: whether to add a curve of budgets before training, with `start` as its objective.
     """
     record, right = functools.partial(_log_probs, bandit, policy), bandit.reward_table() > 0
-    run = ensembles.trained(bandit, policy, objective, settings, record, labels=labels, learning_rate=learning_rate)
+    run = ensembles.trained(
+        bandit, policy, objective, settings, record, labels=labels, learning_rate=learning_rate
+    )
     trained = functools.cache(run.compute)
 
     def along_training() -> Points:
         found = trained()
-        return Points(found.steps, answer_measures(np.exp(found.values["log_probs"]), right), found.seeds)
+        return Points(
+            found.steps, answer_measures(np.exp(found.values["log_probs"]), right), found.seeds
+        )
 
     def with_budgets(when: int) -> Points:
         found = trained()
@@ -80,12 +100,16 @@ def exact_curves(
         values = by_budget({way: [(p, right) for p in each] for way, each in ways.items()})
         wrong = first_wrong(found.values["log_probs"][0, 0], right)
         of_wrong = [(p * right).sum(axis=-1)[:, wrong].mean(axis=-1) for p in ways["long"]]
-        return Points(budgets, values | {"long_where_wrong": np.stack(of_wrong, axis=-1)}, found.seeds)
+        return Points(
+            budgets, values | {"long_where_wrong": np.stack(of_wrong, axis=-1)}, found.seeds
+        )
 
     yield Curve({**labels, "part": TRAINING}, along_training)
     yield Curve({**labels, "part": TEST}, functools.partial(with_budgets, -1))
     if start:
-        yield Curve({**labels, "objective": START, "part": TEST}, functools.partial(with_budgets, 0))
+        yield Curve(
+            {**labels, "objective": START, "part": TEST}, functools.partial(with_budgets, 0)
+        )
 
 
 def first_wrong(log_probs: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -94,7 +118,11 @@ def first_wrong(log_probs: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def text_curves(
-    labels: Mapping[str, Any], task: str, forced: Sequence[TextTask], settings: TextTaskSettings, budgets: Sequence[int]
+    labels: Mapping[str, Any],
+    task: str,
+    forced: Sequence[TextTask],
+    settings: TextTaskSettings,
+    budgets: Sequence[int],
 ) -> Iterator[TrainingRun]:
     """The same of runs on a text task, and of their prior; measured by `evaluate_work`.
 
@@ -103,13 +131,20 @@ def text_curves(
     """
     grid = training_grid(task, settings)
     evaluate = functools.partial(
-        evaluate_work, tuple(forced), grid.policy, Decoding(settings.temperature), settings.answers, budgets
+        evaluate_work,
+        tuple(forced),
+        grid.policy,
+        Decoding(settings.temperature),
+        settings.answers,
+        budgets,
     )
     grid = dataclasses.replace(grid, evaluate=shared_at_start(evaluate))
 
     def along_training(train: Callable[[Any], Points], output: Any) -> Points:
         found = train(output)
-        return Points(found.steps, {name: each for name, each in found.values.items() if " at " not in name})
+        return Points(
+            found.steps, {name: each for name, each in found.values.items() if " at " not in name}
+        )
 
     def with_budgets(train: Callable[[Any], Points], output: Any) -> Points:
         values: dict[str, list[float]] = {}

@@ -28,7 +28,10 @@ class Gaussian(Tabular):
     def init(self, key: Array) -> Parameters:
         """The initial means and widths; `key` is not used."""
         states = jnp.ones(self.num_observations)
-        return {"mean": states * (self.vocabulary_size - 1) / 2, "log_std": states * jnp.log(self.std)}
+        return {
+            "mean": states * (self.vocabulary_size - 1) / 2,
+            "log_std": states * jnp.log(self.std),
+        }
 
     def step(self, parameters: Parameters, *arguments: Any) -> Any:
         return super().step(self._as_table(parameters), *arguments)

@@ -37,7 +37,9 @@ def majority_vote(probs: np.ndarray, answers: int, repeats: int = 256, seed: int
       probs: `[..., K]`, of one answer.
       answers: number of answers in a vote.
     """
-    votes = np.random.default_rng(seed).multinomial(answers, probs, size=(repeats, *probs.shape[:-1]))
+    votes = np.random.default_rng(seed).multinomial(
+        answers, probs, size=(repeats, *probs.shape[:-1])
+    )
     most = votes == votes.max(axis=-1, keepdims=True)
     return (most / most.sum(axis=-1, keepdims=True)).mean(axis=0)
 
@@ -69,7 +71,9 @@ def answer_measures(probs: np.ndarray, right: np.ndarray) -> dict[str, np.ndarra
     effective = np.asarray(diversity.effective_outcomes_of_distribution(shares), np.float64)
     return {
         "accuracy": mass.mean(axis=-1),
-        "exp_entropy": np.exp(np.asarray(diversity.entropy_of_distribution(probs), np.float64).mean(axis=-1)),
+        "exp_entropy": np.exp(
+            np.asarray(diversity.entropy_of_distribution(probs), np.float64).mean(axis=-1)
+        ),
         "effective": (mass * effective).sum(axis=-1) / np.maximum(mass.sum(axis=-1), TINY),
     }
 
@@ -85,6 +89,12 @@ def by_budget(ways: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]]) -> di
     best = np.max([each["accuracy"] for each in found["long"]], axis=0)
     values = {}
     for way, each in found.items():
-        accuracy, effective = (np.stack([one[name] for one in each], axis=-1) for name in ("accuracy", "effective"))
-        values |= {way: accuracy, f"lost_{way}": best[..., None] - accuracy, f"effective_{way}": effective}
+        accuracy, effective = (
+            np.stack([one[name] for one in each], axis=-1) for name in ("accuracy", "effective")
+        )
+        values |= {
+            way: accuracy,
+            f"lost_{way}": best[..., None] - accuracy,
+            f"effective_{way}": effective,
+        }
     return values

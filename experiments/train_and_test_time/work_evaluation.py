@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.train_and_test_time.test_time import answer_measures, by_budget, frequencies, majority_vote
+from experiments.train_and_test_time.test_time import (
+    answer_measures,
+    by_budget,
+    frequencies,
+    majority_vote,
+)
 from ipsrl.environments.text import TextTask
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.evaluation import Evaluation
@@ -37,13 +42,19 @@ def evaluate_work(
     long = []
     for task in tasks:
         prompts = task.prompts(np.arange(task.num_prompts))
-        sampled = sample_groups(task, policy, parameters, prompts, stream(0, 0, "evaluation"), answers, decoding)
+        sampled = sample_groups(
+            task, policy, parameters, prompts, stream(0, 0, "evaluation"), answers, decoding
+        )
         outcomes = verify(task, sampled)
         long.append(frequencies(np.asarray(outcomes.outcome_id), np.asarray(outcomes.right)))
     probs, right = long[0]
     votes = [(majority_vote(probs, budget), right) for budget in budgets]
     of_budgets = by_budget({"long": long, "vote": votes, "one": [(probs, right)] * len(budgets)})
     each = {
-        f"{way} at {budget}": value for way, at in of_budgets.items() for budget, value in zip(budgets, at, strict=True)
+        f"{way} at {budget}": value
+        for way, at in of_budgets.items()
+        for budget, value in zip(budgets, at, strict=True)
     }
-    return Evaluation({name: float(value) for name, value in {**answer_measures(probs, right), **each}.items()})
+    return Evaluation(
+        {name: float(value) for name, value in {**answer_measures(probs, right), **each}.items()}
+    )

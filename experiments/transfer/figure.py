@@ -58,7 +58,9 @@ def _matrix(axes: Axes, matrix: np.ndarray, levels: list[str]) -> None:
     for (row, column), value in np.ndenumerate(matrix):
         if np.isfinite(value):
             colour = "white" if image.norm(value) < 0.5 else "black"
-            axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8, color=colour)
+            axes.text(
+                column, row, f"{value:.2f}", ha="center", va="center", fontsize=8, color=colour
+            )
     axes.spines[:].set_visible(False)
     axes.set_title("rank correlation: above the diagonal at the bar, below it at the end")
 
@@ -67,22 +69,35 @@ def _ranks(axes: Axes, records: Records, levels: list[str]) -> list[table.Row]:
     found = {level: equal_reward.outcomes(records.where(level=level), WHEN[0]) for level in levels}
     drawn = [level for level in levels if found[level]] or levels
     names = [name for name in found[drawn[0]] if all(name in found[level] for level in drawn)]
-    means = np.array([[np.mean(found[level][name]) for level in drawn] for name in names]).reshape(-1, len(drawn))
+    means = np.array([[np.mean(found[level][name]) for level in drawn] for name in names]).reshape(
+        -1, len(drawn)
+    )
     ranks = rankdata(-np.round(means, TIE), axis=0)
     colours = matplotlib.colormaps["cividis"](np.linspace(0, 0.9, len(names)))
     for of_objective in ranks:
-        look = {"color": colours[int(of_objective[0]) - 1], "marker": "o", "markeredgecolor": "white"}
+        look = {
+            "color": colours[int(of_objective[0]) - 1],
+            "marker": "o",
+            "markeredgecolor": "white",
+        }
         axes.plot(range(len(drawn)), of_objective, **look)
     # Ties at the last level get lines of their own.
     order = np.argsort(np.lexsort((ranks[:, 0], ranks[:, -1])))
     for name, place, rank, first in zip(names, order, ranks[:, -1], ranks[:, 0], strict=True):
         axes.annotate(
-            name, (len(drawn) - 1, rank), (len(drawn) - 0.8, place + 1), va="center", fontsize=8,
-            color=colours[int(first) - 1], annotation_clip=False,
+            name,
+            (len(drawn) - 1, rank),
+            (len(drawn) - 0.8, place + 1),
+            va="center",
+            fontsize=8,
+            color=colours[int(first) - 1],
+            annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.6},
-        )  # fmt: skip
+        )
     axes.set_xticks(range(len(drawn)), [level.replace("_", "\n") for level in drawn], fontsize=7.5)
-    axes.set(xlim=(-0.2, 1.5 * len(drawn)), yticks=range(1, len(names) + 1), ylabel="rank at the bar")
+    axes.set(
+        xlim=(-0.2, 1.5 * len(drawn)), yticks=range(1, len(names) + 1), ylabel="rank at the bar"
+    )
     axes.invert_yaxis()
     return [
         {"first": level, "when": WHEN[0], "objective": name, "rank": rank, "value": mean}

@@ -35,7 +35,9 @@ def path(field: Field, start: Sequence[float], length: float, steps: int) -> np.
     if not 0 < length < np.inf or steps < 1:
         raise ValueError(f"length is {length} and steps is {steps}, both must be positive")
     field.require_bandit("paths")
-    return field.evaluate(functools.partial(_path, length, steps), field.logits_of([start], "start")[0])
+    return field.evaluate(
+        functools.partial(_path, length, steps), field.logits_of([start], "start")[0]
+    )
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -43,7 +45,9 @@ def _path(length, steps, batch, logits, rewards, reference):
     def step(logits, _):
         velocity = batch.update(logits, rewards, reference)
         speed = jnp.abs(velocity).max()
-        logits = logits + jnp.where(speed > 0, length * velocity / jnp.where(speed > 0, speed, 1.0), 0.0)
+        logits = logits + jnp.where(
+            speed > 0, length * velocity / jnp.where(speed > 0, speed, 1.0), 0.0
+        )
         return logits, softmax(logits)
 
     _, later = jax.lax.scan(step, logits, length=steps)

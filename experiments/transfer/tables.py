@@ -15,10 +15,20 @@ def tables(records: Records, row: Callable[[Sequence[Sequence[str]]], str]) -> s
     """Correlations of all pairs of levels, and effective outcomes of all objectives; `row` writes a table."""
     levels = records.distinct("level")
     pairs = [
-        ("first", "second", *(f"{when}{more}" for when in WHEN for more in ("", ", one left out", ", objectives")))
+        (
+            "first",
+            "second",
+            *(f"{when}{more}" for when in WHEN for more in ("", ", one left out", ", objectives")),
+        )
     ]
     for first, second in itertools.combinations(levels, 2):
-        pairs.append((first, second, *(text for when in WHEN for text in correlated(records, first, second, when))))
+        pairs.append(
+            (
+                first,
+                second,
+                *(text for when in WHEN for text in correlated(records, first, second, when)),
+            )
+        )
     parts = [row(pairs)]
     for when in WHEN:
         found = {level: equal_reward.outcomes(records.where(level=level), when) for level in levels}
@@ -36,7 +46,11 @@ def correlated(records: Records, first: str, second: str, when: When) -> tuple[s
         found = equal_reward.correlation(records, first, second, when)
     except NotRecorded:
         return "", "", ""
-    return with_interval(found.interval, 2), f"{found.least:.2f} to {found.most:.2f}", str(found.subjects)
+    return (
+        with_interval(found.interval, 2),
+        f"{found.least:.2f} to {found.most:.2f}",
+        str(found.subjects),
+    )
 
 
 def shown(values: np.ndarray) -> str:
@@ -45,4 +59,6 @@ def shown(values: np.ndarray) -> str:
 
 
 def markdown(lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], ("---",) * len(lines[0]), *lines[1:]))
+    return "\n".join(
+        f"| {' | '.join(line)} |" for line in (lines[0], ("---",) * len(lines[0]), *lines[1:])
+    )

@@ -46,9 +46,13 @@ from ipsrl.rollouts.sources.refinements import spend_samples
 from ipsrl.study.settings import as_text
 
 ADDED = (
-    "grpo(kl=0.04)", "ips_grpo(kl=0.04)", "ips_grpo(alpha=0.5)", "ips_reinforce(probability=exact)",
-    "progrpo(reference=correct)", "rep_exp(features=outcome)",
-)  # fmt: skip
+    "grpo(kl=0.04)",
+    "ips_grpo(kl=0.04)",
+    "ips_grpo(alpha=0.5)",
+    "ips_reinforce(probability=exact)",
+    "progrpo(reference=correct)",
+    "rep_exp(features=outcome)",
+)
 """Variants that `all` adds to the catalog's rows."""
 ENOUGH_FOR_PROCESSES = 8
 """Objectives from which on each core computes its own: to start a process takes seconds."""
@@ -69,7 +73,9 @@ class Settings(study.Settings):
     def __post_init__(self):
         super().__post_init__()
         if self.document and Path(self.document).suffix != ".md":
-            raise ValueError(f"--document={self.document} must end in .md: the figure goes beside it, as .png")
+            raise ValueError(
+                f"--document={self.document} must end in .md: the figure goes beside it, as .png"
+            )
         if self.document:
             require_file(Path(self.document), "--document")
         if self.only and not self.document:
@@ -143,7 +149,9 @@ def flows(name: str, group_size: int) -> study.Points:
     start_up()
     extensions.load()
     records = computed_flows(name, group_size)
-    return study.Points(range(len(records)), {column: [[row[column] for row in records]] for column in records[0]})
+    return study.Points(
+        range(len(records)), {column: [[row[column] for row in records]] for column in records[0]}
+    )
 
 
 def computed_flows(name: str, group_size: int) -> list[Record]:
@@ -151,21 +159,29 @@ def computed_flows(name: str, group_size: int) -> list[Record]:
     groups = spend_samples(made, group_size)
     found = verdict(made, *groups)
     several = verdict(made, *groups, SEVERAL) if found.unseen else None
-    return verdict_page.records_of(found, beside_another(made, *groups), verdict(made, *groups, walks=True), several)
+    return verdict_page.records_of(
+        found, beside_another(made, *groups), verdict(made, *groups, walks=True), several
+    )
 
 
 def computed(records: Records) -> list[PublishedVerdict]:
-    return [PublishedVerdict.of(labels["objective"], rows) for labels, rows in records.each("objective")]
+    return [
+        PublishedVerdict.of(labels["objective"], rows) for labels, rows in records.each("objective")
+    ]
 
 
 def rows_of(records: Records, settings: Settings) -> list[list[PublishedVerdict]]:
     """Groups of objectives with equal results; with --only, those of the page with the new ones replaced."""
     entries = {entry.objective: entry for entry in computed(records)}
     if settings.only:
-        kept = {old.objective: old for old in verdict_page.read(settings.data, settings.group_size)} | entries
+        kept = {
+            old.objective: old for old in verdict_page.read(settings.data, settings.group_size)
+        } | entries
         in_order = [name for name in (*objectives.names(), *ADDED) if name in kept]
         # What the catalog no longer has is dropped.
-        entries = {n: kept[n] for n in (*in_order, *kept) if refusal(n, settings.group_size) is None}
+        entries = {
+            n: kept[n] for n in (*in_order, *kept) if refusal(n, settings.group_size) is None
+        }
     return grouped(list(entries.values()))
 
 
@@ -174,9 +190,18 @@ def table(records: Records, settings: Settings) -> str:
     heads = (f"{name} {verdict_page.numbers(rewards)}" for name, rewards in CASES.items())
     lines = [("verdict", "objectives", *heads)]
     for first, *more in rows_of(records, settings):
-        texts = [text.partition(": 0.")[0] if "start" in text else text for text in first.texts["uniform"].values()]
-        lines.append((first.word, first.objective + (f" and {len(more)} more" if more else ""), *texts))
-    own = [f"{entry.objective}: {entry.word}, {entry.evidence}" for entry in computed(records) if settings.only]
+        texts = [
+            text.partition(": 0.")[0] if "start" in text else text
+            for text in first.texts["uniform"].values()
+        ]
+        lines.append(
+            (first.word, first.objective + (f" and {len(more)} more" if more else ""), *texts)
+        )
+    own = [
+        f"{entry.objective}: {entry.word}, {entry.evidence}"
+        for entry in computed(records)
+        if settings.only
+    ]
     return "\n".join([aligned(lines), *own])
 
 
@@ -187,18 +212,26 @@ def draw(records: Records, settings: Settings) -> Drawing:
 def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
     """Writes the page to the folder of the results, and to --document."""
     rows = rows_of(records, settings)
-    _, left_out = chosen_objectives(("all",) if settings.only else settings.objectives, settings.group_size)
+    _, left_out = chosen_objectives(
+        ("all",) if settings.only else settings.objectives, settings.group_size
+    )
     usual, names = Settings(), ("objectives", "group_size", "document")
-    flags = [f"--{n}={as_text(settings, n)}" for n in names if getattr(settings, n) != getattr(usual, n)]
+    flags = [
+        f"--{n}={as_text(settings, n)}" for n in names if getattr(settings, n) != getattr(usual, n)
+    ]
     command = shlex.join(["python", "-m", "experiments.verdicts", *flags])
     paths = [png.with_suffix(".md"), *([Path(settings.document)] if settings.document else [])]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.with_suffix(".png") != png:
             shutil.copyfile(png, path.with_suffix(".png"))
-            verdict_page.write(settings.data, [entry for row in rows for entry in row], settings.group_size)
+            verdict_page.write(
+                settings.data, [entry for row in rows for entry in row], settings.group_size
+            )
         figure_name = path.with_suffix(".png").name
-        replace_file(path, verdict_page.document(rows, left_out, settings.group_size, command, figure_name))
+        replace_file(
+            path, verdict_page.document(rows, left_out, settings.group_size, command, figure_name)
+        )
     return paths[-1:]
 
 

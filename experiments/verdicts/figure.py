@@ -50,9 +50,13 @@ def draw(rows: Sequence[Row], group_size: int) -> Drawing:
         for word in words:
             meaning, worth = MEANINGS[word]
             axes.plot([MARGIN, WIDTH - MARGIN], [top + 0.06] * 2, color="0.6", linewidth=0.8)
-            label = axes.annotate(word, (MARGIN, top + 0.21), va="center", fontweight="bold", fontsize=9.5)
+            label = axes.annotate(
+                word, (MARGIN, top + 0.21), va="center", fontweight="bold", fontsize=9.5
+            )
             axes.annotate(f":  {meaning}", (1, 0.5), xycoords=label, va="center", fontsize=8)
-            axes.annotate(worth, (MARGIN, top + 0.37), va="center", fontsize=8, color="0.35", style="italic")
+            axes.annotate(
+                worth, (MARGIN, top + 0.37), va="center", fontsize=8, color="0.35", style="italic"
+            )
             top += WORD
             for row in rows:
                 if row[0].word == word:
@@ -75,7 +79,12 @@ def _strips(row: Row) -> Mapping[str, Mapping[str, np.ndarray]]:
 def _numbers(row: Row) -> list[table.Row]:
     starts = np.array(STARTS)[list(SHOWN)]
     return [
-        {"verdict": entry.word, "objective": entry.objective, "condition": condition, "rewards": name}
+        {
+            "verdict": entry.word,
+            "objective": entry.objective,
+            "condition": condition,
+            "rewards": name,
+        }
         | {f"start_p{outcome}": chance for outcome, chance in enumerate(start, 1)}
         | {f"end_p{outcome}": chance for outcome, chance in enumerate(end, 1)}
         for entry in row
@@ -87,7 +96,9 @@ def _numbers(row: Row) -> list[table.Row]:
 
 def _lines(row: Row) -> list[str]:
     """The names, as they stand beside the bars."""
-    return textwrap.wrap(", ".join(entry.objective for entry in row), LETTERS, break_long_words=False)
+    return textwrap.wrap(
+        ", ".join(entry.objective for entry in row), LETTERS, break_long_words=False
+    )
 
 
 def _height(row: Row) -> float:
@@ -105,7 +116,11 @@ def _head(axes: Axes, group_size: int) -> None:
             axes.bar(x, 0.11, 0.11, 0.6, color=colour, edgecolor="0.3", linewidth=0.4, align="edge")
             axes.annotate(f"{reward:g}", (x + 0.15, 0.66), va="center", fontsize=8)
         _bars(axes, left, 0.94, np.array(STARTS)[list(SHOWN)])
-    for y, text in ((0.46, "rewards"), (0.66, "of outcomes 1, 2, 3"), (0.94 + STRIP / 2, "policies at the start")):
+    for y, text in (
+        (0.46, "rewards"),
+        (0.66, "of outcomes 1, 2, 3"),
+        (0.94 + STRIP / 2, "policies at the start"),
+    ):
         axes.annotate(text, (NAMES + 0.08, y), va="center", ha="right", fontsize=8, color="0.35")
 
 
@@ -114,7 +129,14 @@ def _row(axes: Axes, row: Row, top: float) -> None:
         axes.annotate(line, (MARGIN, top + STRIP / 2 + LINE * number), va="center", fontsize=7.5)
     for strip, (condition, cases) in enumerate(_strips(row).items()):
         y = top + strip * (STRIP + GAP)
-        axes.annotate(condition, (NAMES + 0.08, y + STRIP / 2), va="center", ha="right", fontsize=6.5, color="0.35")
+        axes.annotate(
+            condition,
+            (NAMES + 0.08, y + STRIP / 2),
+            va="center",
+            ha="right",
+            fontsize=6.5,
+            color="0.35",
+        )
         for column, name in enumerate(CASES):
             _bars(axes, _left(column), y, cases[name])
 
@@ -126,8 +148,19 @@ def _bars(axes: Axes, left: float, top: float, probs: np.ndarray) -> None:
     upper = top + STRIP * (1 - np.cumsum(probs, axis=1))
     for outcome, colour in enumerate(OUTCOMES):
         heights = STRIP * probs[:, outcome]
-        axes.bar(x, heights, 0.84 * pitch, upper[:, outcome], color=colour, align="edge", linewidth=0)
-    axes.bar(x, STRIP, 0.84 * pitch, top, facecolor="none", edgecolor="0.35", align="edge", linewidth=0.35)
+        axes.bar(
+            x, heights, 0.84 * pitch, upper[:, outcome], color=colour, align="edge", linewidth=0
+        )
+    axes.bar(
+        x,
+        STRIP,
+        0.84 * pitch,
+        top,
+        facecolor="none",
+        edgecolor="0.35",
+        align="edge",
+        linewidth=0.35,
+    )
 
 
 def _left(column: int) -> float:

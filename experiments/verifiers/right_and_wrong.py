@@ -38,7 +38,9 @@ HACKED: Mapping[str, Callable[[float], Reward]] = {
 def policy(accuracy: float, hack: float = 1 / 3) -> tuple[float, ...]:
     """Six logits: right outcomes share `accuracy` as 5 : 3 : 2, the wrong outcome HACK has this share of the rest."""
     wrong = (hack, (1 - hack) / 2, (1 - hack) / 2)
-    return tuple(np.log([*(accuracy * np.array(SHARES)), *((1 - accuracy) * np.array(wrong))]).tolist())
+    return tuple(
+        np.log([*(accuracy * np.array(SHARES)), *((1 - accuracy) * np.array(wrong))]).tolist()
+    )
 
 
 def trained_on(
@@ -75,7 +77,9 @@ def measures(probs: np.ndarray) -> dict[str, np.ndarray]:
     """
     found = rewarded.measures(probs[..., None, :], np.array([RIGHT], float))
     accuracy, effective = np.asarray(found["reward"]), np.asarray(found["effective_outcomes"])
-    at_equal = np.array([at_reward(*run, REACHED) for run in zip(accuracy, effective, strict=True)])[:, None]
+    at_equal = np.array(
+        [at_reward(*run, REACHED) for run in zip(accuracy, effective, strict=True)]
+    )[:, None]
     values = {"accuracy": accuracy, "effective": effective, "effective_at_equal": at_equal}
     return {name: np.broadcast_to(value, accuracy.shape) for name, value in values.items()}
 
@@ -91,7 +95,8 @@ def exact(
     """What `compared` says of the expected update at each J and policy; a curve's `within` is J and start."""
     cells = [(youden, start) for youden in youdens for start in accuracies]
     rows = [
-        {"J": youden, "start": start} | compared(objective, policy(start), RIGHT, youden, way, group_size, without)
+        {"J": youden, "start": start}
+        | compared(objective, policy(start), RIGHT, youden, way, group_size, without)
         for youden, start in cells
     ]
     return Points(range(len(rows)), {name: [row[name] for row in rows] for name in rows[0]})
@@ -121,5 +126,7 @@ def ways_agree(of_youden: Records) -> bool | None:
 
 def draws_near(of_name: Records) -> bool:
     """Whether the exact drift near the hack leads to it, and under random errors of the same J there away from it."""
-    always, random = (of_name.mean("drift", kind="exact", errors=errors) for errors in (ALWAYS, RANDOM))
+    always, random = (
+        of_name.mean("drift", kind="exact", errors=errors) for errors in (ALWAYS, RANDOM)
+    )
     return always < 0 < random

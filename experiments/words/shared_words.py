@@ -74,7 +74,9 @@ class Words(Checked, StateGraph):
     def step(self, state: Array, token: Array) -> Array:
         node = state % self.nodes
         child = node * self.letters + 1 + token
-        return jnp.where(child < self.nodes, state - node + child, self.num_observations + child - self.nodes)
+        return jnp.where(
+            child < self.nodes, state - node + child, self.num_observations + child - self.nodes
+        )
 
     def num_parents(self, state: Array) -> Array:
         return jnp.where(self.finished(state) | (state % self.nodes > 0), 1, 0)
@@ -84,16 +86,23 @@ class Words(Checked, StateGraph):
         return tuple("".join(chr(ord("a") + letter) for letter in word) for word in places.tolist())
 
     def reward_table(self) -> np.ndarray:
-        order = np.random.default_rng(0).permuted(np.tile(np.arange(self.num_outcomes), (self.asked, 1)), axis=1)
+        order = np.random.default_rng(0).permuted(
+            np.tile(np.arange(self.num_outcomes), (self.asked, 1)), axis=1
+        )
         return (order < self.right).astype(np.float32)
 
     def distribution(self, policy: "SharedTable", parameters: Parameters) -> Array:
         """`[P, K]`, the exact probability of each word at each prompt."""
-        actions = jnp.exp(log_probs_table(policy, parameters, self)).reshape(self.asked, self.nodes, self.letters)
+        actions = jnp.exp(log_probs_table(policy, parameters, self)).reshape(
+            self.asked, self.nodes, self.letters
+        )
         reached, first = jnp.ones((self.asked, 1)), 0
         for level in range(self.length):
             of_level = actions[:, first : first + self.letters**level]
-            reached, first = (reached[..., None] * of_level).reshape(self.asked, -1), first + self.letters**level
+            reached, first = (
+                (reached[..., None] * of_level).reshape(self.asked, -1),
+                first + self.letters**level,
+            )
         return reached
 
 
@@ -129,7 +138,9 @@ class RightWord(Refine):
     ) -> tuple[Trajectories, float]:
         own, words = attempts[0], sampled.environment
         right = jnp.asarray(words.reward_table().argmax(axis=1))[own.prompts.index]
-        letters = right[:, None] // words.letters ** np.arange(words.length - 1, -1, -1) % words.letters
+        letters = (
+            right[:, None] // words.letters ** np.arange(words.length - 1, -1, -1) % words.letters
+        )
         states = [words.first_state(own.prompts.index)]
         for place in range(words.length - 1):
             states.append(words.step(states[-1], letters[:, place]))
@@ -153,23 +164,32 @@ class SharedTable(Tabular):
     def init(self, key: Array) -> Parameters:
         return {"weights": jnp.zeros((self.width, self.vocabulary_size))}
 
-    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+    def step(
+        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
+    ) -> tuple[Array, Cache]:
         return self._logits(parameters, observations), cache
 
-    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+    def score(
+        self, parameters: Parameters, trajectories: Trajectories, temperature: float
+    ) -> PolicyScores:
         logits = self._logits(parameters, trajectories.observations)
         return score_logits(logits, Actions.of(trajectories), temperature)
 
     def answer_gradients(self, parameters: Parameters, trajectories: Trajectories) -> Array:
         """`[P, G, F V]`, the gradient of the log-probability of each answer by the weights."""
-        features = jnp.asarray(_features(self.num_observations, self.width))[trajectories.observations]
+        features = jnp.asarray(_features(self.num_observations, self.width))[
+            trajectories.observations
+        ]
         probs = jax.nn.softmax(features @ parameters["weights"])
         beyond = jax.nn.one_hot(trajectories.tokens, self.vocabulary_size) - probs
         gradients = jnp.einsum("pgtf,pgtv,pgt->pgfv", features, beyond, trajectories.token_mask)
         return gradients.reshape(*trajectories.truncated.shape, -1)
 
     def _logits(self, parameters: Parameters, observations: Array) -> Array:
-        return jnp.asarray(_features(self.num_observations, self.width))[observations] @ parameters["weights"]
+        return (
+            jnp.asarray(_features(self.num_observations, self.width))[observations]
+            @ parameters["weights"]
+        )
 
 
 @functools.cache
@@ -178,7 +198,11 @@ def _features(states: int, width: int) -> np.ndarray:
 
 
 def moves(
-    words: Words, policy: SharedTable, parameters: Parameters, of_sampler: Parameters, groups: Groups
+    words: Words,
+    policy: SharedTable,
+    parameters: Parameters,
+    of_sampler: Parameters,
+    groups: Groups,
 ) -> dict[str, Array]:
     """Exact means over prompts: `reward`, and `distance`, the total variation between this policy and the sampler."""
     del groups

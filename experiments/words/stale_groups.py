@@ -48,10 +48,17 @@ def train_on_old_groups(
         every]`, U = steps / every; float64.
     """
     trainer.check(runs=len(seeds) * len(ages) * len(learning_rates))
-    grid = jnp.meshgrid(jnp.asarray(seeds), jnp.asarray(ages), jnp.asarray(learning_rates, jnp.float32), indexing="ij")
+    grid = jnp.meshgrid(
+        jnp.asarray(seeds),
+        jnp.asarray(ages),
+        jnp.asarray(learning_rates, jnp.float32),
+        indexing="ij",
+    )
     one = functools.partial(_run, trainer, measure, every, max(ages), reward)
     found = jax.jit(jax.vmap(one))(*(axis.ravel() for axis in grid))
-    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64).reshape(*grid[0].shape, *leaf.shape[1:]), found)
+    return jax.tree.map(
+        lambda leaf: np.asarray(leaf, np.float64).reshape(*grid[0].shape, *leaf.shape[1:]), found
+    )
 
 
 def points(
@@ -63,8 +70,13 @@ def points(
 ) -> Points:
     """Values `[S, A, R, U]` as points of one curve, with the further values `age` and `learning_rate`."""
     intervals = next(iter(values.values())).shape[-1]
-    _, age, rate, number = np.meshgrid(seeds, ages, learning_rates, range(1, intervals + 1), indexing="ij")
-    by_seed = {name: of.reshape(len(seeds), -1) for name, of in {**values, "age": age, "learning_rate": rate}.items()}
+    _, age, rate, number = np.meshgrid(
+        seeds, ages, learning_rates, range(1, intervals + 1), indexing="ij"
+    )
+    by_seed = {
+        name: of.reshape(len(seeds), -1)
+        for name, of in {**values, "age": age, "learning_rate": rate}.items()
+    }
     return Points(every * number[0].ravel(), by_seed, seeds)
 
 
@@ -93,7 +105,9 @@ def ends(value: str, judged_by: str, judged_at: Mapping[str, Any], **labels: Any
     Args:
       judged_at: labels of other runs whose best rate is taken, as far as they differ.
     """
-    return lambda records: records.ends(value, **tuned(records, judged_by, **labels | judged_at) | labels)
+    return lambda records: records.ends(
+        value, **tuned(records, judged_by, **labels | judged_at) | labels
+    )
 
 
 def mean(of: Ends) -> Number:
@@ -109,14 +123,20 @@ def beyond(one: Ends, other: Ends, times: float = 1.0) -> Number:
 def _run(trainer, measure, every, oldest, reward, seed, age, learning_rate):
     state = trainer.begin(seed, learning_rate, None, reward)
     # The policies before the next batch, before the last one, and so on.
-    kept = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (oldest + 2, *leaf.shape)), state.parameters)
+    kept = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (oldest + 2, *leaf.shape)), state.parameters
+    )
 
     def batch(carry, _):
         state, kept, _ = carry
         actors = Actors(jax.tree.map(lambda leaf: leaf[age], kept), state.reference)
-        source, groups, _ = trainer.groups_from(state.source, actors, Request(state.seed, state.step))
+        source, groups, _ = trainer.groups_from(
+            state.source, actors, Request(state.seed, state.step)
+        )
         state, metrics = trainer.learn(state, groups)
-        kept = jax.tree.map(lambda old, new: jnp.concatenate([new[None], old[:-1]]), kept, state.parameters)
+        kept = jax.tree.map(
+            lambda old, new: jnp.concatenate([new[None], old[:-1]]), kept, state.parameters
+        )
         return (dataclasses.replace(state, source=source), kept, groups), metrics
 
     def interval(carry, _):
@@ -125,6 +145,9 @@ def _run(trainer, measure, every, oldest, reward, seed, age, learning_rate):
         return (state, kept, groups), (measured, metrics)
 
     no_groups = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(batch, (state, kept, 0), 0)[0][2]
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
+        jax.eval_shape(batch, (state, kept, 0), 0)[0][2],
     )
-    return jax.lax.scan(interval, (state, kept, no_groups), length=trainer.settings.steps // every)[1]
+    return jax.lax.scan(interval, (state, kept, no_groups), length=trainer.settings.steps // every)[
+        1
+    ]
