@@ -40,7 +40,8 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.source import Wrapper
-from ipsrl.study.claims import Number, above
+from ipsrl.study.claims import above
+from ipsrl.study.numbers import Number
 from ipsrl.study.tuning import best_for_others
 
 ARMS = ("GRPO", "dynamic", "DEPO", "oracle", "random_discard", "random_skip")

@@ -26,7 +26,7 @@ from ipsrl.fields import Range, between, in_range, positive
 from ipsrl.figures.layers import Level, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.tabular import Tabular
-from ipsrl.records.tidy import OneSeed, Records
+from ipsrl.records.tidy import Records, TooFewSeeds
 from ipsrl.rewards import RewardTable
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
@@ -151,7 +151,7 @@ def share_outside(records: Records) -> float:
     for labels, _ in records.each():
         deviation = records.curve("deviation", **labels)[1][:, 1:]
         if len(deviation) == 1:
-            raise OneSeed("one seed has no standard error")
+            raise TooFewSeeds("one seed has no standard error")
         error = deviation.std(axis=0, ddof=1) / np.sqrt(len(deviation))
         shares.append(np.mean(~(np.abs(deviation.mean(axis=0)) <= 3 * error)))
     return float(max(shares))

@@ -19,8 +19,8 @@ from experiments.covariate_shift.disagreement import (
 from ipsrl.measures.power_law import log_slopes
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.claims import Number
 from ipsrl.study.curves import Points
+from ipsrl.study.numbers import Number
 
 COMMON, RARE, EPS, NOISE = 32, 8, 0.1, 0.1
 """Numbers of inputs, misspecification, standard deviation of targets."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.crossed.variance_shares import variance_shares
 from ipsrl.measures.seeds import Interval, mean_over_seeds
-from ipsrl.records.tidy import NotRecorded, OneSeed, Records
+from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
 
 SOURCES = {"prior": "first", "objective": "second", "both": "both", "seeds": "seeds"}
 LEAD = "lead"
@@ -52,7 +52,7 @@ def share(
     def measure(records: Records) -> Interval:
         found = cells(records.where(**where), value, objectives)
         if len(found) < 2:
-            raise OneSeed("a share of variance needs two or more seeds")
+            raise TooFewSeeds("a share of variance needs two or more seeds")
         return getattr(variance_shares(found), SOURCES.get(source, source))
 
     return measure

@@ -36,7 +36,8 @@ from ipsrl.figures.style import Drawing
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
 from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.claims import Number, above, close
+from ipsrl.study.claims import above, close
+from ipsrl.study.numbers import Number
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 

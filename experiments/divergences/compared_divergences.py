@@ -6,17 +6,8 @@ from typing import Any
 
 from experiments.divergences.preferred_actions import REFERENCES
 from ipsrl.records.tidy import NotRecorded, Records
-from ipsrl.study.claims import (
-    Claim,
-    Number,
-    all_of,
-    any_of,
-    at_each,
-    below,
-    close,
-    difference,
-    final,
-)
+from ipsrl.study.claims import Claim, all_of, any_of, at_each, below, close
+from ipsrl.study.numbers import Number, difference, final
 
 DIVERGENCES = REVERSE, FORWARD, JENSEN_SHANNON, ALPHA = (
     "reverse_kl",

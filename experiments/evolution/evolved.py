@@ -20,8 +20,9 @@ from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
-from ipsrl.study.claims import Claim, Number, all_of, difference
+from ipsrl.study.claims import Claim, all_of
 from ipsrl.study.curves import Curve, Points
+from ipsrl.study.numbers import Number, difference
 from ipsrl.study.placebos import RandomRewards
 from ipsrl.training.trainer import Trainer
 

@@ -34,7 +34,8 @@ from ipsrl.fields import one_of, positive, probability
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.claims import Claim, Number, above, close
+from ipsrl.study.claims import Claim, above, close
+from ipsrl.study.numbers import Number
 from ipsrl.study.text_tasks import SMALL, SMOKE
 
 ALL, TOP, REST, RANDOM, PLAN = ARMS = (

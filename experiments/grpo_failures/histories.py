@@ -15,7 +15,8 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.records.monitors import PREFIX, LowEntropy, Monitor
 from ipsrl.records.tidy import Records
 from ipsrl.records.warning_log import initial_states, observe
-from ipsrl.study.claims import Claim, Number, above, at_each, below, equal_within, share
+from ipsrl.study.claims import Claim, above, at_each, below, equal_within
+from ipsrl.study.numbers import Number, share
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer

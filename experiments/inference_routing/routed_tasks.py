@@ -16,8 +16,9 @@ from experiments.inference_routing.inference_layers import InferenceLayers
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.rollouts.randomness import stream
-from ipsrl.study.claims import Claim, Number, close
+from ipsrl.study.claims import Claim, close
 from ipsrl.study.curves import Labels, Points
+from ipsrl.study.numbers import Number
 
 ARMS = ("plain", "constant", "learned", "weighted", "clipped", "full", "no_queues")
 

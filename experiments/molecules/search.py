@@ -19,8 +19,9 @@ from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.measures.diversity import distinct_outcomes, effective_outcomes, largest_outcome_share
 from ipsrl.records.run_log import require_finite
 from ipsrl.rollouts.sources.source import Groups
-from ipsrl.study.claims import Claim, Number, above, all_of, difference, final
+from ipsrl.study.claims import Claim, above, all_of
 from ipsrl.study.curves import Curve, Points
+from ipsrl.study.numbers import Number, difference, final
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.step import TrainState

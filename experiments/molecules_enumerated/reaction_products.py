@@ -20,9 +20,10 @@ from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.line_styles import line_styles
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import Claim, above, all_of, below, close, difference, final
+from ipsrl.study.claims import Claim, above, all_of, below, close
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.ensembles import trained
+from ipsrl.study.numbers import difference, final
 
 APART, NEAR = 0.05, 0.1
 """Limits of claims: of a total variation, about half of that between target and target times routes; of an exponent."""

@@ -38,7 +38,8 @@ from ipsrl import study
 from ipsrl.fields import Range, at_least, in_range, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import Number, above, below, near
+from ipsrl.study.claims import above, below, near
+from ipsrl.study.numbers import Number
 from ipsrl.study.settings import rising
 
 FEW, MANY = "few", "many"

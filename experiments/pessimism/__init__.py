@@ -44,7 +44,8 @@ from ipsrl.fields import at_least, non_negative
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import above, all_of, among, any_of, difference, near, tuned
+from ipsrl.study.claims import above, all_of, among, any_of, near, tuned
+from ipsrl.study.numbers import difference
 
 NONE, COMBO, KL, CHI, MOPO = "no penalty", "COMBO", "DROMO, KL", "DROMO, chi-square", "MOPO-like"
 TABULAR, NETWORKS, PLACEBO = "table", "networks", "networks, data everywhere"

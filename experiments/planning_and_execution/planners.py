@@ -27,8 +27,8 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.structures import Trajectories
-from ipsrl.study.claims import Number
 from ipsrl.study.curves import Curve, Points
+from ipsrl.study.numbers import Number
 from ipsrl.training.loop import check_run
 from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings

@@ -8,7 +8,7 @@ import numpy as np
 from ipsrl.measures.rank_correlation import rank_correlations
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import NotRecorded, Records, interval_of
-from ipsrl.study.claims import Number, difference
+from ipsrl.study.numbers import Number, difference
 
 FEWEST = "the fewest"
 

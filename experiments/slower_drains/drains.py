@@ -14,8 +14,9 @@ from ipsrl.dynamics.verdict import word_for
 from ipsrl.measures.diversity import effective_outcomes_of_distribution
 from ipsrl.objectives.objective import Objective
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import Claim, above, all_of, difference
+from ipsrl.study.claims import Claim, above, all_of
 from ipsrl.study.curves import Points
+from ipsrl.study.numbers import difference
 
 BAR = 0.9
 """The probability of right outcomes at which runs of different speed are compared."""

@@ -13,7 +13,7 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import NotRecorded, Records, interval_of
-from ipsrl.study.claims import Number, difference
+from ipsrl.study.numbers import Number, difference
 
 Choice = Callable[[Records], dict[str, Any]]
 """records -> the labels of one curve."""

@@ -63,7 +63,7 @@ from ipsrl.records.equal_reward import WHEN, When
 from ipsrl.records.json_files import replace_file, require_file
 from ipsrl.records.marked_page import Marks
 from ipsrl.records.text_table import aligned
-from ipsrl.records.tidy import OneSeed, Records
+from ipsrl.records.tidy import Records, TooFewSeeds
 from ipsrl.study import text_tasks
 from ipsrl.study.text_tasks import TextTaskSettings
 
@@ -351,7 +351,7 @@ def foretells(first: str, second: str, when: When, records: Records) -> bool:
     """Whether the correlation is above 0.5 and its interval above 0."""
     interval = equal_reward.correlation(records, first, second, when).interval
     if np.isnan(interval.low):
-        raise OneSeed(
+        raise TooFewSeeds(
             f"the correlation of {first} and {second} has no interval: it needs two or more seeds"
         )
     return interval.mean > 0.5 and interval.low > 0

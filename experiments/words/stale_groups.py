@@ -13,8 +13,9 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.source import Actors, Groups, Request
-from ipsrl.study.claims import Number, tuned
+from ipsrl.study.claims import tuned
 from ipsrl.study.curves import Points
+from ipsrl.study.numbers import Number
 from ipsrl.training.trainer import Trainer
 
 BATCHES = 10

@@ -1,23 +1,21 @@
 """Means over few independent runs, with their uncertainty."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, stdtrit
 
 from ipsrl.arguments import checked, shown
 
 LARGEST = 1e300
 """Size of a value of which differences are finite."""
-MOST_RESAMPLES = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """A mean over seeds with its bootstrap interval.
+    """A mean over seeds with its interval.
 
     Attributes:
       mean, low, high: numbers, or arrays `[...]` (one interval for each point of a curve). `low` and `high` are NaN if
@@ -47,22 +45,19 @@ class Interval:
 
 
 @checked
-def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10_000) -> Interval:
-    """Mean over seeds with its percentile-bootstrap interval, at each point of `values`.
+def mean_over_seeds(values: np.ndarray, level: float = 0.95) -> Interval:
+    """Mean over seeds with its interval by Student's t, at each point of `values`.
 
-    The percentile method is used because the corrections of BCa are undefined when seeds agree and unstable for few
-    seeds. For few seeds the interval is too short: with three, the 95 % interval is the range of the values, and for
-    normal values it covers the true mean in 75 % of cases; with five seeds in 84 %, with twenty in 93 %. The resamples
-    come from a fixed random seed, so the same values always give the same interval.
+    mean +- t s / sqrt(S), with the standard deviation s over S seeds and the quantile t of S - 1 degrees of freedom.
+    For normal values it covers the true mean as often as it says, for any number of seeds; a bootstrap of three covers
+    it in 75 % of cases, of five in 84 %. The interval of a bounded quantity, such as a share, may exceed its bounds.
 
     Args:
-      values: `[S, ...]` floats of a size up to 1e300, one row for each seed. Rows are resampled whole.
-      level: nominal coverage, in (0, 1).
-      resamples: number of bootstrap resamples.
+      values: `[S, ...]` floats of a size up to 1e300, one row for each seed.
+      level: coverage, in (0, 1).
 
     Raises:
-      ValueError: there is no seed, a value is too large, `level` is not in (0, 1), or there are no resamples or more
-        than a million.
+      ValueError: there is no seed, a value is too large, or `level` is not in (0, 1).
     """
     values = np.asarray(values, np.float64)
     if values.ndim == 0 or len(values) == 0 or not np.all(np.abs(values) <= LARGEST):
@@ -71,19 +66,17 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10
             f"{LARGEST:g}"
         )
     _check_level(level)
-    if not 1 <= resamples <= MOST_RESAMPLES:
-        raise ValueError(f"resamples is {resamples}, it must lie between 1 and {MOST_RESAMPLES}")
     # Everything is averaged as deviations from one seed, so that equal values give exactly their common value.
     seeds, deviations = len(values), values - values[0]
     mean = values[0] + deviations.mean(axis=0)
     if seeds == 1:
-        low = high = np.full_like(mean, np.nan)
-    elif not deviations.any():
-        low = high = mean
+        half = np.full_like(mean, np.nan)
     else:
-        tails = ((1 - level) / 2, (1 + level) / 2)
-        means = np.tensordot(_resamples(seeds, resamples), deviations, axes=1)
-        low, high = values[0] + np.quantile(means, tails, axis=0)
+        # Scaled, because squares of the largest values are not finite.
+        scale = np.abs(deviations).max(axis=0)
+        error = scale * (deviations / np.where(scale > 0, scale, 1.0)).std(axis=0, ddof=1) / math.sqrt(seeds)
+        half = stdtrit(seeds - 1, (1 + level) / 2) * error
+    low, high = mean - half, mean + half
     if values.ndim == 1:
         mean, low, high = float(mean), float(low), float(high)
     return Interval(mean=mean, low=low, high=high, seeds=seeds)
@@ -133,7 +126,7 @@ def _ends(interval: Interval) -> tuple[float, float]:
 def share_of_runs(happened: np.ndarray, level: float = 0.95) -> Interval:
     """The share of runs `[N]` bool in which an event happened, with its exact binomial interval (Clopper and Pearson).
 
-    If it happened in none or in all, the interval still bounds the share; a bootstrap interval would be a point.
+    If it happened in none or in all, the interval still bounds the share.
 
     Raises:
       ValueError: there is no run, something is neither true nor false, or `level` is not in (0, 1).
@@ -148,13 +141,3 @@ def share_of_runs(happened: np.ndarray, level: float = 0.95) -> Interval:
     low = float(betaincinv(times, runs - times + 1, tail)) if times else 0.0
     high = float(betaincinv(times + 1, runs - times, 1 - tail)) if times < runs else 1.0
     return Interval(times / runs, low, high, runs)
-
-
-@functools.lru_cache(maxsize=1)
-def _resamples(seeds: int, resamples: int) -> np.ndarray:
-    """`[resamples, S]`, the share of each seed in a resample.
-
-    Cached, because a study needs thousands of intervals over equally many seeds, and this takes most of their time.
-    """
-    draws = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
-    return draws / seeds

@@ -26,7 +26,7 @@ class NotRecorded(LookupError):
     """The requested record does not exist; the message says what is missing."""
 
 
-class OneSeed(LookupError):
+class TooFewSeeds(LookupError):
     """An interval was requested, but there is only one seed."""
 
 
@@ -122,7 +122,7 @@ class Records:
         return rows._of_one_curve(name, labels).column(name).astype(np.float64)
 
     def final(self, name: str, **labels: Any) -> Interval:
-        """A value at the end: its mean over seeds with a 95 % bootstrap interval.
+        """A value at the end: its mean over seeds with a 95 % interval.
 
         If one of the values is not finite, neither is the mean, and there is no interval.
 
@@ -141,7 +141,7 @@ class Records:
         """The lower end of the interval of `final`.
 
         Raises:
-          OneSeed: there is no interval.
+          TooFewSeeds: there is no interval.
         """
         return _bound(self.final(name, **labels), "low", name)
 
@@ -149,7 +149,7 @@ class Records:
         """The upper end of the interval of `final`.
 
         Raises:
-          OneSeed: there is no interval.
+          TooFewSeeds: there is no interval.
         """
         return _bound(self.final(name, **labels), "high", name)
 
@@ -185,7 +185,7 @@ class Records:
         return self
 
 
-def interval_of(values: np.ndarray, seeded: bool = True) -> Interval:
+def interval_of(values: np.ndarray, seeded: bool = True, level: float = 0.95) -> Interval:
     """The mean of `[S, ...]` over seeds with its interval; a number without a seed is its own interval."""
     values = np.asarray(values, np.float64)
     if len(values) == 0:
@@ -197,11 +197,11 @@ def interval_of(values: np.ndarray, seeded: bool = True) -> Interval:
         mean = values.mean(axis=0)
         nothing = np.full_like(mean, np.nan)
         return Interval(mean, nothing, nothing, len(values))
-    return mean_over_seeds(values)
+    return mean_over_seeds(values, level)
 
 
 def _bound(interval: Interval, end: str, name: str) -> float:
     bound = float(getattr(interval, end))
     if math.isnan(bound):
-        raise OneSeed(f"the mean of {name} has no interval: it needs two or more seeds, and finite values")
+        raise TooFewSeeds(f"the mean of {name} has no interval: it needs two or more seeds, and finite values")
     return bound

@@ -5,27 +5,29 @@ A study is one module, described in `ipsrl.study.study`.
 
 from ipsrl.study.claims import (
     Claim,
-    Number,
     above,
     all_of,
     among,
     at_each,
+    at_some,
     below,
-    difference,
     equal_within,
-    final,
-    share,
-    share_above,
+    every,
+    near,
+    some,
 )
 from ipsrl.study.command_line import main
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
+from ipsrl.study.numbers import Best, Computed, Number, difference, final, share, share_above
 from ipsrl.study.settings import EnsembleSettings, Settings, better_and_worse, objectives, rising, seeds, selecting
 from ipsrl.study.study import Output, Study, Variant
 from ipsrl.study.tables import Grid, Table, one_below_the_other
 
 __all__ = [
+    "Best",
     "Claim",
+    "Computed",
     "Curve",
     "EnsembleSettings",
     "Grid",
@@ -41,12 +43,15 @@ __all__ = [
     "all_of",
     "among",
     "at_each",
+    "at_some",
     "below",
     "better_and_worse",
     "difference",
     "equal_within",
+    "every",
     "final",
     "main",
+    "near",
     "objectives",
     "one_below_the_other",
     "rising",
@@ -54,5 +59,6 @@ __all__ = [
     "selecting",
     "share",
     "share_above",
+    "some",
     "trained",
 ]

@@ -1,51 +1,263 @@
-"""Claims of a study and whether they hold; its main numbers beside those of the paper."""
+"""Claims of a study as data: each knows the number that decides it, and decides by intervals that cover what they say.
 
+    CLAIMS = {
+        "GRPO loses an outcome in over half of its runs": above(share("lost", arm="grpo"), 0.5),
+        "IPS-GRPO ends with a reward within 0.02 of GRPO's": near(final("reward", arm="ips_grpo"), grpo, 0.02),
+    }
+
+A claim is supported or refuted if an interval of level 1 - `ERROR` lies on one side of its limit, and undecided
+otherwise, or with fewer than `LEAST` seeds. Where one of several parts is enough to decide, for `some` claims to be
+supported and for `every` claim to be refuted, the error is divided by their number (Bonferroni).
+"""
+
+import abc
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ipsrl.measures.seeds import Interval, mean_over_seeds, share_of_runs
-from ipsrl.records.tidy import EXACT, NotRecorded, OneSeed, Records, interval_of
+from ipsrl.measures.seeds import Interval, mean_over_seeds
+from ipsrl.records.tidy import EXACT, NotRecorded, Records, TooFewSeeds
+from ipsrl.study.numbers import LEVEL, Number, as_number
 
-Claim = Callable[[Records], bool | None]
-"""Whether records support it; None: undecided."""
-Claims = Mapping[str, Claim]
-"""A sentence -> the claim that it makes."""
-Number = Callable[[Records], Interval | float]
-Numbers = Mapping[str, Number]
-"""A label -> a main number of the study."""
-
+ERROR = 1 - LEVEL
+LEAST = 5
+"""Fewest seeds that decide a claim."""
 AGREES_WITHIN = 0.3
 """Largest relative difference from a number of a paper, which gives one or two digits and no intervals."""
 
 VERDICTS = {True: "supported", False: "refuted", None: "undecided"}
 
 
+class Claim(abc.ABC):
+    """What records support, refute or leave undecided."""
+
+    @abc.abstractmethod
+    def holds(self, records: Records, error: float) -> bool:
+        """Whether intervals of level 1 - `error` support it.
+
+        Raises:
+          NotRecorded: the records lack its subject.
+          TooFewSeeds: there are fewer seeds than `LEAST`.
+        """
+
+    @abc.abstractmethod
+    def fails(self, records: Records, error: float) -> bool:
+        """Whether intervals of level 1 - `error` refute it; raises as `holds`."""
+
+    @abc.abstractmethod
+    def within(self, **labels: Any) -> "Claim":
+        """The same claim of the records with these labels."""
+
+    @abc.abstractmethod
+    def comparisons(self, records: Records) -> Iterator["Comparison"]:
+        """The comparisons that it is made of."""
+
+    def __call__(self, records: Records) -> bool | None:
+        """Whether the records support it; None: undecided."""
+        return True if self.holds(records, ERROR) else False if self.fails(records, ERROR) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison(Claim):
+    """Base of claims on one number and a limit."""
+
+    number: Number
+    limit: float
+
+    @abc.abstractmethod
+    def lies(self, interval: Interval) -> bool | None:
+        """Whether all of an interval lies on the claim's side of the limit; None if the limit divides it."""
+
+    def interval(self, records: Records, error: float = ERROR) -> Interval:
+        """The number that decides.
+
+        Raises:
+          NotRecorded: the records lack it.
+          TooFewSeeds: there are fewer seeds than `LEAST`.
+        """
+        found = self.number(records, 1 - error)
+        if EXACT < found.seeds < LEAST:
+            raise TooFewSeeds(f"it takes {LEAST} seeds to decide, there are {found.seeds}")
+        return found
+
+    def holds(self, records: Records, error: float) -> bool:
+        return self.lies(self.interval(records, error)) is True
+
+    def fails(self, records: Records, error: float) -> bool:
+        return self.lies(self.interval(records, error)) is False
+
+    def within(self, **labels: Any) -> "Comparison":
+        return dataclasses.replace(self, number=self.number.within(**labels))
+
+    def comparisons(self, records: Records) -> Iterator["Comparison"]:
+        yield self
+
+
+class Above(Comparison):
+    """Whether a number is above a limit."""
+
+    def lies(self, interval: Interval) -> bool | None:
+        return True if interval.low > self.limit else False if interval.high < self.limit else None
+
+
+class Below(Comparison):
+    """Whether a number is below a limit."""
+
+    def lies(self, interval: Interval) -> bool | None:
+        return True if interval.high < self.limit else False if interval.low > self.limit else None
+
+
+class Near(Comparison):
+    """Whether a number lies between -limit and limit."""
+
+    def lies(self, interval: Interval) -> bool | None:
+        if -self.limit < interval.low and interval.high < self.limit:
+            return True
+        return False if interval.low > self.limit or interval.high < -self.limit else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Every(Claim):
+    """Whether all of several claims hold."""
+
+    parts: tuple[Claim, ...]
+
+    def holds(self, records: Records, error: float) -> bool:
+        return all(part.holds(records, error) for part in self.parts)
+
+    def fails(self, records: Records, error: float) -> bool:
+        return any(part.fails(records, error / len(self.parts)) for part in self.parts)
+
+    def within(self, **labels: Any) -> "Every":
+        return Every(tuple(part.within(**labels) for part in self.parts))
+
+    def comparisons(self, records: Records) -> Iterator[Comparison]:
+        for part in self.parts:
+            yield from part.comparisons(records)
+
+
+@dataclasses.dataclass(frozen=True)
+class Some(Claim):
+    """Whether one or more of several claims hold."""
+
+    parts: tuple[Claim, ...]
+
+    def holds(self, records: Records, error: float) -> bool:
+        return any(part.holds(records, error / len(self.parts)) for part in self.parts)
+
+    def fails(self, records: Records, error: float) -> bool:
+        return all(part.fails(records, error) for part in self.parts)
+
+    def within(self, **labels: Any) -> "Some":
+        return Some(tuple(part.within(**labels) for part in self.parts))
+
+    def comparisons(self, records: Records) -> Iterator[Comparison]:
+        for part in self.parts:
+            yield from part.comparisons(records)
+
+
+@dataclasses.dataclass(frozen=True)
+class AtEach(Claim):
+    """Whether a claim holds at each value of a label that the records have, or, with `some`, at one or more.
+
+    Attributes:
+      label: its values are those of the records with `labels`.
+      claim: of the records with one of these values, and `labels`.
+      some: one is enough.
+    """
+
+    label: str
+    claim: Claim
+    labels: Mapping[str, Any]
+    some: bool = False
+
+    def whole(self, records: Records) -> Every | Some:
+        """The same as one claim for each value.
+
+        Raises:
+          NotRecorded: no record has the label.
+        """
+        values = records.where(**self.labels).distinct(self.label)
+        if not values:
+            raise NotRecorded(f"there is no record with a label {self.label}")
+        parts = tuple(self.claim.within(**self.labels, **{self.label: value}) for value in values)
+        return Some(parts) if self.some else Every(parts)
+
+    def holds(self, records: Records, error: float) -> bool:
+        return self.whole(records).holds(records, error)
+
+    def fails(self, records: Records, error: float) -> bool:
+        return self.whole(records).fails(records, error)
+
+    def within(self, **labels: Any) -> "AtEach":
+        return dataclasses.replace(self, labels={**self.labels, **labels})
+
+    def comparisons(self, records: Records) -> Iterator[Comparison]:
+        yield from self.whole(records).comparisons(records)
+
+
+Claims = Mapping[str, Claim]
+"""A sentence -> the claim that it makes."""
+Numbers = Mapping[str, Number]
+"""A label -> a main number of the study, which no claim says."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What records say of a claim.
+
+    Attributes:
+      verdict: one of the keys of `VERDICTS`.
+      number: what decides: of the comparisons with the claim's own verdict the one that lies nearest to its limit.
+      interval: its mean with the interval; None if the records lack it.
+      why: the reason if the claim is undecided for want of records or seeds.
+    """
+
+    verdict: bool | None
+    number: str = ""
+    interval: Interval | None = None
+    why: str = ""
+
+    @property
+    def remark(self) -> str:
+        """What stands in parentheses behind the sentence."""
+        return f" ({self.why})" if self.why else ""
+
+
+def decision(claim: Claim, records: Records) -> Decision:
+    """What records say of a claim."""
+    claim, found = as_claim(claim), []
+    try:
+        verdict = claim(records)
+    except (NotRecorded, TooFewSeeds) as error:
+        return Decision(None, why=str(error))
+    for part in claim.comparisons(records):
+        # Where one part decides, others may not be recorded.
+        with contextlib.suppress(NotRecorded, TooFewSeeds):
+            found.append((part, part.interval(records)))
+    if not found:
+        return Decision(verdict)
+    deciding = [pair for pair in found if pair[0].lies(pair[1]) is verdict] or found
+    part, interval = min(deciding, key=lambda pair: abs(pair[1].mean - pair[0].limit))
+    return Decision(verdict, str(part.number), interval)
+
+
 def decided(claims: Claims, records: Records) -> dict[str, bool | None]:
     """Each claim with its truth value; None if the records lack its subject, or enough seeds for an interval."""
-    found = {sentence: _ask(predicate, records)[0] for sentence, predicate in claims.items()}
-    return {sentence: None if held is None else bool(held) for sentence, held in found.items()}
+    return {sentence: decision(claim, records).verdict for sentence, claim in claims.items()}
 
 
 def measured(numbers: Numbers, records: Records) -> dict[str, Interval]:
-    """The main numbers by label, without those that the records lack or that need more seeds."""
-    found = {label: _ask(number, records)[0] for label, number in numbers.items()}
-    return {label: _interval(value) for label, value in found.items() if value is not None}
-
-
-def _interval(value: Interval | float) -> Interval:
-    return value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
-
-
-def _ask(question: Callable[[Records], Any], records: Records) -> tuple[Any, str]:
-    """The answer, or None and why there is none."""
-    try:
-        return question(records), ""
-    except (NotRecorded, OneSeed) as error:
-        return None, str(error)
+    """The main numbers by label, without those that the records lack."""
+    found = {}
+    for label, number in numbers.items():
+        with contextlib.suppress(NotRecorded):
+            found[label] = as_number(number)(records)
+    return found
 
 
 def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], paper: Mapping[str, float]) -> str:
@@ -68,10 +280,18 @@ def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], 
     return ", ".join(filter(None, parts))
 
 
-def lines(claims: Claims, records: Records) -> list[str]:
-    """A line of text for each claim, with the reason where it is undecided."""
-    found = {sentence: _ask(predicate, records) for sentence, predicate in claims.items()}
-    return [f"{VERDICTS[held]}: {sentence}" + (f" ({why})" if why else "") for sentence, (held, why) in found.items()]
+def lines(decisions: Mapping[str, Decision]) -> list[str]:
+    """A line of text for each sentence, with the number that decides, or the reason where none does."""
+    return [f"{VERDICTS[each.verdict]}: {sentence}{each.remark}" for sentence, each in decisions.items()]
+
+
+def decisive(decisions: Mapping[str, Decision]) -> dict[str, Any]:
+    """For summary.json: sentence -> the number that decides, as `of` and as {mean, low, high, seeds}."""
+    return {
+        sentence: {"of": each.number, **dataclasses.asdict(each.interval)}
+        for sentence, each in decisions.items()
+        if each.interval is not None
+    }
 
 
 def stored(numbers: Mapping[str, Interval]) -> dict[str, Any]:
@@ -103,73 +323,78 @@ def digits(number: float | None) -> str:
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 
-def final(name: str, **labels: Any) -> Callable[[Records], Interval]:
-    """For NUMBERS: the final value of the curve with these labels, as a mean over seeds."""
-    return lambda records: records.final(name, **labels)
+def above(number: Number | float, other: Number | float, by: float = 0.0) -> Comparison:
+    """Whether a number is more than `by` above another one, paired by seed, or above a limit.
 
-
-def share(name: str, **labels: Any) -> Callable[[Records], Interval]:
-    """For NUMBERS: of the runs with these labels and values, the share in which a value at the end is not 0.
-
-    The interval is the exact binomial one.
+    A negative `by` is how far below it may be.
     """
-    return lambda records: share_of_runs(records.where(**labels).at_end().column(name) != 0)
+    other = as_number(other) if callable(other) else other
+    if isinstance(other, Number):
+        return Above(as_number(number) - other, by)
+    return Above(as_number(number), other + by)
 
 
-def share_above(name: str, limit: float, **labels: Any) -> Callable[[Records], Interval]:
-    """As `share`, of the runs in which the value at the end is above a limit."""
-    return lambda records: share_of_runs(records.ends(name, **labels) > limit)
+def below(number: Number | float, other: Number | float, by: float = 0.0) -> Comparison:
+    """Whether a number is more than `by` below another one, paired by seed, or below a limit."""
+    other = as_number(other) if callable(other) else other
+    if isinstance(other, Number):
+        return Below(as_number(number) - other, -by)
+    return Below(as_number(number), other - by)
 
 
-def difference(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Callable[[Records], Interval]:
-    """For NUMBERS and claims: a value at the end of one curve less that of another one, paired by seed.
-
-    What a seed decides for both curves, such as the initial policy, leaves the difference, so that its interval is
-    shorter than the two intervals suggest.
-
-    Args:
-      one, other: labels of the two curves.
-    """
-
-    def number(records: Records) -> Interval:
-        ends = [records.ends(name, **labels) for labels in (one, other)]
-        seeds = [records.at_end(**labels).having(name).column("seed").tolist() for labels in (one, other)]
-        if seeds[0] != seeds[1]:
-            raise NotRecorded(f"{name} of {dict(one)} and {dict(other)} has different seeds: there are no pairs")
-        return interval_of(ends[0] - ends[1])
-
-    return number
+def near(number: Number, other: Number | float, by: float) -> Comparison:
+    """Whether a number differs from another one, paired by seed, or from a limit by less than `by`."""
+    return Near(as_number(number) - (as_number(other) if callable(other) else other), by)
 
 
-def above(number: Number, other: Number | float) -> Claim:
-    """For CLAIMS: whether a number is above another one, or above a limit; None if intervals do not decide it."""
-    return lambda records: _interval(number(records)).exceeds(other(records) if callable(other) else other)
+def every(claims: Iterable[Claim]) -> Every:
+    """Whether all of these hold."""
+    return Every(tuple(map(as_claim, claims)))
 
 
-def below(number: Number, other: Number | float) -> Claim:
-    """For CLAIMS: whether a number is below another one, or below a limit; None if intervals do not decide it."""
-    return above(other if callable(other) else lambda records: other, number)
-
-
-def near(number: Number, other: Number | float, by: float) -> Claim:
-    """For CLAIMS: whether a number differs from another one by less than `by`; None if intervals do not decide it."""
-    return lambda records: close(number(records), other(records) if callable(other) else other, by)
-
-
-def every(claims: Iterable[Claim]) -> Claim:
-    """For CLAIMS: whether all of these hold."""
-    parts = list(claims)
-    return lambda records: all_of(claim(records) for claim in parts)
+def some(claims: Iterable[Claim]) -> Some:
+    """Whether one or more of these hold."""
+    return Some(tuple(map(as_claim, claims)))
 
 
 def among(claim: Claim, **labels: Any) -> Claim:
-    """For CLAIMS: whether a claim holds of the records with these labels."""
-    return lambda records: claim(records.where(**labels))
+    """Whether a claim holds of the records with these labels."""
+    return as_claim(claim).within(**labels)
 
 
-def at_each(label: str, claim: Claim, **labels: Any) -> Claim:
-    """For CLAIMS: whether a claim holds of the records with each value of a label, among those with these labels."""
-    return lambda records: all_of(claim(rows) for _, rows in records.where(**labels).having(label).each(label))
+def at_each(label: str, claim: Claim, **labels: Any) -> AtEach:
+    """Whether a claim holds at each value of a label, among the records with these labels."""
+    return AtEach(label, as_claim(claim), labels)
+
+
+def at_some(label: str, claim: Claim, **labels: Any) -> AtEach:
+    """Whether a claim holds at one or more values of a label, among the records with these labels."""
+    return AtEach(label, claim, labels, some=True)
+
+
+# Until the claims of all studies are data.
+
+
+@dataclasses.dataclass(frozen=True)
+class Former(Claim):
+    function: Callable[[Records], bool | None]
+    labels: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def holds(self, records: Records, error: float) -> bool:
+        return self.function(records.where(**self.labels)) is True
+
+    def fails(self, records: Records, error: float) -> bool:
+        return self.function(records.where(**self.labels)) is False
+
+    def within(self, **labels: Any) -> "Former":
+        return Former(self.function, {**self.labels, **labels})
+
+    def comparisons(self, records: Records) -> Iterator[Comparison]:
+        return iter(())
+
+
+def as_claim(claim):
+    return claim if isinstance(claim, Claim) else Former(claim)
 
 
 def all_of(parts: Iterable[bool | None]) -> bool | None:
@@ -184,9 +409,18 @@ def any_of(parts: Iterable[bool | None]) -> bool | None:
     return True if True in found else False if found and None not in found else None
 
 
+def as_interval(value):
+    return value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
+
+
 def close(one: Interval, other: Interval | float, by: float) -> bool | None:
     """Whether two means, or a mean and a number, differ by less than `by`; None if intervals do not decide it."""
-    return all_of([one.exceeds(other, -by), _interval(other).exceeds(one, -by)])
+    return all_of(
+        [
+            one.exceeds(other, -by),
+            as_interval(other).exceeds(one, -by),
+        ]
+    )
 
 
 def alike(intervals: Sequence[Interval], by: float) -> bool | None:
@@ -204,7 +438,7 @@ def equal_within(values: np.ndarray, others: np.ndarray, margin: float) -> bool 
       OneSeed: there is one seed only.
     """
     if len(values) < 2:
-        raise OneSeed("a difference needs two or more seeds")
+        raise TooFewSeeds("a difference needs two or more seeds")
     return close(mean_over_seeds(np.asarray(values) - np.asarray(others)), 0.0, margin)
 
 

@@ -191,11 +191,12 @@ def publish(
     study: Study, settings: Any, preset: str, records: Records, folder: RunFolder, draw: bool = True
 ) -> list[str]:
     """Writes the summary and, if asked, the figure; returns a line for each claim, and one with the figure's path."""
-    held = claims.decided(study.claims, records)
+    found = {sentence: claims.decision(claim, records) for sentence, claim in study.claims.items()}
+    held = {sentence: each.verdict for sentence, each in found.items()}
     numbers, smoke = claims.measured(study.numbers, records), preset == "smoke"
     ours = claims.stored(numbers)
     beside = {label: {"ours": ours[label], "paper": value} for label, value in study.paper.items() if label in ours}
-    lines = claims.lines(study.claims, records)
+    lines = claims.lines(found)
     if smoke:
         # What cannot be decided at all is worth knowing; what holds is not.
         undecided = [line for line, holds in zip(lines, held.values(), strict=True) if holds is None]
@@ -216,6 +217,7 @@ def publish(
             "study": study.name,
             "preset": preset,
             "claims": held,
+            "decisive": {} if smoke else claims.decisive(found),
             "numbers": ours,
             "paper": beside,
             "verdict": "" if smoke else claims.verdict(held, numbers, study.paper),

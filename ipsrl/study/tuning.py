@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.policies.policy import Parameters
-from ipsrl.records.tidy import NotRecorded, OneSeed, Record, Records
+from ipsrl.records.tidy import NotRecorded, Record, Records, TooFewSeeds
 from ipsrl.study.curves import Points
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.trainer import Trainer
@@ -77,7 +77,7 @@ def best_for_others(records: Records, score: str, among: tuple[str, ...] = ("lea
 
     Raises:
       NotRecorded: there is no curve with this value.
-      OneSeed: there is only one seed.
+      TooFewSeeds: there is only one seed.
     """
     others = tuple(name for name in records.labels if name not in among)
     rows = [row for _, alike in records.having(score).each(*others) for row in _best_rows(alike, score)]
@@ -100,6 +100,6 @@ def _best_rows(records: Records, score: str) -> list[Record]:
     curves = [rows for _, rows in records.each()]
     ends, seeds = np.array([rows.ends(score) for rows in curves]), curves[0].distinct("seed")
     if len(seeds) < 2:
-        raise OneSeed("to choose by other seeds takes two or more")
+        raise TooFewSeeds("to choose by other seeds takes two or more")
     best = [curves[ends[:, 1 - half :: 2].mean(axis=1).argmax()] for half in (0, 1)]
     return [row for number, seed in enumerate(seeds) for row in best[number % 2].where(seed=seed).rows]

@@ -5,7 +5,7 @@ import pytest
 
 from experiments import two_outcomes
 from experiments.two_outcomes import PRESETS
-from ipsrl.records.tidy import OneSeed, Records
+from ipsrl.records.tidy import Records, TooFewSeeds
 from ipsrl.study import claims
 from tests.experiments.recorded import recorded
 
@@ -34,7 +34,7 @@ def test_the_closed_form_may_be_three_standard_errors_off():
 
 def test_one_seed_decides_nothing():
     alone = records_of([[0.0, 9.0]])
-    with pytest.raises(OneSeed):
+    with pytest.raises(TooFewSeeds):
         two_outcomes.share_outside(alone)
     assert claims.decided(two_outcomes.CLAIMS, alone) == dict.fromkeys(two_outcomes.CLAIMS)
     assert claims.measured(two_outcomes.NUMBERS, alone) == {}

@@ -11,17 +11,21 @@ from ipsrl.measures.seeds import Interval, mean_over_seeds, share_of_runs, share
 
 def test_interval_covers_the_true_mean_about_as_often_as_it_says():
     values = np.random.default_rng(1).normal(size=(20, 2000))
-    interval = mean_over_seeds(values, resamples=1000)
+    interval = mean_over_seeds(values)
     covered = np.mean((interval.low <= 0) & (interval.high >= 0))
-    assert 0.90 < covered < 0.96
-    narrow = mean_over_seeds(values, level=0.5, resamples=1000)
-    assert 0.42 < np.mean((narrow.low <= 0) & (narrow.high >= 0)) < 0.54
+    assert 0.94 < covered < 0.96
+    narrow = mean_over_seeds(values, level=0.5)
+    assert 0.48 < np.mean((narrow.low <= 0) & (narrow.high >= 0)) < 0.53
 
 
-def test_three_seeds_give_their_range():
+def test_the_interval_of_three_seeds_is_that_of_students_t():
     interval = mean_over_seeds(np.array([0.45, 0.5, 0.52]))
-    assert (interval.low, interval.high) == pytest.approx((0.45, 0.52))
-    assert str(interval) == "0.49 [0.45, 0.52]"
+    # 4.3027 is the quantile of two degrees of freedom, 0.036056 the standard deviation.
+    half = 4.3027 * 0.036056 / np.sqrt(3)
+    assert (interval.low, interval.high) == pytest.approx((0.49 - half, 0.49 + half), abs=1e-5)
+    assert str(interval) == "0.49 [0.40, 0.58]"
+    largest = mean_over_seeds(np.array([1e300, -1e300]))
+    assert (largest.mean, largest.high) == pytest.approx((0.0, 12.7062e300), rel=1e-5)
 
 
 def test_equal_values_have_no_width_and_one_seed_has_no_interval():

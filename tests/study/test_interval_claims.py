@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.records.tidy import NotRecorded, OneSeed, Records
+from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
 from ipsrl.study import above, all_of, among, at_each, below, difference, equal_within, final, share, share_above
 from ipsrl.study.claims import every, near, tuned
 
@@ -62,7 +62,7 @@ def test_equal_within_a_margin_pairs_the_seeds():
     assert equal_within(seeds, seeds + 0.01, 0.05) is True
     assert equal_within(seeds, seeds + 0.2, 0.05) is False
     assert equal_within(seeds, seeds[::-1], 0.05) is None
-    with pytest.raises(OneSeed):
+    with pytest.raises(TooFewSeeds):
         equal_within(seeds[:1], seeds[:1], 0.05)
 
 

@@ -13,7 +13,7 @@ from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.records.json_files import read_json
 from ipsrl.records.metric_log import read
-from ipsrl.records.tidy import OneSeed, Records
+from ipsrl.records.tidy import Records, TooFewSeeds
 from ipsrl.study import Output, Study, text_tasks
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.study import run
@@ -129,7 +129,7 @@ def test_the_claim_compares_intervals():
     assert claim(records((0, 1), grpo=0.2, progrpo=0.5)) is None
     rows = [row | {"validity": 0.5} for row in records((0, 1), grpo=0.2, ips_grpo=0.5).rows]
     assert claim(Records(rows, ("task", "objective"))) is False
-    with pytest.raises(OneSeed):
+    with pytest.raises(TooFewSeeds):
         claim(records((0,), grpo=0.2, ips_grpo=0.5))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ipsrl.measures.seeds import mean_over_seeds
-from ipsrl.records.tidy import EXACT, NotRecorded, OneSeed, Records
+from ipsrl.records.tidy import EXACT, NotRecorded, Records, TooFewSeeds
 
 ROWS = [
     {"step": step, "objective": name, "seed": seed, "share": level + seed / 10 + step / 100}
@@ -58,11 +58,11 @@ def test_what_was_not_recorded_is_told():
 def test_one_seed_has_no_interval_and_neither_have_infinite_values():
     one = RECORDS.where(seed=1)
     assert math.isnan(one.final("share", objective="grpo").low)
-    with pytest.raises(OneSeed, match="needs two or more seeds"):
+    with pytest.raises(TooFewSeeds, match="needs two or more seeds"):
         one.low("share", objective="grpo")
     infinite = Records([row | {"share": math.inf} if row.get("seed") == 0 else row for row in ROWS], RECORDS.labels)
     assert infinite.mean("share", objective="grpo") == math.inf
-    with pytest.raises(OneSeed):
+    with pytest.raises(TooFewSeeds):
         infinite.high("share", objective="grpo")
 
 

@@ -8,7 +8,7 @@ import pytest
 from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
-from ipsrl.records.tidy import NotRecorded, OneSeed, Records
+from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
 from ipsrl.study.tuning import at_best_rate, best_for_others, of_best, other_seeds
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -69,7 +69,7 @@ def test_a_view_of_the_best_curves_may_ask_for_settings():
 
 
 def test_a_choice_by_other_seeds_takes_two_and_a_curve():
-    with pytest.raises(OneSeed):
+    with pytest.raises(TooFewSeeds):
         best_for_others(Records(curves([0.5]), ("learning_rate",)), "score")
     with pytest.raises(NotRecorded, match="no record of score to choose learning_rate by"):
         best_for_others(Records([], ("learning_rate",)), "score")

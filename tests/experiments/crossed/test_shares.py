@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from experiments.crossed import shares
-from ipsrl.records.tidy import NotRecorded, OneSeed, Records
+from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
 
 SCORES = {("a", 1): (0.1, 0.3), ("b", 1): (0.2, 0.5), ("a", 2): (0.5, 0.7), ("b", 2): (0.9, 1.0)}
 
@@ -39,5 +39,5 @@ def test_what_is_missing_is_said():
         shares.share("score", "prior", task="text")(records())
     with pytest.raises(NotRecorded):
         shares.gain("score", "a", "c")(records())
-    with pytest.raises(OneSeed):
+    with pytest.raises(TooFewSeeds):
         shares.share("score", "prior")(records(seeds=(0,)))

@@ -9,7 +9,7 @@ import pytest
 from experiments import transfer
 from experiments.transfer import KEEPERS, LEVELS, MARKS, MODEL, NOT_OF_MODEL, NUMBERS, OBJECTIVES, PRESETS
 from ipsrl.figures import style
-from ipsrl.records.tidy import NotRecorded, OneSeed, Records
+from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
 from scripts.make_checkpoint import make_checkpoint
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -42,7 +42,7 @@ def test_claims_ask_for_the_same_order_beyond_noise():
     assert not claim(made_up(bandit=(ORDERED, 1), language_model=(REVERSED, 3)))
     # Correlation 0.5 is not above 0.5.
     assert not claim(made_up(bandit=(ORDERED, 1), language_model=((1.0, 5.0, 2.0, 3.0, 4.0), 3)))
-    with pytest.raises(OneSeed, match="bandit and language_model has no interval"):
+    with pytest.raises(TooFewSeeds, match="bandit and language_model has no interval"):
         claim(made_up(bandit=(ORDERED, 1), language_model=(ORDERED, 1)))
     with pytest.raises(NotRecorded, match=r"0 objectives reach the reward 0\.9"):
         claim(made_up(bandit=(ORDERED, 1)))

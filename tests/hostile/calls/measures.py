@@ -23,8 +23,6 @@ REFUSED = [
     ("seeds.mean_over_seeds([])", "seed"),
     ("seeds.mean_over_seeds([1.0, NAN])", "values"),
     ("seeds.mean_over_seeds([1.0, 2.0], level=1.5)", "level is 1.5"),
-    ("seeds.mean_over_seeds([1.0, 2.0], resamples=0)", "resamples is 0"),
-    ("seeds.mean_over_seeds([1.0, 2.0], resamples=10**10)", "resamples is 10000000000, it must lie between 1 and"),
     ("seeds.mean_over_seeds([1e308, -1e308])", "values is .*of a size up to 1e\\+300"),
     ("seeds.mean_over_seeds('ab')", "values is 'ab'"),
     ("seeds.share_of_runs([])", "run"),

@@ -1,0 +1,121 @@
+"""Records made up so that a claim is supported, refuted or undecided."""
+
+import collections
+import math
+
+import numpy as np
+from scipy.optimize import linprog
+
+from ipsrl.records.tidy import Records
+from ipsrl.study.claims import Above, AtEach, Below, Every, Near, Some
+from ipsrl.study.numbers import Best, Combined, Constant, Final, Share
+
+LAST_STEP = 10**6
+RUNS = 5000
+"""So many decide a share that lies near its limit."""
+
+
+class NotLinear(Exception):
+    """A claim on a number that a function computes: what makes it true is for its study's own test to know."""
+
+
+def wanted(claim, verdict):
+    """Number, lower and upper limit: where numbers must lie for a verdict."""
+    match claim:
+        case Above(number, limit):
+            yield (number, limit, math.inf) if verdict else (number, -math.inf, limit)
+        case Below(number, limit):
+            yield (number, -math.inf, limit) if verdict else (number, limit, math.inf)
+        case Near(number, limit):
+            yield (number, -limit, limit) if verdict else (number, limit, math.inf)
+        case AtEach(label, of_value, labels):
+            yield from wanted(of_value.within(**labels, **{label: 1}), verdict)
+        case Every(parts) | Some(parts):
+            all_count = isinstance(claim, Every) == verdict
+            for part in parts if all_count else parts[:1]:
+                yield from wanted(part, verdict)
+        case _:
+            raise NotLinear(str(claim))
+
+
+def linear(number):
+    """The coefficient of each value that is read, by name, labels and kind; that of () is the constant."""
+    match number:
+        case Constant(value):
+            return {(): value}
+        case Final(value, labels) | Share(value, labels, _):
+            return {(value, tuple(sorted(labels.items(), key=str)), getattr(number, "limit", None), type(number)): 1.0}
+        case Best(inner, _, _):
+            return linear(inner)
+        case Combined(sign, left, right):
+            one, other = linear(left), linear(right)
+            if sign == "*" and one.keys() <= {()}:
+                one, other = other, one
+            if sign in "*/" and other.keys() <= {()}:
+                by = other.get((), 0.0) if sign == "*" else 1 / other[()]
+                return {key: by * coefficient for key, coefficient in one.items()}
+            if sign in "+-":
+                total = collections.defaultdict(float, one)
+                for key, coefficient in other.items():
+                    total[key] += coefficient if sign == "+" else -coefficient
+                return total
+    raise NotLinear(str(number))
+
+
+def solved(claim, verdict):
+    """Leaf -> its mean, as far from all limits as can be, up to 1; and the slack, which is 0 if the verdict is impossible."""
+    limits = list(wanted(claim, verdict))
+    forms = [linear(number) for number, _, _ in limits]
+    leaves = list(dict.fromkeys(key for form in forms for key in form if key))
+    rows, bounds = [], []
+    for form, (_, low, high) in zip(forms, limits, strict=True):
+        coefficients = np.array([form.get(leaf, 0.0) for leaf in leaves])
+        if low > -math.inf:
+            rows.append([*-coefficients, 1.0])
+            bounds.append(form.get((), 0.0) - low)
+        if high < math.inf:
+            rows.append([*coefficients, 1.0])
+            bounds.append(high - form.get((), 0.0))
+    ranges = [(0, 1) if leaf[3] is Share else (-1e6, 1e6) for leaf in leaves]
+    found = linprog([*np.zeros(len(leaves)), -1.0], rows, bounds, bounds=[*ranges, (0, 1)])
+    assert found.success, f"no records give {verdict}"
+    return dict(zip(leaves, found.x[:-1], strict=True)), found.x[-1]
+
+
+def records_for(claim, verdict, seeds=8, noise=1e-3):
+    """Records of which a claim has a verdict.
+
+    Args:
+      noise: standard deviation of values, as a share of their distance from the nearest limit.
+    """
+    means, slack = solved(claim, verdict)
+    assert slack > 1e-9, f"no records give {verdict}"
+    rng, rows = np.random.default_rng(0), collections.defaultdict(dict)
+    scores = {number.score for number in numbers_of(claim) if isinstance(number, Best)}
+    rates = {name: 0.1 for number in numbers_of(claim) if isinstance(number, Best) for name in number.among}
+    if any(leaf[3] is Share for leaf in means) and seeds == 8:
+        seeds = RUNS
+    for (value, labels, limit, kind), mean in means.items():
+        if kind is Share:
+            happened = np.arange(seeds) < round(mean * seeds)
+            drawn = happened * 1.0 if limit is None else limit + np.where(happened, 1.0, -1.0)
+        else:
+            spread = rng.normal(size=seeds)
+            drawn = mean + noise * slack * (spread - spread.mean())
+        for seed in range(seeds):
+            step = dict(labels).get("step", LAST_STEP)
+            key = (tuple(item for item in labels if item[0] != "step"), step, seed)
+            rows[key] |= dict.fromkeys(scores, 0.0) | {value: drawn[seed]}
+    names = {name for of_curve, _, _ in rows for name, _ in of_curve}
+    ordered = sorted(rows.items(), key=lambda row: row[0][1])
+    tidy = [dict(of_curve) | rates | {"step": step, "seed": seed} | values for (of_curve, step, seed), values in ordered]
+    return Records(tidy, (*names, *rates))
+
+
+def numbers_of(claim):
+    """All numbers that a claim is made of, those inside of others too."""
+    for number, _, _ in [*wanted(claim, True), *wanted(claim, False)]:
+        stack = [number]
+        while stack:
+            yield (each := stack.pop())
+            stack += [each.left, each.right] if isinstance(each, Combined) else []
