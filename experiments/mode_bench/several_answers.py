@@ -9,8 +9,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ipsrl import objectives
@@ -23,13 +21,12 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
-from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.study.curves import Curve, Points
-from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.loop import check_run
+from ipsrl.training.measured import measured
+from ipsrl.training.priors import imitated, teacher
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
-from ipsrl.training.warm_start import learned_once
 
 PARTS = {"": slice(HELD_OUT), "held_out_": slice(HELD_OUT, None)}
 """Prefix of a value -> its prompts among `SeveralAnswers.asked`."""
@@ -80,15 +77,12 @@ class SeveralAnswers:
     def prior(self) -> Parameters:
         """From the disk cache, if it was ever taught; one for all seeds."""
         others = dataclasses.replace(self.task, skip=TRAINING + HELD_OUT, problems=self.taught)
-        taught = {"world": "several answers", "steps": self.prior_steps, "right": RIGHT}
-        return learned_once(others, self.policy, taught, functools.partial(self._taught, others))
+        known_by = {"world": "several answers", "steps": self.prior_steps, "right": RIGHT}
+        demonstrations = functools.partial(self._teacher, others)
+        return imitated(others, self.policy, demonstrations, 0, known_by)
 
-    def _taught(self, others: TextTask) -> Parameters:
-        how = TrainSettings(self.prior_steps, PROMPTS, GROUP, learning_rate=3e-3, cosine_decay=True)
-        source = StoredGroups.of(others, self.policy, PROMPTS, demonstrated(others))
-        teacher = Trainer(others, self.policy, objectives.make("supervised"), how, source)
-        recorded = train_ensemble(teacher, jnp.array([0]), itself, self.prior_steps)
-        return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
+    def _teacher(self, others: TextTask) -> Trainer:
+        return teacher(others, self.policy, demonstrated(others), self.prior_steps, PROMPTS, GROUP)
 
     def measured(self, parameters: Parameters, seed: int) -> dict[str, float]:
         """Means over problems, of those that are held out with the prefix `held_out_`.
@@ -122,15 +116,9 @@ class SeveralAnswers:
         places = sorted({*range(0, steps, self.training.evaluate_every), steps})
 
         def of_seed(seed: int) -> list[dict[str, float]]:
-            found = []
-            with jax.set_mesh(own_device_mesh()):
-                state = trainer.init(seed, self.prior)
-                for step in range(steps + 1):
-                    if step in places:
-                        found.append(self.measured(jax.device_get(state.parameters), seed))
-                    if step < steps:
-                        state, _ = trainer.step(state)
-            return found
+            return measured(
+                trainer, seed, self.prior, lambda then, _: self.measured(then, seed), places
+            )
 
         def compute() -> Points:
             rows = [of_seed(seed) for seed in seeds]

@@ -30,6 +30,7 @@ from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.numbers import Number
 from ipsrl.training.loop import check_run
+from ipsrl.training.measured import measured
 from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -129,18 +130,14 @@ class Planners:
         trainer, steps = Trainer(self.task, self.policy, made, self.training), self.training.steps
 
         def of_seed(seed: int) -> dict[str, list[float]]:
-            parameters, found = self.prior(seed), []
-            with jax.set_mesh(own_device_mesh()):
-                state = trainer.init(seed, parameters)
-                for step in range(steps + 1):
-                    if step % self.record_every == 0:
-                        found.append(self.measured(jax.device_get(state.parameters)))
-                    if step < steps:
-                        state, _ = trainer.step(state)
-            mined = {"before": parameters, "after": jax.device_get(state.parameters)}
+            parameters, places = self.prior(seed), range(0, steps + 1, self.record_every)
+            policies = measured(
+                trainer, seed, parameters, lambda then, _: jax.device_get(then), places
+            )
+            found = list(map(self.measured, policies))
             recall = {
                 f"mined_{when}": self.mined(of_then, seed)["recall"]
-                for when, of_then in mined.items()
+                for when, of_then in {"before": parameters, "after": policies[-1]}.items()
             }
             return {name: [record[name] for record in found] for name in found[0]} | {
                 name: [value] * len(found) for name, value in recall.items()

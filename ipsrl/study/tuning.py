@@ -67,7 +67,8 @@ def best_for_others(records: Records, score: str, among: tuple[str, ...] = ("lea
     """Only the best curves: each half of the seeds has the one that ends with the highest mean for the other half.
 
     Halves are every other seed. A choice for each seed by all others would leave the seeds of a result dependent on
-    each other, and its intervals too short where curves are about equally good.
+    each other, and its intervals too short where curves are about equally good. Without seeds there is no luck to be
+    kept out of a choice: the best curve is the best. Curves that have none of the labels `among` stay as they are.
 
     Args:
       records: of curves with the same seeds.
@@ -80,7 +81,9 @@ def best_for_others(records: Records, score: str, among: tuple[str, ...] = ("lea
       TooFewSeeds: there is only one seed.
     """
     others = tuple(name for name in records.labels if name not in among)
-    rows = [row for _, alike in records.having(score).each(*others) for row in _best_rows(alike, score)]
+    rows = [row for row in records.rows if not any(name in row for name in among)]
+    for _, alike in records.having(score, *among).each(*others):
+        rows += _best_rows(alike, score)
     if not rows:
         raise NotRecorded(f"there is no record of {score} to choose {' and '.join(among)} by")
     return dataclasses.replace(records, rows=rows, labels=others)
@@ -99,6 +102,8 @@ def of_best(view: Callable[..., Any], score: str) -> Callable[..., Any]:
 def _best_rows(records: Records, score: str) -> list[Record]:
     curves = [rows for _, rows in records.each()]
     ends, seeds = np.array([rows.ends(score) for rows in curves]), curves[0].distinct("seed")
+    if not seeds:
+        return list(curves[ends[:, 0].argmax()].rows)
     if len(seeds) < 2:
         raise TooFewSeeds("to choose by other seeds takes two or more")
     best = [curves[ends[:, 1 - half :: 2].mean(axis=1).argmax()] for half in (0, 1)]

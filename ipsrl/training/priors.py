@@ -1,7 +1,8 @@
-"""Priors that imitate demonstrations with known mistakes, one for each seed, and are taught once."""
+"""Supervised priors: policies that learned from demonstrations before a study begins, each once for all runs."""
 
 import dataclasses
 import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -9,8 +10,9 @@ import jax.numpy as jnp
 
 from ipsrl import objectives
 from ipsrl.environments.demonstrations import Demonstrations
+from ipsrl.environments.environment import Environment
 from ipsrl.environments.text import TextTask
-from ipsrl.policies.policy import Parameters
+from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training.ensemble import itself, train_ensemble
@@ -20,6 +22,44 @@ from ipsrl.training.warm_start import learned_once
 
 PROMPTS = 8
 """Of a step, each with all of its demonstrations in a table."""
+
+
+def teacher(
+    environment: Environment,
+    policy: Policy,
+    rows: Sequence[Mapping[str, Any]],
+    steps: int,
+    prompts_per_step: int,
+    answers: int,
+) -> Trainer:
+    """Supervised training on stored answers by Adam, with a learning rate of 0.003 that falls to 0 as a cosine.
+
+    Args:
+      rows: for `StoredGroups.of`, each a prompt with `answers` answers.
+    """
+    settings = TrainSettings(steps, prompts_per_step, answers, learning_rate=3e-3, cosine_decay=True)
+    source = StoredGroups.of(environment, policy, prompts_per_step, rows)
+    return Trainer(environment, policy, objectives.make("supervised"), settings, source)
+
+
+def imitated(
+    environment: Environment, policy: Policy, taught_by: Callable[[], Trainer], seed: int, known_by: Mapping[str, Any]
+) -> Parameters:
+    """The parameters after a teacher's training, from the disk cache if they were ever learned.
+
+    Args:
+      environment, policy: of the parameters.
+      taught_by: makes the teacher; not called if the cache has the parameters.
+      seed: decides the initial parameters and the order of demonstrations.
+      known_by: what tells these demonstrations from others, as JSON values.
+    """
+
+    def learn() -> Parameters:
+        trainer = taught_by()
+        recorded = train_ensemble(trainer, jnp.array([seed]), itself, trainer.settings.steps)
+        return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
+
+    return learned_once(environment, policy, {**known_by, "seed": seed}, learn)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,17 +92,9 @@ class Imitators:
 
     def __call__(self, seed: int) -> Parameters:
         """The prior of a seed, from the disk cache if it was ever taught."""
-        taught = {"by": repr(self.demonstrations), "tables": self.tables, "steps": self.steps, "seed": seed}
-        return learned_once(self.task, self.policy, taught, functools.partial(self._taught, seed))
+        known_by = {"by": repr(self.demonstrations), "tables": self.tables, "steps": self.steps}
+        return imitated(self.task, self.policy, lambda: self._teacher, seed, known_by)
 
     @functools.cached_property
     def _teacher(self) -> Trainer:
-        settings = TrainSettings(
-            self.steps, PROMPTS, self.demonstrations.answers, learning_rate=3e-3, cosine_decay=True
-        )
-        source = StoredGroups.of(self.task, self.policy, PROMPTS, self.rows)
-        return Trainer(self.task, self.policy, objectives.make("supervised"), settings, source)
-
-    def _taught(self, seed: int) -> Parameters:
-        recorded = train_ensemble(self._teacher, jnp.array([seed]), itself, self.steps)
-        return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
+        return teacher(self.task, self.policy, self.rows, self.steps, PROMPTS, self.demonstrations.answers)
