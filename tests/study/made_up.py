@@ -63,7 +63,7 @@ def linear(number):
 
 
 def solved(claim, verdict):
-    """Leaf -> its mean, as far from all limits as can be, up to 1; and the slack, which is 0 if the verdict is impossible."""
+    """Leaf -> its mean, as far from all limits as can be, up to 1; and this distance, 0 if there is no such verdict."""
     limits = list(wanted(claim, verdict))
     forms = [linear(number) for number, _, _ in limits]
     leaves = list(dict.fromkeys(key for form in forms for key in form if key))
@@ -108,7 +108,9 @@ def records_for(claim, verdict, seeds=8, noise=1e-3):
             rows[key] |= dict.fromkeys(scores, 0.0) | {value: drawn[seed]}
     names = {name for of_curve, _, _ in rows for name, _ in of_curve}
     ordered = sorted(rows.items(), key=lambda row: row[0][1])
-    tidy = [dict(of_curve) | rates | {"step": step, "seed": seed} | values for (of_curve, step, seed), values in ordered]
+    tidy = [
+        dict(of_curve) | rates | {"step": step, "seed": seed} | values for (of_curve, step, seed), values in ordered
+    ]
     return Records(tidy, (*names, *rates))
 
 

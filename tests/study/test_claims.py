@@ -1,14 +1,45 @@
-"""Claims that intervals decide."""
+"""What intervals decide, and that an error is divided among those who could make it."""
 
 import math
 
+import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from ipsrl.measures.seeds import Interval
-from ipsrl.study.claims import alike, all_of, any_of, close
+from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
+from ipsrl.study import (
+    Best,
+    Computed,
+    above,
+    among,
+    at_each,
+    at_some,
+    below,
+    difference,
+    every,
+    final,
+    near,
+    share,
+    share_above,
+    some,
+)
+from ipsrl.study.claims import decided, decision, lines, measured
 
 HIGH, LOW, WIDE = Interval(0.9, 0.85, 0.95, 5), Interval(0.5, 0.45, 0.55, 5), Interval(0.6, 0.5, 0.88, 5)
 ONE_SEED = Interval(0.9, math.nan, math.nan, 1)
+X = final("x", arm="a")
+
+
+def records(first=0, **arms):
+    """Of each arm the values of its seeds at the end; a number is an exact one, without seeds."""
+    rows = []
+    for arm, values in arms.items():
+        if np.ndim(values) == 0:
+            rows.append({"arm": arm, "step": 1, "x": values})
+        else:
+            rows += [{"arm": arm, "seed": seed, "step": 1, "x": value} for seed, value in enumerate(values, first)]
+    return Records(rows, ("arm",))
 
 
 @pytest.mark.parametrize(
@@ -31,34 +62,138 @@ def test_one_mean_exceeds_another_if_the_intervals_say_so(one, other, by, expect
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
-    [([True, True], True), ([True, None], None), ([None, False], False), ([], None)],
+    ("claim", "supported", "refuted"),
+    [
+        (above(X, 0.5), [0.7, 0.71, 0.72, 0.7, 0.71], [0.3, 0.31, 0.32, 0.3, 0.31]),
+        (above(X, 0.5, by=0.1), [0.7, 0.71, 0.72, 0.7, 0.71], [0.55, 0.56, 0.54, 0.55, 0.55]),
+        (below(X, 0.5), [0.3, 0.31, 0.32, 0.3, 0.31], [0.7, 0.71, 0.72, 0.7, 0.71]),
+        (below(X, 0.5, by=0.1), [0.3, 0.31, 0.32, 0.3, 0.31], [0.45, 0.46, 0.44, 0.45, 0.45]),
+        (near(X, 0.5, 0.1), [0.49, 0.5, 0.51, 0.5, 0.5], [0.7, 0.71, 0.72, 0.7, 0.71]),
+    ],
 )
-def test_all_of_three_values(found, expected):
-    assert all_of(iter(found)) is expected
+def test_an_interval_on_one_side_of_the_limit_decides(claim, supported, refuted):
+    assert claim(records(a=supported)) is True
+    assert claim(records(a=refuted)) is False
+    assert claim(records(a=[0.0, 1.0, 0.2, 0.9, 0.4])) is None
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [([False, True], True), ([None, True], True), ([None, False], None), ([False], False), ([], None)],
-)
-def test_any_of_three_values(found, expected):
-    assert any_of(iter(found)) is expected
+def test_numbers_are_paired_by_seed():
+    noise = np.array([0.1, 0.5, 0.9, 0.3, 0.7])
+    better = records(a=noise + np.array([0.1, 0.11, 0.1, 0.09, 0.1]), b=noise)
+    for less in (difference("x", {"arm": "a"}, {"arm": "b"}), final("x", arm="a") - final("x", arm="b")):
+        assert less(better).mean == pytest.approx(0.1)
+        assert less(better).high - less(better).low < 0.03
+    assert above(X, final("x", arm="b"))(better) is True
+    assert above(X, final("x", arm="b"), 0.2)(better) is False
+    assert below(final("x", arm="b"), X)(better) is True
+    assert near(X, final("x", arm="b"), 0.15)(better) is True
+    with pytest.raises(NotRecorded, match="different: there are no pairs"):
+        less(Records([*records(a=noise).rows, *records(first=1, b=noise).rows], ("arm",)))
 
 
-def test_two_means_are_close_if_neither_exceeds_the_other():
-    assert close(HIGH, LOW, 0.6) is True
-    assert close(HIGH, LOW, 0.2) is False
-    assert close(LOW, HIGH, 0.2) is False
-    assert close(HIGH, LOW, 0.4) is None
-    assert close(HIGH, 0.0, 1.0) is True
-    assert close(ONE_SEED, 0.0, 1.0) is None
+def test_numbers_are_combined_seed_by_seed():
+    of = records(a=[1.0, 2.0], b=[3.0, 5.0], exact=2.0)
+    b, exact = final("x", arm="b"), final("x", arm="exact")
+    assert ((X + b) / 2).of_seeds(of).values.tolist() == [2.0, 3.5]
+    assert (1 - X * b).of_seeds(of).values.tolist() == [-2.0, -9.0]
+    assert (b - exact).of_seeds(of).values.tolist() == [1.0, 3.0]
+    assert (exact / 4)(of) == Interval(0.5, 0.5, 0.5, 0)
+    assert str((X - b) / 2) == "((x of a - x of b) / 2)"
 
 
-def test_alike_is_by_outer_and_inner_ends():
-    def of(low, high):
-        return Interval((low + high) / 2, low, high, 5)
+def test_a_number_may_be_computed():
+    squares = Computed("squares", lambda rows: rows.ends("x") ** 2, {"arm": "a"})
+    of = records(a=[1.0, 2.0], b=[3.0, 5.0])
+    assert squares.of_seeds(of).values.tolist() == [1.0, 4.0]
+    assert squares.within(arm="b").of_seeds(of).values.tolist() == [9.0, 25.0]
+    assert Computed("count", len)(of) == Interval(4.0, 4.0, 4.0, 0)
+    with pytest.raises(NotRecorded, match="3 values for 2 seeds"):
+        Computed("wrong", lambda rows: np.zeros(3))(of)
 
-    assert alike([of(1.0, 1.02), of(1.03, 1.05)], 0.1) is True
-    assert alike([of(1.0, 1.2), of(1.5, 1.6)], 0.1) is False
-    assert alike([of(1.0, 2.0), of(1.9, 3.0)], 0.1) is None
+
+def test_fewer_than_five_seeds_decide_nothing_and_exact_numbers_need_none():
+    four = records(a=[0.7, 0.7, 0.7, 0.71])
+    assert decision(above(X, 0.5), four).why == "it takes 5 seeds to decide, there are 4"
+    assert decided({"so": above(X, 0.5)}, four) == {"so": None}
+    assert decided({"so": above(X, 0.5)}, records(a=0.7)) == {"so": True}
+    with pytest.raises(TooFewSeeds):
+        above(X, 0.5).holds(four, 0.05)
+
+
+def test_what_is_not_recorded_decides_nothing():
+    found = decision(above(final("y"), 0.5), records(a=[0.7] * 5))
+    assert (found.verdict, found.interval) == (None, None)
+    assert found.why == "there is no record of y; recorded are x"
+    assert lines({"so it is": found}) == [f"undecided: so it is ({found.why})"]
+    assert measured({"x": X, "y": final("y")}, records(a=0.7)) == {"x": Interval(0.7, 0.7, 0.7, 0)}
+
+
+def test_parts_and_how_many_were_tried():
+    # The interval of these lies above 0 at 95 %, but not at 97.5 %.
+    barely = [0.05, 0.2, 0.4, 0.2, 0.1]
+    assert above(X, 0)(records(a=barely)) is True
+    assert some([above(X, 0)] * 2)(records(a=barely)) is None
+    assert every([above(X, 0)] * 2)(records(a=barely)) is True
+    assert every([below(X, 0)] * 2)(records(a=barely)) is None
+    clear, parts = records(a=[0.5] * 5), {True: above(X, 0), False: below(X, 0)}
+    for one in (True, False):
+        for other in (True, False):
+            both = [parts[one], parts[other]]
+            assert every(both)(clear) is (one and other)
+            assert some(both)(clear) is (one or other)
+    # One part refutes all, whatever was not recorded.
+    assert every([parts[False], above(final("y"), 0)])(clear) is False
+
+
+def test_a_claim_of_each_value_of_a_label():
+    def holds(*values):
+        cells = [{"part": "a", "size": size, "step": 1, "x": x} for size, x in enumerate(values)]
+        rows = [*cells, {"part": "a", "step": 1, "x": 0.0}, {"part": "b", "size": 9, "step": 1, "x": 0.0}]
+        claims = (of("size", above(final("x"), 0.5), part="a") for of in (at_each, at_some))
+        return [decision(claim, Records(rows, ("part", "size"))).verdict for claim in claims]
+
+    assert holds(0.7, 0.6) == [True, True]
+    assert holds(0.7, 0.5) == [None, True]
+    assert holds(0.4, 0.5) == [False, None]
+    assert holds(0.7, 0.4) == [False, True]
+    assert holds() == [None, None]
+
+
+def test_a_claim_among_records_sees_no_others():
+    of = records(a=0.7, b=0.4)
+    assert [among(above(final("x"), 0.5), arm=arm)(of) for arm in ("a", "b")] == [True, False]
+
+
+def test_the_number_that_decides_is_the_one_nearest_to_its_limit():
+    of = records(a=0.7, b=0.4, c=0.9)
+    numbers = [above(final("x", arm=arm), 0.3) for arm in "abc"]
+    found = decision(every(numbers), of)
+    assert (found.verdict, found.number, found.interval.mean) == (True, "x of b", 0.4)
+    found = decision(every([above(final("x", arm=arm), 0.5) for arm in "abc"]), of)
+    assert (found.verdict, found.number) == (False, "x of b")
+
+
+def test_a_share_of_runs_has_the_binomial_interval():
+    half = records(a=[1, 0, 1, 0, 1, 0])
+    number = share("x", arm="a")
+    exact = binomtest(3, 6).proportion_ci(0.9)
+    assert number(half, 0.9).low == pytest.approx(exact.low)
+    assert share_above("x", 0.5, arm="a")(half) == number(half)
+    assert share_above("x", 1.0, arm="a")(half).mean == 0.0
+    assert above(number, 0.5)(half) is below(number, 0.5)(half) is None
+    assert above(number, 0.5)(records(a=[1] * 10)) is True
+    assert below(number, 0.5)(records(a=[1] * 10)) is False
+    with pytest.raises(NotRecorded):
+        share("x", arm="b")(half)
+
+
+def test_a_number_of_the_best_curves_is_chosen_by_other_seeds():
+    rows = [
+        {"arm": "a", "rate": rate, "seed": seed, "step": 1, "x": value}
+        for rate, values in enumerate(([0.9, 0.1], [0.2, 0.3]))
+        for seed, value in enumerate(values)
+    ]
+    best = Best(X, "x", ("rate",))
+    # The first rate is best for the even seed, so the odd one gets it.
+    assert best.of_seeds(Records(rows, ("arm", "rate"))).values.tolist() == [0.2, 0.1]
+    assert best.within(arm="b").number == final("x", arm="b")

@@ -12,7 +12,9 @@ import pytest
 from matplotlib.image import imread
 
 from ipsrl import study
+from ipsrl.measures.seeds import Interval
 from ipsrl.records import metric_log
+from ipsrl.records.tidy import EXACT
 from ipsrl.study import claims, recording
 from ipsrl.study.study import Study, run, run_vmapped
 from tests.study import small_study
@@ -35,12 +37,12 @@ def test_it_writes_everything_and_says_what_holds(tmp_path, capsys):
     table, *lines = capsys.readouterr().out.split("\nsupported: ")
     assert [line.split() for line in table.splitlines()] == [
         ["name", "power", "height", "place", "word"],
-        ["x^1", "1", "4.01", "[4,", "4.02]", "2", "power"],
+        ["x^1", "1", "4.02", "[4,", "4.04]", "2", "power"],
         ["x^2", "2", "16", "[16,", "16]", "2", "power"],
     ]
     assert lines == [
-        "squares end higher, intervals apart\nrefuted: lines end higher\nundecided: cubes end higher still "
-        "(there is no record of height)\n"
+        "squares end higher\nrefuted: lines end higher\nundecided: cubes end higher still "
+        "(there is no record of height with {'power': 3.0})\n"
         f"figure: {tmp_path}/out/small_study.png\n"
     ]
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -48,26 +50,30 @@ def test_it_writes_everything_and_says_what_holds(tmp_path, capsys):
     assert summary["claims"] == dict(zip(small_study.CLAIMS, [True, False, None], strict=True))
     assert summary["verdict"] == "refuted"
     assert summary["paper"]["square"]["paper"] == 16.0
-    assert summary["paper"]["square"]["ours"] == {"mean": 16.01, "low": 16.0, "high": 16.02, "seeds": 3}
+    ours, half = summary["paper"]["square"]["ours"], 2.7764 * 0.0158114 / np.sqrt(5)
+    assert ours == pytest.approx({"mean": 16.02, "low": 16.02 - half, "high": 16.02 + half, "seeds": 5}, abs=1e-6)
+    square = summary["decisive"]["squares end higher"]
+    assert square["of"] == "(height of 2.0 - height of 1.0)"
+    assert (square["mean"], square["seeds"]) == (pytest.approx(12.0), 5)
     assert list(summary["numbers"]) == ["square"]
     assert summary["final"][1] == {
         "name": "x^2", "power": 2.0, "height": summary["paper"]["square"]["ours"],
-        "place": {"mean": 2.0, "low": 2.0, "high": 2.0, "seeds": 3}, "word": ["power"] * 3,
+        "place": {"mean": 2.0, "low": 2.0, "high": 2.0, "seeds": 5}, "word": ["power"] * 5,
     }  # fmt: skip
     drawn = imread(tmp_path / "out" / "small_study.png")[..., :3]
     assert 0.02 < np.mean(np.any(drawn < 0.95, axis=-1)) < 0.9
     assert (tmp_path / "out" / "small_study.pdf").read_bytes().startswith(b"%PDF")
     with (tmp_path / "out" / "small_study.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert {"measure": "height", "name": "x^2", "value": "16.01"}.items() <= rows[9].items()
+    assert {"measure": "height", "name": "x^2", "value": "16.02"}.items() <= rows[9].items()
 
 
 def test_records_are_tidy(tmp_path):
     compute(tmp_path)
     records = metric_log.read(tmp_path / "metrics.jsonl")
-    assert len(records) == 2 * 3 * 5
+    assert len(records) == 2 * 5 * 5
     assert records[-1] == {
-        "step": 4, "name": "x^2", "power": 2.0, "seed": 2, "height": 16.02, "place": 2.0, "word": "power",
+        "step": 4, "name": "x^2", "power": 2.0, "seed": 4, "height": 16.04, "place": 2.0, "word": "power",
     }  # fmt: skip
 
 
@@ -89,10 +95,10 @@ def test_what_is_asked_for_later_is_added(tmp_path):
     assert small_study.COMPUTED == [1.0, 2.0, 3.0]
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert list(summary["claims"].values()) == [None, None, True]
-    assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 3 * 3 * 5
+    assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 3 * 5 * 5
 
 
-@pytest.mark.parametrize("lines", [1, 14, 15, 16, 29])
+@pytest.mark.parametrize("lines", [1, 24, 25, 26, 49])
 def test_a_killed_study_goes_on_with_the_first_curve_that_may_be_incomplete(lines, tmp_path):
     compute(tmp_path / "whole")
     compute(tmp_path / "killed")
@@ -101,7 +107,7 @@ def test_a_killed_study_goes_on_with_the_first_curve_that_may_be_incomplete(line
     (tmp_path / "killed" / "metrics.jsonl").write_text("".join(whole[:lines]) + whole[lines][:9])
     small_study.COMPUTED.clear()
     compute(tmp_path / "killed", resume=True)
-    assert ([1.0, 2.0] if lines <= 15 else [2.0]) == small_study.COMPUTED
+    assert ([1.0, 2.0] if lines <= 25 else [2.0]) == small_study.COMPUTED
     assert (tmp_path / "killed" / "metrics.jsonl").read_text() == "".join(whole)
 
 
@@ -140,17 +146,17 @@ def test_a_smoke_run_decides_nothing(tmp_path, capsys):
     compute(tmp_path, preset="smoke")
     printed = capsys.readouterr().out
     assert "preset smoke: no claim is decided" in printed
-    assert "undecided: cubes end higher still (there is no record of height)\n" in printed
+    assert "undecided: cubes end higher still (there is no record of height with {'power': 3.0})\n" in printed
     assert "supported: " not in printed
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert set(summary["claims"].values()) == {None}
     assert summary["verdict"] == ""
 
 
-def test_one_seed_leaves_intervals_undecided(tmp_path):
+def test_one_seed_leaves_all_undecided(tmp_path):
     compute(tmp_path, dataclasses.replace(small_study.PRESETS["demo"], seeds=(5,)))
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert list(summary["claims"].values()) == [None, False, None]
+    assert list(summary["claims"].values()) == [None, None, None]
     assert summary["numbers"]["square"] == {"mean": 16.05, "low": None, "high": None, "seeds": 1}
 
 
@@ -205,7 +211,7 @@ def test_no_curve_has_all_labels_of_another(tmp_path):
     ],
 )
 def test_a_verdict_is_about_claims_and_the_papers_numbers(held, ours, expected):
-    number = claims.measured({"x": lambda records: ours}, None)
+    number = {"x": Interval(ours, ours, ours, EXACT)}
     assert claims.verdict(held, number, {"x": 0.028, "not asked for": 3.0}) == expected
 
 

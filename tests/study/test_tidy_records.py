@@ -20,8 +20,9 @@ RECORDS = Records(ROWS, ("objective", "theory"))
 def test_the_end_is_the_last_record_of_each_seed():
     np.testing.assert_allclose(RECORDS.ends("share", objective="grpo"), [0.2, 0.3, 0.4])
     assert RECORDS.final("share", objective="grpo") == mean_over_seeds(RECORDS.ends("share", objective="grpo"))
-    assert RECORDS.low("share", objective="ips_grpo") == pytest.approx(0.6)
-    assert RECORDS.high("share", objective="grpo") == pytest.approx(0.4)
+    half = 4.3027 * 0.1 / np.sqrt(3)
+    assert RECORDS.low("share", objective="ips_grpo") == pytest.approx(0.7 - half, abs=1e-5)
+    assert RECORDS.high("share", objective="grpo") == pytest.approx(0.3 + half, abs=1e-5)
     assert RECORDS.mean("share", objective="grpo") == pytest.approx(0.3)
 
 
