@@ -1,0 +1,119 @@
+"""Where code lives and how dense it is: the library serves many studies, and a study is good to read."""
+
+import ast
+import collections
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXCEPTIONS = {
+    "ipsrl.dynamics.expected_training": "whole trainings without noise: anyone's objective has one",
+    "ipsrl.environments.group_log": "reads the groups of anyone's log",
+    "ipsrl.environments.molecules.chemistry": "molecules are a task for anyone's policy",
+    "ipsrl.environments.molecules.environment": "molecules are a task for anyone's policy",
+    "ipsrl.environments.molecules.rewards": "molecules are a task for anyone's policy",
+}
+"""Modules that one study alone uses, and why a user of the package would import them: at most five."""
+TOKENS_OF_A_LINE, TOKENS_OF_A_FILES_LINE = 10, 12
+TOKENS_OF_STUDIES = 140_000
+NOT_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+
+
+def modules():
+    """Name -> path, of all modules of the library, of studies and of scripts."""
+    for folder in ("ipsrl", "experiments", "scripts"):
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+MODULES = dict(modules())
+
+
+def imported(path):
+    """The modules of ours that a module imports, also inside of functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            while name and name not in MODULES:
+                name = name.rpartition(".")[0]
+            if name:
+                yield name
+
+
+def unit(name):
+    """The study or the folder of a subject that a module belongs to; the module itself elsewhere."""
+    return ".".join(name.split(".")[:2]) if name.startswith("experiments.") else name
+
+
+def used_by_one_study():
+    """Module of the library -> the study, or folder of a subject, that alone uses it, by itself or through others."""
+    users = collections.defaultdict(set)
+    for name, path in MODULES.items():
+        # What a package's own page of contents imports is not used there.
+        if path.name != "__init__.py" or name.startswith("experiments."):
+            for other in imported(path):
+                users[other].add(name)
+
+    owners = {}
+    while True:
+        found = {}
+        for name, path in MODULES.items():
+            if name.startswith("ipsrl.") and path.name != "__init__.py" and users[name]:
+                of_users = {owners.get(user, user) for user in users[name]}
+                of_users = {
+                    ".".join(user.split(".")[:2]) if user.startswith("experiments.") else user for user in of_users
+                }
+                if len(of_users) == 1 and (owner := of_users.pop()).startswith("experiments."):
+                    found[name] = owner
+        if found == owners:
+            return owners
+        owners = found
+
+
+def test_what_one_study_alone_uses_lives_in_its_folder():
+    assert used_by_one_study().keys() == EXCEPTIONS.keys()
+    assert len(EXCEPTIONS) <= 5
+
+
+def tokens_and_lines(path):
+    """Tokens of code and the lines that have any, without comments and docstrings."""
+    tokens, lines, begins = 0, set(), True
+    with path.open("rb") as file:
+        for token in list(tokenize.tokenize(file.readline))[1:]:
+            if token.type in NOT_CODE:
+                begins = begins or token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+            elif token.type != tokenize.STRING or not begins:
+                tokens, begins = tokens + 1, False
+                lines.update(range(token.start[0], token.end[0] + 1))
+    return tokens, len(lines)
+
+
+@pytest.fixture(scope="module")
+def counted():
+    return {path: tokens_and_lines(path) for path in (ROOT / "experiments").rglob("*.py")}
+
+
+def test_lines_of_studies_are_for_reading(counted):
+    dense = {str(path): tokens / lines for path, (tokens, lines) in counted.items() if lines}
+    assert {path: each for path, each in dense.items() if each > TOKENS_OF_A_FILES_LINE} == {}
+    tokens, lines = map(sum, zip(*counted.values(), strict=True))
+    assert tokens / lines <= TOKENS_OF_A_LINE
+
+
+def test_studies_are_small(counted):
+    assert sum(tokens for tokens, _ in counted.values()) <= TOKENS_OF_STUDIES
