@@ -3,8 +3,9 @@
 It is a sweep of the studies in `experiments/`, in OUT: the same command continues with what is missing, and repeats
 nothing that is finished. PNG, PDF and CSV of all are in OUT/figures, and OUT/figures.md has the table: figure, command,
 time, our numbers, the paper's, verdict. --document=docs/figures.md also writes the table there, between its marks, and
-redraws the figures that lie beside it; --claims=docs/claims.md writes the sections of the studies that test a claim of
-the field. Rows and sections of other studies stay. If a study fails, the others continue, and the exit status is 1.
+redraws the figures that lie beside it; --claims=docs/claims writes the results of the studies that test a claim of a
+paper beside them, and their pages there. Rows and pages of other studies stay. If a study fails, the others continue,
+and the exit status is 1.
 
 smoke shows only that everything runs; demo takes hours, paper hours to days, and was run for only a few of them.
 `python -m experiments` lists all studies with their times.
@@ -25,11 +26,11 @@ if __name__ == "__main__":
 from ipsrl import extensions
 from ipsrl.definitions import Module
 from ipsrl.ending import Ending
-from ipsrl.records.json_files import read_json, replace_file, require_file
+from ipsrl.records.json_files import read_json, replace_file, require_file, write_json
 from ipsrl.records.marked_page import Marks
 from ipsrl.records.progress_line import report_line
 from ipsrl.specifications import did_you_mean
-from ipsrl.study import catalog, claims, claims_page, published
+from ipsrl.study import catalog, claim_pages, claims, published
 from ipsrl.study.settings import resolve
 from ipsrl.study.study import Study, Variant
 from ipsrl.sweeps import launcher_catalog
@@ -44,7 +45,8 @@ RESTARTS = 3
 """Maximum number of restarts of a killed study."""
 
 MARKS = Marks("<!-- The table is written by scripts/reproduce_figures.py. -->", "<!-- Here the table ends. -->")
-CLAIMS_MARKS = Marks("<!-- The sections are written by scripts/reproduce_figures.py. -->", "<!-- Here they end. -->")
+CLAIMS_WIDTH = 1200
+"""Pixels of a figure on a page of claims."""
 
 Figures = Mapping[str, tuple[Study, Variant]]
 Result = tuple[str, str, str, str]
@@ -63,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--out", type=Path, help="folder for all results; runs/figures-PRESET by default")
     made.add_argument("--document", type=Path, metavar="PAGE.md", help="a page with marks for the table")
-    made.add_argument("--claims", type=Path, metavar="PAGE.md", help="a page with marks for sections on claims")
+    made.add_argument("--claims", type=Path, metavar="FOLDER", help="a folder for the pages of claims, docs/claims")
     made.add_argument("--launcher", default="local", help="where they run, see scripts/sweep.py; local by default")
     made.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
     made.add_argument("--list", action="store_true", help="print names, commands and titles, and run nothing")
@@ -79,14 +81,15 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def check_places(arguments: argparse.Namespace) -> None:
-    """Raises ValueError if there is no such launcher, or no page at --document or --claims."""
+    """Raises ValueError if there is no such launcher, no page at --document, or no folder at --claims."""
     launcher_catalog.make(arguments.launcher)
-    for flag, marks, page_of in (("document", MARKS, "figures"), ("claims", CLAIMS_MARKS, "claims")):
-        if (page := getattr(arguments, flag)) is not None:
-            require_file(page, f"--{flag}")
-            if not page.exists():
-                raise ValueError(f"--{flag}={page}: there is no such page; write one with marks, as docs/{page_of}.md")
-            marks.content(page.read_text())
+    if (page := arguments.document) is not None:
+        require_file(page, "--document")
+        if not page.exists():
+            raise ValueError(f"--document={page}: there is no such page; write one with marks, as docs/figures.md")
+        MARKS.content(page.read_text())
+    if arguments.claims is not None and not arguments.claims.is_dir():
+        raise ValueError(f"--claims={arguments.claims} is no folder: make it, or give docs/claims")
 
 
 def chosen(only: Sequence[str], figures: Iterable[str]) -> list[str]:
@@ -138,7 +141,7 @@ def reproduce(
     folder: SweepFolder,
     launcher: Launcher,
     document: Path | None = None,
-    claims_document: Path | None = None,
+    claims_folder: Path | None = None,
 ) -> None:
     """Runs unfinished studies, publishes their figures, and prints the table.
 
@@ -160,8 +163,8 @@ def reproduce(
     results = publish(figures, runs, names, preset, folder)
     if document is not None:
         write_document(document, figures, preset, results, folder)
-    if claims_document is not None:
-        write_claims(claims_document, figures, preset, {name: folder.run_path(runs[name]) for name in results})
+    if claims_folder is not None:
+        write_claims(claims_folder, figures, preset, {name: folder.run_path(runs[name]) for name in results})
     print(f"{(folder.path / 'figures.md').read_text()}\nfigures: {folder.path / 'figures'}")
     print(report(folder, chosen))
     if failed := [name for name in names if folder.state(runs[name]) != "finished"]:
@@ -205,7 +208,7 @@ def write_document(
     """
     text = document.read_text()
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
-    of_page = {name: of for name, of in figures.items() if not claims_page.has_section(of[0])}
+    of_page = {name: of for name, of in figures.items() if of[0].headline is None}
     shown = {name: of for name, of in of_page.items() if name in results or of[1].shows in rows}
     replace_file(document, MARKS.filled(text, page(shown, preset, results, rows)))
     for name in of_page.keys() & results.keys():
@@ -216,22 +219,31 @@ def write_document(
             shutil.copyfile(drawn, beside)
 
 
-def write_claims(document: Path, figures: Figures, preset: str, paths: Mapping[str, Path]) -> None:
-    """Writes a section for each finished run of a study that tests a claim of the field, between the marks of a page.
+def write_claims(folder: Path, figures: Figures, preset: str, paths: Mapping[str, Path]) -> None:
+    """Writes the results of each finished run of a study that tests a claim of a paper, and the pages of all of them.
 
     Args:
+      folder: of the pages.
       paths: name of the figure -> folder of its run.
     """
-    text, sections = document.read_text(), {}
     for name, path in paths.items():
         study, variant = figures[name]
-        if claims_page.has_section(study):
-            summary = read_json(path / "summary.json")
-            how = command(study, variant, preset)
-            sections[variant.shows] = claims_page.section(study, variant.shows, how, summary)
-            note(document, name, figures, preset)
-    merged = claims_page.merged(CLAIMS_MARKS.content(text), sections)
-    replace_file(document, CLAIMS_MARKS.filled(text, merged))
+        if study.headline is not None:
+            settings = resolve(study.presets, preset, variant.flags.get(preset, {}))
+            summary, how = read_json(path / "summary.json"), command(study, variant, preset)
+            write_json(claim_pages.result_path(study), claim_pages.result(study, settings, summary, how))
+            if (drawn := path / f"{study.name}.png").exists():
+                shrink(drawn, folder / drawn.name)
+    claim_pages.write(folder, list(figures.values()))
+
+
+def shrink(drawn: Path, to: Path) -> None:
+    """Copies a picture, at most `CLAIMS_WIDTH` wide and in 64 colours: a tenth of its bytes."""
+    from PIL import Image
+
+    with Image.open(drawn) as picture:
+        picture.thumbnail((CLAIMS_WIDTH, picture.height))
+        picture.convert("RGB").quantize(64).save(to, optimize=True)
 
 
 def note(document: Path, name: str, figures: Figures, preset: str) -> None:
@@ -285,7 +297,7 @@ EXPLAINED = {
     "others": (
         "A verdict comes from the records of the run: whether all claims hold that it can decide, and which numbers "
         f"are more than {claims.AGREES_WITHIN:.0%} off the paper's. The paper trains Gemma-3 4B on text, we 100,000 "
-        "parameters: there the order counts. Intervals are 95 % bootstrap intervals over seeds; times are those of the "
+        "parameters: there the order counts. Intervals are 95 % intervals over seeds; times are those of the "
         "last start."
     ),
 }

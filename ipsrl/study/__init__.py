@@ -3,6 +3,7 @@
 A study is one module, described in `ipsrl.study.study`.
 """
 
+from ipsrl.study.claim_pages import Headline
 from ipsrl.study.claims import (
     Claim,
     above,
@@ -31,6 +32,7 @@ __all__ = [
     "Curve",
     "EnsembleSettings",
     "Grid",
+    "Headline",
     "Number",
     "Output",
     "Points",

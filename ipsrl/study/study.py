@@ -28,7 +28,11 @@
     if __name__ == "__main__":
         main(__name__)
 
-Arms and Doubt are optional: a study that has both gets a section in docs/claims.md (`ipsrl.study.claims_page`).
+A study that tests a claim of a paper also has Arms and Doubt in its header, and
+
+    HEADLINE = Headline(subject, claim, scope, decided_by)   # `ipsrl.study.claim_pages`
+
+It is a folder, in which published runs keep `result.json`, and has a page in docs/claims.
 
 The figure is OUT/NAME.png, .pdf and .csv, and its caption OUT/NAME.txt; OUT is `runs/NAME-PRESET` by default.
 
@@ -57,6 +61,7 @@ from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.study import claims, published
+from ipsrl.study.claim_pages import Headline
 from ipsrl.study.claims import Claims, Numbers
 from ipsrl.study.curves import Curve, TrainingRun
 from ipsrl.study.recording import record
@@ -118,14 +123,15 @@ class Study:
     many_hosts: bool = False
     trackers: bool = False
     needs: Sequence[str] = ()
+    headline: Headline | None = None
 
     @classmethod
     def of(cls, module: ModuleType, name: str = "") -> "Study":
         """Reads a module.
 
         Raises:
-          ValueError: the module lacks PRESETS or curves, or has something else there, or a label of PAPER is not in
-            NUMBERS.
+          ValueError: the module lacks PRESETS or curves, or has something else there, a label of PAPER is not in
+            NUMBERS, or a sentence of HEADLINE is not in CLAIMS.
         """
         name = name or module.__name__.rpartition(".")[2]
         for needed in ("PRESETS", "curves"):
@@ -146,6 +152,9 @@ class Study:
             raise ValueError(
                 f"{name} has a number of the paper for {unknown[0]!r}, but none of its own: add it to NUMBERS"
             )
+        decided_by = study.headline.decided_by if study.headline else ()
+        if unknown := [sentence for sentence in decided_by if sentence not in study.claims]:
+            raise ValueError(f"{name}: the headline is decided by {unknown[0]!r}, which is none of its CLAIMS")
         return study
 
     @property

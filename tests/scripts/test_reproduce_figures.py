@@ -1,5 +1,6 @@
 """One command draws all figures: what is missing, and nothing twice; what fails is told and stops nothing else."""
 
+import dataclasses
 import fcntl
 import os
 import re
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from ipsrl.definitions import Module
-from ipsrl.records.json_files import write_json
-from ipsrl.study import catalog
+from ipsrl.records.json_files import read_json, write_json
+from ipsrl.study import catalog, claim_pages
+from ipsrl.study.claim_pages import SUBJECTS, Headline
 from ipsrl.study.study import Study, Variant
 from ipsrl.sweeps.launcher import Launcher
 from scripts import reproduce_figures
@@ -54,8 +56,10 @@ THREE = ("path_multiplicity", "many_outcomes", "recovery_time")
 SUMMARY = {
     "complete": True,
     "claims": {"it is so": True, "or not": None},
+    "decisive": {"it is so": {"of": "x of a", "mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5}},
     "numbers": {"right": {"mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5}},
     "paper": {"right": {"ours": 0.5, "paper": 0.6}},
+    "final": [],
 }
 
 
@@ -244,19 +248,29 @@ def test_a_page_gets_the_table_between_its_marks_and_the_pictures_it_shows(play,
     assert [line for line in page.read_text().splitlines() if "the many_outcomes" not in line] == kept.splitlines()
 
 
-def test_a_page_of_claims_gets_a_section_for_each_study_that_tests_one(play, tmp_path, monkeypatch):
-    page = tmp_path / "claims.md"
-    marks = reproduce_figures.CLAIMS_MARKS
-    page.write_text(f"before\n{marks.begin}\n## the recovery_time\n\nold\n\n## zebras\n\nstay\n{marks.end}\n")
-    doubted = dict.fromkeys(("Claim", "Paper", "Arms", "Expected", "Doubt"), "words")
-    monkeypatch.setattr(Study, "header", property(lambda self: doubted if self.name == "recovery_time" else {}))
-    play("--only=recovery_time,path_multiplicity", f"--claims={page}")
-    text = page.read_text()
-    assert re.findall("^## (.*)$", text, re.MULTILINE) == ["the recovery_time", "zebras"]
-    assert "old" not in text
-    assert "| the recovery_time | 1 | 0 | 1 |" in text
-    for part in ("- **supported**: it is so", "- **undecided**: or not", "- right: 0.5 [0.4, 0.6]", "--preset=demo"):
-        assert part in text
+def test_a_study_with_a_headline_gets_results_and_a_page(play, tmp_path, monkeypatch):
+    (pages := tmp_path / "claims").mkdir()
+    headline = Headline(SUBJECTS[0], "It is so.", "dice", ("it is so",))
+    words = dict.fromkeys(("Claim", "Arms", "Expected", "Doubt"), "words") | {"Paper": "arXiv 2601.21669"}
+    found = dataclasses.replace(catalog.find("recovery_time"), headline=headline)
+    monkeypatch.setattr(Study, "header", property(lambda self: words))
+    monkeypatch.setattr(reproduce_figures, "shrink", lambda drawn, to: None)
+    monkeypatch.setattr(claim_pages, "result_path", lambda study: tmp_path / "result.json")
+    figures = {"recovery_time": (found, Variant("the recovery_time"))}
+    monkeypatch.setattr(reproduce_figures.catalog, "drawn", lambda: figures)
+    play("--only=recovery_time", f"--claims={pages}")
+    assert read_json(tmp_path / "result.json")["claims"]["it is so"] == {
+        "verdict": "supported", "of": "x of a", "mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5,
+    }  # fmt: skip
+    page, index = ((pages / name).read_text() for name in ("recovery_time.md", "index.md"))
+    assert "# the recovery_time\n\n**Supported**: It is so. ([2601.21669]" in page
+    assert "| it is so | supported | 0.5 [0.4, 0.6]: x of a, 5 seeds |" in page
+    assert "Other claims: 1 undecided" in page
+    assert (
+        "| [It is so.](recovery_time.md) ([2601.21669](https://arxiv.org/abs/2601.21669)) | **supported** | " in index
+    )
+    with pytest.raises(SystemExit, match="none is no folder: make it, or give docs/claims"):
+        play("--only=recovery_time", f"--claims={tmp_path / 'none'}")
 
 
 def test_studies_without_the_preset_are_left_out(play, monkeypatch):

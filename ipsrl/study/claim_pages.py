@@ -1,0 +1,194 @@
+"""Pages of claims: an index by subject with a row for each study, and a page for each study, made of its results.
+
+A study with a `HEADLINE` is a folder, in which `result.json` keeps what its last published run found: each claim with
+its verdict and the number that decides, the other main numbers, and the values of all curves at the end. Pages are made
+of that and of the study's header, so that words can be mended without a run.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ipsrl.records.json_files import read_json, replace_file
+from ipsrl.study import published
+from ipsrl.study.claims import VERDICTS, as_text
+
+if TYPE_CHECKING:
+    from ipsrl.study.study import Study, Variant
+
+RESULT = "result.json"
+LONGEST_CLAIM = 20
+"""Words of a headline."""
+SUBJECTS = (
+    "Collapse and its causes",
+    "Entropy and exploration",
+    "Clips and stale data",
+    "Groups, prompts and budgets",
+    "Verifiers and reward models",
+    "Thinking, planning and computation at test time",
+    "Imitation, critiques and preferences",
+    "Agents that search or talk",
+    "Molecules and combinatorial outcomes",
+    "Theories next door",
+)
+MIXED = "mixed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Headline:
+    """The paper's claim that a study tests, and what decides it.
+
+    Attributes:
+      subject: one of `SUBJECTS`.
+      claim: what the paper claims, in one sentence of at most 20 words.
+      scope: where we tried it, in a few words.
+      decided_by: sentences of CLAIMS; the paper's claim is supported if all of them are.
+    """
+
+    subject: str
+    claim: str
+    scope: str
+    decided_by: tuple[str, ...]
+
+    def __post_init__(self):
+        if self.subject not in SUBJECTS:
+            raise ValueError(f"the headline's subject is {self.subject!r}, it must be one of {', '.join(SUBJECTS)}")
+        if len(self.claim.split()) > LONGEST_CLAIM:
+            raise ValueError(f"the headline {self.claim!r} has more than {LONGEST_CLAIM} words: shorten it")
+        if not self.decided_by:
+            raise ValueError(f"nothing decides the headline {self.claim!r}: name sentences of CLAIMS")
+
+    def verdict(self, claims: Mapping[str, Mapping[str, Any]]) -> str:
+        """The verdict on the paper's claim, from those of a `result`: one of `VERDICTS`, or `MIXED`."""
+        found = {claims[sentence]["verdict"] for sentence in self.decided_by}
+        if len(found) == 1:
+            return found.pop()
+        return MIXED if {VERDICTS[True], VERDICTS[False]} <= found else VERDICTS[None]
+
+
+def result(study: "Study", settings: Any, summary: Mapping[str, Any], command: str) -> dict[str, Any]:
+    """What `result.json` keeps of a finished run.
+
+    Args:
+      settings: of the run.
+      summary: the contents of its summary.json.
+      command: repeats the run.
+    """
+    deciding = summary["decisive"]
+    return {
+        "command": command,
+        "date": date.today().isoformat(),
+        "made_of": published.inputs(study, settings),
+        "claims": {
+            sentence: {"verdict": VERDICTS[held], **deciding.get(sentence, {})}
+            for sentence, held in summary["claims"].items()
+        },
+        "numbers": summary["numbers"],
+        "paper": summary["paper"],
+        "final": summary["final"],
+    }
+
+
+def result_path(study: "Study") -> Path:
+    """The path of a study's `result.json`.
+
+    Raises:
+      ValueError: the study is no folder.
+    """
+    module = Path(study.module.__file__)
+    if module.name != "__init__.py":
+        raise ValueError(f"{study.name} has a headline, but no folder for its results: make {module.stem}/ of {module}")
+    return module.parent / RESULT
+
+
+def write(folder: Path, studies: Sequence[tuple["Study", "Variant"]]) -> list[Path]:
+    """Writes a page for each study with a headline and results, and the index of all; returns their paths."""
+    pages, rows = [], {}
+    for study, variant in studies:
+        if study.headline is not None and result_path(study).exists():
+            found = read_json(result_path(study))
+            pages.append(folder / f"{study.name}.md")
+            replace_file(pages[-1], page(study, variant.shows, found, folder))
+            rows.setdefault(study.headline.subject, []).append(row(study, found))
+    replace_file(folder / "index.md", index(rows))
+    return [*pages, folder / "index.md"]
+
+
+def index(rows: Mapping[str, Sequence[str]]) -> str:
+    """The index: a table for each subject."""
+    tables = [f"## {subject}\n\n{table(rows[subject])}" for subject in SUBJECTS if subject in rows]
+    return "\n\n".join([INTRODUCTION, *tables]) + "\n"
+
+
+def table(rows: Sequence[str]) -> str:
+    """Rows of studies under their heading."""
+    return "\n".join(["| claim | verdict | number that decides | scope |", "| --- | --- | --- | --- |", *rows])
+
+
+INTRODUCTION = """\
+# Claims of the field
+
+Each row is a claim of a paper, tested by a study of ours, and links to the study's page. **Supported** and **refuted**
+say that the 95 % interval of the number that decides lies on one side of its limit, with five seeds or more and
+corrected for the number of tries; **undecided** that it does not; **mixed** that the claim has parts of which some are
+supported and some refuted. Verdicts hold for the small models named under scope; each page ends with what could change
+in larger ones. This page and all others here are written by `scripts/reproduce_figures.py --claims=docs/claims`."""
+
+
+def row(study: "Study", found: Mapping[str, Any]) -> str:
+    """The study's row in the index."""
+    headline = study.headline
+    verdict = headline.verdict(found["claims"])
+    deciding = [found["claims"][sentence] for sentence in headline.decided_by]
+    numbers = [as_text(each) for each in deciding if "mean" in each and verdict in (each["verdict"], MIXED)]
+    cells = (
+        f"[{headline.claim}]({study.name}.md) ({paper_link(study)})",
+        f"**{verdict}**",
+        numbers[0] if numbers else "",
+        headline.scope,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def paper_link(study: "Study") -> str:
+    """A link to the first paper that the header names; its words if it has no arXiv id."""
+    found = re.search(r"\d{4}\.\d{5}", study.header["Paper"])
+    return f"[{found[0]}](https://arxiv.org/abs/{found[0]})" if found else "our own"
+
+
+def page(study: "Study", title: str, found: Mapping[str, Any], folder: Path) -> str:
+    """The page of a study."""
+    header, headline, claims = study.header, study.headline, found["claims"]
+    deciding = [
+        f"| {sentence} | {claims[sentence]['verdict']} | {number(claims[sentence])} |"
+        for sentence in headline.decided_by
+    ]
+    others = [each["verdict"] for sentence, each in claims.items() if sentence not in headline.decided_by]
+    counted = ", ".join(f"{others.count(word)} {word}" for word in VERDICTS.values() if word in others)
+    figure = f"![{title}]({study.name}.png)" if (folder / f"{study.name}.png").exists() else ""
+    parts = (
+        f"# {title}",
+        f"**{headline.verdict(claims).capitalize()}**: {headline.claim} ({paper_link(study)})",
+        f"Tried on {headline.scope}.",
+        figure,
+        "| what decides | verdict | number |\n| --- | --- | --- |\n" + "\n".join(deciding),
+        f"Other claims: {counted}, in `experiments/{study.name}/{RESULT}`." if others else "",
+        f"**What came out.** {header['Expected']}",
+        f"**The claim.** {header['Claim']}",
+        f"**Who says it.** {header['Paper']}",
+        f"**What is compared.** {header['Arms']}",
+        f"**What would change our mind.** {header['Doubt']}",
+        f"Run on {found['date']}: `{found['command']}`",
+    )
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def number(claim: Mapping[str, Any]) -> str:
+    """The number that decides a claim, what it is of, and from how many seeds."""
+    if "mean" not in claim:
+        return "not recorded, or too few seeds"
+    seeds = f", {claim['seeds']} seeds" if claim["seeds"] else ""
+    return f"{as_text(claim)}: {claim['of']}{seeds}"
