@@ -18,7 +18,7 @@ import dataclasses
 
 from ipsrl import study
 from ipsrl.study import text_tasks
-from ipsrl.study.text_tasks import OBJECTIVES, SMOKE, TextTaskSettings
+from ipsrl.study.text_tasks import SMOKE, TextTaskSettings
 
 TASK = "countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)"
 SMALL = "countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2)"
@@ -29,17 +29,10 @@ PRESETS = {
     "paper": dataclasses.replace(DEMO, seeds=(0, 1, 2, 3, 4), steps=600),
 }
 MANY_HOSTS = TRACKERS = True
-curves, CLAIMS, TABLE, FIGURE = (
-    text_tasks.curves,
-    text_tasks.CLAIMS,
-    text_tasks.TABLE,
-    text_tasks.FIGURE,
-)
-
-NUMBERS = {
-    label: study.final("recovery", task=TASK, objective=objective)
-    for label, objective in OBJECTIVES.items()
-}
+curves = text_tasks.curves
+CLAIMS = text_tasks.CLAIMS
+TABLE = text_tasks.TABLE
+FIGURE = text_tasks.FIGURE
 VARIANTS = {"countdown": study.Variant("recovery on countdown")}
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import dataclasses
 
 from ipsrl import study
 from ipsrl.study import text_tasks
-from ipsrl.study.text_tasks import OBJECTIVES, SMOKE, TextTaskSettings
+from ipsrl.study.text_tasks import GRPO, IPS, SMOKE, TextTaskSettings
 
 TASKS = {
     "Boolean": "hypospace_boolean(operators=full, depth=2)",
@@ -36,17 +36,14 @@ PRESETS = {
     "paper": TextTaskSettings(tasks=tuple(TASKS.values()), seeds=(0, 1, 2, 3, 4), steps=600),
 }
 MANY_HOSTS = TRACKERS = True
-curves, CLAIMS, TABLE, FIGURE = (
-    text_tasks.curves,
-    text_tasks.CLAIMS,
-    text_tasks.TABLE,
-    text_tasks.FIGURE,
-)
-
+curves = text_tasks.curves
+CLAIMS = text_tasks.CLAIMS
+TABLE = text_tasks.TABLE
+FIGURE = text_tasks.FIGURE
 NUMBERS = {
     f"{label}, {name}": study.final("recovery", task=task, objective=objective)
     for name, task in TASKS.items()
-    for label, objective in OBJECTIVES.items()
+    for label, objective in (("GRPO", GRPO), ("IPS-GRPO", IPS))
 }
 PAPER = {
     "GRPO, Boolean": 0.095,

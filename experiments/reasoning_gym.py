@@ -20,7 +20,7 @@ import dataclasses
 
 from ipsrl import study
 from ipsrl.study import text_tasks
-from ipsrl.study.text_tasks import OBJECTIVES, SMOKE, TextTaskSettings
+from ipsrl.study.text_tasks import SMOKE, TextTaskSettings
 
 TASKS = {
     "graph colouring": "graph_coloring(vertices=6, edge_probability=0.6, problems=64, least_solutions=6)",
@@ -39,18 +39,10 @@ PRESETS = {
     "paper": dataclasses.replace(DEMO, seeds=(0, 1, 2, 3, 4), steps=600),
 }
 MANY_HOSTS = TRACKERS = True
-curves, CLAIMS, TABLE, FIGURE = (
-    text_tasks.curves,
-    text_tasks.CLAIMS,
-    text_tasks.TABLE,
-    text_tasks.FIGURE,
-)
-
-NUMBERS = {
-    f"{label}, {name}": study.final("recovery", task=task, objective=objective)
-    for name, task in TASKS.items()
-    for label, objective in OBJECTIVES.items()
-}
+curves = text_tasks.curves
+CLAIMS = text_tasks.CLAIMS
+TABLE = text_tasks.TABLE
+FIGURE = text_tasks.FIGURE
 VARIANTS = {
     name.replace(" ", "_"): study.Variant(
         f"recovery on {name} of reasoning-gym",

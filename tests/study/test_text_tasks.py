@@ -13,8 +13,7 @@ from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.records.json_files import read_json
 from ipsrl.records.metric_log import read
-from ipsrl.records.tidy import Records, TooFewSeeds
-from ipsrl.study import Output, Study, text_tasks
+from ipsrl.study import Output, Study
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.study import run
 from scripts.make_checkpoint import make_checkpoint
@@ -111,26 +110,6 @@ class Quick(HypospaceBoolean):
 def test_a_task_that_reads_quickly_needs_no_processes(checkpoint, task, changes, processes):
     flags = LanguageModelFlags(model_dir=checkpoint, **changes)
     assert flags.in_words(task("basic", 1)).verifier.workers == processes
-
-
-def records(seeds, **recovery):
-    rows = [
-        {"step": 0, "task": "a", "objective": name, "seed": seed, "recovery": value + 0.01 * seed, "validity": 0.95}
-        for name, value in recovery.items()
-        for seed in seeds
-    ]
-    return Records(rows, ("task", "objective"))
-
-
-def test_the_claim_compares_intervals():
-    (claim,) = text_tasks.CLAIMS.values()
-    assert claim(records((0, 1), grpo=0.2, ips_grpo=0.5)) is True
-    assert claim(records((0, 1), grpo=0.2, ips_grpo=0.205)) is False
-    assert claim(records((0, 1), grpo=0.2, progrpo=0.5)) is None
-    rows = [row | {"validity": 0.5} for row in records((0, 1), grpo=0.2, ips_grpo=0.5).rows]
-    assert claim(Records(rows, ("task", "objective"))) is False
-    with pytest.raises(TooFewSeeds):
-        claim(records((0,), grpo=0.2, ips_grpo=0.5))
 
 
 @pytest.mark.slow
