@@ -22,6 +22,7 @@ Smoke     python -m experiments.phase_portraits --preset=smoke
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +41,7 @@ from ipsrl.figures import phase_portraits as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import require_file
 from ipsrl.records.text_table import aligned
-from ipsrl.records.tidy import Records
+from ipsrl.records.tidy import Record, Records
 from ipsrl.rollouts.sources.refinements import spend_samples
 
 HEAD = """\
@@ -123,11 +124,8 @@ PRESETS = {
 def curves(settings: Settings) -> Iterator[study.Curve]:
     for name in settings.objectives:
         for rewards in settings.rewards:
-            labels, field = (
-                {"objective": name, "rewards": shown(rewards)},
-                field_of(name, rewards, settings),
-            )
-            yield study.Curve(labels, functools.partial(points, name, field, settings))
+            compute = functools.partial(points, name, field_of(name, rewards, settings), settings)
+            yield study.Curve({"objective": name, "rewards": shown(rewards)}, compute)
 
 
 def field_of(name: str, rewards: tuple[float, ...], settings: Settings) -> Field:
@@ -172,10 +170,18 @@ def record_of(point: RestPoint) -> dict[str, float | str]:
     invasion = np.full(3, np.nan)
     invasion[point.probs == 0] = point.invasion
     columns = {"p_": point.probs, "rate_": rates, "invasion_of_": invasion}
-    numbered = {
-        f"{name}{n}": value for name, values in columns.items() for n, value in enumerate(values, 1)
+    values = {
+        f"{name}{number}": value
+        for name, column in columns.items()
+        for number, value in enumerate(column, 1)
     }
-    return {"kind": point.kind, **numbered, "scale": point.scale}
+    return {"kind": point.kind, **values, "scale": point.scale}
+
+
+def numbered(row: Record, name: str) -> np.ndarray:
+    """The values of a record with this name and a number, without missing ones."""
+    values = np.array([value for key, value in row.items() if re.fullmatch(rf"{name}\d", key)])
+    return values[~np.isnan(values)]
 
 
 def portraits_of(records: Records, settings: Settings) -> list[Portrait]:
@@ -186,14 +192,9 @@ def portraits_of(records: Records, settings: Settings) -> list[Portrait]:
         rest = []
         for row in rows.rows:
             probs, rates, invasion = (
-                np.array([row[name + n] for n in numbers])
-                for name, numbers in (("p_", "123"), ("rate_", "12"), ("invasion_of_", "123"))
+                numbered(row, name) for name in ("p_", "rate_", "invasion_of_")
             )
-            rest.append(
-                RestPoint(
-                    probs, rates[~np.isnan(rates)], invasion[~np.isnan(invasion)], row["scale"]
-                )
-            )
+            rest.append(RestPoint(probs, rates, invasion, row["scale"]))
         rewards = next(
             rewards for rewards in settings.rewards if shown(rewards) == labels["rewards"]
         )
@@ -254,26 +255,19 @@ def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
     return [path]
 
 
-def best_at_rest(records: Records, objective: str) -> float:
+def best_at_rest(objective: str) -> study.Number:
     """The final probability of the best of the outcomes with rewards 1, 0.6, 0.3."""
-    return float(
-        records.where(objective=objective, rewards="1,0.6,0.3", kind="attracts").column("p_1")[-1]
-    )
+    return study.final("p_1", objective=objective, rewards="1,0.6,0.3", kind="attracts")
 
 
 CLAIMS = {
-    "of outcomes with rewards 1, 0.6, 0.3 GRPO keeps the best alone": lambda records: (
-        best_at_rest(records, "grpo") == 1
+    "of outcomes with rewards 1, 0.6, 0.3 GRPO keeps the best alone": study.above(
+        best_at_rest("grpo"), 1 - 1e-6
     ),
-    "IPS-GRPO rests within 0.1 of r / sum r": lambda records: (
-        abs(best_at_rest(records, "ips_grpo") - 1 / 1.9) < 0.1
-    ),
+    "IPS-GRPO rests within 0.1 of r / sum r": study.near(best_at_rest("ips_grpo"), 1 / 1.9, 0.1),
 }
-NUMBERS = {
-    "best outcome at rest: GRPO": functools.partial(best_at_rest, objective="grpo"),
-    "IPS-GRPO": functools.partial(best_at_rest, objective="ips_grpo"),
-}
-TABLE, FIGURE = table, draw
+TABLE = table
+FIGURE = draw
 
 if __name__ == "__main__":
     study.main(__name__)

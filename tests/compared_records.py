@@ -4,7 +4,7 @@ from ipsrl.records.tidy import Records
 
 
 def made_up(ends):
-    """Records of two seeds, by objective and learning rate: rewards and effective outcomes at the end.
+    """Records by objective and learning rate: rewards and effective outcomes at the end, one of each seed.
 
     At the start both are 0.5; reward-proportional probabilities earn 0.9.
     """

@@ -25,7 +25,7 @@ import functools
 import itertools
 import typing
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -119,7 +119,7 @@ SIZES: dict[str, dict[Kind, Size]] = {
 }
 DIFFERENT = Range(
     "be different positive numbers",
-    lambda all: len(set(all)) == len(all) and min(all, default=1) > 0,
+    lambda rates: len(set(rates)) == len(rates) and min(rates, default=1) > 0,
     of_whole=True,
 )
 
@@ -174,7 +174,8 @@ PRESETS = {name: Settings(name) for name in SIZES}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
-    chosen, left_out = chosen_objectives(settings.objectives), refused(settings)
+    chosen = chosen_objectives(settings.objectives)
+    left_out = refused(settings)
     if len(left_out) == len(chosen):
         raise ValueError(f"{chosen[0]}: {left_out[chosen[0]]}")
     trained = text_curves if kind_of(settings.environment) == "text" else exact_curves
@@ -245,7 +246,8 @@ def policy_of(settings: Settings) -> Tabular:
     """A table of logits. That of a log starts at the logged shares; that of a bandit at p proportional to rank^-skew,
     in a fixed random order of the arms in which rewards play no part; others start with uniform actions.
     """
-    environment, start = environment_of(settings.environment), None
+    environment = environment_of(settings.environment)
+    start = None
     if isinstance(environment, LoggedOutcomes):
         start = environment.logged_logits
     elif isinstance(environment, Bandit):
@@ -280,10 +282,8 @@ def exact_points(
     objective: str, rate: float, settings: Settings, proportional: float
 ) -> study.Points:
     """Trains all seeds as one compiled program."""
-    environment, seeds = (
-        environment_of(settings.environment),
-        jnp.asarray(settings.seeds, jnp.int32),
-    )
+    environment = environment_of(settings.environment)
+    seeds = jnp.asarray(settings.seeds, jnp.int32)
     tokens = (
         len(seeds)
         * settings.steps
@@ -298,20 +298,20 @@ def exact_points(
         trainer_of(objective, rate, settings), seeds, record, settings.evaluate_every
     )
     program = traced.compile({"xla_backend_optimization_level": 0} if quick else {})
-    values = rewarded.measures(program(seeds), environment.reward_table()) | {
-        "proportional_reward": proportional
-    }
-    return study.Points(
-        range(0, settings.steps + 1, settings.evaluate_every), values, settings.seeds
-    )
+    values = rewarded.measures(program(seeds), environment.reward_table())
+    values["proportional_reward"] = proportional
+    steps = range(0, settings.steps + 1, settings.evaluate_every)
+    return study.Points(steps, values, settings.seeds)
 
 
 @functools.cache
 def text_task(settings: Settings) -> TrainingGrid:
     """Policy, prior and evaluation are those of `experiments.hypospace` with this preset."""
-    preset, prompts = hypospace.PRESETS[settings.preset], settings.prompts_per_step
+    preset = hypospace.PRESETS[settings.preset]
     fitting = [
-        n for n in range(1, preset.micro_batches + 1) if prompts % (n * jax.device_count()) == 0
+        number
+        for number in range(1, preset.micro_batches + 1)
+        if settings.prompts_per_step % (number * jax.device_count()) == 0
     ]
     same = (
         "seeds",
@@ -339,17 +339,18 @@ def text_grid(objective: str, rate: float, settings: Settings) -> TrainingGrid:
     Raises:
       ValueError: it cannot be computed here.
     """
-    grid, folder = text_task(settings), f"learning_rate_{rate:g}"
+    grid = text_task(settings)
     group_size, off_policy = settings.group_size, None
     # Modes that are replayed are off-policy answers enough.
     if grid.settings.replayed_modes is None:
         group_size, off_policy = spend_samples(objectives.make(objective), group_size)
-    changed = {
-        "learning_rate": step_size(objective, rate),
-        "group_size": group_size,
-        "off_policy": off_policy,
-    }
-    training = dataclasses.replace(grid.settings, **changed)
+    training = dataclasses.replace(
+        grid.settings,
+        learning_rate=step_size(objective, rate),
+        group_size=group_size,
+        off_policy=off_policy,
+    )
+    folder = f"learning_rate_{rate:g}"
     return dataclasses.replace(grid, objectives=(objective,), settings=training, folder=folder)
 
 
@@ -419,35 +420,39 @@ def draw(records: Records, settings: Settings) -> Drawing:
     return figure.draw(title(results, settings), results, bar, PLACEBO)
 
 
-def result_of(records: Records, objective: str) -> Result:
-    for result in ranked(records)[0]:
-        if result.name == objective:
-            return result
-    raise NotRecorded(f"{objective} was not compared")
+def ends_of(measure: str, objective: str) -> study.Number:
+    """A measure at the end of the runs of an objective with the learning rate that it is ranked by."""
 
+    def ends(records: Records) -> np.ndarray:
+        for result in ranked(records)[0]:
+            if result.name == objective:
+                return result.records.ends(measure)
+        raise NotRecorded(f"{objective} was not compared")
 
-def scaling_keeps_more(records: Records) -> bool:
-    scaled, *others = (result_of(records, name) for name in ("ips_grpo", "grpo", PLACEBO))
-    most = max(other.records.high("effective_outcomes") for other in others)
-    return scaled.rank is not None and scaled.records.low("effective_outcomes") > most
+    return study.Computed(f"{measure} of {objective}", ends)
 
 
 def variant(environment: str, on: str, all_in_demo: bool = True) -> study.Variant:
     every = {"environment": environment}
-    some = every | {"objectives": "grpo,placebo,ips_grpo,darling"}
+    four = every | {"objectives": "grpo,placebo,ips_grpo,darling"}
     shows = f"{'every objective' if all_in_demo else 'objectives'} on {on}: effective outcomes and reward"
-    return study.Variant(
-        shows, {"smoke": some, "demo": every if all_in_demo else some, "paper": every}
+    demo = every if all_in_demo else four
+    return study.Variant(shows, {"smoke": four, "demo": demo, "paper": every})
+
+
+OUTCOMES = ends_of("effective_outcomes", "ips_grpo")
+BAR = study.Computed("the bar", lambda records: ranked(records)[1])
+CLAIMS = {
+    "inverse probability scaling keeps more outcomes than GRPO and a placebo, at a reward above the bar": study.every(
+        (
+            study.above(OUTCOMES, ends_of("effective_outcomes", "grpo")),
+            study.above(OUTCOMES, ends_of("effective_outcomes", PLACEBO)),
+            study.above(ends_of("reward", "ips_grpo"), BAR),
+        )
     )
-
-
-CLAIM = "inverse probability scaling keeps more outcomes than GRPO and a placebo, at a reward above the bar"
-CLAIMS = {CLAIM: scaling_keeps_more}
-NUMBERS: dict[str, Any] = {
-    name: lambda records, name=name: result_of(records, name).final("effective_outcomes")
-    for name in ("grpo", PLACEBO, "ips_grpo")
 }
-TABLE, FIGURE = table, draw
+TABLE = table
+FIGURE = draw
 VARIANTS = {
     "comparison_bandit": variant("bandit", "a bandit"),
     "comparison_hypergrid": variant("hypergrid", "the hypergrid", all_in_demo=False),

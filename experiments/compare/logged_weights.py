@@ -82,10 +82,8 @@ def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> 
       chosen: specifications of objectives.
       verdicts: what is known of them, by specification.
     """
-    (groups, group_size), right = (
-        log.rewards.shape,
-        np.where(is_right(log.rewards, RIGHT_ABOVE), log.outcome_id, -1),
-    )
+    groups, group_size = log.rewards.shape
+    right = np.where(is_right(log.rewards, RIGHT_ABOVE), log.outcome_id, -1)
     measured = {
         "mean reward": log.rewards.mean(),
         "effective rewarded outcomes of a group": diversity.effective_outcomes(
@@ -96,10 +94,8 @@ def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> 
         ).mean(),
     }
     head = f"the log: {groups} groups of {group_size} answers to {log.num_prompts} prompts; "
-    cells, left_out = (
-        [["", *(field.name for field in dataclasses.fields(LoggedWeights)), "verdict"]],
-        [],
-    )
+    cells = [["", *(field.name for field in dataclasses.fields(LoggedWeights)), "verdict"]]
+    left_out = []
     for objective in chosen:
         try:
             weighed, *signed = dataclasses.astuple(weights_of_log(objective, log))

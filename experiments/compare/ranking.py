@@ -90,14 +90,10 @@ def ranked(records: Records) -> tuple[list[Result], float]:
     highest = {
         text: max(results, key=lambda result: result.reward) for text, results in trained.items()
     }
-    some, best = (
-        next(iter(highest.values())).records,
-        max(result.reward for result in highest.values()),
-    )
-    start, proportional = (
-        some.curve("reward")[1][:, 0].mean(),
-        some.column("proportional_reward")[0],
-    )
+    best = max(result.reward for result in highest.values())
+    of_any = next(iter(highest.values())).records
+    start = of_any.curve("reward")[1][:, 0].mean()
+    proportional = of_any.column("proportional_reward")[0]
     bar = float(max(REWARD_SHARE * proportional * best, start + LEARNED * (1 - start)))
     reaching = {text: [r for r in results if r.reward >= bar] for text, results in trained.items()}
     above = [

@@ -3,33 +3,7 @@ import pytest
 
 from experiments import collapse_time
 from experiments.collapse_time import COLLAPSES, HALF, KEEPERS
-from ipsrl.records.tidy import Records
-from ipsrl.study import claims
-
-EXACT, KEPT = collapse_time.CLAIMS
-
-
-def times(*means, exact=1.0):
-    return [
-        {"objective": COLLAPSES, "group_size": 4 + size, "seed": seed, "step": 0, "updates": value, "exact": exact}
-        for size, mean in enumerate(means)
-        for seed, value in enumerate((mean - 0.1, mean, mean + 0.1))
-    ]
-
-
-def keepers(lost):
-    return [
-        {"objective": name, "group_size": 4, "seed": 0, "step": 9, "collapsed": int(name in lost)} for name in KEEPERS
-    ]
-
-
-def test_claims():
-    def decided(rows):
-        return claims.decided(collapse_time.CLAIMS, Records(rows, ("objective", "group_size")))
-
-    assert decided(times(1.05, 0.95) + keepers([])) == {EXACT: True, KEPT: True}
-    assert decided(times(1.0, 1.2) + keepers(["ips_grpo"])) == {EXACT: False, KEPT: False}
-    assert decided(times(1.0) + keepers([])[1:]) == {EXACT: True, KEPT: None}
+from ipsrl import study
 
 
 @pytest.mark.slow
@@ -41,7 +15,7 @@ def test_ties_collapse_after_the_exact_time_and_others_keep_them(smoke):
         assert abs(updates.mean() - exact) < 4 * updates.std(ddof=1) / np.sqrt(len(updates))
         # The diffusion limit's own error, 0.25 h r / sqrt(G) at most.
         assert 0 < exact / records.mean("formula", **where) - 1 < 0.25 * 0.5 / np.sqrt(size)
-    shares = {name: collapse_time.share_collapsed(records, name) for name in settings.keepers}
+    shares = {name: study.share("collapsed", objective=name)(records) for name in settings.keepers}
     assert {share.seeds for share in shares.values()} == {80}
     assert shares.pop(HALF).low < 0.05
     assert shares.keys() == set(KEEPERS)

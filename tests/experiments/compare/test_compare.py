@@ -103,18 +103,20 @@ def test_replayed_modes_take_the_place_of_refinements():
     assert with_modes.off_policy is None
 
 
-@pytest.mark.parametrize(
-    ("scaled", "holds"),
-    [
-        (((0.9, 0.9), (4.0, 4.2)), True),
-        (((0.9, 0.9), (2.0, 4.2)), False),  # the intervals overlap
-        (((0.5, 0.5), (4.0, 4.2)), False),  # below the bar
-    ],
-)
-def test_the_claim_asks_for_intervals_apart_above_the_bar(scaled, holds):
-    rivals = {("grpo", 0.1): ((1.0, 1.0), (1.0, 1.2)), ("placebo", 0.1): ((1.0, 1.0), (1.0, 3.0))}
+def test_the_claim_is_on_the_best_rate_above_the_bar():
+    ones = (1.0,) * 5
+    rivals = {("grpo", 0.1): (ones, (1.0, 1.1, 1.2, 1.0, 1.1)), ("placebo", 0.1): (ones, (1.5,) * 5)}
     (claim,) = compare.CLAIMS.values()
-    assert claim(made_up(rivals | {("ips_grpo", 0.1): scaled})) is holds
+
+    def decided(reward, outcomes):
+        lazy = {("ips_grpo", 0.2): ((0.5,) * 5, (9.0,) * 5)}
+        return claim(made_up(rivals | {("ips_grpo", 0.1): ((reward,) * 5, outcomes)} | lazy))
+
+    assert decided(0.9, (4.0, 4.2, 4.1, 4.0, 4.2)) is True
+    assert decided(0.9, (1.2, 1.3, 1.2, 1.3, 1.2)) is False
+    assert decided(0.9, (1.0, 4.0, 1.0, 4.0, 1.0)) is None
+    # Below the bar, 0.9 x 0.9.
+    assert decided(0.7, (4.0, 4.2, 4.1, 4.0, 4.2)) is False
     with pytest.raises(NotRecorded, match="ips_grpo was not compared"):
         claim(made_up(rivals))
 
