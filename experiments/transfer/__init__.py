@@ -31,7 +31,6 @@ objectives whose reward is 0.9 or more there. Ranks of the page are those of mea
 
 import dataclasses
 import functools
-import itertools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +52,7 @@ from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import one_of
 from ipsrl.figures.style import Drawing
 from ipsrl.measures import rewarded
-from ipsrl.measures.seeds import Interval
+from ipsrl.measures.rank_correlation import TIE, rank_correlations
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.state_table import outcome_probs
@@ -63,8 +62,9 @@ from ipsrl.records.equal_reward import WHEN, When
 from ipsrl.records.json_files import replace_file, require_file
 from ipsrl.records.marked_page import Marks
 from ipsrl.records.text_table import aligned
-from ipsrl.records.tidy import Records, TooFewSeeds
+from ipsrl.records.tidy import Records
 from ipsrl.study import text_tasks
+from ipsrl.study.numbers import OfSeeds
 from ipsrl.study.text_tasks import TextTaskSettings
 
 OBJECTIVES = (
@@ -228,11 +228,8 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
             yield from text_curves(level, size.texts[level], settings)
         else:
             for text in settings.objectives:
-                yield (
-                    exact_curve(text, size)
-                    if level == "bandit"
-                    else trained_curve(level, text, size)
-                )
+                exact = level == "bandit"
+                yield exact_curve(text, size) if exact else trained_curve(level, text, size)
 
 
 def exact_curve(objective: str, size: Size) -> study.Curve:
@@ -241,7 +238,8 @@ def exact_curve(objective: str, size: Size) -> study.Curve:
     Raises:
       ValueError: the objective needs what a bandit does not have.
     """
-    made, (length, steps) = objectives.make(objective), size.path
+    made = objectives.make(objective)
+    length, steps = size.path
     policy = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
     try:
         check_computable(made, BANDIT, policy, GROUP_SIZE, None)
@@ -325,41 +323,45 @@ def draw(records: Records, settings: Settings) -> Drawing:
     return figure.draw(records)
 
 
-def rank_correlation(first: str, second: str, records: Records) -> Interval:
-    return equal_reward.correlation(records, first, second, WHEN[0]).interval
+def rank_correlation(first: str, second: str, when: When, records: Records) -> OfSeeds:
+    """Spearman's correlation of effective outcomes on two levels, of each seed that both have."""
+    seeds = [records.where(level=level).distinct("seed") for level in (first, second)]
+    shared = [seed for seed in seeds[0] or seeds[1] if seed in (seeds[1] or seeds[0])]
+    places = []
+    for values, known in zip(
+        equal_reward.in_both(records, first, second, when), seeds, strict=True
+    ):
+        # A level without seeds is the same for all of the other.
+        kept = values[[known.index(seed) for seed in shared]] if known else values[None]
+        places.append(np.round(kept, TIE))
+    return OfSeeds(rank_correlations(*np.broadcast_arrays(*places)), tuple(shared) or None)
 
 
-def of_classes(records: Records) -> Interval:
+def of_classes(records: Records) -> OfSeeds:
     """The rank correlation on the model of a level that tells `KEEPERS` from the others, and nothing else."""
     level = {"level": CLASSES, "step": 0, "reward": 1.0}
     told = [
         level | {"objective": name, "effective_outcomes": float(name in KEEPERS)}
         for name in records.distinct("objective")
     ]
-    return rank_correlation(
-        CLASSES, MODEL, dataclasses.replace(records, rows=[*records.rows, *told])
-    )
+    with_classes = dataclasses.replace(records, rows=[*records.rows, *told])
+    return rank_correlation(CLASSES, MODEL, "at the bar", with_classes)
 
 
-def within_class(keepers: bool, records: Records) -> Interval:
+def within_class(keepers: bool, records: Records) -> OfSeeds:
     """The rank correlation of bandit and model among `KEEPERS`, or among the others."""
     kept = [row for row in records.rows if (row["objective"] in KEEPERS) is keepers]
-    return rank_correlation("bandit", MODEL, dataclasses.replace(records, rows=kept))
+    return rank_correlation("bandit", MODEL, "at the bar", dataclasses.replace(records, rows=kept))
 
 
-def foretells(first: str, second: str, when: When, records: Records) -> bool:
-    """Whether the correlation is above 0.5 and its interval above 0."""
-    interval = equal_reward.correlation(records, first, second, when).interval
-    if np.isnan(interval.low):
-        raise TooFewSeeds(
-            f"the correlation of {first} and {second} has no interval: it needs two or more seeds"
-        )
-    return interval.mean > 0.5 and interval.low > 0
+def foretells(first: str, second: str, when: When) -> study.Claim:
+    correlated = functools.partial(rank_correlation, first, second, when)
+    return study.above(study.Computed(f"rank correlation {when}", correlated), 0.5)
 
 
 CLAIMS = {
-    f"{when}, the order on the level {first} is that on {second}: rank correlation above 0.5, interval above 0": (
-        functools.partial(foretells, first, second, when)
+    f"{when}, the order on the level {first} is that on {second}: rank correlation above 0.5": (
+        foretells(first, second, when)
     )
     for when in WHEN
     for first, second in (
@@ -371,11 +373,13 @@ CLAIMS = {
     )
 }
 NUMBERS = {
-    f"{first} and {second}": functools.partial(rank_correlation, first, second)
-    for first, second in itertools.combinations(("bandit", "hypergrid", "hypospace", MODEL), 2)
-} | {
-    f"{CLASSES} and {MODEL}": of_classes,
-    f"bandit and {MODEL}, of those that keep most": functools.partial(within_class, True),
-    f"bandit and {MODEL}, of the others": functools.partial(within_class, False),
+    f"{CLASSES} and {MODEL}": study.Computed("rank correlation of two classes", of_classes),
+    f"bandit and {MODEL}, of those that keep most": study.Computed(
+        "rank correlation of those that keep most", functools.partial(within_class, True)
+    ),
+    f"bandit and {MODEL}, of the others": study.Computed(
+        "rank correlation of the others", functools.partial(within_class, False)
+    ),
 }
-TABLE, FIGURE = table, draw
+TABLE = table
+FIGURE = draw

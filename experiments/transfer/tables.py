@@ -14,21 +14,15 @@ from ipsrl.study.tables import with_interval
 def tables(records: Records, row: Callable[[Sequence[Sequence[str]]], str]) -> str:
     """Correlations of all pairs of levels, and effective outcomes of all objectives; `row` writes a table."""
     levels = records.distinct("level")
-    pairs = [
-        (
-            "first",
-            "second",
-            *(f"{when}{more}" for when in WHEN for more in ("", ", one left out", ", objectives")),
-        )
-    ]
+    head = ["first", "second"]
+    for when in WHEN:
+        head += [when, f"{when}, one left out", f"{when}, objectives"]
+    pairs = [head]
     for first, second in itertools.combinations(levels, 2):
-        pairs.append(
-            (
-                first,
-                second,
-                *(text for when in WHEN for text in correlated(records, first, second, when)),
-            )
-        )
+        cells = [first, second]
+        for when in WHEN:
+            cells += correlated(records, first, second, when)
+        pairs.append(cells)
     parts = [row(pairs)]
     for when in WHEN:
         found = {level: equal_reward.outcomes(records.where(level=level), when) for level in levels}

@@ -27,6 +27,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
+import numpy as np
+
 from experiments.verdicts import figure as figure
 from ipsrl import extensions, objectives, study
 from ipsrl.distributed.cpu_processes import cpu_processes
@@ -174,13 +176,14 @@ def rows_of(records: Records, settings: Settings) -> list[list[PublishedVerdict]
     """Groups of objectives with equal results; with --only, those of the page with the new ones replaced."""
     entries = {entry.objective: entry for entry in computed(records)}
     if settings.only:
-        kept = {
-            old.objective: old for old in verdict_page.read(settings.data, settings.group_size)
-        } | entries
+        published = verdict_page.read(settings.data, settings.group_size)
+        kept = {entry.objective: entry for entry in published} | entries
         in_order = [name for name in (*objectives.names(), *ADDED) if name in kept]
-        # What the catalog no longer has is dropped.
         entries = {
-            n: kept[n] for n in (*in_order, *kept) if refusal(n, settings.group_size) is None
+            name: kept[name]
+            for name in (*in_order, *kept)
+            # What the catalog no longer has is dropped.
+            if refusal(name, settings.group_size) is None
         }
     return grouped(list(entries.values()))
 
@@ -215,9 +218,11 @@ def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
     _, left_out = chosen_objectives(
         ("all",) if settings.only else settings.objectives, settings.group_size
     )
-    usual, names = Settings(), ("objectives", "group_size", "document")
+    usual = Settings()
     flags = [
-        f"--{n}={as_text(settings, n)}" for n in names if getattr(settings, n) != getattr(usual, n)
+        f"--{name}={as_text(settings, name)}"
+        for name in ("objectives", "group_size", "document")
+        if getattr(settings, name) != getattr(usual, name)
     ]
     command = shlex.join(["python", "-m", "experiments.verdicts", *flags])
     paths = [png.with_suffix(".md"), *([Path(settings.document)] if settings.document else [])]
@@ -235,23 +240,35 @@ def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
     return paths[-1:]
 
 
-def word(records: Records, objective: str) -> str:
-    return records.where(objective=objective).column("word")[0]
+def has_word(word: str, records: Records) -> float:
+    """The share of records with a word."""
+    return float(np.mean(records.column("word") == word))
 
 
-def counted(records: Records, of_word: str) -> float:
-    if of_word not in records.distinct("word"):
-        raise NotRecorded(f"nothing is {of_word}")
-    return float(len(records.where(word=of_word).distinct("objective")))
+def counted(word: str, records: Records) -> float:
+    """The number of objectives with a word."""
+    if word not in records.distinct("word"):
+        raise NotRecorded(f"nothing is {word}")
+    return float(len(records.where(word=word).distinct("objective")))
+
+
+def gets(objective: str, word: str) -> study.Claim:
+    """An objective has a word."""
+    share = study.Computed(word, functools.partial(has_word, word), {"objective": objective})
+    return study.above(share, 0.5)
 
 
 CLAIMS = {
-    "GRPO collapses": lambda records: word(records, "grpo") == "collapses",
-    "IPS-GRPO rests in proportion to a power of the reward": lambda records: (
-        word(records, "ips_grpo") == "reward-proportional"
+    "GRPO collapses": gets("grpo", "collapses"),
+    "IPS-GRPO rests in proportion to a power of the reward": gets(
+        "ips_grpo", "reward-proportional"
     ),
 }
-NUMBERS = {of_word: functools.partial(counted, of_word=of_word) for of_word in MEANINGS}
-TABLE, FIGURE = table, draw
+NUMBERS = {
+    word: study.Computed(f"objectives that are {word}", functools.partial(counted, word))
+    for word in MEANINGS
+}
+TABLE = table
+FIGURE = draw
 SHOWS = "what every objective does to the outcomes, in a word"
 VARIANTS = {"verdicts": study.Variant(SHOWS, {"smoke": {"objectives": "grpo"}})}

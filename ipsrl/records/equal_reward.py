@@ -49,11 +49,13 @@ def outcomes(records: Records, when: When) -> dict[str, np.ndarray]:
     return found
 
 
-def correlation(records: Records, first: str, second: str, when: When) -> RankCorrelation:
-    """The rank correlation of effective outcomes between two values of the label `level`.
+def in_both(records: Records, first: str, second: str, when: When) -> list[np.ndarray]:
+    """Effective outcomes on two values of the label `level`, `[S, N]` each, or `[N]` without seeds.
+
+    They are those of the N objectives that reach the bar on both.
 
     Raises:
-      NotRecorded: fewer than four objectives reach the bar in both.
+      NotRecorded: these are fewer than four.
       ValueError: the objectives of a level do not have equally many seeds.
     """
     one, two = (outcomes(records.where(level=level), when) for level in (first, second))
@@ -65,4 +67,9 @@ def correlation(records: Records, first: str, second: str, when: When) -> RankCo
             raise ValueError(
                 f"the objectives on {level} have between {min(seeds)} and {max(seeds)} seeds, not equally many"
             )
-    return rank_correlation(*(np.stack([place[name] for name in both], axis=-1) for place in (one, two)))
+    return [np.stack([place[name] for name in both], axis=-1) for place in (one, two)]
+
+
+def correlation(records: Records, first: str, second: str, when: When) -> RankCorrelation:
+    """The rank correlation of the means of `in_both`; raises like it."""
+    return rank_correlation(*in_both(records, first, second, when))

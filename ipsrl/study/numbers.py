@@ -38,7 +38,12 @@ class OfSeeds:
 
     @classmethod
     def of(cls, values: Any, records: Records) -> "OfSeeds":
-        """Values `[S]` of all seeds of some records, in their order; a single number without a seed axis is exact."""
+        """Values `[S]` of all seeds of some records, in their order; a single number without a seed axis is exact.
+
+        Values that name their seeds stay as they are.
+        """
+        if isinstance(values, cls):
+            return values
         if np.ndim(values) == 0:
             return cls(np.array([values], np.float64), None)
         seeds, values = records.distinct("seed"), np.asarray(values, np.float64)
@@ -201,7 +206,8 @@ class Computed(Number):
 
     Attributes:
       words: what it is.
-      function: records -> `[S]`, one number of each seed in the order of the records, or one number without randomness.
+      function: records -> `[S]`, one number of each seed in the order of the records; `OfSeeds`, where only some seeds
+        have it; or one number without randomness.
       labels: of the records that it is given; all by default.
     """
 

@@ -6,15 +6,13 @@ import pytest
 from experiments import survival_map
 from experiments.survival_map import PRESETS
 from ipsrl.records.tidy import Records
-from ipsrl.study import claims
 from tests.experiments.recorded import recorded
 
-(BORDER,) = survival_map.CLAIMS
 LABELS = ("rule", "alpha", "group_size")
 
 
-def a_map(survivors):
-    """Two group sizes with borders 2 and 1, three exponents, four seeds; `[alpha, size]`, seeds that survive."""
+def a_map(survivors, seeds=4):
+    """Two group sizes with borders 2 and 1, three exponents; `[alpha, size]`, seeds that survive."""
     return Records(
         [
             {
@@ -22,7 +20,7 @@ def a_map(survivors):
                 "critical_alpha": border, "second": 0.1 * (seed < survivors[row][column]),
                 "survived": int(seed < survivors[row][column]), "second_at_rest": 0.1 * (alpha > border),
             }
-            for seed in range(4)
+            for seed in range(seeds)
             for row, alpha in enumerate((0.0, 1.0, 1.5))
             for column, (size, border) in enumerate(((2, 2.0), (4, 1.0)))
         ],
@@ -31,16 +29,19 @@ def a_map(survivors):
 
 
 def test_cells_on_the_border_are_on_no_wrong_side():
-    right = a_map([[0, 0], [0, 4], [1, 4]])
-    assert not survival_map.all_beyond(right).any()
-    assert claims.decided(survival_map.CLAIMS, right) == {BORDER: True}
+    assert not survival_map.all_beyond(a_map([[0, 0], [0, 4], [1, 4]])).any()
     alive = a_map([[4, 4], [4, 4], [4, 4]])
     np.testing.assert_allclose(survival_map.all_beyond(alive), [2.0, 1.0, 1.0, 0.0, 0.5, 0.0])
-    assert claims.decided(survival_map.CLAIMS, alive) == {BORDER: False}
-    numbers = claims.measured(survival_map.NUMBERS, alive)
-    assert [number.mean for number in numbers.values()] == [6, 4, 2.0]
     # With another threshold nobody survives, so that the one cell above the border is wrong.
     np.testing.assert_allclose(survival_map.all_beyond(alive, threshold=0.2), [0, 0, 0, 0, 0, 0.5])
+
+
+def test_the_claim_is_on_the_share_of_cells_of_each_seed():
+    (claim,) = survival_map.CLAIMS.values()
+    np.testing.assert_allclose(survival_map.share_wrong(a_map([[0, 1], [0, 3], [3, 4]])), [2 / 6, 1 / 6, 1 / 6, 0])
+    assert claim(a_map([[0, 0], [0, 3], [0, 5]], seeds=5)) is True
+    assert claim(a_map([[0, 0], [0, 3], [5, 5]], seeds=5)) is False
+    assert claim(a_map([[0, 0], [0, 3], [1, 5]], seeds=5)) is None
 
 
 def test_what_survives_where_no_exponent_helps_is_wrong_by_infinity():

@@ -38,22 +38,37 @@ def claim_of(*words):
 
 def test_claims_ask_for_the_same_order_beyond_noise():
     claim = claim_of("at the bar", "level bandit", f"on {MODEL}")
-    assert claim(made_up(bandit=(ORDERED, 1), language_model=(ORDERED, 3)))
-    assert not claim(made_up(bandit=(ORDERED, 1), language_model=(REVERSED, 3)))
-    # Correlation 0.5 is not above 0.5.
-    assert not claim(made_up(bandit=(ORDERED, 1), language_model=((1.0, 5.0, 2.0, 3.0, 4.0), 3)))
-    with pytest.raises(TooFewSeeds, match="bandit and language_model has no interval"):
-        claim(made_up(bandit=(ORDERED, 1), language_model=(ORDERED, 1)))
+    assert claim(made_up(bandit=(ORDERED, 1), language_model=(ORDERED, 5))) is True
+    assert claim(made_up(bandit=(ORDERED, 1), language_model=(REVERSED, 5))) is False
+    with pytest.raises(TooFewSeeds):
+        claim(made_up(bandit=(ORDERED, 1), language_model=(ORDERED, 4)))
     with pytest.raises(NotRecorded, match=r"0 objectives reach the reward 0\.9"):
         claim(made_up(bandit=(ORDERED, 1)))
+
+
+def test_a_correlation_is_of_each_seed_that_both_levels_have():
+    records = made_up(bandit=(ORDERED, 1), hypergrid=(ORDERED, 3), hypospace=(REVERSED, 2))
+    one_swapped = [
+        row | {"effective_outcomes": {"a": 2.0, "b": 1.0}[row["objective"]]}
+        if row["level"] == "hypergrid" and row["seed"] == 1 and row["objective"] in "ab"
+        else row
+        for row in records.rows
+    ]
+    records = Records(one_swapped, records.labels)
+    found = transfer.rank_correlation("hypergrid", "hypospace", "at the bar", records)
+    assert found.seeds == (0, 1)
+    np.testing.assert_allclose(found.values, [-1.0, -0.9])
+    found = transfer.rank_correlation("bandit", "hypergrid", "at the end", records)
+    assert found.seeds == (0, 1, 2)
+    np.testing.assert_allclose(found.values, [1.0, 0.9, 1.0])
 
 
 def test_two_classes_are_told_from_an_order_within_them():
     names, ranks = (*KEEPERS, "a", "b", "c", "d"), (10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0)
     records = made_up(names, bandit=(ranks, 1), language_model=((*ranks[:6], *ranks[:5:-1]), 3))
-    found = [NUMBERS[label](records).mean for label in NUMBERS if label.startswith(("two classes", "bandit and lang"))]
-    # All together; of two classes of n and m that are wholly apart sqrt(3 n m / ((n + m)^2 - 1)); within each.
-    assert sorted(found) == pytest.approx([-1, math.sqrt(3 * 24 / 99), 1 - 6 * 20 / 990, 1])
+    found = [number(records).mean for number in NUMBERS.values()]
+    # Of two classes of n and m that are wholly apart sqrt(3 n m / ((n + m)^2 - 1)); within each.
+    assert found == pytest.approx([math.sqrt(3 * 24 / 99), 1, -1])
     with pytest.raises(NotRecorded):
         transfer.of_classes(records.where(level="bandit"))
 
@@ -71,7 +86,7 @@ def test_tables_and_figure_show_all_levels(tmp_path):
     assert (text.partition("\n")[0], text.rpartition("\n")[0].rpartition("\n")[2]) == ("Before.", "After.")
     assert "| bandit | hypergrid | 1.00 | 1.00 to 1.00 | 5 | 1.00 | 1.00 to 1.00 | 5 |" in text
     assert "| bandit | hypospace | -1.00 | -1.00 to -1.00 | 5 |" in text
-    assert "| b | 2.00 | 2.05 [2.00, 2.10] | 4.05 [4.00, 4.10] |" in text
+    assert "| b | 2.00 | 2.05 [1.41, 2.69] | 4.05 [3.41, 4.69] |" in text
     assert (tmp_path / "page.png").read_bytes() == png.read_bytes()
     pairs = [row for row in drawing.rows if "second" in row]
     assert [row["value"] for row in pairs if row["when"] == "at the bar"] == pytest.approx([1, -1, -1])

@@ -17,6 +17,7 @@ from ipsrl.dynamics.cases import CASES, REFERENCES, STARTS, Case
 from ipsrl.dynamics.verdict import Verdict, Word
 from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, PublishedVerdict, document, grouped
 from ipsrl.records.tidy import Records
+from ipsrl.study import claims
 from ipsrl.study.study import Study, run
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "verdicts.md"
@@ -135,6 +136,14 @@ def test_all_is_the_catalog_without_what_has_no_verdict():
     assert {"progrpo(reference=correct)", "rep_exp(features=outcome)"} <= set(chosen)
     with pytest.raises(ValueError, match=r"progrpo has no verdict: .*prompt_log_probs"):
         chosen_objectives(("progrpo",), 8)
+
+
+def test_claims_and_numbers_are_on_words():
+    words = {"grpo": "collapses", "maxrl": "collapses", "ips_grpo": "other"}
+    records = Records([{"objective": name, "word": word} for name, word in words.items() for _ in "ab"], ("objective",))
+    assert list(claims.decided(verdicts.CLAIMS, records).values()) == [True, False]
+    numbers = claims.measured(verdicts.NUMBERS, records)
+    assert {word: number.mean for word, number in numbers.items()} == {"collapses": 2, "other": 1}
 
 
 def publish(path, page, verdict=None, monkeypatch=None, **changes):
