@@ -125,7 +125,7 @@ TABLE = study.Table(
         "held_out_pass_at_1": "held out: pass@1",
         "held_out_effective_outcomes": "held out: effective",
     },
-    "{tasks}, {answers} answers to a question, mean over seeds {seeds} [95 % bootstrap interval]",
+    "{tasks}, {answers} answers to a question, mean over seeds {seeds} [95 % interval]",
     rows=("objective",),
     decimals=2,
 )

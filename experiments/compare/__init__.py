@@ -391,7 +391,7 @@ def table(records: Records, settings: Settings) -> str:
     sizes = " ".join(f"--{name}={as_text(settings, name)}" for name in Size._fields)
     lines = [
         f"{settings.environment}: {sizes}",
-        f"{title(results, settings)} [95 % bootstrap interval]; reward as a share of the best possible one, that of "
+        f"{title(results, settings)} [95 % interval]; reward as a share of the best possible one, that of "
         f"reward-proportional probabilities {records.column('proportional_reward')[0]:.3g}, bar {bar:.3g}",
         head,
         *rows[:compared],

@@ -35,7 +35,7 @@ def merged(results: Sequence[Result]) -> list[list[Result]]:
 def draw(title: str, results: Sequence[Result], bar: float, placebo: str) -> Drawing:
     """A line for each objective, or for several that are the same, in the order given; the first is on top.
 
-    Left, effective outcomes at the end; right, reward; both with 95 % bootstrap intervals over seeds (none where there
+    Left, effective outcomes at the end; right, reward; both with 95 % intervals over seeds (none where there
     is one seed). Objectives that did not reach the bar are grey. The rows of the drawing are both measures over
     training, of which the last update is drawn.
 

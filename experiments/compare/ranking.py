@@ -46,7 +46,7 @@ class Result:
         return self.records.mean("effective_outcomes")
 
     def final(self, measure: str) -> Interval:
-        """Mean over seeds at the end, with a 95 % bootstrap interval."""
+        """Mean over seeds at the end, with a 95 % interval."""
         return self.records.final(measure)
 
     def equals(self, other: "Result") -> bool:

@@ -245,7 +245,7 @@ TABLE = study.Table(
         "cells_visited",
         "effective_cells",
     ),
-    "n = {dimensions}, means over seeds {seeds} [95 % bootstrap interval]",
+    "n = {dimensions}, means over seeds {seeds} [95 % interval]",
     rows=("objective",),
     each="dimensions",
 )

@@ -174,7 +174,7 @@ CLAIMS = {
 }
 TABLE = Table(
     ("recovery", "recovery_of_4_to_27", "validity", "uniqueness", "effective_outcomes", "pass_at_1"),
-    "{task}, protocol {protocol}, mean over seeds {seeds} [95 % bootstrap interval]",
+    "{task}, protocol {protocol}, mean over seeds {seeds} [95 % interval]",
     rows=("objective",),
     each="task",
     decimals=2,
