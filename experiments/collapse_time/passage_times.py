@@ -78,13 +78,8 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
         )
     start = (cell.log_ratio - low) / (high - low) * (points - 1)
     left = min(int(start), points - 2)
-    return float(
-        sum(
-            share * times[left + k]
-            for k, share in enumerate((1 - start + left, start - left))
-            if share > 0
-        )
-    )
+    shares = {left: 1 - start + left, left + 1: start - left}
+    return float(sum(share * times[place] for place, share in shares.items() if share > 0))
 
 
 def _reaches(moves: csr_array, targets: np.ndarray) -> np.ndarray:

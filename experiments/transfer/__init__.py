@@ -355,8 +355,10 @@ def within_class(keepers: bool, records: Records) -> OfSeeds:
 
 
 def foretells(first: str, second: str, when: When) -> study.Claim:
+    """The order of objectives on one level is that on another."""
     correlated = functools.partial(rank_correlation, first, second, when)
-    return study.above(study.Computed(f"rank correlation {when}", correlated), 0.5)
+    words = f"rank correlation of {first} and {second} {when}"
+    return study.above(study.Computed(words, correlated), 0.5)
 
 
 CLAIMS = {
