@@ -240,21 +240,20 @@ def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
     return paths[-1:]
 
 
-def has_word(word: str, records: Records) -> float:
-    """The share of records with a word."""
-    return float(np.mean(records.column("word") == word))
-
-
-def counted(word: str, records: Records) -> float:
+def counted(word: str, records: Records) -> int:
     """The number of objectives with a word."""
     if word not in records.distinct("word"):
         raise NotRecorded(f"nothing is {word}")
-    return float(len(records.where(word=word).distinct("objective")))
+    return len(records.where(word=word).distinct("objective"))
 
 
 def gets(objective: str, word: str) -> study.Claim:
     """An objective has a word."""
-    share = study.Computed(word, functools.partial(has_word, word), {"objective": objective})
+    share = study.Computed(
+        f"share of {word}",
+        lambda records: np.mean(records.column("word") == word),
+        {"objective": objective},
+    )
     return study.above(share, 0.5)
 
 
