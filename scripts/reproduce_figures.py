@@ -257,9 +257,11 @@ def result(path: Path) -> Result:
     """The cells of a finished run's row."""
     summary = read_json(path / "summary.json")
     paper = {label: both["paper"] for label, both in summary["paper"].items()}
+    # Without numbers beside those of its claims, a study shows these.
+    numbers = summary["numbers"] or {each["of"]: each for each in summary["decisive"].values()}
     return (
         duration(seconds_taken(path)),
-        claims.shown(summary["numbers"]),
+        claims.shown(numbers),
         claims.shown(paper),
         summary["verdict"] or "-",
     )
