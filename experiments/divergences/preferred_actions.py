@@ -7,7 +7,6 @@ all of them. A pair is drawn uniformly from all pairs of actions, the winner by 
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +20,8 @@ from experiments.divergences.regularised_optima import (
     largest_total_variation,
     regularised_optimum,
 )
-from experiments.preferences.bandits import Bandits
 from ipsrl import objectives
+from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.estimators.divergences import Divergence, link
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.source import Source
@@ -34,25 +33,13 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
 ACTIONS = 30
-BINS, BATCHES = 10, 4
+BINS = 10
+BATCHES = 4
 REFERENCES = ("uniform", "skewed")
 PATH = np.geomspace(0.01, 100.0, 81)
 """Weights of reverse KL between which its optima are interpolated."""
 WINNERS, LOSERS = np.nonzero(~np.eye(ACTIONS, dtype=bool))
 """`[870]`, all ordered pairs of different actions."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Choices(Bandits):
-    """A problem's `rewards` of all actions, for each prompt."""
-
-    rewards: tuple[tuple[float, ...], ...]
-    vocabulary_size: ClassVar[int] = ACTIONS
-    stop_tokens: ClassVar[tuple[int, ...]] = tuple(range(ACTIONS))
-
-    @property
-    def reward_table(self) -> np.ndarray:
-        return np.array(self.rewards)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,8 +73,8 @@ class Problems:
         return softmax(self.reference_logits, axis=-1)
 
     @functools.cached_property
-    def environment(self) -> Choices:
-        return Choices(tuple(map(tuple, self.rewards.tolist())))
+    def environment(self) -> Bandit:
+        return Bandit(tuple(map(tuple, self.rewards.tolist())))
 
     @functools.cached_property
     def policy(self) -> Tabular:
@@ -108,18 +95,19 @@ class Problems:
         for seed, rewards in zip(self.seeds, self.rewards, strict=True):
             random = np.random.default_rng((seed, 2))
             drawn = random.integers(len(WINNERS), size=number)
-            pairs = np.stack([WINNERS[drawn], LOSERS[drawn]], axis=-1)
-            right = random.random(number) < expit(rewards[pairs[:, 0]] - rewards[pairs[:, 1]])
-            found.append(np.where(right[:, None], pairs, pairs[:, ::-1]))
+            first, second = WINNERS[drawn], LOSERS[drawn]
+            first_wins = random.random(number) < expit(rewards[first] - rewards[second])
+            winner = np.where(first_wins, first, second)
+            loser = np.where(first_wins, second, first)
+            found.append(np.stack([winner, loser], axis=-1))
         return np.stack(found)
 
     def shares(self, number: int) -> np.ndarray:
         """`[S, 870]`, of each ordered pair the share that it has among these pairs."""
-        drawn = self.pairs(number)
-        place = drawn[..., 0] * (ACTIONS - 1) + drawn[..., 1] - (drawn[..., 1] > drawn[..., 0])
-        return np.stack(
-            [np.bincount(of_seed, minlength=len(WINNERS)) / number for of_seed in place]
-        )
+        winner, loser = np.moveaxis(self.pairs(number), -1, 0)
+        place = winner * (ACTIONS - 1) + loser - (loser > winner)
+        counts = [np.bincount(of_seed, minlength=len(WINNERS)) for of_seed in place]
+        return np.stack(counts) / number
 
     def stored(self, number: int) -> StoredGroups:
         """These pairs of all problems as stored groups of two, a quarter of them in each batch."""
@@ -194,14 +182,20 @@ class Problems:
           0. In bins, c is the calibration error in ten bins of three actions, from the least to the most likely one.
         """
         log_probs = log_softmax(logits, axis=-1)
-        probs, truth = np.exp(log_probs), softmax(self.rewards, axis=-1)
-        reward, spread = (probs * self.rewards).sum(axis=-1), entropy(probs)
+        probs = np.exp(log_probs)
+        truth = softmax(self.rewards, axis=-1)
+        reward = (probs * self.rewards).sum(axis=-1)
+        spread = entropy(probs)
         log_ratio = log_probs - log_softmax(self.reference_logits, axis=-1)
         with jax.enable_x64(True):
             implied = beta * np.asarray(link(divergence, jnp.asarray(log_ratio)))
         allowed = 2 * largest_total_variation(
             divergence_of(probs, self.reference_probs, divergence), divergence
         )
+
+        def excess(error: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+            return np.abs(error(probs, truth) - error(self.reference_probs, truth)) - allowed
+
         values = {
             "true reward": reward,
             "entropy": spread,
@@ -210,14 +204,9 @@ class Problems:
             "behind the best": self.along_reverse_kl(spread, 0) - reward,
             "behind reverse KL": self.along_reverse_kl(spread, pairs) - reward,
             "error of preferences": calibration_error(_wins(implied), _wins(self.rewards)),
+            "over the bound": excess(total_error),
+            "over the bound, in bins": excess(error_in_bins),
         }
-        for name, error in (
-            ("over the bound", total_error),
-            ("over the bound, in bins", error_in_bins),
-        ):
-            values[name] = (
-                np.abs(error(probs, truth) - error(self.reference_probs, truth)) - allowed
-            )
         return {name: of_seeds[:, None] for name, of_seeds in values.items()}
 
 
@@ -305,18 +294,17 @@ def by_pairs(
 
     loss left: how far the loss is above its minimum, as a share of how far it was at the reference.
     """
-    text, rate = f_dpo(divergence, beta), learning_rate / min(beta, 1.0)
-    logits = problems.trained(text, problems.stored(pairs), steps, 2, rate)
-    policies = (
-        logits,
-        logits_of(problems.optimum(divergence, beta, pairs)),
-        problems.reference_logits,
-    )
-    trained, least, first = (mean_losses(text, policy, problems, pairs) for policy in policies)
-    left = {"loss left": ((trained - least) / (first - least))[:, None]}
-    return Points(
-        [steps], problems.measured(logits, divergence, beta, pairs) | left, problems.seeds
-    )
+    objective = f_dpo(divergence, beta)
+    rate = learning_rate / min(beta, 1.0)
+    logits = problems.trained(objective, problems.stored(pairs), steps, 2, rate)
+
+    def loss(logits: np.ndarray) -> np.ndarray:
+        return mean_losses(objective, logits, problems, pairs)
+
+    least = loss(logits_of(problems.optimum(divergence, beta, pairs)))
+    left = (loss(logits) - least) / (loss(problems.reference_logits) - least)
+    values = problems.measured(logits, divergence, beta, pairs) | {"loss left": left[:, None]}
+    return Points([steps], values, problems.seeds)
 
 
 def logits_of(probs: np.ndarray) -> np.ndarray:

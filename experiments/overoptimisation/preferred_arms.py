@@ -9,8 +9,8 @@ from jax import Array
 from scipy.special import expit, log_softmax, rel_entr
 
 from experiments.overoptimisation.adversarial_rewards import max_min
-from experiments.preferences.bandits import Bandits
 from ipsrl import objectives
+from ipsrl.environments.bandit import Bandit
 from ipsrl.fields import Checked, one_of
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.policies.tabular import Tabular
@@ -31,8 +31,8 @@ RATE = 300.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Arms(Checked, Bandits):
-    """Bandits, one for each seed, as prompts of one environment; an answer is one token, the arm.
+class Arms(Checked):
+    """Bandits, one for each seed.
 
     True rewards are one half linear in the features of an arm and one half not, with variance 1 in all; the reference
     is the softmax of half of them plus as much noise. The arms that it likes best are covered, and in partial coverage
@@ -46,12 +46,10 @@ class Arms(Checked, Bandits):
     seeds: tuple[int, ...] = ()
     coverage: str = one_of(PARTIAL, FULL, default=PARTIAL)
 
-    stop_tokens = ()
-    vocabulary_size = ARMS
-
-    @property
-    def reward_table(self) -> np.ndarray:
-        return self.rewards
+    @functools.cached_property
+    def environment(self) -> Bandit:
+        """A prompt for each seed."""
+        return Bandit(tuple(map(tuple, self.rewards.tolist())))
 
     @functools.cached_property
     def features(self) -> np.ndarray:
@@ -116,7 +114,7 @@ class Arms(Checked, Bandits):
         seeds, number = self.pairs.shape[:2]
         pairs = self.pairs.reshape(-1, 2)
         return StoredGroups(
-            self,
+            self.environment,
             policy,
             len(pairs),
             prompt_index=np.repeat(np.arange(seeds), number),
@@ -254,7 +252,7 @@ def trained(
             learning_rate=rate,
             max_gradient_norm=None,
         )
-        trainer = Trainer(arms, policy, objectives.make(objective), how, source)
+        trainer = Trainer(arms.environment, policy, objectives.make(objective), how, source)
         logits = train_ensemble(trainer, jnp.array([0]), policy.logits, every)[0]
         log_probs = log_softmax(np.moveaxis(np.asarray(logits, np.float64), 0, 1), axis=-1)
         return Points(np.arange(0, steps + 1, every), arms.measures(log_probs, beta), arms.seeds)

@@ -11,6 +11,7 @@ import pytest
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit, VectorBandit
+from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
@@ -121,6 +122,12 @@ def test_stored_answers_do_not_say_what_an_environment_wrote():
     policy = Transformer(task.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=2)
     with pytest.raises(ValueError, match="the environment writes tokens of its own, and stored answers do not say"):
         StoredGroups.of(task, policy, 1, [{"prompt": 0, "answers": [[2, 1, 10, 10]]}])
+
+
+def test_stored_answers_do_not_say_which_states_a_policy_saw():
+    walks = Hypergrid()
+    with pytest.raises(ValueError, match="the policy sees states, and stored answers of several tokens do not say"):
+        StoredGroups.of(walks, ON_BANDIT, 1, [{"prompt": 0, "answers": [[0, 1]]}])
 
 
 @pytest.mark.parametrize(

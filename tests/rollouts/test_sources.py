@@ -208,6 +208,18 @@ def test_malformed_tables_are_refused(change, message):
         StoredGroups(TEXT, POLICY, 2, **(tables | change))
 
 
+def test_stored_pulls_of_a_bandit_show_the_number_of_the_prompt():
+    stored = StoredGroups.of(RARE, ON_RARE, 2, [{"prompt": prompt, "answers": [[3], [1]]} for prompt in (2, 3)])
+    actors = Actors({"logits": jnp.zeros((4, 4)).at[2:, 3].set(jnp.log(jnp.array([2.0, 5.0])))})
+    _, (trajectories, outcomes), _ = stored(stored.init(actors, 0, None), actors, Request(0, 0))
+    order = np.argsort(trajectories.prompts.index)
+    np.testing.assert_array_equal(trajectories.observations[order], [[[2]] * 2, [[3]] * 2])
+    chances = np.exp(trajectories.behaviour_log_probs[order])
+    np.testing.assert_allclose(chances, [[[2 / 5], [1 / 5]], [[5 / 8], [1 / 8]]], rtol=1e-6)
+    np.testing.assert_array_equal(outcomes.rewards, [[1.0, 0.0]] * 2)
+    np.testing.assert_array_equal(outcomes.outcome_id, [[3, 1]] * 2)
+
+
 def test_malformed_files_are_refused(tmp_path):
     path = tmp_path / "groups.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows(3)))

@@ -14,8 +14,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.arguments import checked
-from ipsrl.environments.environment import dictates
-from ipsrl.environments.token_stream import TokenStream
+from ipsrl.environments.environment import Environment, dictates
 from ipsrl.fields import non_negative, positive
 from ipsrl.paths import expanded
 from ipsrl.policies.policy import Policy
@@ -37,16 +36,17 @@ AXES = {"prompt_index": 1, "lengths": 2, "rewards": 2, "outcome_id": 2, "log_pro
 def given_answers(
     prompts: Prompts, tokens: Array, lengths: Array, log_probs: Array | None = None, own: Array | None = None
 ) -> Trajectories:
-    """Given answers to prompts of a text, as the sampler would return them, so that a policy can score them.
+    """Given answers, as the sampler would return them, so that a policy can score them.
 
     Args:
-      prompts: P prompts.
+      prompts: P prompts; without tokens the policy sees their numbers, and answers have one token.
       tokens: `[P, G, T]` int32, padded behind.
       lengths: `[P, G]` int32; 0 for a place of the group without an answer.
       log_probs: `[P, G, T]`, their log-probabilities under the policy that gave them; 0 by default.
       own: `[P, G, T]` bool, False for the tokens that the environment wrote; None if it wrote none.
     """
-    first = jnp.broadcast_to(prompts.tokens[:, None, -1:], (*tokens.shape[:2], 1))
+    seen = prompts.tokens[:, -1:] if prompts.tokens.shape[1] else prompts.index[:, None]
+    first = jnp.broadcast_to(seen[:, None], (*tokens.shape[:2], 1))
     mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
     return Trajectories(
         prompts=prompts,
@@ -72,7 +72,7 @@ class StoredGroups(Source):
     are not stored, the initial policy scores all answers once; the state is what it found, `[N, G, T]`, and the reward.
 
     Attributes:
-      environment, policy: see their protocols; the environment is one of token streams.
+      environment, policy: see their protocols; where prompts have no tokens, answers have one, as in a bandit.
       prompts_per_step: P.
       prompt_index: `[N]` int32.
       tokens, lengths: `[N, G, T]` and `[N, G]`, the answers.
@@ -90,10 +90,11 @@ class StoredGroups(Source):
 
     Raises:
       ValueError: a table has another shape or type, a number is out of its range, the table cannot be split into its
-        parts, or the environment dictates tokens and `own` is not given.
+        parts, the environment dictates tokens and `own` is not given, or its prompts have no tokens and its answers
+        several.
     """
 
-    environment: TokenStream
+    environment: Environment
     policy: Policy
     prompts_per_step: int = positive()
     prompt_index: np.ndarray
@@ -116,6 +117,8 @@ class StoredGroups(Source):
         environment = self.environment
         if self.own is None and dictates(environment):
             raise ValueError("the environment writes tokens of its own, and stored answers do not say which they are")
+        if not environment.prompt_length and environment.max_tokens > 1:
+            raise ValueError("the policy sees states, and stored answers of several tokens do not say which they are")
         for name, dtype in TABLES.items():
             table = getattr(self, name)
             if table is not None or name in ("prompt_index", "tokens", "lengths"):
@@ -154,7 +157,7 @@ class StoredGroups(Source):
     @checked
     def of(
         cls,
-        environment: TokenStream,
+        environment: Environment,
         policy: Policy,
         prompts_per_step: int,
         rows: Iterable[Mapping[str, Any]],
@@ -214,7 +217,7 @@ class StoredGroups(Source):
     def read(
         cls,
         path: str | Path,
-        environment: TokenStream,
+        environment: Environment,
         policy: Policy,
         prompts_per_step: int,
         temperature: float = 1.0,
@@ -298,7 +301,7 @@ class StoredGroups(Source):
         tables = {"rewards": self.rewards, "outcome_id": self.outcome_id}
         given = {name: sharded(_taken(table, rows)) for name, table in tables.items() if table is not None}
         if self._is_verified:
-            outcomes = Outcomes(**given, right_above=self.environment.right_above)
+            outcomes = Outcomes(**given, right_above=getattr(self.environment, "right_above", 0.0))
         else:
             outcomes = dataclasses.replace(sharded(verify(self.environment, trajectories)), **given)
         if self.rewards is not None:

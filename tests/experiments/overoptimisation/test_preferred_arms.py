@@ -118,15 +118,6 @@ def test_training_on_stored_pairs_ends_at_the_policy_of_the_game():
     np.testing.assert_allclose(game.values["value"], same["value"], atol=1e-7)
 
 
-def test_an_answer_is_verified_by_the_true_reward():
-    arms = Arms(SEEDS)
-    source = arms.source(LinearArms(2, ARMS, arms=arms))
-    answers = source._answers(np.array([0, len(arms.pairs[0])]), jnp.zeros((2, 2, 1)))
-    outcomes = arms.verify(answers)
-    np.testing.assert_array_equal(outcomes.outcome_id, arms.pairs[:, 0])
-    np.testing.assert_allclose(outcomes.rewards, np.take_along_axis(arms.rewards, arms.pairs[:, 0], 1), rtol=1e-6)
-
-
 def test_refusals():
     with pytest.raises(ValueError, match="coverage is 'half', it must be one of partial, full"):
         Arms(SEEDS, "half")

@@ -1,1 +1,0 @@
-"""Bandits with many prompts: what studies of preferences share."""
