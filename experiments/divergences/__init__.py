@@ -34,29 +34,8 @@ Smoke     python -m experiments.divergences --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from experiments.divergences.compared_divergences import (
-    DIVERGENCES,
-    FORWARD,
-    JENSEN_SHANNON,
-    MINIMISER,
-    OPTIMUM,
-    PAIRS,
-    PENALTY,
-    PREFERENCES,
-    REVERSE,
-    SKEWED,
-    UNIFORM,
-    as_calibrated,
-    each_beta,
-    in_order,
-    labels,
-    lower,
-    never_positive,
-    of,
-    some_beta,
-)
 from experiments.divergences.preferred_actions import (
     REFERENCES,
     Problems,
@@ -69,10 +48,26 @@ from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import every
+from ipsrl.study import above, at_each, at_some, below, final, near
 
+REVERSE = "reverse_kl"
+FORWARD = "forward_kl"
+JENSEN_SHANNON = "jensen_shannon"
+ALPHA = "alpha"
+DIVERGENCES = (REVERSE, FORWARD, JENSEN_SHANNON, ALPHA)
 OTHERS = DIVERGENCES[1:]
-PENALTY_RATE, PAIRS_RATE = 0.02, 0.05
+UNIFORM, SKEWED = REFERENCES
+
+# Parts of the study.
+PREFERENCES = "exact preferences"
+OPTIMUM = "optimum"
+MINIMISER = "minimiser"
+PENALTY = "penalty"
+PAIRS = "pairs"
+
+PENALTY_RATE = 0.02
+PAIRS_RATE = 0.05
+TRAINED_BETAS = (0.1, 0.3, 1.0, 3.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +78,7 @@ class Settings(study.Settings):
     betas: tuple[float, ...] = study.rising(
         (0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 10.0), least=0.01, most=100
     )
-    trained_betas: tuple[float, ...] = study.rising((0.1, 0.3, 1.0, 3.0), least=0.01, most=100)
+    trained_betas: tuple[float, ...] = study.rising(TRAINED_BETAS, least=0.01, most=100)
     pairs: int = at_least(2, 500)
     steps: int = positive(2000)
     group_size: int = at_least(2, 32)
@@ -110,148 +105,166 @@ PRESETS = {
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     problems = {reference: Problems(settings.seeds, reference) for reference in REFERENCES}
+    two = {reference: Problems(settings.seeds[:2], reference) for reference in REFERENCES}
 
     def curve(
-        part: str, reference: str, divergence: str, beta: float, compute, *arguments
+        part: str,
+        reference: str,
+        divergence: str,
+        beta: float,
+        compute: Callable[..., study.Points],
+        *given,
     ) -> study.Curve:
-        chosen = labels(part, divergence, reference) | {"beta": beta}
-        return study.Curve(chosen, functools.partial(compute, divergence, beta, *arguments))
+        labels = {"part": part, "reference": reference, "divergence": divergence, "beta": beta}
+        return study.Curve(labels, functools.partial(compute, divergence, beta, *given))
 
-    for reference, divergence in itertools.product(REFERENCES, settings.divergences):
-        for beta in settings.betas:
-            yield curve(OPTIMUM, reference, divergence, beta, at_optimum, problems[reference])
-            yield curve(
-                MINIMISER,
-                reference,
-                divergence,
-                beta,
-                at_optimum,
-                problems[reference],
-                settings.pairs,
-            )
-    by_rewards = settings.steps, settings.group_size, PENALTY_RATE
-    stored = settings.pairs, settings.pair_steps, PAIRS_RATE
-    for divergence, beta in itertools.product(settings.divergences, settings.trained_betas):
+    for place in itertools.product(REFERENCES, settings.divergences, settings.betas):
+        known = problems[place[0]]
+        yield curve(OPTIMUM, *place, at_optimum, known)
+        yield curve(MINIMISER, *place, at_optimum, known, settings.pairs)
+    by_rewards = (problems[UNIFORM], settings.steps, settings.group_size, PENALTY_RATE)
+    stored = (problems[UNIFORM], settings.pairs, settings.pair_steps, PAIRS_RATE)
+    for weight in itertools.product(settings.divergences, settings.trained_betas):
         for reference in REFERENCES:
-            two = Problems(settings.seeds[:2], reference)
-            yield curve(PREFERENCES, reference, divergence, beta, exact_preferences, two)
-        yield curve(PENALTY, UNIFORM, divergence, beta, by_penalty, problems[UNIFORM], *by_rewards)
-        yield curve(PAIRS, UNIFORM, divergence, beta, by_pairs, problems[UNIFORM], *stored)
+            yield curve(PREFERENCES, reference, *weight, exact_preferences, two[reference])
+        yield curve(PENALTY, UNIFORM, *weight, by_penalty, *by_rewards)
+        yield curve(PAIRS, UNIFORM, *weight, by_pairs, *stored)
 
 
-REWARD, ENTROPY, BEST, BEHIND = "true reward", "entropy", "behind the best", "behind reverse KL"
-BOUND, IN_BINS, LEFT = "over the bound", "over the bound, in bins", "loss left"
-BY = {OPTIMUM: "exact, rewards", MINIMISER: "exact, 500 pairs"}
-TRAINED = {PENALTY: "trained, rewards", PAIRS: "trained, 500 pairs"}
+REWARD = "true reward"
+ENTROPY = "entropy"
+BEST = "behind the best"
+BEHIND = "behind reverse KL"
+CALIBRATION = "error of preferences"
+
+
+def each_beta(claim: study.Claim, part: str, divergence: str) -> study.Claim:
+    """Whether a claim holds at each weight, from the uniform reference."""
+    return at_each("beta", claim, part=part, divergence=divergence, reference=UNIFORM)
+
+
+def ordered(part: str, *divergences: str) -> study.Claim:
+    """Whether, at each weight, each divergence earns less than the next one and has more entropy."""
+
+    def lower(value: str, one: str, other: str) -> study.Claim:
+        return below(final(value, divergence=one), final(value, divergence=other))
+
+    neighbours = list(itertools.pairwise(divergences))
+    earns_less = [lower(REWARD, one, other) for one, other in neighbours]
+    has_more = [lower(ENTROPY, other, one) for one, other in neighbours]
+    return at_each("beta", study.every(earns_less + has_more), part=part, reference=UNIFORM)
+
+
+def pairs_earn_less(divergence: str) -> study.Claim:
+    """Whether, at each weight, pairs leave a policy further behind the best of its entropy than the penalty does."""
+    claims = [
+        above(final(BEST, part=PAIRS, beta=beta), final(BEST, part=PENALTY, beta=beta))
+        for beta in TRAINED_BETAS
+    ]
+    return study.among(study.every(claims), divergence=divergence, reference=UNIFORM)
+
+
+def as_calibrated(part: str, divergence: str) -> study.Claim:
+    """Whether preferences have, at each weight, the error that they have under reverse KL, within 0.01."""
+    own = final(CALIBRATION, divergence=divergence)
+    claim = near(own, final(CALIBRATION, divergence=REVERSE), 0.01)
+    return at_each("beta", claim, part=part, reference=UNIFORM)
+
+
+def never_positive(value: str) -> study.Claim:
+    """Whether a value is 0 at most in every policy, but for rounding."""
+    largest = study.Computed(f"largest {value}", lambda records: records.column(value).max())
+    return below(largest, 1e-6)
+
+
+EXACT = (OPTIMUM, MINIMISER)
+BY = {
+    OPTIMUM: "exact, rewards",
+    MINIMISER: "exact, 500 pairs",
+    PENALTY: "trained, rewards",
+    PAIRS: "trained, 500 pairs",
+}
+ENDS = {
+    PENALTY: "with the penalty ends within 0.05 (total variation) of where the optimum is",
+    PAIRS: "on 500 pairs ends within 0.05 (total variation) of where the minimum of the loss is",
+}
 CLAIMS = {
     **{
-        f"{divergence}: exact preferences end at the regularised optimum, pi / ref to 1e-4, from both references": study.at_each(
+        f"{divergence}: exact preferences end at the regularised optimum, pi / ref to 1e-4, "
+        "from both references": at_each(
             "beta",
-            study.at_each("reference", study.below(study.final("error"), 1e-4)),
+            at_each("reference", below(final("error"), 1e-4)),
             part=PREFERENCES,
             divergence=divergence,
         )
         for divergence in DIVERGENCES
     },
     **{
-        f"{divergence}: training {by} ends within 0.05 (total variation) of where the {goal} is, at each beta": each_beta(
-            study.below(study.final("distance"), 0.05), part, divergence
+        f"{divergence}: training {ends}, at each beta": each_beta(
+            below(final("distance"), 0.05), part, divergence
         )
-        for part, by, goal in (
-            (PENALTY, "with the penalty", "optimum"),
-            (PAIRS, "on 500 pairs", "minimum of the loss"),
-        )
+        for part, ends in ENDS.items()
         for divergence in DIVERGENCES
     },
     **{
         f"{divergence}: training on 500 pairs leaves less than 2 % of what the loss can fall, at each beta": each_beta(
-            study.below(study.final(LEFT), 0.02), PAIRS, divergence
+            below(final("loss left"), 0.02), PAIRS, divergence
         )
         for divergence in DIVERGENCES
     },
     **{
-        f"at each equal beta forward KL earns less than reverse KL and has more entropy ({by})": every(
-            [*in_order(REWARD, part, FORWARD, REVERSE), *in_order(ENTROPY, part, REVERSE, FORWARD)]
+        f"at each equal beta forward KL earns less than reverse KL and has more entropy ({BY[part]})": ordered(
+            part, FORWARD, REVERSE
         )
-        for part, by in BY.items()
+        for part in EXACT
     },
     **{
-        f"at each equal beta Jensen-Shannon is between reverse and forward KL in reward and entropy ({by})": every(
-            [
-                *in_order(REWARD, part, FORWARD, JENSEN_SHANNON, REVERSE),
-                *in_order(ENTROPY, part, REVERSE, JENSEN_SHANNON, FORWARD),
-            ]
-        )
-        for part, by in BY.items()
+        f"at each equal beta Jensen-Shannon is between reverse and forward KL in reward "
+        f"and entropy ({BY[part]})": ordered(part, FORWARD, JENSEN_SHANNON, REVERSE)
+        for part in EXACT
     },
     **{
-        f"{divergence}: at equal entropy it is over 0.02 ahead of reverse KL's optima at no beta ({by}, uniform)": each_beta(
-            study.above(study.final(BEHIND), -0.02), part, divergence
-        )
-        for part, by in (BY | TRAINED).items()
+        f"{divergence}: at equal entropy it is over 0.02 ahead of reverse KL's optima at no beta "
+        f"({by}, uniform)": each_beta(above(final(BEHIND), -0.02), part, divergence)
+        for part, by in BY.items()
         for divergence in OTHERS
     },
     **{
-        f"{divergence}: at equal entropy it is over 0.02 behind reverse KL's optima at some beta ({by}, {reference})": some_beta(
-            study.above(study.final(BEHIND), 0.02), part, divergence, reference
+        f"{divergence}: at equal entropy it is over 0.02 behind reverse KL's optima at some beta "
+        f"({BY[part]}, {reference})": at_some(
+            "beta",
+            above(final(BEHIND), 0.02),
+            part=part,
+            divergence=divergence,
+            reference=reference,
         )
-        for part, by in BY.items()
+        for part in EXACT
         for reference in REFERENCES
         for divergence in OTHERS
     },
     **{
-        f"{divergence}: at equal entropy training on 500 pairs earns less than with the penalty, at each beta": lower(
-            BEST, labels(PENALTY, divergence), labels(PAIRS, divergence)
-        )
+        f"{divergence}: at equal entropy training on 500 pairs earns less than with the penalty, "
+        "at each beta": pairs_earn_less(divergence)
         for divergence in DIVERGENCES
     },
     **{
-        f"{divergence}: preferences are as well calibrated as those of reverse KL, within 0.01 ({by})": as_calibrated(
-            part, divergence, 0.01
-        )
-        for part, by in ((MINIMISER, BY[MINIMISER]), (PAIRS, TRAINED[PAIRS]))
+        f"{divergence}: preferences are as well calibrated as those of reverse KL, within 0.01 "
+        f"({BY[part]})": as_calibrated(part, divergence)
+        for part in (MINIMISER, PAIRS)
         for divergence in OTHERS
     },
-    "the calibration error sum |pi - q| differs from the reference's by no more than the divergence allows": never_positive(
-        BOUND
-    ),
-    "the calibration error in ten bins differs from the reference's by no more than the divergence allows": never_positive(
-        IN_BINS
-    ),
+    "the calibration error sum |pi - q| differs from the reference's by no more than the "
+    "divergence allows": never_positive("over the bound"),
+    "the calibration error in ten bins differs from the reference's by no more than the "
+    "divergence allows": never_positive("over the bound, in bins"),
 }
-SHOWN = {
-    OPTIMUM: (REWARD, ENTROPY, BEHIND),
-    MINIMISER: (REWARD, ENTROPY, BEHIND),
-    PENALTY: (REWARD, ENTROPY),
-    PAIRS: (REWARD, ENTROPY, BEHIND, "distance", LEFT, "error of preferences"),
-}
-NUMBERS = (
-    {
-        f"{value}, {part}, {divergence}, beta {beta:g}": of(value, part, divergence, beta)
-        for part, values in SHOWN.items()
-        for value in values
-        for divergence in DIVERGENCES
-        for beta in (0.3, 1.0)
-    }
-    | {
-        f"{BEHIND}, {part}, {divergence}, beta 0.3, skewed": of(
-            BEHIND, part, divergence, 0.3, SKEWED
-        )
-        for part in BY
-        for divergence in DIVERGENCES
-    }
-    | {
-        f"{IN_BINS}, {OPTIMUM}, {divergence}, beta 10": of(IN_BINS, OPTIMUM, divergence, 10.0)
-        for divergence in DIVERGENCES
-    }
-)
 TABLE = study.one_below_the_other(
     study.Table(
         ("error",), "exact preferences", {"part": PREFERENCES}, ("reference", "divergence", "beta")
     ),
     *(
         study.Table(
-            (REWARD, ENTROPY, "distance", BEST, BEHIND, "error of preferences"),
+            (REWARD, ENTROPY, "distance", BEST, BEHIND, CALIBRATION),
             f"{part}, {UNIFORM}",
             {"part": part, "reference": UNIFORM},
             ("divergence", "beta"),
@@ -268,7 +281,7 @@ def against_entropy(exact: str, trained: str, reference: str) -> list[Layer]:
     return [lines, Markers(where={"part": trained, "reference": reference}, **look)]
 
 
-AXES = {"xlabel": "entropy, nats", "ylabel": "true reward"}
+AXES = {"xlabel": "entropy, nats", "ylabel": REWARD}
 FIGURE = Panels(
     [
         *(
