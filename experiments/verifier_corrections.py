@@ -30,13 +30,14 @@ from ipsrl.dynamics.verifier_errors import verifier_of
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.tidy import Records
+from ipsrl.study import above, every, final, near
 
-LEFT, START, RATES = (
-    0.4,
-    0.3,
-    (0.3, 0.2, 0.4),
-)  # J of the errors; the accuracy at the start; the right rate first.
+LEFT = 0.4
+"""J of the errors."""
+START = 0.3
+"""The accuracy at the start."""
+RATES = (0.3, 0.2, 0.4)
+"""Of errors both ways, by which rewards are corrected; the right one first."""
 BACKWARD = "backward_correction(false_positive_rate={0}, false_negative_rate={0}, standardise={1})"
 FORWARD = "forward_correction(false_negative_rate={0}, standardise={1})"
 
@@ -48,7 +49,8 @@ def corrections(name: str, text: str, with_std: bool) -> dict[str, str]:
     }
 
 
-BACK, FORE = corrections("backward", BACKWARD, False), corrections("forward", FORWARD, False)
+BACK = corrections("backward", BACKWARD, False)
+FORE = corrections("forward", FORWARD, False)
 STD = corrections("backward", BACKWARD, True) | corrections("forward", FORWARD, True)
 PLACEBO = "dr_grpo_step_by_J"
 ARMS = (
@@ -92,42 +94,47 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         step = settings.learning_rate / (LEFT if name == PLACEBO else 1)
         labels = {"kind": "trained", "arm": name}
         yield trained_on(verifier_of(LEFT), ARMS[name], settings, labels, START, learning_rate=step)
-        where = (
+        of_arm = functools.partial(
+            exact,
+            ARMS[name],
+            "both",
             (LEFT,),
             settings.accuracies,
             settings.group_size,
-            "reinforce" if name in FORE else "dr_grpo",
+            without="reinforce" if name in FORE else "dr_grpo",
         )
-        of_arm = functools.partial(exact, ARMS[name], "both", *where)
         yield study.Curve({"kind": "exact", "arm": name}, of_arm, ["J", "start"])
+
+
+def accuracy(arm: str) -> study.Number:
+    return final("accuracy", kind="trained", arm=arm)
 
 
 def zero(distance: str, *arms: str) -> study.Claim:
     """Whether the expected updates of arms have no such distance at any policy."""
-    return lambda records: all(vanishes(distance, arm=arm)(records) for arm in arms)
+    return every(vanishes(distance, arm=arm) for arm in arms)
 
 
-def same_end(records: Records, name: str, *arms: str) -> bool | None:
-    """Whether arms end within 0.01 of the accuracy of another one."""
-    ends = [records.ends("accuracy", kind="trained", arm=arm) for arm in (name, *arms)]
-    return study.all_of(study.equal_within(of_arm, ends[0], 0.01) for of_arm in ends[1:])
-
-
-def better(name: str, other: str) -> study.Claim:
-    """Whether an arm ends more than 0.01 more accurate than another one, paired by seed."""
-    return study.above(
-        study.difference(
-            "accuracy", {"kind": "trained", "arm": name}, {"kind": "trained", "arm": other}
-        ),
-        0.01,
-    )
-
-
-(RIGHT_BACK, *WRONG_BACK), (RIGHT_FORE, *WRONG_FORE), RIGHT_STD = (
-    BACK,
-    FORE,
-    "backward(rate=0.3, std=True)",
-)
+RIGHT_BACK, *WRONG_BACK = BACK
+RIGHT_FORE, *WRONG_FORE = FORE
+RIGHT_STD = "backward(rate=0.3, std=True)"
+BETTER = {
+    "backward correction ends over 0.01 more accurate than Dr. GRPO": (RIGHT_BACK, "dr_grpo"),
+    "forward correction ends over 0.01 more accurate than Dr. GRPO": (RIGHT_FORE, "dr_grpo"),
+    "backward correction ends over 0.01 more accurate than Dr. GRPO with a step 1 / J times as large": (
+        RIGHT_BACK,
+        PLACEBO,
+    ),
+    "forward correction ends over 0.01 more accurate than REINFORCE": (RIGHT_FORE, "reinforce"),
+    "backward correction with right rates ends over 0.01 more accurate than with rates of 0.2": (
+        RIGHT_BACK,
+        "backward(rate=0.2)",
+    ),
+    "backward correction with right rates ends over 0.01 more accurate than with rates of 0.4": (
+        RIGHT_BACK,
+        "backward(rate=0.4)",
+    ),
+}
 CLAIMS = {  # What follows by algebra on one prompt is called derived.
     "derived: without std the backward correction has the clean expected update": zero(
         "from_clean", RIGHT_BACK
@@ -139,33 +146,13 @@ CLAIMS = {  # What follows by algebra on one prompt is called derived.
         "turned", *WRONG_BACK, *WRONG_FORE
     ),
     "derived: with std no correction changes the expected update": zero("from_grpo", *STD),
-    "with std each correction ends within 0.01 of the accuracy of GRPO": lambda r: same_end(
-        r, "grpo", *STD
+    "with std each correction ends within 0.01 of the accuracy of GRPO": every(
+        near(accuracy(arm), accuracy("grpo"), 0.01) for arm in STD
     ),
-}
-CLAIMS |= {
-    f"{first} ends over 0.01 more accurate than {second}": better(name, other)
-    for first, name, second, other in (
-        ("backward correction", RIGHT_BACK, "Dr. GRPO", "dr_grpo"),
-        ("forward correction", RIGHT_FORE, "Dr. GRPO", "dr_grpo"),
-        ("backward correction", RIGHT_BACK, "Dr. GRPO with a step 1 / J times as large", PLACEBO),
-        ("forward correction", RIGHT_FORE, "REINFORCE", "reinforce"),
-        ("backward correction with right rates", RIGHT_BACK, "with rates of 0.2", WRONG_BACK[0]),
-        ("backward correction with right rates", RIGHT_BACK, "with rates of 0.4", WRONG_BACK[1]),
-    )
-}
-SHOWN = {
-    "dr_grpo": "Dr. GRPO",
-    PLACEBO: "Dr. GRPO with a step 1 / J times as large",
-    RIGHT_BACK: "backward correction with right rates",
-    WRONG_BACK[-1]: "backward correction with rates of 0.4",
-    RIGHT_FORE: "forward correction with right rates",
-    "grpo": "GRPO",
-    RIGHT_STD: "backward correction with right rates and std",
-}
-NUMBERS = {
-    f"true accuracy, {label}": study.final("accuracy", kind="trained", arm=name)
-    for name, label in SHOWN.items()
+    **{
+        sentence: above(accuracy(arm), accuracy(other), by=0.01)
+        for sentence, (arm, other) in BETTER.items()
+    },
 }
 TRAINED = {"kind": "trained"}
 TABLE = study.Table(("accuracy", "effective"), where=TRAINED, rows=("arm",))

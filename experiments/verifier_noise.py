@@ -28,7 +28,8 @@ import functools
 import itertools
 from collections.abc import Iterator
 
-from experiments.verifiers import right_and_wrong as world
+import numpy as np
+
 from experiments.verifiers.right_and_wrong import (
     ALWAYS,
     HACKED,
@@ -45,17 +46,20 @@ from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
+from ipsrl.study import above, at_each, below, every, final, near
 
 NAMES = {"grpo": "GRPO", "dr_grpo": "Dr. GRPO", "ips_grpo": "IPS-GRPO"}
-CLEAR, MOVED, FEWER = (
-    0.2,
-    0.01,
-    0.05,
-)  # The least |J| in training; smaller differences do not count.
-START, NEAR = (
-    0.3,
-    (0.1, 0.95),
-)  # The accuracy at the start; a policy near the second optimum, for `policy`.
+YOUDENS = (-0.4, -0.2, -0.1, 0.0, 0.1, 0.3, 0.5, 0.7, 1.0)
+CLEAR = 0.2
+"""The least |J| at which training goes far enough to tell its direction."""
+MOVED = 0.01
+"""The least difference of accuracies that counts."""
+FEWER = 0.05
+"""The least difference of effective outcomes that counts."""
+START = 0.3
+"""The accuracy at the start."""
+NEAR = (0.1, 0.95)
+"""Accuracy and share of the hack of a policy near the second optimum."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +67,7 @@ class Settings(study.EnsembleSettings):
     """Expected updates are those at policies with these `accuracies`; `hacks` are shares of the wrong probability."""
 
     objectives: tuple[str, ...] = study.objectives(tuple(NAMES))
-    youdens: tuple[float, ...] = study.rising(
-        (-0.4, -0.2, -0.1, 0.0, 0.1, 0.3, 0.5, 0.7, 1.0), least=-1, most=1
-    )
+    youdens: tuple[float, ...] = study.rising(YOUDENS, least=-1, most=1)
     accuracies: tuple[float, ...] = study.rising((0.1, 0.3, 0.6, 0.9), least=0.01, most=0.99)
     hacks: tuple[float, ...] = study.rising((0.05, 0.1, 0.2, 0.3, 0.5), least=0.01, most=0.99)
     seeds: tuple[int, ...] = study.seeds(tuple(range(32, 42)), least=2)
@@ -93,119 +95,101 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
             yield trained_on(verifier_of(youden, way), text, settings, labels, START)
     for text, (errors, verifier) in itertools.product(settings.objectives, HACKED.items()):
         labels = {"objective": text, "errors": errors}
-        near = functools.partial(drift_at, policy(*NEAR), text, verifier(NEAR[1]), size)
-        yield study.Curve({"kind": "exact"} | labels, near)
+        near_hack = functools.partial(drift_at, policy(*NEAR), text, verifier(NEAR[1]), size)
+        yield study.Curve({"kind": "exact"} | labels, near_hack)
         for hack in settings.hacks:
-            yield trained_on(
-                verifier(hack),
-                text,
-                settings,
-                {"kind": "trained", "hack": hack} | labels,
-                START,
-                hack,
-            )
+            of_hack = {"kind": "trained", "hack": hack} | labels
+            yield trained_on(verifier(hack), text, settings, of_hack, START, hack)
 
 
-def ends_agree(of_name: Records) -> bool | None:
-    """Whether accuracy ends above its start where J is high, and below where it is low, at each J and way."""
-    cells = [
-        (of["J"], rows) for of, rows in of_name.where(kind="trained").having("J").each("way", "J")
-    ]
+def wrong_signs(records: Records) -> int:
+    """At how many policies and J the exact drift has another sign than J."""
+    rows = records.having("J")
+    signs = np.sign(rows.column("drift").round(9))
+    return int((signs != np.sign(rows.column("J"))).sum())
+
+
+def follows_youden() -> study.Claim:
+    """Whether accuracy ends above its start where J is high, and below where it is low, in each way."""
     rises = [
-        rows.final("accuracy").exceeds(START, MOVED) for youden, rows in cells if youden >= CLEAR
+        above(final("accuracy", J=youden), START + MOVED) for youden in YOUDENS if youden >= CLEAR
     ]
     falls = [
-        study.below(study.final("accuracy"), START - MOVED)(rows)
-        for youden, rows in cells
-        if youden <= -CLEAR
+        below(final("accuracy", J=youden), START - MOVED) for youden in YOUDENS if youden <= -CLEAR
     ]
-    return study.all_of([*rises, *falls])
+    return at_each("way", every(rises + falls), kind="trained")
+
+
+def ways_agree() -> study.Claim:
+    """Whether accuracy ends alike at each J however it comes about, paired by seed."""
+    ends = [final("accuracy", way=way) for way in WAYS]
+    alike = [near(one, other, 0.05) for one, other in itertools.combinations(ends, 2)]
+    return at_each("J", every(alike), kind="trained")
+
+
+def second_optimum() -> study.Claim:
+    """Whether the exact drift near the hack leads to it, and under random errors of the same J there away from it."""
+    to_hack = below(final("drift", errors=ALWAYS), 0)
+    away = above(final("drift", errors=RANDOM), 0)
+    return study.among(every([to_hack, away]), kind="exact")
+
+
+def hack_costs() -> study.Claim:
+    ends = final("accuracy", errors=ALWAYS)
+    return at_each("hack", below(ends, final("accuracy", errors=RANDOM), by=MOVED), kind="trained")
 
 
 def falls_with_youden(value: str) -> study.Claim:
-    return study.above(study.difference(value, BOTH | {"J": 0.3}, BOTH | {"J": 1.0}), FEWER)
+    return below(final(value, **BOTH, J=1.0), final(value, **BOTH, J=0.3), by=FEWER)
 
 
 BOTH = {"kind": "trained", "way": "both"}
-WAYS_AGREE = study.at_each("J", world.ways_agree, kind="trained")
-BELOW_RANDOM = study.above(
-    study.difference("accuracy", {"errors": RANDOM}, {"errors": ALWAYS}), MOVED
+WRONG_SIGNS = study.Computed(
+    "policies at which the exact drift has another sign than J", wrong_signs, {"kind": "exact"}
 )
-HACK_COSTS = study.at_each("hack", BELOW_RANDOM, kind="trained")
-ABOUT = {  # Sentence -> a claim about the records of one objective, and of which.
-    "the exact drift of true accuracy has the sign of J at every policy": (
-        world.signs_agree,
-        NAMES,
-    ),
-    f"trained at each |J| >= {CLEAR}, accuracy ends over {MOVED} above its start where J > 0, below where J < 0": (
-        ends_agree,
-        NAMES,
-    ),
-    "only J matters: the exact update is J times the one without errors": (
-        vanishes("from_scaled"),
-        ["dr_grpo"],
-    ),
-    "only J matters: the exact update has the direction without errors": (
-        vanishes("turned"),
-        ["grpo"],
-    ),
-    "only J matters: the exact update is the same in three ways": (
-        vanishes("from_both"),
-        ["grpo", "ips_grpo"],
-    ),
-    "only J matters: trained in three ways, accuracy ends within 0.05 at every J": (
-        WAYS_AGREE,
-        NAMES,
-    ),
-    "near the hack the exact drift is below 0, under random errors of the J there above 0": (
-        world.draws_near,
-        NAMES,
-    ),
-    f"the hack ends over {MOVED} less accurate than random errors of its J at the start, at each share": (
-        HACK_COSTS,
-        NAMES,
-    ),
-    f"J = 1 leaves over {FEWER} fewer right outcomes than J = 0.3 after equal updates": (
-        falls_with_youden("effective"),
-        NAMES,
-    ),
-    f"J = 1 leaves over {FEWER} fewer right outcomes than J = 0.3 when accuracy first is 0.9": (
-        falls_with_youden("effective_at_equal"),
-        NAMES,
-    ),
+OF_EACH = {
+    "the exact drift of true accuracy has the sign of J at every policy": below(WRONG_SIGNS, 1),
+    f"trained at each |J| >= {CLEAR}, accuracy ends over {MOVED} above its start where J > 0, "
+    "below where J < 0": follows_youden(),
+    "only J matters: trained in three ways, accuracy ends within 0.05 at every J": ways_agree(),
+    "near the hack the exact drift is below 0, under random errors of the J there "
+    "above 0": second_optimum(),
+    f"the hack ends over {MOVED} less accurate than random errors of its J at the start, "
+    "at each share": hack_costs(),
+    f"J = 1 leaves over {FEWER} fewer right outcomes than J = 0.3 "
+    "after equal updates": falls_with_youden("effective"),
+    f"J = 1 leaves over {FEWER} fewer right outcomes than J = 0.3 "
+    "when accuracy first is 0.9": falls_with_youden("effective_at_equal"),
 }
 CLAIMS = {
-    f"{NAMES[name]}: {sentence}": study.among(claim, objective=name)
-    for sentence, (claim, names) in ABOUT.items()
-    for name in names
-}
-GRPO, IPS = ({"kind": "trained", "objective": name} for name in ("grpo", "ips_grpo"))
-NUMBERS = {
-    "true accuracy, GRPO, J = -0.4": study.final("accuracy", **GRPO | BOTH, J=-0.4),
-    "true accuracy, GRPO, J = 0.3": study.final("accuracy", **GRPO | BOTH, J=0.3),
-    "true accuracy, GRPO, a hack of 20 % of wrong answers": study.final(
-        "accuracy", **GRPO, errors=ALWAYS, hack=0.2
+    **{
+        f"{name}: {sentence}": study.among(claim, objective=objective)
+        for sentence, claim in OF_EACH.items()
+        for objective, name in NAMES.items()
+    },
+    "Dr. GRPO: only J matters: the exact update is J times the one without errors": vanishes(
+        "from_scaled", objective="dr_grpo"
     ),
-    "true accuracy, GRPO, random errors of J = 0.8": study.final(
-        "accuracy", **GRPO, errors=RANDOM, hack=0.2
+    "GRPO: only J matters: the exact update has the direction without errors": vanishes(
+        "turned", objective="grpo"
     ),
-    "true accuracy, IPS-GRPO, J = 0.3 by false negatives": study.final(
-        "accuracy", **IPS, way=WAYS[0], J=0.3
+    "GRPO: only J matters: the exact update is the same in three ways": vanishes(
+        "from_both", objective="grpo"
     ),
-    "true accuracy, IPS-GRPO, J = 0.3 by false positives": study.final(
-        "accuracy", **IPS, way=WAYS[1], J=0.3
+    "IPS-GRPO: only J matters: the exact update is the same in three ways": vanishes(
+        "from_both", objective="ips_grpo"
     ),
 }
-MEASURED, ROWS = ("accuracy", "effective", "effective_at_equal"), (("way", "J"), ("errors", "hack"))
-TABLES = (
-    study.Table(MEASURED, where={"kind": "trained"}, rows=("objective", *rows)) for rows in ROWS
+GRPO = {"kind": "trained", "objective": "grpo"}
+IPS = {"kind": "trained", "objective": "ips_grpo"}
+MEASURED = ("accuracy", "effective", "effective_at_equal")
+TABLE = study.one_below_the_other(
+    study.Table(MEASURED, where={"kind": "trained"}, rows=("objective", "way", "J")),
+    study.Table(MEASURED, where={"kind": "trained"}, rows=("objective", "errors", "hack")),
 )
-TABLE = study.one_below_the_other(*TABLES)
-YOUDEN, HELD, KEPT = (
-    "J, true minus false positive rate",
-    "true accuracy after training",
-    "effective right outcomes",
-)
+YOUDEN = "J, true minus false positive rate"
+HELD = "true accuracy after training"
+KEPT = "effective right outcomes"
 DRIFT = Line("drift", "J", where={"kind": "exact", "way": "both", "start": START})
 PANELS = [
     Panel([DRIFT], "errors of both kinds, at accuracy 0.3", YOUDEN, "exact drift of true accuracy"),

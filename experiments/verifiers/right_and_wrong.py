@@ -1,13 +1,12 @@
 """A bandit with three right and three wrong outcomes, for studies of rewards that err."""
 
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ipsrl.dynamics.verifier_errors import WAYS, Way, compared, drift, verifier_of
+from ipsrl.dynamics.verifier_errors import Way, compared, drift, verifier_of
 from ipsrl.environments.bandit import Bandit
 from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs
@@ -15,13 +14,18 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
 from ipsrl.records.tidy import Records
 from ipsrl.rewards import NoisyVerifier, PatternVerifier, Reward
-from ipsrl.study.claims import Claim, all_of, equal_within
+from ipsrl.study.claims import Claim, below
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.ensembles import trained
+from ipsrl.study.numbers import Computed
+from ipsrl.study.settings import EnsembleSettings
 
-RIGHT, HACK = (True, True, True, False, False, False), 3
-"""Which outcomes are right, and the wrong one that a reward may be fooled by."""
-BANDIT, POLICY = Bandit(tuple(map(float, RIGHT))), Tabular(1, len(RIGHT))
+RIGHT = (True, True, True, False, False, False)
+"""Which outcomes are right."""
+HACK = 3
+"""The wrong outcome that a reward may be fooled by."""
+BANDIT = Bandit(tuple(map(float, RIGHT)))
+POLICY = Tabular(1, len(RIGHT))
 # One object, for which a program is compiled once.
 RECORD = functools.partial(outcome_probs, BANDIT, POLICY)
 SHARES = (0.5, 0.3, 0.2)
@@ -37,16 +41,15 @@ HACKED: Mapping[str, Callable[[float], Reward]] = {
 
 def policy(accuracy: float, hack: float = 1 / 3) -> tuple[float, ...]:
     """Six logits: right outcomes share `accuracy` as 5 : 3 : 2, the wrong outcome HACK has this share of the rest."""
-    wrong = (hack, (1 - hack) / 2, (1 - hack) / 2)
-    return tuple(
-        np.log([*(accuracy * np.array(SHARES)), *((1 - accuracy) * np.array(wrong))]).tolist()
-    )
+    right = accuracy * np.array(SHARES)
+    wrong = (1 - accuracy) * np.array([hack, (1 - hack) / 2, (1 - hack) / 2])
+    return tuple(np.log([*right, *wrong]).tolist())
 
 
 def trained_on(
     reward: Reward,
     objective: str,
-    settings: Any,
+    settings: EnsembleSettings,
     labels: Mapping[str, Any],
     accuracy: float,
     hack: float = 1 / 3,
@@ -76,12 +79,14 @@ def measures(probs: np.ndarray) -> dict[str, np.ndarray]:
     effective_at_equal: that where accuracy first reaches `REACHED`, NaN in runs that never do.
     """
     found = rewarded.measures(probs[..., None, :], np.array([RIGHT], float))
-    accuracy, effective = np.asarray(found["reward"]), np.asarray(found["effective_outcomes"])
-    at_equal = np.array(
-        [at_reward(*run, REACHED) for run in zip(accuracy, effective, strict=True)]
-    )[:, None]
-    values = {"accuracy": accuracy, "effective": effective, "effective_at_equal": at_equal}
-    return {name: np.broadcast_to(value, accuracy.shape) for name, value in values.items()}
+    accuracy = np.asarray(found["reward"])
+    effective = np.asarray(found["effective_outcomes"])
+    at_equal = [at_reward(*run, REACHED) for run in zip(accuracy, effective, strict=True)]
+    return {
+        "accuracy": accuracy,
+        "effective": effective,
+        "effective_at_equal": np.broadcast_to(np.array(at_equal)[:, None], accuracy.shape),
+    }
 
 
 def exact(
@@ -93,11 +98,11 @@ def exact(
     without: str = "dr_grpo",
 ) -> Points:
     """What `compared` says of the expected update at each J and policy; a curve's `within` is J and start."""
-    cells = [(youden, start) for youden in youdens for start in accuracies]
     rows = [
         {"J": youden, "start": start}
         | compared(objective, policy(start), RIGHT, youden, way, group_size, without)
-        for youden, start in cells
+        for youden in youdens
+        for start in accuracies
     ]
     return Points(range(len(rows)), {name: [row[name] for row in rows] for name in rows[0]})
 
@@ -107,26 +112,10 @@ def drift_at(logits: tuple[float, ...], objective: str, reward: Reward, group_si
     return Points([0], {"drift": drift(objective, logits, RIGHT, reward, group_size)})
 
 
-def vanishes(distance: str, **labels: Any) -> Claim:
-    """For CLAIMS: whether expected updates with these labels are at no such distance, of `compared`, at any policy."""
-    return lambda records: bool(records.where(kind="exact", **labels).column(distance).max() < 1e-6)
+def vanishes(distance: str, **labels: str) -> Claim:
+    """Whether expected updates with these labels are at no such distance, of `compared`, at any policy."""
 
+    def largest(records: Records) -> float:
+        return records.column(distance).max()
 
-def signs_agree(of_name: Records) -> bool:
-    """Whether the exact drift of one objective has the sign of J at each J and policy."""
-    rows = of_name.where(kind="exact").having("J")
-    return bool((np.sign(rows.column("drift").round(9)) == np.sign(rows.column("J"))).all())
-
-
-def ways_agree(of_youden: Records) -> bool | None:
-    """Whether training at one J ends within 0.05 of the same accuracy however J comes about, paired by seed."""
-    pairs = itertools.combinations([of_youden.ends("accuracy", way=way) for way in WAYS], 2)
-    return all_of(equal_within(*pair, 0.05) for pair in pairs)
-
-
-def draws_near(of_name: Records) -> bool:
-    """Whether the exact drift near the hack leads to it, and under random errors of the same J there away from it."""
-    always, random = (
-        of_name.mean("drift", kind="exact", errors=errors) for errors in (ALWAYS, RANDOM)
-    )
-    return always < 0 < random
+    return below(Computed(f"largest {distance}", largest, {"kind": "exact", **labels}), 1e-6)
