@@ -49,9 +49,9 @@ from ipsrl import study
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures.seeds import Interval, share_of_runs
-from ipsrl.records.tidy import Records
 from ipsrl.rewards import RewardTable
+from ipsrl.study import above, at_each, below, final, share_above
+from ipsrl.study.numbers import Constant
 
 PLACES = {
     "in the loss": "grpo(kl=k3({}))",
@@ -82,14 +82,16 @@ PRESETS = {
 def curves(settings: Settings) -> Iterator[study.Curve]:
     for (place, text), beta in itertools.product(PLACES.items(), settings.betas):
         for start, logits in STARTS.items():
-            labels = {"kind": "trained", "start": start, "place": place, "beta": beta}
-            given = {
-                "initial_parameters": {"logits": np.array([logits], np.float32)},
-                "reward": RewardTable(PROXY),
-            }
-            measure = functools.partial(measures, start=start)
             yield study.trained(
-                BANDIT, POLICY, text.format(beta), settings, RECORD, measure, labels, **given
+                BANDIT,
+                POLICY,
+                text.format(beta),
+                settings,
+                RECORD,
+                functools.partial(measures, start=start),
+                {"kind": "trained", "start": start, "place": place, "beta": beta},
+                initial_parameters={"logits": np.array([logits], np.float32)},
+                reward=RewardTable(PROXY),
             )
         exact = functools.partial(share_of_divergence, text.format(beta), settings.group_size)
         yield study.Curve({"kind": "exact", "place": place, "beta": beta}, exact)
@@ -98,50 +100,43 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         yield study.Curve(labels, functools.partial(optimum, beta, start))
 
 
-def hacked_or_stagnant(runs: Records) -> Interval:
-    return share_of_runs((runs.ends("hack") > 0.5) | (runs.ends("divergence") < 0.1))
-
-
-ABOUT = {
-    "no coefficient ends at a true reward of 0.9": study.at_each(
-        "beta", study.below(study.final("true"), 0.9)
-    ),
-    "at every coefficient most runs hack or stagnate": study.at_each(
-        "beta", study.above(hacked_or_stagnant, 0.5)
-    ),
-}
+# A run that hacks is over a nat from its start, so that none is counted twice.
+HACK_OR_STAGNATE = share_above("hack", 0.5) + (1 - share_above("divergence", 0.1))
 CLAIMS = {
-    f"from 30 % right and {start}, KL {place}: {sentence}": study.among(
-        claim, kind="trained", start=start, place=place
-    )
-    for start in STARTS
-    for sentence, claim in ABOUT.items()
-    for place in PLACES
-} | {
-    f"KL {place}: a coefficient of 0.001 changes the late update by more than a tenth": study.above(
-        study.final("moved", kind="exact", place=place, beta=0.001), 0.1
-    )
-    for place in PLACES
+    **{
+        f"from 30 % right and {COMMON}, KL {place}: some coefficient ends within 0.05 of the "
+        "largest true reward of an optimum": study.at_some(
+            "beta",
+            above(final("true"), bound(COMMON) - 0.05),
+            kind="trained",
+            start=COMMON,
+            place=place,
+        )
+        for place in PLACES
+    },
+    **{
+        f"from 30 % right and {RARE}, KL {place}: no coefficient ends at a true reward of 0.9": at_each(
+            "beta", below(final("true"), 0.9), kind="trained", start=RARE, place=place
+        )
+        for place in PLACES
+    },
+    **{
+        f"from 30 % right and {start}, KL {place}: at every coefficient most runs hack or stagnate": at_each(
+            "beta", above(HACK_OR_STAGNATE, 0.5), kind="trained", start=start, place=place
+        )
+        for start in STARTS
+        for place in PLACES
+    },
+    **{
+        f"KL {place}: a coefficient of 0.001 changes the late update by more than a tenth": above(
+            final("moved", kind="exact", place=place, beta=0.001), 0.1
+        )
+        for place in PLACES
+    },
 }
-LOSS, REWARD, NO_STD = PLACES
-SHOWN = [(COMMON, LOSS, 0.3), (COMMON, LOSS, 3.0), (COMMON, REWARD, 0.5), (COMMON, NO_STD, 0.5)]
-SHOWN += itertools.product([RARE], PLACES, (0.1, 0.2, 0.5))
-NUMBERS: dict[str, study.Number] = {
-    f"from {start}, largest true reward of an optimum (derived)": lambda records, start=start: (
-        bound(start)
-    )
+NUMBERS = {
+    f"from {start}, largest true reward of an optimum (derived)": Constant(bound(start))
     for start in STARTS
-} | {
-    f"from {start}, KL {place}, coefficient {beta:g}, true reward": study.final(
-        "true", kind="trained", start=start, place=place, beta=beta
-    )
-    for start, place, beta in SHOWN
-}
-NUMBERS |= {
-    f"KL {place}, coefficient 0.001, change of the late update": study.final(
-        "moved", kind="exact", place=place, beta=0.001
-    )
-    for place in PLACES
 }
 MEASURED = ("true", "hack", "divergence")
 TABLE = study.one_below_the_other(

@@ -12,7 +12,8 @@ from ipsrl.rewards import NoisyVerifier
 from ipsrl.study.curves import Points
 
 PROXY = np.array([[1.0, 1.0, 1.0, 2.0, 0.0, 0.0]], np.float32)
-COMMON, RARE = "3.5 % of the hack", "0.007 % of the hack"
+COMMON = "3.5 % of the hack"
+RARE = "0.007 % of the hack"
 STARTS = {COMMON: policy(0.3, 0.05), RARE: policy(0.3, 0.0001)}
 """Logits of the policy at the start; right outcomes have 30 % in both."""
 LATE = tuple(np.log([0.83, 0.12, 0.03, 0.01, 0.005, 0.005]).tolist())
@@ -21,17 +22,18 @@ LATE = tuple(np.log([0.83, 0.12, 0.03, 0.01, 0.005, 0.005]).tolist())
 
 def measures(probs: np.ndarray, start: str) -> dict[str, np.ndarray]:
     """From `[..., 6]`: the true reward, the probability of the hack, and KL(policy || start) in nats."""
-    divergence = np.asarray(distances.reverse_kl(probs, softmax(STARTS[start])), np.float64)
+    divergence = distances.reverse_kl(probs, softmax(STARTS[start]))
     return {
         "true": probs[..., :HACK].sum(axis=-1),
         "hack": probs[..., HACK],
-        "divergence": divergence,
+        "divergence": np.asarray(divergence, np.float64),
     }
 
 
 def optimum(beta: float, start: str) -> Points:
     """That of the proxy less beta KL: start x exp(proxy / beta), normalised."""
-    return Points([0], measures(softmax(np.array(STARTS[start]) + PROXY[0] / beta), start))
+    logits = np.array(STARTS[start]) + PROXY[0] / beta
+    return Points([0], measures(softmax(logits), start))
 
 
 def bound(start: str) -> float:
@@ -41,15 +43,17 @@ def bound(start: str) -> float:
     reward a t / (a t + h t^2 + w), which is largest at t = sqrt(w / h).
     """
     probs = softmax(STARTS[start])
-    right, hack = float(probs[:HACK].sum()), float(probs[HACK])
-    return right / (right + 2 * math.sqrt(hack * (1 - right - hack)))
+    right = float(probs[:HACK].sum())
+    hack = float(probs[HACK])
+    other = 1 - right - hack
+    return right / (right + 2 * math.sqrt(hack * other))
 
 
 def share_of_divergence(objective: str, group_size: int) -> Points:
     """How far the exact update at LATE is from the one without a divergence from COMMON, relative to the larger."""
-    plain = objective.partition("(")[0]
+    without = objective.partition("(")[0]
     updates = [
         exact_update(name, LATE, RIGHT, NoisyVerifier(), group_size, STARTS[COMMON])
-        for name in (objective, plain)
+        for name in (objective, without)
     ]
     return Points([0], {"moved": distance(*updates)})
