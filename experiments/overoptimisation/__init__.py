@@ -32,52 +32,55 @@ Smoke     python -m experiments.overoptimisation --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from experiments.overoptimisation.preferred_answers import PreferredAnswers
 from experiments.overoptimisation.preferred_arms import (
     FULL,
     PARTIAL,
     SHARED,
+    TABULAR,
     Arms,
     cautious,
     trained,
 )
-from experiments.overoptimisation.preferred_arms import TABLE as TABLED
 from ipsrl import study
 from ipsrl.fields import at_least, between, one_of, positive
 from ipsrl.figures.layers import Layer, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import above, below, near
+from ipsrl.study import above, below, near
 
 BETA = 0.1
-POINTS, TASK_POINTS = 50, 4
-DPO, CUMULATIVE, TINY, SMALL, AVERAGE, HUGE, SFT, GAME = (
-    "DPO",
-    "RPO cumulative 0.005",
-    "RPO 1e-5",
-    "RPO 0.01",
-    "RPO 0.2",
-    "RPO 100",
-    "supervised",
-    "max-min",
-)
+POINTS = 50
+"""Parts of a bandit's curve."""
+TASK_POINTS = 4
+"""Parts of countdown's curve."""
+
+# Kinds of training; numbers are eta, the weight of imitation.
+DPO = "DPO"
+CUMULATIVE = "RPO cumulative 0.005"
+TINY = "RPO 1e-5"
+SMALL = "RPO 0.01"
+AVERAGE = "RPO 0.2"
+HUGE = "RPO 100"
+SUPERVISED = "supervised"
 ETAS = {TINY: 1e-5, SMALL: 0.01, AVERAGE: 0.2, HUGE: 100.0}
 OBJECTIVES = {
     DPO: f"dpo(beta={BETA})",
     CUMULATIVE: f"rpo(form=cumulative, beta={BETA}, eta=0.005)",
     **{kind: f"rpo(beta={BETA}, eta={eta})" for kind, eta in ETAS.items()},
-    SFT: "supervised",
+    SUPERVISED: "supervised",
 }
-# Of log pi of the winner in the loss of a pair; supervised training takes the mean over both answers.
-WEIGHTS = {DPO: 0.0, CUMULATIVE: 0.005 * BETA, **ETAS, SFT: 0.5}
-RPO = CUMULATIVE, SMALL, AVERAGE
-GAMES = {CUMULATIVE: 0.005, SMALL: 0.01 / BETA, AVERAGE: 0.2 / BETA}  # Eta of the game.
-COUNTDOWN, ON_COUNTDOWN, ON_FULL = (
-    "countdown",
-    (DPO, CUMULATIVE, AVERAGE, SFT),
-    (DPO, CUMULATIVE, SMALL),
-)
+WEIGHTS = {DPO: 0.0, CUMULATIVE: 0.005 * BETA, **ETAS, SUPERVISED: 0.5}
+"""Of log pi of the winner in the loss of a pair; supervised training takes the mean over both answers."""
+GAME_ETAS = {CUMULATIVE: 0.005, SMALL: 0.01 / BETA, AVERAGE: 0.2 / BETA}
+"""Kind of RPO -> eta of its game."""
+
+BANDITS = (TABULAR, SHARED)
+GAME = "max-min"
+COUNTDOWN = "countdown"
+ON_FULL = (DPO, CUMULATIVE, SMALL)
+ON_COUNTDOWN = (DPO, CUMULATIVE, AVERAGE, SUPERVISED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,23 +141,20 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    partial, full = Arms(settings.seeds), Arms(settings.full_seeds, FULL)
+    def labelled(world: str, coverage: str, kinds: Iterable[str]) -> Iterator[dict[str, str]]:
+        for kind in kinds:
+            if OBJECTIVES[kind] in settings.objectives:
+                yield {"world": world, "coverage": coverage, "kind": kind}
+
+    partial = Arms(settings.seeds)
+    full = Arms(settings.full_seeds, FULL)
     every = settings.steps // POINTS
-    for world in (TABLED, SHARED):
+    for world in BANDITS:
         for arms, kinds in ((partial, OBJECTIVES), (full, ON_FULL)):
-            for kind in (each for each in kinds if OBJECTIVES[each] in settings.objectives):
-                labels = {"world": world, "coverage": arms.coverage, "kind": kind}
-                yield trained(
-                    arms,
-                    world,
-                    OBJECTIVES[kind],
-                    WEIGHTS[kind],
-                    BETA,
-                    labels,
-                    settings.steps,
-                    every,
-                )
-    for kind, eta in GAMES.items():
+            for labels in labelled(world, arms.coverage, kinds):
+                how = OBJECTIVES[labels["kind"]], WEIGHTS[labels["kind"]], BETA
+                yield trained(arms, world, *how, labels, settings.steps, every)
+    for kind, eta in GAME_ETAS.items():
         labels = {"world": GAME, "coverage": PARTIAL, "kind": kind}
         yield study.Curve(labels, functools.partial(cautious, partial, BETA, eta))
     answers = PreferredAnswers(
@@ -165,39 +165,28 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         settings.prior_steps,
         settings.answers,
     )
-    for kind in (each for each in ON_COUNTDOWN if OBJECTIVES[each] in settings.objectives):
-        labels = {"world": COUNTDOWN, "coverage": PARTIAL, "kind": kind}
-        yield answers.trained(
-            OBJECTIVES[kind], BETA, labels, settings.task_steps, settings.task_steps // TASK_POINTS
-        )
+    every = settings.task_steps // TASK_POINTS
+    for labels in labelled(COUNTDOWN, PARTIAL, ON_COUNTDOWN):
+        objective = OBJECTIVES[labels["kind"]]
+        yield answers.trained(objective, BETA, labels, settings.task_steps, every)
 
 
 def at(value: str, world: str, kind: str, coverage: str = PARTIAL) -> study.Number:
     return study.final(value, world=world, coverage=coverage, kind=kind)
 
 
-def more(
-    value: str, world: str, one: str, other: str, coverage: str = PARTIAL, than: str = ""
-) -> study.Number:
-    """By how much a value of the first kind is above that of the other one, in the world `than`, paired by seed."""
-    first = {"world": world, "coverage": coverage, "kind": one}
-    return study.difference(value, first, first | {"world": than or world, "kind": other})
-
-
-def overoptimises(world: str, by: float) -> study.Claim:
-    """Whether DPO's true value falls by more than this from its best, while its implicit reward rises."""
-    return lambda records: study.all_of(
-        [at("fall", world, DPO)(records).exceeds(by), at("rise", world, DPO)(records).exceeds(by)]
-    )
-
-
-BANDITS, EVERY = (TABLED, SHARED), {TABLED: RPO, SHARED: RPO, COUNTDOWN: (CUMULATIVE, AVERAGE)}
-WHERE = [(world, kind) for world, kinds in EVERY.items() for kind in kinds]
-MARGIN = {TABLED: 0.1, SHARED: 0.1, COUNTDOWN: 0.05}
+MARGIN = {TABULAR: 0.1, SHARED: 0.1, COUNTDOWN: 0.05}
+RPO_IN = {
+    TABULAR: (CUMULATIVE, SMALL, AVERAGE),
+    SHARED: (CUMULATIVE, SMALL, AVERAGE),
+    COUNTDOWN: (CUMULATIVE, AVERAGE),
+}
+RPO = [(world, kind) for world, kinds in RPO_IN.items() for kind in kinds]
 CLAIMS = {
     **{
-        f"DPO overoptimises: the value falls by over {by:g} from its best while the implicit reward rises ({world})": overoptimises(
-            world, by
+        f"DPO overoptimises: the value falls by over {by:g} from its best while the implicit "
+        f"reward rises ({world})": study.every(
+            [above(at("fall", world, DPO), by), above(at("rise", world, DPO), by)]
         )
         for world, by in MARGIN.items()
     },
@@ -205,29 +194,29 @@ CLAIMS = {
         f"{kind}: the value falls by less than {MARGIN[world]:g} from its best ({world})": below(
             at("fall", world, kind), MARGIN[world]
         )
-        for world, kind in WHERE
+        for world, kind in RPO
     },
     **{
         f"{kind}: the value ends over {MARGIN[world]:g} above DPO's ({world})": above(
-            more("value", world, kind, DPO), MARGIN[world]
+            at("value", world, kind), at("value", world, DPO), MARGIN[world]
         )
-        for world, kind in WHERE
+        for world, kind in RPO
     },
     **{
         f"DPO: the chosen answers become less likely than under the reference, by over 1 ({world})": below(
             at("chosen", world, DPO), -1.0
         )
-        for world in EVERY
+        for world in MARGIN
     },
     **{
         f"{kind}: the chosen answers do not become less likely than under the reference ({world})": above(
             at("chosen", world, kind), 0.0
         )
-        for world, kind in WHERE
+        for world, kind in RPO
     },
     **{
         f"{kind}: with full coverage the value ends within 0.1 of DPO's ({world})": near(
-            more("value", world, kind, DPO, FULL), 0.0, 0.1
+            at("value", world, kind, FULL), at("value", world, DPO, FULL), 0.1
         )
         for world in BANDITS
         for kind in (CUMULATIVE, SMALL)
@@ -240,21 +229,21 @@ CLAIMS = {
     },
     **{
         f"eta of 1e-5 is DPO: the value ends within 0.02 of it ({world})": near(
-            more("value", world, TINY, DPO), 0.0, 0.02
+            at("value", world, TINY), at("value", world, DPO), 0.02
         )
         for world in BANDITS
     },
     **{
         f"eta of 100 is supervised training: the value ends within 0.02 of it ({world})": near(
-            more("value", world, HUGE, SFT), 0.0, 0.02
+            at("value", world, HUGE), at("value", world, SUPERVISED), 0.02
         )
         for world in BANDITS
     },
     **{
         f"{kind}: the value ends within 0.05 of that of the max-min itself (table)": near(
-            more("value", TABLED, kind, kind, than=GAME), 0.0, 0.05
+            at("value", TABULAR, kind), at("value", GAME, kind), 0.05
         )
-        for kind in RPO
+        for kind in GAME_ETAS
     },
     **{
         f"{kind}: on problems without preferences the accuracy falls by less than 0.1 (countdown)": above(
@@ -264,28 +253,6 @@ CLAIMS = {
     },
 }
 SHOWN = ("value", "fall", "rise", "chosen", "divergence")
-MAIN = {world: (DPO, *kinds, SFT) for world, kinds in EVERY.items()}
-NUMBERS = {
-    **{
-        f"{value}, {kind} ({world})": at(value, world, kind)
-        for world, kinds in MAIN.items()
-        for kind in kinds
-        for value in ("value", "fall", "chosen")
-    },
-    **{f"rise, DPO ({world})": at("rise", world, DPO) for world in EVERY},
-    **{
-        f"value, {kind} ({world}, full)": at("value", world, kind, FULL)
-        for world in BANDITS
-        for kind in ON_FULL
-    },
-    **{f"value, max-min of {kind}": at("value", GAME, kind) for kind in GAMES},
-    **{
-        f"{arms} arms, {kind} ({world})": at(arms, world, kind)
-        for arms, world in (("rare", TABLED), ("uncovered", SHARED))
-        for kind in (DPO, *RPO)
-    },
-    **{f"held out, {kind}": at("held out", COUNTDOWN, kind) for kind in ON_COUNTDOWN},
-}
 TABLE = study.one_below_the_other(
     *(
         study.Table(
@@ -294,7 +261,7 @@ TABLE = study.one_below_the_other(
             {"world": world, "coverage": coverage},
             ("kind",),
         )
-        for world, coverage in itertools.product((TABLED, SHARED), (PARTIAL, FULL))
+        for world, coverage in itertools.product(BANDITS, (PARTIAL, FULL))
     ),
     study.Table(
         ("value", "chosen", "divergence"), "the max-min itself", {"world": GAME}, ("kind",)
@@ -312,7 +279,7 @@ def drawn(value: str, world: str, coverage: str = PARTIAL, along: str = "step") 
 GAIN = "true value gained"
 FIGURE = Panels(
     [
-        Panel(drawn("value", TABLED), "table", "update", GAIN),
+        Panel(drawn("value", TABULAR), "table", "update", GAIN),
         Panel(drawn("value", SHARED), "shared features", "update", GAIN),
         Panel(
             drawn("value", SHARED, along="mean divergence"),

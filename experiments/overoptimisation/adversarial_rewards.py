@@ -8,7 +8,7 @@ one value, and min over r of max over pi is the RPO loss: with r = beta log(pi /
 
     eta beta ( E_base[-log pi] + E_base[log pi_ref] ) + L_D.
 
-An arm that never wins, or is in no pair, is paid less and less at no cost: both policies leave it out.
+An arm that never wins, or is in no pair, is paid less and less at no cost: the policy leaves it out.
 """
 
 import functools
@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr, expit, log_expit, logit, logsumexp, rel_entr
+from scipy.special import entr, logit, rel_entr
 
 TOLERANCE = 1e-12
 MOST_STEPS = 500
@@ -44,7 +44,8 @@ def max_min(
       ValueError: an argument is out of range, or there is no pair.
     """
     wins, reference = _checked(wins, reference, beta, eta)
-    base, won = chosen(wins), wins.sum(axis=1) > 0
+    base = chosen(wins)
+    won = base > 0
     winners, losers = np.nonzero(wins * won)
     shares = wins[winners, losers] / wins.sum()
     moves = np.zeros((len(reference), len(winners)))
@@ -65,15 +66,11 @@ def max_min(
 
     def slopes(s: np.ndarray, barrier: float) -> tuple[np.ndarray, np.ndarray]:
         pi = base_won + moves @ s
-        of_policy, of_s = (
-            eta * beta * (np.log(pi / reference_won) + 1) - barrier / pi,
-            logit(s) * shares,
-        )
-        first = moves.T @ of_policy + of_s - barrier * (1 / s - 1 / (1 - s))
-        curved = moves.T * (eta * beta / pi + barrier / pi**2)
-        return first, curved @ moves + np.diag(
-            shares / (s * (1 - s)) + barrier * (1 / s**2 + 1 / (1 - s) ** 2)
-        )
+        of_policy = eta * beta * (np.log(pi / reference_won) + 1) - barrier / pi
+        curved_policy = eta * beta / pi + barrier / pi**2
+        curved_s = shares / (s * (1 - s)) + barrier * (1 / s**2 + 1 / (1 - s) ** 2)
+        first = moves.T @ of_policy + logit(s) * shares - barrier * (1 / s - 1 / (1 - s))
+        return first, moves.T * curved_policy @ moves + np.diag(curved_s)
 
     # So small that no arm loses more than half of what it has in pi_base.
     taken = -np.minimum(moves, 0).sum(axis=1)
@@ -89,62 +86,9 @@ def max_min(
     return pi, -loss(found, 0.0)
 
 
-def min_max(
-    wins: ArrayLike, reference: ArrayLike, beta: float, eta: float
-) -> tuple[np.ndarray, float]:
-    """The policy `[K]` that minimises RPO's loss, and min over r of max over pi of J; arguments as in `max_min`.
-
-    Raises:
-      ValueError: an argument is out of range, or there is no pair.
-    """
-    wins, reference = _checked(wins, reference, beta, eta)
-    base, won = chosen(wins), wins.sum(axis=1) > 0
-    among = np.ix_(won, won)
-    shares, base_won, log_reference = wins[among] / wins.sum(), base[won], np.log(reference[won])
-
-    def margins(logits: np.ndarray) -> np.ndarray:
-        ratios = logits - log_reference
-        return beta * (ratios[:, None] - ratios)
-
-    def loss(logits: np.ndarray) -> float:
-        imitation = logsumexp(logits) - base_won @ logits
-        return float(eta * beta * imitation - (shares * log_expit(margins(logits))).sum())
-
-    def slopes(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        pi, missed = np.exp(logits - logsumexp(logits)), expit(-margins(logits))
-        push = shares * missed
-        first = eta * beta * (pi - base_won) - beta * (push.sum(axis=1) - push.sum(axis=0))
-        each = push * (1 - missed)
-        both = each + each.T
-        second = eta * beta * (np.diag(pi) - np.outer(pi, pi)) + beta**2 * (
-            np.diag(both.sum(axis=1)) - both
-        )
-        # A constant in all logits changes nothing; this holds it.
-        return first, second + eta * beta
-
-    found = _newton(loss, slopes, log_reference)
-    pi = np.zeros(len(reference))
-    pi[won] = np.exp(found - logsumexp(found))
-    return pi, loss(found) + eta * beta * float(base_won @ log_reference)
-
-
 def chosen(wins: np.ndarray) -> np.ndarray:
     """`[K]`, pi_base, the distribution of winners."""
     return wins.sum(axis=1) / wins.sum()
-
-
-def payoff(
-    policy: np.ndarray,
-    rewards: np.ndarray,
-    wins: np.ndarray,
-    reference: np.ndarray,
-    beta: float,
-    eta: float,
-) -> float:
-    """J of a policy and rewards `[K]`, finite."""
-    gain = (policy - chosen(wins)) @ rewards - beta * rel_entr(policy, reference).sum()
-    misfit = -(wins * log_expit(rewards[:, None] - rewards)).sum() / wins.sum()
-    return float(eta * gain + misfit)
 
 
 def _newton(

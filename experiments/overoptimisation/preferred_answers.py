@@ -148,20 +148,20 @@ class PreferredAnswers:
         divergence: KL(pi || pi_ref) of answers to all problems, an estimate.
         """
         answers, rewards = self._evaluated(parameters, place)
-        now, then = (
-            _likelihoods(self.policy, of, self._stored[place]) for of in (parameters, self.prior)
-        )
-        ratios = np.asarray(now - then)
-        sampled = _likelihoods(self.policy, parameters, answers) - _likelihoods(
-            self.policy, self.prior, answers
-        )
-        gained, half = (rewards - self._before[place]).mean(axis=1), self.problems // 2
+        gained = (rewards - self._before[place]).mean(axis=1)
+        half = self.problems // 2
+
+        def log_ratios(answers: Trajectories) -> Array:
+            now = _likelihoods(self.policy, parameters, answers)
+            return now - _likelihoods(self.policy, self.prior, answers)
+
+        ratios = np.asarray(log_ratios(self._stored[place]))
         return {
             "value": float(gained[:half].mean()),
             "held out": float(gained[half:].mean()),
             "implicit": float(beta * (ratios[:, 0] - ratios[:, 1]).mean()),
             "chosen": float(ratios[:, 0].mean()),
-            "divergence": float(sampled.mean()),
+            "divergence": float(log_ratios(answers).mean()),
         }
 
     def trained(self, objective: str, beta: float, labels: Labels, steps: int, every: int) -> Curve:
@@ -173,24 +173,21 @@ class PreferredAnswers:
             start = jax.tree.map(
                 lambda leaf: jnp.broadcast_to(leaf, (len(self.seeds), *leaf.shape)), self.prior
             )
-            parts = jnp.arange(len(self.seeds))
+            parts = range(len(self.seeds))
             recorded = jax.device_get(
-                train_ensemble(trainer, parts, itself, every, initial_parameters=start)
+                train_ensemble(
+                    trainer, jnp.arange(len(parts)), itself, every, initial_parameters=start
+                )
             )
             places = np.arange(0, steps + 1, every)
-            at = range(len(places))
-            rows = [
-                [
-                    self.measured(
-                        jax.tree.map(operator.itemgetter((part, place)), recorded), part, beta
-                    )
-                    for place in at
-                ]
-                for part in range(len(self.seeds))
-            ]
+
+            def measured(part: int, place: int) -> dict[str, float]:
+                then = jax.tree.map(operator.itemgetter((part, place)), recorded)
+                return self.measured(then, part, beta)
+
+            rows = [[measured(part, place) for place in range(len(places))] for part in parts]
             values = {
-                name: np.array([[point[name] for point in row] for row in rows])
-                for name in rows[0][0]
+                name: np.array([[at[name] for at in row] for row in rows]) for name in rows[0][0]
             }
             return Points(places, with_course(values), self.seeds)
 

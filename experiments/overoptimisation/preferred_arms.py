@@ -21,11 +21,21 @@ from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
-ARMS, COVERED, RARE, FEATURES = 50, 10, 2, 16
+ARMS = 50
+COVERED = 10
+RARE = 2
+FEATURES = 16
 PAIRS_OF_AN_ARM = 10
 """Number of pairs over that of covered arms."""
-PARTIAL, FULL = "partial", "full"
-TABLE, SHARED = "table", "shared"
+
+# Coverage by preferences.
+PARTIAL = "partial"
+FULL = "full"
+
+# Features of arms.
+TABULAR = "table"
+SHARED = "shared"
+
 RATE = 300.0
 """Of gradient descent on the loss of one bandit, divided by 1 + `RATE` times the weight of imitation, for stability."""
 
@@ -54,53 +64,49 @@ class Arms(Checked):
     @functools.cached_property
     def features(self) -> np.ndarray:
         """`[S, K, F]`, of which each arm's have the length 1 on average."""
-        return (
-            np.stack([self._random(seed).normal(size=(ARMS, FEATURES)) for seed in self.seeds])
-            / FEATURES**0.5
-        )
+        return self._normal(0, ARMS, FEATURES) / FEATURES**0.5
 
     @functools.cached_property
     def rewards(self) -> np.ndarray:
         """`[S, K]`, the true ones."""
-        weights = np.stack([self._random(seed, 1).normal(size=FEATURES) for seed in self.seeds])
-        rest = np.stack([self._random(seed, 2).normal(size=ARMS) for seed in self.seeds])
-        return (np.einsum("skf,sf->sk", self.features, weights) + rest) / 2**0.5
+        linear = np.einsum("skf,sf->sk", self.features, self._normal(1, FEATURES))
+        return (linear + self._normal(2, ARMS)) / 2**0.5
 
     @functools.cached_property
     def reference(self) -> np.ndarray:
         """`[S, K]`, log-probabilities."""
-        noise = np.stack([self._random(seed, 3).normal(size=ARMS) for seed in self.seeds])
-        return log_softmax((self.rewards + noise) / 2, axis=-1)
+        return log_softmax((self.rewards + self._normal(3, ARMS)) / 2, axis=-1)
+
+    @functools.cached_property
+    def likeliest(self) -> np.ndarray:
+        """`[S, K]`, the arms, those that the reference likes best first."""
+        return np.argsort(-self.reference, axis=-1)
 
     @functools.cached_property
     def rare(self) -> np.ndarray:
         """`[S, 2]`, the rare arms."""
-        others = np.argsort(-self.reference, axis=-1)[:, COVERED:]
-        of_seeds = zip(self.seeds, others, strict=True)
+        of_seeds = zip(self.seeds, self.likeliest[:, COVERED:], strict=True)
         return np.stack(
-            [self._random(seed, 4).choice(arms, RARE, replace=False) for seed, arms in of_seeds]
+            [_random(seed, 4).choice(others, RARE, replace=False) for seed, others in of_seeds]
         )
 
     @functools.cached_property
     def pairs(self) -> np.ndarray:
         """`[S, N, 2]`, the winner and the loser of each pair."""
-        order, found = np.argsort(-self.reference, axis=-1), []
-        for place, seed in enumerate(self.seeds):
-            rng, covered = (
-                self._random(seed, 5),
-                order[place, : COVERED if self.coverage == PARTIAL else ARMS],
-            )
-            pairs = [
-                rng.choice(covered, 2, replace=False) for _ in range(PAIRS_OF_AN_ARM * len(covered))
-            ]
-            if self.coverage == PARTIAL:
-                pairs += [np.array([arm, rng.choice(covered)]) for arm in self.rare[place]]
-            pairs = np.stack(pairs)
-            first = rng.random(len(pairs)) < expit(
-                -np.diff(self.rewards[place][pairs], axis=-1)[:, 0]
-            )
-            found.append(np.where(first[:, None], pairs, pairs[:, ::-1]))
-        return np.stack(found)
+        return np.stack([self._pairs(place) for place in range(len(self.seeds))])
+
+    def _pairs(self, place: int) -> np.ndarray:
+        rng, covered = _random(self.seeds[place], 5), self.likeliest[place]
+        if self.coverage == PARTIAL:
+            covered = covered[:COVERED]
+        number = PAIRS_OF_AN_ARM * len(covered)
+        pairs = [rng.choice(covered, 2, replace=False) for _ in range(number)]
+        if self.coverage == PARTIAL:
+            pairs += [np.array([arm, rng.choice(covered)]) for arm in self.rare[place]]
+        first, second = np.transpose(pairs)
+        margin = self.rewards[place][first] - self.rewards[place][second]
+        first_wins = rng.random(len(pairs)) < expit(margin)
+        return np.where(first_wins[:, None], pairs, np.stack([second, first], axis=-1))
 
     @functools.cached_property
     def wins(self) -> np.ndarray:
@@ -136,27 +142,28 @@ class Arms(Checked):
         others: see `with_course`.
         """
         probs, reference = np.exp(log_probs), self.reference[:, None]
-        ratios = log_probs - reference
-        winners = self.wins.sum(axis=-1) / self.wins.sum(axis=(-2, -1))[:, None]
+        won, lost = self.wins.sum(axis=-1), self.wins.sum(axis=-2)
+        winners = won / won.sum(axis=-1, keepdims=True)
         divergence = rel_entr(probs, np.exp(reference)).sum(axis=-1)
-        value = ((probs - np.exp(reference)) * self.rewards[:, None]).sum(axis=-1)
-        implicit = beta * (divergence - _over_winners(winners, ratios))
-        chosen = _over_winners(winners, log_probs)
-        unseen = (self.wins.sum(axis=-1) + self.wins.sum(axis=-2)) == 0
+        unseen = won + lost == 0
         rare = np.broadcast_to(self.rare[:, None], (*probs.shape[:2], RARE))
         found = {
-            "value": value,
-            "implicit": implicit,
-            "chosen": chosen - _over_winners(winners, reference),
+            "value": ((probs - np.exp(reference)) * self.rewards[:, None]).sum(axis=-1),
+            "implicit": beta * (divergence - _over_winners(winners, log_probs - reference)),
+            "chosen": _over_winners(winners, log_probs) - _over_winners(winners, reference),
             "divergence": divergence,
             "rare": np.take_along_axis(probs, rare, axis=-1).sum(axis=-1),
             "uncovered": (probs * unseen[:, None]).sum(axis=-1),
         }
         return with_course(found)
 
-    @staticmethod
-    def _random(seed: int, place: int = 0) -> np.random.Generator:
-        return np.random.default_rng((seed, place))
+    def _normal(self, stream: int, *shape: int) -> np.ndarray:
+        """`[S, *shape]` normal numbers."""
+        return np.stack([_random(seed, stream).normal(size=shape) for seed in self.seeds])
+
+
+def _random(seed: int, stream: int) -> np.random.Generator:
+    return np.random.default_rng((seed, stream))
 
 
 def _over_winners(winners: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -191,15 +198,13 @@ class LinearArms(Tabular):
     """
 
     arms: Arms = Arms()
-    kind: str = one_of(TABLE, SHARED, default=TABLE)
+    kind: str = one_of(TABULAR, SHARED, default=TABULAR)
 
     @property
     def _features(self) -> np.ndarray:
-        return (
-            np.eye(ARMS)[None].repeat(len(self.arms.seeds), 0)
-            if self.kind == TABLE
-            else self.arms.features
-        )
+        if self.kind == SHARED:
+            return self.arms.features
+        return np.eye(ARMS)[None].repeat(len(self.arms.seeds), 0)
 
     def init(self, key: Array) -> Parameters:
         return {"weights": jnp.zeros((len(self.arms.seeds), self._features.shape[-1]))}
