@@ -27,27 +27,32 @@ that of the task that was trained on.
 """
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from experiments.crossed import shares
-from experiments.crossed.nine_answers import BANDIT, TEXT_RUNS, TREES, logits_for, prior, runs
+from experiments.crossed import nine_answers
+from experiments.crossed.nine_answers import BANDIT, SCORE, TEXT_RUNS, TREES, at_best
 from ipsrl import study
-from ipsrl.fields import at_least, one_of, positive
+from ipsrl.fields import one_of, positive
 from ipsrl.figures.layers import LineOverNumbers
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.tidy import Records
 from ipsrl.study import text_tasks
+from ipsrl.study.claims import above, at_each, some
+from ipsrl.study.tuning import of_best
 from ipsrl.training.text_evaluation import PASS_AT
 
-MARGIN, TEXT = 0.02, "text"
+MARGIN = 0.02
+TEXT = "text"
 EXACT = {"bandit": BANDIT, "trees": TREES}
+TASKS = (*EXACT, TEXT)
+OTHER_PROMPT = "other_prompt"
 ARMS = {
     "GRPO": "grpo",
-    "no_shift": "progrpo(reference={}, alpha=0.0)",
-    "ARM": "progrpo(reference={})",
-    "permuted": "progrpo(reference={}, shifted=permuted)",
-    "other_prompt": "progrpo(reference=other_prompt)",
+    "no_shift": "progrpo(reference={level}, alpha=0.0)",
+    "ARM": "progrpo(reference={level})",
+    "permuted": "progrpo(reference={level}, shifted=permuted)",
+    OTHER_PROMPT: "progrpo(reference=other_prompt)",
     "AR_Lopti": "ar_lopti",
     "Lp_Reg": "lp_reg",
     "IPS_GRPO": "ips_grpo",
@@ -55,22 +60,18 @@ ARMS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
+class Settings(nine_answers.Settings):
     """`arms` are names of ARMS, `tasks` are bandit, trees and text; `text_steps` is the number of batches in text."""
 
     arms: tuple[str, ...] = one_of(*ARMS, default=tuple(ARMS))
-    tasks: tuple[str, ...] = one_of(*EXACT, TEXT, default=(*EXACT, TEXT))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(5)), least=2)
-    learning_rates: tuple[float, ...] = positive((0.1,))
-    tuning_seeds: tuple[int, ...] = study.seeds((1000, 1001))
-    group_size: int = at_least(2, 8)
-    steps: int = positive(400)
-    record_every: int = positive(100)
+    tasks: tuple[str, ...] = one_of(*TASKS, default=TASKS)
     text_steps: int = positive(100)
 
 
 PRESETS = {
-    "smoke": Settings(("GRPO", "ARM"), ("bandit",), seeds=(0, 1), steps=4, record_every=2),
+    "smoke": Settings(
+        arms=("GRPO", "ARM"), tasks=("bandit",), seeds=(0, 1), steps=4, record_every=2
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(10)), steps=4000, text_steps=600),
 }
@@ -82,82 +83,71 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
 
 
 def exact_curves(task: str, settings: Settings) -> Iterator[study.Curve]:
-    start = logits_for(EXACT[task], prior(pass_rate=0.1, bias=0.4))
+    start = nine_answers.logits_for(EXACT[task], nine_answers.prior(pass_rate=0.1, bias=0.4))
     for arm in settings.arms:
-        if arm != "other_prompt":
-            trained = runs(EXACT[task], ARMS[arm].format("correct"), start[None], PASS_AT, settings)
-            yield study.Curve(
-                {"task": task, "objective": arm}, lambda trained=trained: trained()[0]
-            )
+        if arm != OTHER_PROMPT:
+            objective = ARMS[arm].format(level="correct")
+            starts = [({"task": task, "objective": arm}, start)]
+            yield from nine_answers.curves(EXACT[task], objective, starts, PASS_AT, settings)
 
 
 def text_curves(settings: Settings) -> Iterator[study.TrainingRun]:
-    names = {ARMS[arm].format("prompt"): arm for arm in settings.arms}
-    steps = {"steps": settings.text_steps, "evaluate_every": settings.text_steps}
-    flags = dataclasses.replace(TEXT_RUNS, objectives=tuple(names), seeds=settings.seeds, **steps)
+    names = {ARMS[arm].format(level="prompt"): arm for arm in settings.arms}
+    flags = dataclasses.replace(
+        TEXT_RUNS,
+        objectives=tuple(names),
+        seeds=settings.seeds,
+        steps=settings.text_steps,
+        evaluate_every=settings.text_steps,
+    )
     for run in text_tasks.training_grid(flags.tasks[0], flags).curves({"task": TEXT}):
-        yield study.TrainingRun(
-            {**run.labels, "objective": names[run.labels["objective"]]}, run.train
-        )
+        arm = names[run.labels["objective"]]
+        yield study.TrainingRun({**run.labels, "objective": arm}, run.train)
 
 
-def above(value: str, other: str, margin: float = MARGIN) -> Callable[[Records], bool | None]:
-    """Whether ARM ends above another arm by a margin, on every task that has both and where the other leaves room."""
-
-    def decide(records: Records) -> bool | None:
-        tasks = [TEXT] if other == "other_prompt" else records.distinct("task")
-        most = 1 - margin if value == "pass_at_32" else float("inf")
-        room = [task for task in tasks if records.mean(value, task=task, objective=other) < most]
-        gains = (shares.gain(value, "ARM", other, task=task)(records) for task in room)
-        return study.all_of(gain.exceeds(margin) for gain in gains)
-
-    return decide
+def gain(value: str, other: str) -> study.Number:
+    """By how much ARM ends above another arm."""
+    return at_best(study.difference(value, {"objective": "ARM"}, {"objective": other}))
 
 
+covers_more = functools.partial(gain, "covered_at_32")
+on_every_task = functools.partial(at_each, "task")
+GRPO_SOLVES_ALL = above(at_best(study.final("pass_at_32", objective="GRPO")), 1 - MARGIN)
 CLAIMS = {
-    "ARM's pass@1 is GRPO's or better: at most 0.02 below, on every task": above(
-        "pass_at_1", "GRPO", -MARGIN
+    "ARM's pass@1 is GRPO's or better: at most 0.02 below, on every task": on_every_task(
+        above(gain("pass_at_1", "GRPO"), -MARGIN)
     ),
-    "ARM's pass@32 is more than 0.02 above GRPO's, on every task where GRPO's is below 0.98": above(
-        "pass_at_32", "GRPO"
+    "ARM's pass@32 is more than 0.02 above GRPO's, on every task where GRPO's is below 0.98": on_every_task(
+        some([GRPO_SOLVES_ALL, above(gain("pass_at_32", "GRPO"), MARGIN)])
     ),
-    "ARM covers more than 0.02 more of the right answers in 32 tries than GRPO, on every task": above(
-        "covered_at_32", "GRPO"
+    "ARM covers more than 0.02 more of the right answers in 32 tries than GRPO, on every task": on_every_task(
+        above(covers_more("GRPO"), MARGIN)
     ),
-    "ARM keeps more than 0.1 effective right answers more than GRPO, on every task": above(
-        "effective_outcomes", "GRPO", 0.1
+    "ARM keeps more than 0.1 effective right answers more than GRPO, on every task": on_every_task(
+        above(gain("effective_outcomes", "GRPO"), 0.1)
     ),
-    "it is the shift: ARM covers more than 0.02 more than its loss without a shift, on every task": above(
-        "covered_at_32", "no_shift"
+    "it is the shift: ARM covers more than 0.02 more than its loss without a shift, on every task": on_every_task(
+        above(covers_more("no_shift"), MARGIN)
     ),
-    "it is the answer's confidence: ARM covers more than 0.02 more than with permuted shifts, on every task": above(
-        "covered_at_32", "permuted"
+    "it is the answer's confidence: ARM covers more than 0.02 more than with permuted shifts, on every task": (
+        on_every_task(above(covers_more("permuted"), MARGIN))
     ),
-    "it is the prompt's confidence: ARM covers more than 0.02 more than with another prompt's, in text": above(
-        "covered_at_32", "other_prompt"
+    "it is the prompt's confidence: ARM covers more than 0.02 more than with another prompt's, in text": study.among(
+        above(covers_more(OTHER_PROMPT), MARGIN), task=TEXT
     ),
-}
-WORDS = {
-    "pass_at_1": "pass@1",
-    "pass_at_32": "pass@32",
-    "covered_at_32": "right answers covered by 32 tries",
-}
-OTHERS = {
-    "GRPO": "GRPO",
-    "no_shift": "ARM without its shift",
-    "permuted": "permuted shifts",
-    "IPS_GRPO": "IPS-GRPO",
-    "other_prompt": "another prompt's confidence",
 }
 NUMBERS = {
-    f"{WORDS[value]}, ARM - {OTHERS[other]}, {task}": shares.gain(value, "ARM", other, task=task)
-    for value, other, task in itertools.product(WORDS, OTHERS, (*EXACT, TEXT))
-    if other != "other_prompt" or task == TEXT
+    f"right answers covered by 32 tries, ARM - IPS-GRPO, {task}": covers_more("IPS_GRPO").within(
+        task=task
+    )
+    for task in TASKS
 }
 COLUMNS = [f"{value}_at_{k}" for value in ("pass", "covered") for k in (1, 32, 64)] + [
     "effective_outcomes"
 ]
-TABLE = study.Table(COLUMNS, rows=("objective",), each="task", title="{task}", decimals=3)
+TABLE = of_best(
+    study.Table(COLUMNS, rows=("objective",), each="task", title="{task}", decimals=3), SCORE
+)
 PANELS = [
     Panel(
         [LineOverNumbers(value, "k", where={"task": task}, numbers=PASS_AT)],
@@ -166,9 +156,9 @@ PANELS = [
         f"{value} at k",
         xscale="log2",
     )
-    for value, task in itertools.product(("pass", "covered"), (*EXACT, TEXT))
+    for value, task in itertools.product(("pass", "covered"), TASKS)
 ]
-FIGURE = Panels(PANELS, columns=3)
+FIGURE = of_best(Panels(PANELS, columns=3), SCORE)
 
 if __name__ == "__main__":
     study.main(__name__)

@@ -5,13 +5,14 @@ Claim     Advantages normalised by the batch's standard deviation, and a loss th
           is left of several right answers (effective outcomes) is set by the objective more than by the prior.
 Paper     arXiv 2508.08221 (Lite PPO), whose evidence are training curves, without numbers. That the prior sets the
           ceiling is said of many algorithms; what a prior's quality is, is our reading.
-Arms      Twelve objectives, each at the best of three learning rates (by the score of other seeds). Eight maximise the
-          expected return: plain PPO (r - group mean, mean over answers), each technique alone, both (Lite PPO), both
-          without a group baseline (REINFORCE++), GRPO, DAPO (without dynamic sampling: all arms sample the same number
-          of answers), CISPO. Four are meant to keep more: entropy bonus, unlikeliness, ProGRPO, IPS-GRPO. Six priors:
-          median pass rate 2, 10, 40 %, four right answers that are equally likely, or each 0.4 times the one before.
+Arms      Twelve objectives; with each prior, each half of the seeds has the one of three learning rates that ends with
+          the best score for the other half. Eight maximise the expected return: plain PPO (r - group mean, mean over
+          answers), each technique alone, both (Lite PPO), both without a group baseline (REINFORCE++), GRPO, DAPO
+          (without dynamic sampling: all arms sample the same number of answers), CISPO. Four are meant to keep more:
+          entropy bonus, unlikeliness, ProGRPO, IPS-GRPO. Six priors: median pass rate 2, 10, 40 %, four right answers
+          that are equally likely, or each 0.4 times the one before.
 Command   python -m experiments.two_techniques
-Time      demo 8.6 minutes of CPU time, two of them for trees (15 minutes on two busy cores); smoke 8 seconds of it.
+Time      demo ten minutes of CPU time, three of them for trees; smoke 8 seconds.
 Expected  Score, mean over priors: Lite PPO - GRPO, - DAPO and - plain PPO within 1e-4 of 0: plain PPO matches as well,
           and the techniques are not why (of 3e-5 the interval is above 0, so that claim got the margin of the others
           after the first run). REINFORCE++ is 0.076 [0.059, 0.094] above GRPO: it learns from groups that are all
@@ -30,37 +31,34 @@ batch, four optimiser steps a batch, so that clips act; exact numbers. Text: fou
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import numpy as np
-
-from experiments.crossed import shares
-from experiments.crossed.nine_answers import SCORE, TEXT_RUNS, TREES, prior, runs
+from experiments.crossed import nine_answers, shares
+from experiments.crossed.nine_answers import SCORE, TEXT_RUNS, TREES, at_best
 from ipsrl import study
-from ipsrl.fields import at_least, positive
+from ipsrl.fields import positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import Records
 from ipsrl.study import text_tasks
-from ipsrl.study.claims import above, below
+from ipsrl.study.claims import Claim, above, every
+from ipsrl.study.tuning import of_best
 
-PLAIN, TOKENS = (f"dr_grpo(aggregation={mean})" for mean in ("sequence_mean", "token_mean"))
-NORMALISED, BOTH, WHITENED = (
-    "lite_ppo(aggregation=sequence_mean)",
-    "lite_ppo",
-    "reinforce_plus_plus",
-)
-GRPO, DAPO = "grpo", "dapo(overlong=0)"
-RETURN = (PLAIN, NORMALISED, TOKENS, BOTH, WHITENED, GRPO, DAPO, "cispo")
+PLAIN = "dr_grpo(aggregation=sequence_mean)"
+NORMALISED = "lite_ppo(aggregation=sequence_mean)"
+TOKEN_MEAN = "dr_grpo(aggregation=token_mean)"
+BOTH = "lite_ppo"
+WITHOUT_BASELINE = "reinforce_plus_plus"
+GRPO = "grpo"
+DAPO = "dapo(overlong=0)"
+RETURN = (PLAIN, NORMALISED, TOKEN_MEAN, BOTH, WITHOUT_BASELINE, GRPO, DAPO, "cispo")
 KEEPING = ("grpo(entropy=0.01)", "unlikeliness", "progrpo(reference=correct)", "ips_grpo")
 IN_TEXT = (BOTH, GRPO, DAPO, "ips_grpo(floor=0.2)")
-KEPT, MARGIN = "effective_outcomes", 0.02
-gain = functools.partial(shares.gain, SCORE, task="trees")
+KEPT = "effective_outcomes"
+MARGIN = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
+class Settings(nine_answers.Settings):
     """`biases`: the prior's probability of a right answer, divided by that of the next likelier one."""
 
     objectives: tuple[str, ...] = study.objectives((*RETURN, *KEEPING))
@@ -69,97 +67,117 @@ class Settings(study.Settings):
     spread: float = positive(6.0)
     learning_rates: tuple[float, ...] = positive((0.03, 0.1, 0.3))
     seeds: tuple[int, ...] = study.seeds(tuple(range(6)), least=2)
-    tuning_seeds: tuple[int, ...] = study.seeds((1000, 1001))
-    group_size: int = at_least(2, 8)
-    steps: int = positive(400)
-    record_every: int = positive(100)
     prior_steps: tuple[int, ...] = positive(())
 
 
 PRESETS = {
-    "smoke": Settings((BOTH, GRPO), seeds=(0, 1), learning_rates=(0.1,), steps=4, record_every=2),
+    "smoke": Settings(
+        objectives=(BOTH, GRPO), seeds=(0, 1), learning_rates=(0.1,), steps=4, record_every=2
+    ),
     "demo": Settings(prior_steps=(100, 300, 1000)),
     "paper": Settings(seeds=tuple(range(16)), steps=4000, prior_steps=(100, 300, 1000, 3000)),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
-    priors = list(itertools.product(settings.pass_rates, settings.biases))
-    starts = np.stack([TREES.logits_for(prior(*quality, settings.spread)) for quality in priors])
-    for text in settings.objectives:
-        trained = runs(TREES, text, starts, (1,), settings)
-        for number, (pass_rate, bias) in enumerate(priors):
-            labels = {"task": "trees", "objective": text, "pass_rate": pass_rate, "bias": bias}
-            yield study.Curve(labels, lambda trained=trained, number=number: trained()[number])
+    starts = {
+        (pass_rate, bias): TREES.logits_for(nine_answers.prior(pass_rate, bias, settings.spread))
+        for pass_rate, bias in itertools.product(settings.pass_rates, settings.biases)
+    }
+    for objective in settings.objectives:
+        of_objective = {"task": "trees", "objective": objective}
+        labelled = [
+            (of_objective | {"pass_rate": pass_rate, "bias": bias}, logits)
+            for (pass_rate, bias), logits in starts.items()
+        ]
+        yield from nine_answers.curves(TREES, objective, labelled, (1,), settings)
     for steps in settings.prior_steps:
-        text_runs = dataclasses.replace(
-            TEXT_RUNS, objectives=IN_TEXT, seeds=settings.seeds[:5], prior_steps=steps
-        )
-        grid = dataclasses.replace(
-            text_tasks.training_grid(TEXT_RUNS.tasks[0], text_runs), folder=f"prior_{steps}"
-        )
-        yield from grid.curves({"task": "text", "prior_steps": steps})
+        yield from text_curves(steps, settings.seeds[:5])
 
 
-def reaches(name: str, records: Records) -> bool | None:
-    return study.all_of(gain(name, other)(records).exceeds(-MARGIN) for other in (GRPO, DAPO))
+def text_curves(prior_steps: int, seeds: tuple[int, ...]) -> Iterator[study.TrainingRun]:
+    flags = dataclasses.replace(TEXT_RUNS, objectives=IN_TEXT, seeds=seeds, prior_steps=prior_steps)
+    grid = text_tasks.training_grid(flags.tasks[0], flags)
+    in_folder = dataclasses.replace(grid, folder=f"prior_{prior_steps}")
+    return in_folder.curves({"task": "text", "prior_steps": prior_steps})
 
 
-def lead(value: str, task: str = "trees") -> Callable[[Records], Interval]:
-    """For NUMBERS: by how much the share of variance that the prior explains is above the objective's."""
-    return shares.share(value, shares.LEAD, task=task)
+def gain(objective: str, other: str) -> study.Number:
+    """By how much the score of an objective is above another's on trees, as a mean over priors."""
+    score = functools.partial(shares.mean, SCORE, task="trees")
+    return at_best(score(objective) - score(other))
+
+
+def reaches(objective: str) -> Claim:
+    """Whether an objective has the score of GRPO and DAPO."""
+    return every([above(gain(objective, other), -MARGIN) for other in (GRPO, DAPO)])
+
+
+def explained(value: str, task: str, objectives: tuple[str, ...] = ()) -> dict[str, study.Number]:
+    """Source -> the share of variance that it explains among some objectives, or all."""
+    return {
+        source: at_best(shares.share(value, source, objectives, task=task))
+        for source in ("prior", "objective")
+    }
+
+
+SHARES = {
+    "score": explained(SCORE, "trees"),
+    "score (text)": explained(SCORE, "text"),
+    "effective outcomes": explained(KEPT, "trees"),
+    "effective outcomes (the first eight)": explained(KEPT, "trees", RETURN),
+    "effective outcomes (text)": explained(KEPT, "text"),
+}
+
+
+def prior_leads(result: str) -> Claim:
+    return above(SHARES[result]["prior"], SHARES[result]["objective"], 0.05)
+
+
+def objective_leads(result: str) -> Claim:
+    return above(SHARES[result]["objective"], SHARES[result]["prior"], 0.05)
 
 
 CLAIMS = {
-    "both techniques (Lite PPO) reach the score of GRPO and DAPO: at most 0.02 below": functools.partial(
-        reaches, BOTH
+    "both techniques (Lite PPO) reach the score of GRPO and DAPO: at most 0.02 below": reaches(
+        BOTH
     ),
-    "without a group baseline (REINFORCE++) both are at most 0.02 below GRPO and DAPO in score": functools.partial(
-        reaches, WHITENED
+    "without a group baseline (REINFORCE++) both are at most 0.02 below GRPO and DAPO in score": reaches(
+        WITHOUT_BASELINE
     ),
-    "it is the techniques: Lite PPO is more than 0.02 above plain PPO": lambda r: gain(BOTH, PLAIN)(
-        r
-    ).exceeds(MARGIN),
-    "on trees the prior explains more than 0.05 more of the score's variance than the objective": above(
-        lead(SCORE), 0.05
+    "it is the techniques: Lite PPO is more than 0.02 above plain PPO": above(
+        gain(BOTH, PLAIN), MARGIN
     ),
-    "on trees the objective explains more than 0.05 more of the variance of effective outcomes than the prior": below(
-        lead(KEPT), -0.05
+    "on trees the prior explains more than 0.05 more of the score's variance than the objective": prior_leads(
+        "score"
     ),
-    "in text the prior explains more than 0.05 more of the score's variance than the objective": above(
-        lead(SCORE, "text"), 0.05
+    "on trees the objective explains more than 0.05 more of the variance of effective outcomes than the prior": (
+        objective_leads("effective outcomes")
     ),
-    "in text the objective explains more than 0.05 more of the variance of effective outcomes than the prior": below(
-        lead(KEPT, "text"), -0.05
+    "in text the prior explains more than 0.05 more of the score's variance than the objective": prior_leads(
+        "score (text)"
+    ),
+    "in text the objective explains more than 0.05 more of the variance of effective outcomes than the prior": (
+        objective_leads("effective outcomes (text)")
     ),
 }
-PAIRS = {
-    "Lite PPO - GRPO": (BOTH, GRPO),
-    "Lite PPO - plain": (BOTH, PLAIN),
-    "REINFORCE++ - GRPO": (WHITENED, GRPO),
+NUMBERS = {
+    f"share of {result} by {source}": share
+    for result, shares_of_result in SHARES.items()
+    for source, share in shares_of_result.items()
 }
-AMONG = {
-    "": (RETURN + KEEPING, "trees"),
-    " (the first eight)": (RETURN, "trees"),
-    " (text)": (IN_TEXT, "text"),
-}
-VALUES = {"score": SCORE, "effective outcomes": KEPT}
-NUMBERS = {f"score, {label}": gain(*pair) for label, pair in PAIRS.items()} | {
-    f"share of {what} by {source}{where}": shares.share(VALUES[what], source, names, task=task)
-    for (where, (names, task)), what, source in itertools.product(
-        AMONG.items(), VALUES, shares.SOURCES
-    )
-}
+TABLE = of_best(study.Table(), SCORE)
 PANELS = [
     Panel(
-        [Line(VALUES[what], "pass_rate", where={"bias": bias}, at_end=True)],
+        [Line(value, "pass_rate", where={"bias": bias}, at_end=True)],
         f"bias {bias}",
         "prior's pass rate",
-        what,
+        label,
     )
-    for bias, what in itertools.product((0.4, 1.0), VALUES)
+    for bias in (0.4, 1.0)
+    for value, label in {SCORE: "score", KEPT: "effective outcomes"}.items()
 ]
-FIGURE = Panels(PANELS, columns=2)
+FIGURE = of_best(Panels(PANELS, columns=2), SCORE)
 
 if __name__ == "__main__":
     study.main(__name__)

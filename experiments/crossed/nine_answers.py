@@ -1,7 +1,9 @@
 """Eight prompts with nine answers each, four of them right: as a bandit, as trees, and a task in text beside them."""
 
+import dataclasses
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,16 +13,16 @@ from jax import Array
 from scipy.special import expit, logit
 
 from experiments.crossed.trees import Trees, prior_probs
-from ipsrl import objectives
+from ipsrl import objectives, study
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
+from ipsrl.fields import at_least, positive
 from ipsrl.measures.coverage import exact_coverage
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
-from ipsrl.study.curves import Points
 from ipsrl.study.text_tasks import TextTaskSettings
-from ipsrl.study.tuning import at_best_rate
+from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
@@ -32,6 +34,8 @@ TREES = Trees(depth=8, rewards=tuple(map(tuple, RIGHT.astype(float).tolist())))
 """An answer is reached after 3 to 8 moves."""
 BANDIT = Bandit(TREES.rewards)
 SCORE = "pass_at_1"
+at_best = functools.partial(study.Best, score=SCORE)
+"""A number of curves at the learning rate that ends with the best score for other seeds."""
 TEXT_RUNS = TextTaskSettings(
     tasks=("hypospace_boolean(operators=basic, depth=2)",),
     steps=100,
@@ -40,6 +44,17 @@ TEXT_RUNS = TextTaskSettings(
     micro_batches=1,
     evaluate_every=100,
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """Of the bandit and the trees; `steps` is the number of batches, each with a group of every prompt."""
+
+    seeds: tuple[int, ...] = study.seeds(tuple(range(5)), least=2)
+    learning_rates: tuple[float, ...] = positive((0.1,))
+    group_size: int = at_least(2, 8)
+    steps: int = positive(400)
+    record_every: int = positive(100)
 
 
 def policy_for(environment: StateGraph) -> Tabular:
@@ -51,18 +66,15 @@ def prior(pass_rate: float, bias: float, spread: float = 6.0) -> np.ndarray:
 
     The log-odds of the prompts' pass rates lie from `spread` below to `spread` above those of `pass_rate`.
     """
-    return prior_probs(
-        RIGHT, expit(logit(pass_rate) + np.linspace(-spread, spread, len(RIGHT))), bias**RANKS
-    )
+    log_odds = logit(pass_rate) + np.linspace(-spread, spread, len(RIGHT))
+    return prior_probs(RIGHT, expit(log_odds), bias**RANKS)
 
 
 def logits_for(environment: StateGraph, probs: np.ndarray) -> np.ndarray:
     """The table of logits that gives answers these probabilities."""
-    return (
-        environment.logits_for(probs)
-        if isinstance(environment, Trees)
-        else np.log(probs, dtype=np.float32)
-    )
+    if isinstance(environment, Trees):
+        return environment.logits_for(probs)
+    return np.log(probs, dtype=np.float32)
 
 
 def coverage(
@@ -73,21 +85,44 @@ def coverage(
     return exact_coverage(jax.vmap(of_prompt)(jnp.arange(len(RIGHT))), RIGHT, numbers)
 
 
-def runs(
+def curves(
     environment: StateGraph,
     objective: str,
-    starts: np.ndarray,
+    starts: Sequence[tuple[Mapping[str, Any], np.ndarray]],
     numbers: tuple[int, ...],
-    settings: Any,
-) -> Callable[[], list[Points]]:
-    """What trains an objective at its best rate by `SCORE` and gives `coverage` for each of some initial tables.
+    settings: Settings,
+) -> Iterator[study.Curve]:
+    """The curves of `coverage` from some initial tables, with every learning rate; all are trained as one program.
 
     Each batch has a group for each prompt and serves for four optimiser steps, so that clips act.
 
     Args:
-      starts: `[N, S, V]` logits.
-      settings: as for `at_best_rate`, with `steps` and `group_size`.
+      starts: labels of the curves, and logits `[S, V]` of their initial policy.
+      numbers: of tries.
     """
+    labels, logits = zip(*starts, strict=True)
+    train = functools.cache(
+        functools.partial(trained, environment, objective, np.stack(logits), numbers, settings)
+    )
+
+    def points(rate: int, start: int) -> study.Points:
+        values = {name: of_runs[rate, start] for name, of_runs in train().items()}
+        places = range(0, settings.steps + 1, settings.record_every)
+        return study.Points(places, values, settings.seeds)
+
+    for start, rate in itertools.product(range(len(starts)), range(len(settings.learning_rates))):
+        of_rate = {"learning_rate": settings.learning_rates[rate]}
+        yield study.Curve(labels[start] | of_rate, functools.partial(points, rate, start))
+
+
+def trained(
+    environment: StateGraph,
+    objective: str,
+    starts: np.ndarray,
+    numbers: tuple[int, ...],
+    settings: Settings,
+) -> dict[str, np.ndarray]:
+    """Name -> `[rate, start, seed, record]`, the coverage of runs from initial logits `[N, S, V]`."""
     training = TrainSettings(
         settings.steps,
         len(RIGHT),
@@ -97,6 +132,17 @@ def runs(
     )
     trainer = Trainer(environment, policy_for(environment), objectives.make(objective), training)
     record = functools.partial(coverage, environment, numbers)
-    return functools.cache(
-        functools.partial(at_best_rate, trainer, record, SCORE, {"logits": starts}, settings)
+    grid = np.meshgrid(settings.learning_rates, range(len(starts)), settings.seeds, indexing="ij")
+    rates, places, seeds = map(np.ravel, grid)
+    found = train_ensemble(
+        trainer,
+        jnp.asarray(seeds),
+        record,
+        settings.record_every,
+        jnp.asarray(rates, jnp.float32),
+        {"logits": jnp.asarray(starts)[places]},
     )
+    return {
+        name: np.asarray(values, np.float64).reshape(*grid[0].shape, -1)
+        for name, values in found.items()
+    }

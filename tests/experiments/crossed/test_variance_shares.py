@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from experiments.crossed.variance_shares import variance_shares
+from ipsrl.measures.seeds import mean_over_seeds
 
 FIRST, SECOND = np.array([0.0, 1.0]), np.array([0.0, 2.0, 4.0])
 SUM = FIRST[:, None] + SECOND
@@ -9,8 +10,7 @@ SIGNS = np.array([1.0, -1.0])
 
 
 def shares(values):
-    found = variance_shares(values)
-    return np.array([found.first.mean, found.second.mean, found.both.mean, found.seeds.mean])
+    return np.mean(list(variance_shares(values).values()), axis=1)
 
 
 def test_a_sum_is_explained_by_its_terms():
@@ -28,14 +28,20 @@ def test_noise_of_seeds_has_its_share_and_leaves_the_means():
 
 
 def test_intervals_hold_the_share_and_depend_on_the_seeds():
-    rng = np.random.default_rng(0)
-    values = SUM + rng.normal(size=(200, 2, 3))
-    found = variance_shares(values)
-    assert 0 <= found.first.low < found.first.mean < found.first.high < found.second.low
-    assert found.second.low < found.second.mean < found.second.high
-    assert found.second.mean == pytest.approx((8 / 3) / (1 / 4 + 8 / 3 + 1), abs=0.04)
-    still = variance_shares(np.stack([SUM] * 3)).second
-    assert still.low == pytest.approx(still.high)
+    found = variance_shares(SUM + np.random.default_rng(3).normal(size=(200, 2, 3)))
+    interval = mean_over_seeds(found["second"])
+    assert interval.low < (8 / 3) / (1 / 4 + 8 / 3 + 1) < interval.high
+    assert 0.01 < interval.high - interval.low < 0.1
+    still = variance_shares(np.stack([SUM] * 3))["second"]
+    assert still.std() == pytest.approx(0)
+
+
+def test_the_error_is_that_of_the_jackknife():
+    values = np.random.default_rng(1).normal(size=(4, 2, 3))
+    left_out = np.array([shares(np.delete(values, seed, axis=0)) for seed in range(4)])
+    error = np.sqrt(3 * left_out.var(axis=0))
+    of_seeds = np.array(list(variance_shares(values).values()))
+    np.testing.assert_allclose(of_seeds.std(axis=1, ddof=1) / np.sqrt(4), error)
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 3)), np.ones((1, 2, 2))])
@@ -47,9 +53,3 @@ def test_other_shapes_are_refused(values):
 def test_equal_values_have_no_shares():
     with pytest.raises(ValueError, match="no variance"):
         variance_shares(np.ones((2, 2, 2)))
-
-
-def test_intervals_hold_the_share_even_of_few_noisy_seeds():
-    found = variance_shares(np.random.default_rng(1).normal(size=(5, 2, 3)))
-    assert all(share.low < share.mean < share.high for share in (found.first, found.second, found.both, found.seeds))
-    assert found.lead.mean == pytest.approx(found.first.mean - found.second.mean)
