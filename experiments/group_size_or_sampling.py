@@ -25,27 +25,25 @@ Smoke     python -m experiments.group_size_or_sampling --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from experiments.exams.exam import Discard, Skip, at_budget, require_whole_batches, runs_on_exam
-from ipsrl import study
+from experiments.exams.exam import BudgetedRuns, Discard, Exam, Skip, trainer_for
+from ipsrl import objectives, study
 from ipsrl.fields import at_least, between, non_negative, one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
-from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import Records, interval_of
+from ipsrl.records.tidy import Records
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.source import Wrapper
 from ipsrl.study.claims import above
-from ipsrl.study.numbers import Number
-from ipsrl.study.tuning import best_for_others
+from ipsrl.study.tuning import best_for_others, of_best
+from ipsrl.training.settings import TrainSettings
 
 ARMS = ("GRPO", "dynamic", "DEPO", "oracle", "random_discard", "random_skip")
-MEASURES, POINTS = ("accuracy", "silent", "prompt_survival"), 41
+POINTS = 41
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +63,20 @@ class Settings(study.Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        require_whole_batches(self)
+        for size in self.group_sizes:
+            if self.batch % size:
+                raise ValueError(
+                    f"--group_sizes has {size}, it must divide --batch, which is {self.batch}"
+                )
+        if self.budget % self.batch:
+            raise ValueError(
+                f"--budget is {self.budget}, it must be a multiple of --batch, which is {self.batch}"
+            )
+
+    @property
+    def updates(self) -> int:
+        """Of a run that throws nothing away; others spend their budget in fewer."""
+        return self.budget // self.batch
 
 
 PRESETS = {
@@ -79,8 +90,9 @@ PRESETS = {
 
 def filters(arm: str, settings: Settings) -> tuple[Wrapper, ...]:
     """The batch filters of an arm."""
-    warm_up = settings.budget // settings.batch // 10
-    predicts = DifficultyFilter(warm_up=warm_up, width=32, last_width=32, learning_rate=0.01)
+    predicts = DifficultyFilter(
+        warm_up=settings.updates // 10, width=32, last_width=32, learning_rate=0.01
+    )
     return {
         "GRPO": (),
         "dynamic": (Discard(),),
@@ -92,89 +104,105 @@ def filters(arm: str, settings: Settings) -> tuple[Wrapper, ...]:
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    for arm, size in itertools.product(settings.arms, settings.group_sizes):
-        for number, rate in enumerate(settings.learning_rates):
-            labels = {"arm": arm, "group_size": size, "learning_rate": rate}
-            yield study.Curve(labels, functools.partial(points, arm, size, number, settings))
-
-
-def points(arm: str, size: int, number: int, settings: Settings) -> study.Points:
-    """Measures of one learning rate at equal numbers of sampled trajectories."""
-    runs = runs_on_exam(filters(arm, settings), size, settings)
     places = np.linspace(0, settings.budget, POINTS)
-    values = {name: at_budget(runs, name, "trajectories", places)[number] for name in MEASURES}
-    return study.Points(places.astype(int), values, settings.seeds)
+    for arm, size in itertools.product(settings.arms, settings.group_sizes):
+        labels = {"arm": arm, "group_size": size}
+        yield from runs(arm, size, settings).curves(labels, "trajectories", places)
 
 
-def best(records: Records, arm: str, *sizes: int) -> Records:
-    """An arm at its best learning rate and group size, among some sizes or all."""
-    rows = [row for row in records.where(arm=arm).rows if not sizes or row["group_size"] in sizes]
-    return best_for_others(
-        dataclasses.replace(records, rows=rows), "accuracy", ("learning_rate", "group_size")
+def runs(arm: str, group_size: int, settings: Settings) -> BudgetedRuns:
+    exam = Exam.of(settings.prompts, settings.families, settings.transfer)
+    prompts_per_step = settings.batch // group_size
+    training = TrainSettings(settings.updates, prompts_per_step, group_size, max_gradient_norm=None)
+    return BudgetedRuns(
+        trainer_for(exam, objectives.make("grpo"), training, filters(arm, settings)),
+        functools.partial(exam.measures, group_size),
+        exam.prior(settings.spread),
+        settings.learning_rates,
+        settings.seeds,
     )
 
 
-def accuracy(one: Sequence[Any], other: Sequence[Any] = (), share: float = 1.0) -> Number:
-    """For NUMBERS: of an arm after a share of the budget, less that of another arm, seed by seed, at its end."""
-
-    def measure(records: Records) -> Interval:
-        found = best(records, *one).curve("accuracy")[1][:, round(share * (POINTS - 1))]
-        return interval_of(found - best(records, *other).ends("accuracy") if other else found)
-
-    return measure
+at_best_rate = functools.partial(best_for_others, score="accuracy")
+at_best_size = functools.partial(at_best_rate, among=("learning_rate", "group_size"))
 
 
-GAINS = {
-    ("dynamic sampling with groups of 4 or 8", "GRPO with 16 to 64"): accuracy(
-        ("dynamic", 4, 8), ("GRPO", 16, 32, 64)
-    ),
-    ("dynamic sampling", "GRPO"): accuracy(["dynamic"], ["GRPO"]),
-    ("DEPO", "dynamic sampling"): accuracy(["DEPO"], ["dynamic"]),
-    ("DEPO", "random skip"): accuracy(["DEPO"], ["random_skip"]),
-    ("dynamic sampling", "random discard"): accuracy(["dynamic"], ["random_discard"]),
-}
-EARLIER = accuracy(["DEPO"], ["GRPO"], share=0.6)
+def accuracy(arm: str) -> study.Number:
+    """Of an arm at the end, at its best learning rate and group size."""
+    final = study.final("accuracy", arm=arm)
+    return study.Best(final, "accuracy", ("learning_rate", "group_size"))
+
+
+def accuracy_after(share: float, arm: str) -> study.Number:
+    """The same after a share of the budget; the best ones are those at its end."""
+
+    def measure(records: Records) -> np.ndarray:
+        return at_best_size(records).curve("accuracy")[1][:, round(share * (POINTS - 1))]
+
+    return study.Computed(f"accuracy after {share} of the budget", measure, {"arm": arm})
+
+
+def accuracy_with(sizes: tuple[int, ...], arm: str) -> study.Number:
+    """Of an arm at the end, at its best learning rate and the best of these group sizes."""
+
+    def measure(records: Records) -> np.ndarray:
+        rows = [row for row in records.rows if row["group_size"] in sizes]
+        return at_best_size(dataclasses.replace(records, rows=rows)).ends("accuracy")
+
+    return study.Computed(f"accuracy with groups of {sizes}", measure, {"arm": arm})
+
+
 CLAIMS = {
-    f"{a} ends more than 0.01 above {b} in accuracy": above(gain, 0.01)
-    for (a, b), gain in GAINS.items()
-}
-CLAIMS |= {
+    "dynamic sampling with groups of 4 or 8 ends more than 0.01 above GRPO with 16 to 64 in accuracy": above(
+        accuracy_with((4, 8), "dynamic"), accuracy_with((16, 32, 64), "GRPO"), 0.01
+    ),
+    "dynamic sampling ends more than 0.01 above GRPO in accuracy": above(
+        accuracy("dynamic"), accuracy("GRPO"), 0.01
+    ),
+    "DEPO ends more than 0.01 above dynamic sampling in accuracy": above(
+        accuracy("DEPO"), accuracy("dynamic"), 0.01
+    ),
+    "DEPO ends more than 0.01 above random skip in accuracy": above(
+        accuracy("DEPO"), accuracy("random_skip"), 0.01
+    ),
+    "dynamic sampling ends more than 0.01 above random discard in accuracy": above(
+        accuracy("dynamic"), accuracy("random_discard"), 0.01
+    ),
     "DEPO after 60 % of the budget is at most 0.01 below GRPO at its end in accuracy": above(
-        EARLIER, -0.01
-    )
+        accuracy_after(0.6, "DEPO"), accuracy("GRPO"), -0.01
+    ),
 }
-NUMBERS = {f"accuracy of {arm.replace('_', ' ')}": accuracy([arm]) for arm in ARMS}
+NUMBERS = {f"accuracy of {arm.replace('_', ' ')}": accuracy(arm) for arm in ARMS}
 NUMBERS |= {
-    f"accuracy of {arm} at half of the budget": accuracy([arm], share=0.5) for arm in ARMS[:3]
+    f"accuracy of {arm} at half of the budget": accuracy_after(0.5, arm)
+    for arm in ("GRPO", "dynamic", "DEPO")
 }
-NUMBERS |= {f"accuracy of {a} - {b}": gain for (a, b), gain in GAINS.items()}
-NUMBERS["accuracy of DEPO after 60 % of the budget - GRPO at its end"] = EARLIER
+TABLE = of_best(
+    study.Table(("accuracy", "silent", "prompt_survival", "learning_rate"), "at the end"),
+    "accuracy",
+)
 
 
-def table(records: Records, settings: Settings) -> str:
-    return study.Table((*MEASURES, "learning_rate"), "at the end")(
-        best_for_others(records, "accuracy"), settings
-    )
-
-
-def figure(records: Records, settings: Settings) -> Drawing:
-    frontier = [
-        row | {"shown": "frontier"}
-        for arm in records.distinct("arm")
-        for row in best(records, arm).rows
-    ]
-    ends = [row | {"shown": "ends"} for row in best_for_others(records, "accuracy").at_end().rows]
+def FIGURE(records: Records, settings: Settings) -> Drawing:
+    frontier = [row | {"shown": "frontier"} for row in at_best_size(records).rows]
+    ends = [row | {"shown": "ends"} for row in at_best_rate(records).at_end().rows]
     return PANELS(dataclasses.replace(records, rows=[*frontier, *ends]), settings)
 
 
-LEFT = (
+FRONTIER = Panel(
     [Line("accuracy", by="arm", where={"shown": "frontier"})],
     "best group size of each arm",
     "sampled trajectories",
+    "accuracy on all prompts",
 )
-RIGHT = [Line("accuracy", "group_size", "arm", {"shown": "ends"})], "at the end", "group size"
-TABLE, FIGURE, ACCURACY = table, figure, "accuracy on all prompts"
-PANELS = Panels([Panel(*LEFT, ACCURACY), Panel(*RIGHT, ACCURACY, xscale="log2")])
+ENDS = Panel(
+    [Line("accuracy", "group_size", "arm", {"shown": "ends"})],
+    "at the end",
+    "group size",
+    "accuracy on all prompts",
+    xscale="log2",
+)
+PANELS = Panels([FRONTIER, ENDS])
 
 if __name__ == "__main__":
     study.main(__name__)

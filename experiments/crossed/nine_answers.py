@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -100,29 +99,6 @@ def curves(
       starts: labels of the curves, and logits `[S, V]` of their initial policy.
       numbers: of tries.
     """
-    labels, logits = zip(*starts, strict=True)
-    train = functools.cache(
-        functools.partial(trained, environment, objective, np.stack(logits), numbers, settings)
-    )
-
-    def points(rate: int, start: int) -> study.Points:
-        values = {name: of_runs[rate, start] for name, of_runs in train().items()}
-        places = range(0, settings.steps + 1, settings.record_every)
-        return study.Points(places, values, settings.seeds)
-
-    for start, rate in itertools.product(range(len(starts)), range(len(settings.learning_rates))):
-        of_rate = {"learning_rate": settings.learning_rates[rate]}
-        yield study.Curve(labels[start] | of_rate, functools.partial(points, rate, start))
-
-
-def trained(
-    environment: StateGraph,
-    objective: str,
-    starts: np.ndarray,
-    numbers: tuple[int, ...],
-    settings: Settings,
-) -> dict[str, np.ndarray]:
-    """Name -> `[rate, start, seed, record]`, the coverage of runs from initial logits `[N, S, V]`."""
     training = TrainSettings(
         settings.steps,
         len(RIGHT),
@@ -132,17 +108,31 @@ def trained(
     )
     trainer = Trainer(environment, policy_for(environment), objectives.make(objective), training)
     record = functools.partial(coverage, environment, numbers)
-    grid = np.meshgrid(settings.learning_rates, range(len(starts)), settings.seeds, indexing="ij")
-    rates, places, seeds = map(np.ravel, grid)
-    found = train_ensemble(
-        trainer,
-        jnp.asarray(seeds),
-        record,
-        settings.record_every,
-        jnp.asarray(rates, jnp.float32),
-        {"logits": jnp.asarray(starts)[places]},
-    )
-    return {
-        name: np.asarray(values, np.float64).reshape(*grid[0].shape, -1)
-        for name, values in found.items()
-    }
+    labels, logits = zip(*starts, strict=True)
+    places = range(0, settings.steps + 1, settings.record_every)
+
+    @functools.cache
+    def trained() -> dict[str, np.ndarray]:
+        """Name -> `[start, rate, seed, record]`."""
+        axes = range(len(starts)), settings.learning_rates, settings.seeds
+        grid = np.meshgrid(*axes, indexing="ij")
+        start, rate, seed = (axis.ravel() for axis in grid)
+        found = train_ensemble(
+            trainer,
+            jnp.asarray(seed),
+            record,
+            settings.record_every,
+            jnp.asarray(rate, jnp.float32),
+            {"logits": jnp.stack(logits)[start]},
+        )
+        shape = (*grid[0].shape, len(places))
+        return {name: np.float64(values).reshape(shape) for name, values in found.items()}
+
+    def points(start: int, number: int) -> study.Points:
+        values = {name: of_runs[start, number] for name, of_runs in trained().items()}
+        return study.Points(places, values, settings.seeds)
+
+    for start, of_start in enumerate(labels):
+        for number, rate in enumerate(settings.learning_rates):
+            of_rate = {**of_start, "learning_rate": rate}
+            yield study.Curve(of_rate, functools.partial(points, start, number))

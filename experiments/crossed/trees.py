@@ -67,11 +67,11 @@ class Trees(Checked, StateGraph):
         return self.tree.legal(self._in_tree(state))
 
     def step(self, state: Array, token: Array) -> Array:
-        reached, inside = self.tree.step(self._in_tree(state), token), self.tree.num_observations
+        inside = self.tree.num_observations
+        reached = self.tree.step(self._in_tree(state), token)
         first = state - state % inside
-        return jnp.where(
-            reached < inside, first + reached, self.num_observations + reached - inside
-        )
+        outcome = self.num_observations + reached - inside
+        return jnp.where(reached < inside, first + reached, outcome)
 
     def num_parents(self, state: Array) -> Array:
         return self.tree.num_parents(self._in_tree(state))
@@ -107,22 +107,14 @@ class Trees(Checked, StateGraph):
         for state in states[::-1]:
             value[:, state] = value[:, targets[state][legal[state]]].sum(axis=-1)
         ahead = np.log(value[:, np.where(legal, targets, inside)])
-        return (
-            np.where(legal, ahead - np.log(value[:, :inside, None]), 0.0)
-            .reshape(-1, tree.vocabulary_size)
-            .astype(np.float32)
-        )
-
-    def prior(self, pass_rates: np.ndarray, preference: np.ndarray) -> np.ndarray:
-        """`[S, V]` float32: logits with the probabilities of `prior_probs`; see `logits_for`."""
-        return self.logits_for(prior_probs(self.reward_table() > 0, pass_rates, preference))
+        logits = np.where(legal, ahead - np.log(value[:, :inside, None]), 0.0)
+        return logits.reshape(-1, tree.vocabulary_size).astype(np.float32)
 
     def _in_tree(self, state: Array) -> Array:
         """The state or outcome of `Tree`."""
         inside = self.tree.num_observations
-        return jnp.where(
-            state < self.num_observations, state % inside, state - self.num_observations + inside
-        )
+        outcome = state - self.num_observations + inside
+        return jnp.where(state < self.num_observations, state % inside, outcome)
 
 
 @checked
@@ -134,9 +126,9 @@ def prior_probs(right: np.ndarray, pass_rates: np.ndarray, preference: np.ndarra
       pass_rates: `[P]`, in (0, 1), the probability of all right outcomes.
       preference: `[P, K]`, positive, of right outcomes to each other; wrong ones are equally likely.
     """
-    shares = [
-        weights / weights.sum(axis=1, keepdims=True)
-        for weights in (right * preference, 1.0 - right)
-    ]
+
+    def normalised(weights: np.ndarray) -> np.ndarray:
+        return weights / weights.sum(axis=1, keepdims=True)
+
     rates = np.asarray(pass_rates)[:, None]
-    return rates * shares[0] + (1 - rates) * shares[1]
+    return rates * normalised(right * preference) + (1 - rates) * normalised(1.0 - right)

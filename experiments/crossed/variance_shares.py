@@ -34,12 +34,14 @@ def variance_shares(values: np.ndarray) -> dict[str, np.ndarray]:
     left_out = [_shares(np.delete(values, seed, axis=0)) for seed in range(len(values))]
     taken = np.mean(left_out, axis=0) - left_out
     of_seeds = _shares(values) + (len(values) - 1) * taken
-    return dict(zip(("first", "second", "both", "seeds"), of_seeds.T, strict=True))
+    sources = ("first", "second", "both", "seeds")
+    return dict(zip(sources, of_seeds.T, strict=True))
 
 
 def _shares(values: np.ndarray) -> np.ndarray:
     cells = values.mean(axis=0)
     first = cells.mean(axis=1).var()
     second = cells.mean(axis=0).var()
-    parts = [first, second, cells.var() - first - second, values.var() - cells.var()]
-    return np.array(parts) / values.var()
+    both = cells.var() - first - second
+    seeds = values.var() - cells.var()
+    return np.array([first, second, both, seeds]) / values.var()

@@ -40,7 +40,8 @@ class WorkedAnswers(StateGraph):
     @classmethod
     def from_short_to_long(cls) -> Self:
         """32 prompts of 1 to 12 steps, easy and hard; right answers have 2 to 20 tokens, ten in 16 start below 2 %."""
-        needs, ease = zip(*itertools.product((1, 3, 6, 12), (-5.0, -4.0, -2.0, 3.0)), strict=True)
+        kinds = itertools.product((1, 3, 6, 12), (-5.0, -4.0, -2.0, 3.0))
+        needs, ease = zip(*kinds, strict=True)
         return cls(needs * 2, ease * 2, max_tokens=20)
 
     @property
@@ -53,8 +54,12 @@ class WorkedAnswers(StateGraph):
         return max(self.needs) + 2
 
     @property
+    def states_of_prompt(self) -> int:
+        return self.max_tokens * self.stages
+
+    @property
     def num_observations(self) -> int:
-        return self.num_prompts * self.max_tokens * self.stages
+        return self.num_prompts * self.states_of_prompt
 
     @property
     def num_outcomes(self) -> int:
@@ -63,23 +68,27 @@ class WorkedAnswers(StateGraph):
     @property
     def policy(self) -> "StageTable":
         """The table that fits."""
-        stages = {"stages": self.stages, "states_of_prompt": self.max_tokens * self.stages}
-        return StageTable(self.num_observations, self.vocabulary_size, **stages)
+        return StageTable(
+            self.num_observations,
+            self.vocabulary_size,
+            stages=self.stages,
+            states_of_prompt=self.states_of_prompt,
+        )
 
     def first_state(self, prompt_index: Array) -> Array:
-        return prompt_index * self.max_tokens * self.stages + jnp.asarray(self.needs)[prompt_index]
+        return prompt_index * self.states_of_prompt + jnp.asarray(self.needs)[prompt_index]
 
     def legal(self, state: Array) -> Array:
         return jnp.ones((*jnp.shape(state), self.vocabulary_size), bool)
 
     def step(self, state: Array, token: Array) -> Array:
-        written, stage = state // self.stages % self.max_tokens, state % self.stages
+        written = state // self.stages % self.max_tokens
+        stage = state % self.stages
         after = state - stage + self.stages + self.next_stage(stage, token)
         unfinished = self.num_observations + self.num_outcomes - 1
         answered = self.num_observations + jnp.where(stage == 0, self.max_tokens, 0) + written
-        return jnp.where(
-            token == STOP, answered, jnp.where(written == self.max_tokens - 1, unfinished, after)
-        )
+        going_on = jnp.where(written == self.max_tokens - 1, unfinished, after)
+        return jnp.where(token == STOP, answered, going_on)
 
     def next_stage(self, stage: Array, token: Array) -> Array:
         """After any token but a stop."""
@@ -89,18 +98,15 @@ class WorkedAnswers(StateGraph):
 
     def num_parents(self, state: Array) -> Array:
         """Moves from all states, also from those that no walk reaches."""
-        reached = self.step(
-            jnp.arange(self.num_observations)[:, None], jnp.arange(self.vocabulary_size)
-        )
-        return jnp.bincount(reached.ravel(), length=self.num_observations + self.num_outcomes)[
-            state
-        ]
+        states = jnp.arange(self.num_observations)[:, None]
+        reached = self.step(states, jnp.arange(self.vocabulary_size))
+        length = self.num_observations + self.num_outcomes
+        return jnp.bincount(reached.ravel(), length=length)[state]
 
     def outcome_names(self) -> tuple[str, ...]:
         lengths = range(1, self.max_tokens + 1)
-        return *(
-            f"{word} after {number}" for word in ("wrong", "right") for number in lengths
-        ), "unfinished"
+        words = itertools.product(("wrong", "right"), lengths)
+        return *(f"{word} after {length}" for word, length in words), "unfinished"
 
     def reward_table(self) -> np.ndarray:
         right = np.arange(self.num_outcomes) // self.max_tokens == 1
@@ -108,29 +114,29 @@ class WorkedAnswers(StateGraph):
 
     def prior(self) -> Parameters:
         """Half right steps, the rest filler, slips and early stops; with nothing left, half stops and half filler."""
-        first = np.tile(np.log(np.array([0.1, 0.5, 0.3, 0.1])), (self.stages, 1))
-        first[0] = np.log(np.array([0.45, 0.05, 0.45, 0.05]))
+        first = np.tile(np.log([0.1, 0.5, 0.3, 0.1]), (self.stages, 1))
+        first[0] = np.log([0.45, 0.05, 0.45, 0.05])
         own = np.zeros((self.num_prompts, self.stages, 4))
         own[:, 1:-1, STEP] = np.array(self.ease)[:, None]
         return {"shared": jnp.asarray(first, jnp.float32), "own": jnp.asarray(own, jnp.float32)}
 
     def exact(self, parameters: Parameters) -> tuple[Array, Array, Array]:
         """`[num_prompts]` each: success, expected tokens of an answer, and expected tokens of a right answer."""
-        prompt, stage = jnp.arange(self.num_prompts)[:, None], jnp.arange(self.stages)
-        states = prompt * self.max_tokens * self.stages + stage
+        prompt = jnp.arange(self.num_prompts)[:, None]
+        stage = jnp.arange(self.stages)
+        states = prompt * self.states_of_prompt + stage
         probs = jax.nn.softmax(self.policy.step(parameters, (), states, jnp.asarray(0))[0])
         going_on = jax.nn.one_hot(self.next_stage(stage[:, None], jnp.arange(1, 4)), self.stages)
         moves = jnp.einsum("psa,sat->pst", probs[..., 1:], going_on)
 
         def token(mass, _):
-            return jnp.einsum("ps,pst->pt", mass, moves), (
-                mass[:, 0] * probs[:, 0, STOP],
-                mass.sum(axis=-1),
-            )
+            right, written = mass[:, 0] * probs[:, 0, STOP], mass.sum(axis=-1)
+            return jnp.einsum("ps,pst->pt", mass, moves), (right, written)
 
         start = jax.nn.one_hot(jnp.asarray(self.needs), self.stages)
         _, (right, written) = jax.lax.scan(token, start, length=self.max_tokens)
-        success, lengths = right.sum(axis=0), jnp.arange(1, self.max_tokens + 1)
+        success = right.sum(axis=0)
+        lengths = jnp.arange(1, self.max_tokens + 1)
         return success, written.sum(axis=0), lengths @ right / success
 
     def measures(self, parameters: Parameters) -> dict[str, Array]:
@@ -158,15 +164,14 @@ class StageTable(Tabular):
 
     def init(self, key: Array) -> Parameters:
         shape = self.stages, self.vocabulary_size
-        return {
-            "shared": jnp.zeros(shape),
-            "own": jnp.zeros((self.num_observations // self.states_of_prompt, *shape)),
-        }
+        prompts = self.num_observations // self.states_of_prompt
+        return {"shared": jnp.zeros(shape), "own": jnp.zeros((prompts, *shape))}
 
     def step(
         self, parameters: Parameters, cache: Cache, observations: Array, position: Array
     ) -> tuple[Array, Cache]:
-        stage, prompt = observations % self.stages, observations // self.states_of_prompt
+        stage = observations % self.stages
+        prompt = observations // self.states_of_prompt
         return parameters["shared"][stage] + parameters["own"][prompt, stage], cache
 
     def score(

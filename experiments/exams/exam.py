@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl import objectives
+from ipsrl import study
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective, all_equal
 from ipsrl.policies.mlp import MLP
@@ -31,6 +31,9 @@ from ipsrl.rollouts.sources.source import (
 from ipsrl.structures import Prompts
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
+
+UNITS = ("trajectories", "tokens")
+"""In which a budget is counted."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +58,8 @@ class Exam(Bandit):
     @property
     def policy(self) -> MLP:
         """Logits are a row of the family, times `transfer`, and a row of the question."""
-        return MLP(
-            self.features, self.num_outcomes + self.num_prompts, self.num_outcomes, hidden=()
-        )
+        inputs = self.num_outcomes + self.num_prompts
+        return MLP(self.features, inputs, self.num_outcomes, hidden=())
 
     def prompts(self, index: Array) -> Prompts:
         family = (index % self.num_outcomes)[:, None]
@@ -71,11 +73,11 @@ class Exam(Bandit):
     def prior(self, spread: float) -> Parameters:
         """Parameters of success sigmoid(x), with x normal around the family's, which run from -spread to spread."""
         index, arms = np.arange(self.num_prompts), self.num_outcomes
-        x = np.linspace(-spread, spread, arms)[index % arms] + np.random.default_rng(0).normal(
-            size=len(index)
-        )
+        family = index % arms
+        noise = np.random.default_rng(0).normal(size=len(index))
+        x = np.linspace(-spread, spread, arms)[family] + noise
         kernel = np.zeros((arms + len(index), arms), np.float32)
-        kernel[arms + index, index % arms] = x + np.log(arms - 1)
+        kernel[arms + index, family] = x + np.log(arms - 1)
         return {"layer_0": {"kernel": jnp.asarray(kernel), "bias": jnp.zeros(arms)}}
 
     def success(self, parameters: Parameters) -> Array:
@@ -104,20 +106,18 @@ class Discard(DynamicSampling):
     def __call__(
         self, state: State, actors: Actors, request: Request
     ) -> tuple[State, Groups, Metrics]:
-        inner, batch, kept, rounds = (
-            state[1],
-            None,
-            jnp.zeros(self.sampled.prompts_per_step, bool),
-            0,
-        )
-        tokens = jnp.float32(0)
+        inner, batch = state[1], None
+        kept = jnp.zeros(self.sampled.prompts_per_step, bool)
+        rounds, tokens = 0, jnp.float32(0)
         for number in range(self.rounds):
             asked = dataclasses.replace(request, start=number * len(kept), round=number)
             inner, groups, _ = self.inner(inner, actors, asked)
             usable = ~all_equal(groups[1].rewards)
             if self.at_random:
                 usable = jax.random.permutation(asked.key("discard"), usable)
-            rounds, tokens = rounds + ~kept.all(), tokens + ~kept.all() * groups[0].token_mask.sum()
+            in_use = ~kept.all()
+            rounds = rounds + in_use
+            tokens = tokens + in_use * groups[0].token_mask.sum()
             batch, kept = fill(groups if batch is None else batch, kept, groups, usable)
         sampled = {
             "trajectories_sampled": (rounds * groups[1].rewards.size, 0),
@@ -156,127 +156,93 @@ class Skip(Wrapper):
         return (None, inner), groups, metrics | {"prompt_survival": (passes.mean(), 1)}
 
 
-def budgeted_runs(
-    environment: Any,
-    measure: Callable[[Parameters], Mapping[str, Array]],
-    prior: Parameters,
-    objective: Objective,
-    training: TrainSettings,
-    wrappers: Sequence[Wrapper],
-    learning_rates: Sequence[float],
-    seeds: Sequence[int],
-) -> dict[str, np.ndarray]:
-    """Trains every learning rate with every seed as one program, and counts what was sampled.
+def trainer_for(
+    environment: Any, objective: Objective, training: TrainSettings, filters: Sequence[Wrapper]
+) -> Trainer:
+    """A trainer with batch filters that work under jit, on an environment that has a `policy`."""
+    policy = environment.policy
+    sampled = Sampled(environment, policy, training.prompts_per_step, training.group_size)
+    return Trainer(environment, policy, objective, training, wrapped(sampled, filters))
 
-    Args:
-      environment: has a `policy`, and computes rewards under jit.
+
+@dataclasses.dataclass(frozen=True)
+class BudgetedRuns:
+    """Runs of every learning rate with every seed, of which all that they sample is counted.
+
+    Attributes:
+      trainer: of `trainer_for`.
       measure: parameters -> name -> number; called under jit at every step.
       prior: the initial parameters of every run, which are the reference of a KL penalty.
-      objective, training: what a run learns by; the settings have no batch filters.
-      wrappers: batch filters that work under jit.
       learning_rates, seeds: of the runs.
-
-    Returns:
-      name -> `[rate, seed, steps + 1]`: what was measured; `trajectories` and `tokens`, sampled so far, those that were
-      thrown away included; and `prompt_survival`, the share of prompts or groups that the wrappers let through.
+      seed_offset: added to each seed in training, for other runs under the same seeds.
     """
-    policy, size = environment.policy, training.prompts_per_step * training.group_size
-    sampled = Sampled(environment, policy, training.prompts_per_step, training.group_size)
-    trainer = Trainer(environment, policy, objective, training, wrapped(sampled, wrappers))
-    trainer.check()
 
-    def one_run(rate, seed):
-        def step(carry, _):
-            state, metrics = trainer.step(carry[0])
-            trajectories = metrics.get("trajectories_sampled", jnp.float32(size))
-            tokens = metrics.get("tokens_sampled", metrics["length"] * size)
-            spent = {
-                "trajectories": carry[1]["trajectories"] + trajectories,
-                "tokens": carry[1]["tokens"] + tokens,
-            }
-            survival = {"prompt_survival": metrics.get("prompt_survival", jnp.float32(1))}
-            return (state, spent), measure(state.parameters) | spent | survival
+    trainer: Trainer
+    measure: Callable[[Parameters], Mapping[str, Array]]
+    prior: Parameters
+    learning_rates: Sequence[float]
+    seeds: Sequence[int]
+    seed_offset: int = 0
 
-        state, nothing = trainer.begin(seed, rate, prior, None), jnp.float32(0)
-        spent = {"trajectories": nothing, "tokens": nothing}
-        first = measure(state.parameters) | spent | {"prompt_survival": jnp.float32(1)}
-        _, later = jax.lax.scan(step, (state, spent), length=training.steps)
-        return jax.tree.map(lambda start, rest: jnp.append(start, rest), first, later)
+    @functools.cached_property
+    def trained(self) -> dict[str, np.ndarray]:
+        """Name -> `[rate, seed, steps + 1]`, of all runs, which are one program.
 
-    grid = jax.jit(jax.vmap(jax.vmap(one_run, (None, 0)), (0, None)))
-    found = grid(jnp.float32(learning_rates), jnp.int32(seeds))
-    return {name: np.asarray(values, np.float64) for name, values in found.items()}
+        What was measured; `trajectories` and `tokens`, sampled so far, those that were thrown away included; and
+        `prompt_survival`, the share of prompts or groups that the filters let through.
+        """
+        self.trainer.check()
+        settings = self.trainer.settings
+        batch = settings.prompts_per_step * settings.group_size
 
+        def one_run(rate, seed):
+            def step(state, _):
+                state, metrics = self.trainer.step(state)
+                return state, self.measure(state.parameters) | {
+                    "trajectories": metrics.get("trajectories_sampled", jnp.float32(batch)),
+                    "tokens": metrics.get("tokens_sampled", metrics["length"] * batch),
+                    "prompt_survival": metrics.get("prompt_survival", jnp.float32(1)),
+                }
 
-@functools.lru_cache(maxsize=1)
-def runs_on_exam(
-    wrappers: tuple[Wrapper, ...], group_size: int, settings: Any
-) -> dict[str, np.ndarray]:
-    """`budgeted_runs` of GRPO on an exam, with `Exam.measures` of all prompts.
+            state = self.trainer.begin(seed, rate, self.prior, None)
+            start = {"trajectories": 0.0, "tokens": 0.0, "prompt_survival": 1.0}
+            first = self.measure(state.parameters) | start
+            _, later = jax.lax.scan(step, state, length=settings.steps)
+            return jax.tree.map(lambda start, rest: jnp.append(start, rest), first, later)
 
-    The last result is kept, for the curves of its learning rates.
+        grid = jax.jit(jax.vmap(jax.vmap(one_run, (None, 0)), (0, None)))
+        seeds = jnp.int32(self.seeds) + self.seed_offset
+        found = grid(jnp.float32(self.learning_rates), seeds)
+        found |= {unit: np.cumsum(found[unit], axis=-1) for unit in UNITS}
+        return {name: np.asarray(values, np.float64) for name, values in found.items()}
 
-    Args:
-      wrappers: batch filters.
-      settings: have prompts, families, spread and transfer of the exam, `batch` trajectories a step before any is
-        thrown away, a `budget` of them for a run, learning_rates and seeds.
-    """
-    exam = Exam.of(settings.prompts, settings.families, settings.transfer)
-    steps = (
-        settings.budget // settings.batch
-    )  # a run that throws groups away spends its budget in fewer
-    training = TrainSettings(
-        steps, settings.batch // group_size, group_size, max_gradient_norm=None
-    )
-    learner = exam.prior(settings.spread), objectives.make("grpo"), training, wrappers
-    measure = functools.partial(exam.measures, group_size)
-    return budgeted_runs(exam, measure, *learner, settings.learning_rates, settings.seeds)
+    def at(self, unit: str, places: np.ndarray) -> dict[str, np.ndarray]:
+        """Name -> `[rate, seed, place]`, measures after given numbers of a unit, interpolated between steps.
 
-
-def require_whole_batches(settings: Any) -> None:
-    """Raises ValueError if settings of `runs_on_exam`, and their `group_sizes`, leave a part of the budget unspent."""
-    for size in settings.group_sizes:
-        if settings.batch % size:
+        Raises:
+          ValueError: a run ended before the last place.
+        """
+        spent = self.trained[unit]
+        if (least := spent[..., -1].min()) < places[-1]:
             raise ValueError(
-                f"--group_sizes has {size}, it must divide --batch, which is {settings.batch}"
+                f"a run ended after {least:g} of {places[-1]:g} {unit}: take more updates"
             )
-    if settings.budget % settings.batch:
-        raise ValueError(
-            f"--budget is {settings.budget}, it must be a multiple of --batch, which is {settings.batch}"
-        )
+        interpolated = np.vectorize(np.interp, signature="(p),(s),(s)->(p)")
+        return {
+            name: interpolated(places, spent, values)
+            for name, values in self.trained.items()
+            if name not in UNITS
+        }
 
+    def curves(
+        self, labels: Mapping[str, Any], unit: str, places: np.ndarray
+    ) -> Iterator[study.Curve]:
+        """A curve for each learning rate; the first one that is computed trains all of them."""
 
-def at_budget(
-    runs: Mapping[str, np.ndarray], name: str, unit: str, places: np.ndarray
-) -> np.ndarray:
-    """`[rate, seed, place]`, a measure of `budgeted_runs` after given numbers of `unit`, interpolated between steps."""
-    of_run = np.vectorize(np.interp, signature="(p),(s),(s)->(p)")
-    return of_run(places, runs[unit], runs[name])
+        def points(number: int) -> study.Points:
+            values = {name: of_rates[number] for name, of_rates in self.at(unit, places).items()}
+            return study.Points(places.astype(int), values, self.seeds)
 
-
-def of_best_rate(
-    runs: Mapping[str, np.ndarray],
-    judged: str,
-    unit: str,
-    places: np.ndarray,
-    learning_rates: Sequence[float],
-) -> dict[str, np.ndarray]:
-    """`[seed, place]`, what `budgeted_runs` measured with the learning rate of the highest final mean of `judged`.
-
-    It is the best one for the seeds that are returned, which flatters all arms with as many rates about equally;
-    `ipsrl.study.tuning.best_for_others` chooses by other seeds, from records of all rates.
-
-    Raises:
-      ValueError: a run of that learning rate ended before it had spent the budget.
-    """
-    found = {
-        name: at_budget(runs, name, unit, places)
-        for name in runs
-        if name not in ("trajectories", "tokens")
-    }
-    best = int(found[judged][..., -1].mean(axis=1).argmax())
-    if (spent := runs[unit][best, :, -1].min()) < places[-1]:
-        raise ValueError(f"a run ended after {spent:g} of {places[-1]:g} {unit}: take more updates")
-    return {name: values[best] for name, values in found.items()} | {
-        "learning_rate": np.array(learning_rates[best])
-    }
+        for number, rate in enumerate(self.learning_rates):
+            of_rate = {**labels, "learning_rate": rate}
+            yield study.Curve(of_rate, functools.partial(points, number))

@@ -4,47 +4,34 @@ import numpy as np
 import pytest
 
 from experiments import group_size_or_sampling as study
-from experiments.exams.exam import Exam, runs_on_exam
+from experiments.exams.exam import Exam
 from ipsrl.records.tidy import Records
-from ipsrl.study import claims
 from tests.experiments.recorded import recorded
 
 LABELS = ("arm", "group_size", "learning_rate")
 
 
-def rows(arm, size, rate, ends, early=0.5):
-    """A curve of each seed: `early` until 60 % of the budget, then its end."""
-    for seed, end in enumerate(ends):
-        for point in range(study.POINTS):
-            accuracy = end if point > 24 else early
-            yield dict(zip(LABELS, (arm, size, rate), strict=True)) | {
-                "seed": seed, "step": point, "accuracy": accuracy
-            }  # fmt: skip
+def records(*curves):
+    """A curve of each seed, of (arm, group size, learning rate, ends): half of its end until 60 % of the budget."""
+    rows = [
+        dict(zip(LABELS, labels, strict=True)) | {"seed": seed, "step": point, "accuracy": end / (1 + (point < 25))}
+        for *labels, ends in curves
+        for seed, end in enumerate(ends)
+        for point in range(study.POINTS)
+    ]
+    return Records(rows, LABELS)
 
 
-def decided(*curves):
-    records = Records([row for curve in curves for row in curve], LABELS)
-    return list(claims.decided(study.CLAIMS, records).values())
+def test_a_budget_is_spent_at_the_group_size_that_is_best_at_its_end():
+    found = records(("DEPO", 8, 0.1, [0.8, 0.9]), ("DEPO", 16, 0.1, [0.6, 0.6]), ("DEPO", 8, 0.2, [0.1, 0.2]))
+    assert study.accuracy_after(0.6, "DEPO").of_seeds(found).values.tolist() == [0.4, 0.45]
+    assert study.accuracy_after(1, "DEPO").of_seeds(found).values.tolist() == [0.8, 0.9]
+    assert study.accuracy("DEPO").of_seeds(found).values.tolist() == [0.8, 0.9]
 
 
-def test_claims_compare_the_best_curves_and_know_when_they_cannot():
-    grpo = [*rows("GRPO", 8, 0.1, [0.80, 0.81]), *rows("GRPO", 16, 0.1, [0.6, 0.61]), *rows("GRPO", 8, 0.2, [0.1, 0.2])]
-    dynamic = [*rows("dynamic", 4, 0.1, [0.70, 0.71]), *rows("dynamic", 64, 0.1, [0.90, 0.91])]
-    depo = rows("DEPO", 8, 0.1, [0.95, 0.96], early=0.85)
-    chance = [*rows("random_skip", 8, 0.1, [0.94, 0.97]), *rows("random_discard", 8, 0.1, [0.97, 0.98])]
-    assert decided(grpo, dynamic, depo, chance) == [True, True, True, None, False, True]
-    assert decided(grpo, dynamic) == [True, True, None, None, None, None]
-    assert decided(rows("GRPO", 16, 0.1, [0.9, 0.91]), rows("dynamic", 8, 0.1, [0.9, 0.92]))[:2] == [None, None]
-
-
-@pytest.mark.parametrize(("early", "held"), [(0.84, True), (0.80, False), (0.832, None)])
-def test_depo_is_cheaper_if_it_gets_as_far_as_grpo_with_less(early, held):
-    """GRPO ends at 0.84, so that up to 0.83 is as far; its seeds differ by 0.01, those of DEPO do not."""
-    assert decided(rows("GRPO", 8, 0.1, [0.835, 0.845]), rows("DEPO", 8, 0.1, [0.9, 0.91], early=early))[-1] is held
-
-
-def test_a_difference_of_less_than_a_point_of_accuracy_is_none():
-    assert decided(rows("GRPO", 8, 0.1, [0.9, 0.8]), rows("dynamic", 8, 0.1, [0.905, 0.805]))[1] is False
+def test_the_best_is_one_of_the_named_group_sizes():
+    found = records(("GRPO", 8, 0.1, [0.8, 0.9]), ("GRPO", 16, 0.1, [0.6, 0.7]), ("GRPO", 32, 0.1, [0.5, 0.6]))
+    assert study.accuracy_with((16, 32), "GRPO").of_seeds(found).values.tolist() == [0.6, 0.7]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +58,7 @@ def test_points_lie_at_equal_numbers_of_sampled_trajectories(arm, tmp_path):
     places, accuracy = records.curve("accuracy")
     assert places[0] == 0
     assert places[-1] == 128
-    runs = runs_on_exam(study.filters(arm, settings), 4, settings)
+    runs = study.runs(arm, 4, settings).trained
     p = Exam.of(16, 4).success(Exam.of(16, 4).prior(settings.spread))
     np.testing.assert_allclose(runs["silent"][0, :, 0], np.mean(p**4 + (1 - p) ** 4), rtol=1e-5)
     for seed in (0, 1):

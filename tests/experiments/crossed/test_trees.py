@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.crossed.trees import Trees
+from experiments.crossed.trees import Trees, prior_probs
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
@@ -44,9 +44,8 @@ def test_logits_reach_the_probabilities_and_are_uniform_over_walks():
 
 def test_a_prior_is_right_as_often_as_asked_and_has_its_preference():
     preference = np.array([[3.0, 1.0, 9.0, 9.0], [9.0, 1.0, 1.0, 9.0]])
-    logits = {"logits": jnp.asarray(TREES.prior(np.array([0.4, 0.02]), preference))}
-    found = [PROBS(TREES, TABLE, logits, prompt) for prompt in range(2)]
-    np.testing.assert_allclose(found, [[0.3, 0.1, 0.3, 0.3], [0.49, 0.01, 0.01, 0.49]], rtol=1e-4)
+    found = prior_probs(TREES.reward_table() > 0, np.array([0.4, 0.02]), preference)
+    np.testing.assert_allclose(found, [[0.3, 0.1, 0.3, 0.3], [0.49, 0.01, 0.01, 0.49]])
 
 
 @pytest.mark.parametrize("probs", [np.full((1, 4), 0.25), np.array([[1.0, 0, 0, 0]] * 2)])

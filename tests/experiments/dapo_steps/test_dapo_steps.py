@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,6 @@ from experiments import dapo_steps as study
 from experiments.dapo_steps import PLACEBO, STEPS
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.records.tidy import Records
-from ipsrl.study import claims
 
 
 def test_a_step_is_taken_in_three_places():
@@ -16,7 +17,7 @@ def test_a_step_is_taken_in_three_places():
     }
     assert study.pairs("no_KL")["in turn"] == study.pairs("no_KL")["added to GRPO"]
     assert study.pairs("dynamic")["in turn"] == study.pairs("dynamic")["left out of DAPO"]
-    arms = [curve.labels["arm"] for curve in study.curves(study.PRESETS["demo"])]
+    arms = [curve.labels["arm"] for curve in study.curves(study.Settings(learning_rates=(0.1,)))]
     assert len(arms) == len(set(arms)) == 1 + 5 + 3 + 1 + 4 + 2
 
 
@@ -30,41 +31,23 @@ def test_steps_are_those_of_the_papers():
     assert type(grpo.aggregation) is not type(dapo.aggregation)
 
 
-def decided(gains, chance=(0.01, -0.01), noise=0.001):
-    """The claims if each step adds the same wherever it is taken, `noise` more for one seed and less for the other."""
-    ends = {arm: (0.5 + sum(gains[step] for step in steps), len(steps)) for arm, steps in study.ABLATION.arms.items()}
-    rows = [
-        {"arm": arm, "seed": seed, "step": 1, "accuracy": end + 0.01 * seed + noise * taken * (1 - 2 * seed)}
-        for arm, (end, taken) in ends.items()
-        for seed in (0, 1)
-    ]
-    placebos = ("GRPO", "DAPO")
-    rows += [
-        row | {"arm": f"{row['arm']}_{PLACEBO}", "accuracy": row["accuracy"] + chance[row["seed"]]}
-        for row in rows
-        if row["arm"] in placebos
-    ]
-    return list(claims.decided(study.CLAIMS, Records(rows, ("arm",))).values())
-
-
-def test_claims_are_about_each_step_and_chance():
-    gains = dict(zip(STEPS, (0.2, 0.005, -0.1, 0.0, 0.02), strict=True))
-    assert decided(gains) == [True, False, False, False, True, True, False, None]
-    assert decided(dict.fromkeys(STEPS, -0.02), chance=(0.1, 0.2)) == [False] * 8
-    assert decided(dict.fromkeys(STEPS, 0.02), chance=(0.001, -0.001)) == [True] * 8
-
-
-def test_noise_decides_nothing_and_makes_no_placebo_certain():
-    assert decided(dict.fromkeys(STEPS, 0.01), chance=(0.3, -0.3), noise=0.1) == [None] * 8
-
-
 def test_a_comparison_counts_once():
     """No KL adds 0.3 to GRPO, alone and in its turn, and 0.1 to the rest of DAPO."""
     ends = {"GRPO": 0.5, "GRPO_plus_no_KL": 0.8, "DAPO_without_no_KL": 0.6, "DAPO": 0.7}
-    rows = [{"arm": arm, "seed": seed, "step": 1, "accuracy": end} for arm, end in ends.items() for seed in (0, 1)]
-    assert study.GAINS["no_KL"](Records(rows, ("arm",))).mean == pytest.approx(0.2)
-    found = claims.decided(study.CLAIMS, Records(rows, ("arm",)))
-    assert found["DAPO ends more than 0.01 above GRPO with no KL penalty in accuracy"] is False
+    rows = [
+        {"arm": arm, "learning_rate": 0.1, "seed": seed, "step": 1, "accuracy": end}
+        for arm, end in ends.items()
+        for seed in (0, 1)
+    ]
+    assert study.gain("no_KL")(Records(rows, ("arm", "learning_rate"))).mean == pytest.approx(0.2)
+
+
+def test_other_seeds_are_other_runs_of_the_same_arm():
+    runs = study.runs(f"GRPO_{PLACEBO}", study.PRESETS["smoke"])
+    again = dataclasses.replace(runs, seeds=(1000, 1001), seed_offset=0)
+    np.testing.assert_array_equal(runs.trained["accuracy"], again.trained["accuracy"])
+    (curve,) = runs.curves({}, "tokens", np.array([0, 100]))
+    assert curve.compute().seeds == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +65,7 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
 def test_a_budget_that_is_not_spent_is_refused():
     settings = study.Settings(seeds=(0, 1), learning_rates=(0.1,), prompts_per_step=4, group_size=2, updates=1)
     with pytest.raises(ValueError, match="take more"):
-        study.points((), False, settings)
+        next(study.curves(settings)).compute()
 
 
 def test_most_questions_are_hopeless_and_right_answers_are_short_and_long():

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.exams.exam import Discard, Exam, Skip, at_budget, budgeted_runs, of_best_rate
+from experiments.exams.exam import BudgetedRuns, Discard, Exam, Skip, trainer_for
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
@@ -37,11 +37,14 @@ def test_a_family_learns_from_one_question_as_much_as_it_transfers(transfer):
     assert np.flatnonzero(np.asarray(moved) > 1e-6).tolist() == ([1, 5, 9, 13] if transfer else [])
 
 
+def runs(learning_rates, seeds, *filters):
+    return BudgetedRuns(trainer_for(EXAM, GRPO, TRAINING, filters), measure, PRIOR, learning_rates, seeds)
+
+
 def test_discarding_in_one_program_is_dynamic_sampling():
-    rates, seeds = [0.1, 0.2], [0, 1]
-    runs = budgeted_runs(EXAM, measure, PRIOR, GRPO, TRAINING, (Discard(),), rates, seeds)
-    spent, success = runs["trajectories"], runs["success"]
-    np.testing.assert_array_equal(runs["tokens"], spent)
+    found = runs([0.1, 0.2], [0, 1], Discard()).trained
+    spent, success = found["trajectories"], found["success"]
+    np.testing.assert_array_equal(found["tokens"], spent)
     settings = dataclasses.replace(TRAINING, learning_rate=0.2, dynamic_sampling=DynamicSampling())
     trainer = Trainer(EXAM, EXAM.policy, GRPO, settings)
     with jax.set_mesh(make_mesh()):
@@ -54,19 +57,18 @@ def test_discarding_in_one_program_is_dynamic_sampling():
 
 
 def test_plain_groups_spend_what_they_sample_and_budgets_lie_between_steps():
-    runs = budgeted_runs(EXAM, measure, PRIOR, GRPO, TRAINING, (), [0.1, 0.3], [0])
-    assert runs["trajectories"][0, 0].tolist() == runs["tokens"][1, 0].tolist() == [0, 16, 32, 48]
-    assert (runs["prompt_survival"] == 1).all()
-    success = runs["success"]
+    both = runs([0.1, 0.3], [0])
+    found, success = both.trained, both.trained["success"]
+    assert found["trajectories"][0, 0].tolist() == found["tokens"][1, 0].tolist() == [0, 16, 32, 48]
+    assert (found["prompt_survival"] == 1).all()
     np.testing.assert_allclose(success[:, 0, 0], EXAM.success(PRIOR).mean(), rtol=1e-5)
-    found = at_budget(runs, "success", "tokens", np.array([16, 24]))
-    np.testing.assert_allclose(found[..., 0], success[..., 1])
-    np.testing.assert_allclose(found[..., 1], success[..., 1:3].mean(axis=-1))
-    best = of_best_rate(runs, "success", "tokens", np.array([0, 48]), [0.1, 0.3])
-    assert best["learning_rate"] == [0.1, 0.3][int(success[1, 0, 3] > success[0, 0, 3])]
-    np.testing.assert_allclose(best["success"][:, 1], success[:, :, 3].max(axis=0))
+    _, faster = both.curves({"arm": "a"}, "tokens", np.array([16, 24]))
+    assert faster.labels == {"arm": "a", "learning_rate": 0.3}
+    points = faster.compute()
+    assert points.steps.tolist() == [16, 24]
+    np.testing.assert_allclose(points.values["success"], [[success[1, 0, 1], success[1, 0, 1:3].mean()]])
     with pytest.raises(ValueError, match="take more updates"):
-        of_best_rate(runs, "success", "tokens", np.array([0, 49]), [0.1, 0.3])
+        both.at("tokens", np.array([0, 49]))
 
 
 def asked(wrapper, steps=40, prompts=4):
