@@ -130,14 +130,13 @@ SHARES = {
 }
 
 
-def prior_leads(result: str) -> Claim:
-    return above(SHARES[result]["prior"], SHARES[result]["objective"], 0.05)
+def leads(source: str, other: str, result: str) -> Claim:
+    """Whether one source explains over 0.05 more of a result's variance than another one."""
+    return above(SHARES[result][source], SHARES[result][other], 0.05)
 
 
-def objective_leads(result: str) -> Claim:
-    return above(SHARES[result]["objective"], SHARES[result]["prior"], 0.05)
-
-
+prior_leads = functools.partial(leads, "prior", "objective")
+objective_leads = functools.partial(leads, "objective", "prior")
 CLAIMS = {
     "both techniques (Lite PPO) reach the score of GRPO and DAPO: at most 0.02 below": reaches(
         BOTH

@@ -28,40 +28,38 @@ import functools
 import itertools
 from collections.abc import Iterator
 
+import numpy as np
+
 from experiments import compare
 from experiments.entropy_law.entropy_laws import foretold
-from experiments.entropy_law.spent_entropy import (
-    entropy_and_reward,
-    further_off,
-    most_near,
-    near,
-    saved,
-    share_near,
-)
+from experiments.entropy_law.spent_entropy import entropy_and_reward
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
-from ipsrl.records.tidy import Records
-from ipsrl.study.claims import alike
+from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.study.claims import Claim, above, among, at_each, every, near
 
 ONE = "one_right_arm"
 TASKS = {"bandit": "bandit", "hypergrid": "hypergrid", ONE: f"bandit(rewards=(1.0{', 0.0' * 11}))"}
-TIES = [task for task in TASKS if task != ONE]
-PAPERS, PENALISED = ("grpo", "rloo", "reinforce_plus_plus"), "grpo(kl=0.1)"
+TIES = ("bandit", "hypergrid")
+PAPERS = ("grpo", "rloo", "reinforce_plus_plus")
+PENALISED = "grpo(kl=0.1)"
 KEEPERS = {
     "ips_grpo": "IPS-GRPO",
     "trajectory_balance": "trajectory balance",
     PENALISED: "GRPO with a KL penalty",
 }
-SHOWN = {"grpo": "GRPO"} | KEEPERS
-FIRST, CLOSE, NEAR = (
-    5,
-    0.02,
-    0.05,
-)  # A fifth is fitted; errors that the rest, and the ceiling, may have.
-BETTER = 0.005  # Smaller differences between errors of the rest do not count.
+SHOWN = ("grpo", *KEEPERS)
+PARTS = 5
+"""Of training, the first of which is fitted."""
+CLOSE = 0.02
+"""Error that the rest of training may have."""
+NEAR = 0.05
+"""Error that the ceiling may have."""
+BETTER = 0.005
+"""Smaller differences between errors of the rest do not count."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,84 +72,119 @@ class Settings(study.EnsembleSettings):
     )
     seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
     learning_rate: float = positive(0.02)
-    steps: int = at_least(FIRST, 1500)
+    steps: int = at_least(PARTS, 1500)
     record_every: int = positive(30)
 
 
-SMOKE = Settings(("grpo", "ips_grpo"), (0, 1), steps=20, record_every=1, tasks=("bandit",))
-LONG = Settings(seeds=tuple(range(20)), steps=15_000, learning_rate=0.003, record_every=100)
-PRESETS = {"smoke": SMOKE, "demo": Settings(), "paper": LONG}
+PRESETS = {
+    "smoke": Settings(("grpo", "ips_grpo"), (0, 1), steps=20, record_every=1, tasks=("bandit",)),
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(20)), steps=15_000, learning_rate=0.003, record_every=100),
+}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    same = {
-        name: getattr(settings, name) for name in ("objectives", "seeds", "steps", "group_size")
-    }
-    same |= {"learning_rates": (settings.learning_rate,), "evaluate_every": settings.record_every}
     for task in settings.tasks:
-        of_task = compare.Settings("demo", TASKS[task], prompts_per_step=1, **same)
+        of_task = compare.Settings(
+            "demo",
+            TASKS[task],
+            objectives=settings.objectives,
+            seeds=settings.seeds,
+            steps=settings.steps,
+            prompts_per_step=1,
+            group_size=settings.group_size,
+            learning_rates=(settings.learning_rate,),
+            evaluate_every=settings.record_every,
+        )
         left_out = compare.refused(of_task)
         for text in compare.chosen_objectives(settings.objectives):
             if text not in left_out:
-                yield study.Curve(
-                    {"task": task, "objective": text}, functools.partial(points, text, of_task)
-                )
+                labels = {"task": task, "objective": text}
+                yield study.Curve(labels, functools.partial(points, text, of_task))
 
 
 def points(objective: str, settings: compare.Settings) -> study.Points:
     """What came of training, beside what its first fifth foretold."""
     trainer = compare.trainer_of(objective, settings.learning_rates[0], settings)
     found = entropy_and_reward(trainer, settings.seeds, settings.evaluate_every)
-    found |= foretold(**found, first=len(found["reward"][0]) // FIRST + 1)
-    return study.Points(
-        range(0, settings.steps + 1, settings.evaluate_every), found, settings.seeds
+    places = range(0, settings.steps + 1, settings.evaluate_every)
+    found |= foretold(**found, first=len(places) // PARTS + 1)
+    return study.Points(places, found, settings.seeds)
+
+
+def foretold_within(limit: float, error: str) -> Claim:
+    """Whether an error is at most this for each objective of the paper."""
+    return every([near(study.final(error, objective=name), 0.0, limit) for name in PAPERS])
+
+
+def within_a_tenth(value: str) -> Claim:
+    """Whether a positive value of each objective of the paper is over 0.9 of that of each other."""
+    finals = [study.final(value, objective=name) for name in PAPERS]
+    return every(
+        [above(one - 0.9 * other, 0.0) for one, other in itertools.permutations(finals, 2)]
     )
 
 
-def shared(task: Records) -> bool | None:
-    """Whether a and b are each within a tenth for the paper's objectives."""
-    return study.all_of(
-        alike([task.final(value, objective=name) for name in PAPERS], 0.1) for value in ("a", "b")
+def share_near(records: Records) -> np.ndarray:
+    """`[S]`, of all objectives on all tasks, the share whose ceiling is at most `NEAR` off."""
+    errors = [rows.ends("ceiling_error") for _, rows in records.each("task", "objective")]
+    if not errors:
+        raise NotRecorded("there is no record of a ceiling")
+    return np.mean(np.abs(errors) <= NEAR, axis=0)
+
+
+def distance(objective: str) -> study.Number:
+    return study.Computed(
+        "distance of the ceiling",
+        lambda records: abs(records.ends("ceiling_error")),
+        {"objective": objective},
     )
 
 
-on_every_task = functools.partial(study.at_each, "task")
+def further_off(objective: str, tasks: tuple[str, ...]) -> Claim:
+    """Whether on each task an objective's ceiling is further off than GRPO's."""
+    by_more = above(distance(objective), distance("grpo"), NEAR)
+    return every([among(by_more, task=task) for task in tasks])
+
+
+on_every_task = functools.partial(at_each, "task")
 THREE = "for GRPO, RLOO and REINFORCE++ on every task"
 CLAIMS = {
     f"the rest of training is foretold within {CLOSE} {THREE}": on_every_task(
-        near("rest_error", PAPERS, CLOSE)
+        foretold_within(CLOSE, "rest_error")
     ),
     f"the ceiling is foretold within {NEAR} {THREE}": on_every_task(
-        near("ceiling_error", PAPERS, NEAR)
+        foretold_within(NEAR, "ceiling_error")
     ),
     "GRPO, RLOO and REINFORCE++ share a and b, within a tenth, on every task": on_every_task(
-        shared
+        every([within_a_tenth("a"), within_a_tenth("b")])
     ),
     f"exp(H) foretells the rest better than H, by over {BETTER}, for GRPO on every task": on_every_task(
-        study.above(study.final("gain", objective="grpo"), BETTER)
+        above(study.final("gain", objective="grpo"), BETTER)
     ),
     f"the law foretells the rest better than the last fitted reward, by over {BETTER}, for GRPO on every task": (
-        on_every_task(study.above(saved, BETTER))
+        on_every_task(
+            above(
+                study.final("constant_error", objective="grpo"),
+                study.final("rest_error", objective="grpo"),
+                BETTER,
+            )
+        )
     ),
-    f"the ceiling is foretold within {NEAR} for three quarters of all objectives and tasks": most_near(
-        NEAR
+    f"the ceiling is foretold within {NEAR} for three quarters of all objectives and tasks": above(
+        study.Computed(f"share of ceilings within {NEAR}", share_near), 0.75
     ),
-    f"the ceiling is foretold within {NEAR} for GRPO if one arm is right": study.among(
-        near("ceiling_error", ["grpo"], NEAR), task=ONE
+    f"the ceiling is foretold within {NEAR} for GRPO if one arm is right": near(
+        study.final("ceiling_error", task=ONE, objective="grpo"), 0.0, NEAR
     ),
 }
 CLAIMS |= {
     f"the ceiling of {label} is over {NEAR} further off than GRPO's {where}": further_off(
-        name, tasks, NEAR
+        name, tasks
     )
-    for where, tasks in {"on both tasks with ties": TIES, "if one arm is right": [ONE]}.items()
+    for where, tasks in {"on both tasks with ties": TIES, "if one arm is right": (ONE,)}.items()
     for name, label in KEEPERS.items()
 }
-CELLS = itertools.product(TASKS, SHOWN.items(), (("ceiling", "foretold"), ("reward", "reached")))
-NUMBERS = {
-    f"{task.replace('_', ' ')}, {label}, {what}": study.final(value, task=task, objective=name)
-    for task, (name, label), (value, what) in CELLS
-} | {f"share of ceilings foretold within {NEAR}": share_near(NEAR)}
 TABLE = study.one_below_the_other(
     study.Grid(
         "ceiling", "task", title="ceiling b - a, foretold by the first fifth of {steps} updates"

@@ -32,10 +32,9 @@ def foretold(entropy: np.ndarray, reward: np.ndarray, first: int) -> dict[str, n
         )
     slope, b = _line(np.exp(entropy), reward, first)
     of_entropy, at_zero = _line(entropy, reward, first)
-    error, of_placebo = (
-        slope * np.exp(entropy) + b - reward,
-        of_entropy * entropy + at_zero - reward,
-    )
+    error = slope * np.exp(entropy) + b - reward
+    of_placebo = of_entropy * entropy + at_zero - reward
+    repeated = reward[:, first - 1 : first] - reward[:, first:]
     rest_error = _root_mean_square(error[:, first:])
     return {
         "predicted": error + reward,
@@ -45,19 +44,19 @@ def foretold(entropy: np.ndarray, reward: np.ndarray, first: int) -> dict[str, n
         "fit_error": _root_mean_square(error[:, :first]),
         "rest_error": rest_error,
         "gain": _root_mean_square(of_placebo[:, first:]) - rest_error,
-        "constant_error": _root_mean_square(reward[:, first - 1 : first] - reward[:, first:]),
+        "constant_error": _root_mean_square(repeated),
         "ceiling_error": b + slope - reward[:, -1:],
     }
 
 
 def _line(x: np.ndarray, y: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
     """Slopes and intercepts `[S, 1]` of least squares over the first records."""
-    mean = x[:, :first].mean(axis=1, keepdims=True)
-    spread = ((x[:, :first] - mean) ** 2).sum(axis=1, keepdims=True)
-    slope = ((x[:, :first] - mean) * y[:, :first]).sum(axis=1, keepdims=True) / np.where(
-        spread > 1e-12, spread, np.nan
-    )
-    return slope, y[:, :first].mean(axis=1, keepdims=True) - slope * mean
+    x, y = x[:, :first], y[:, :first]
+    mean = x.mean(axis=1, keepdims=True)
+    spread = ((x - mean) ** 2).sum(axis=1, keepdims=True)
+    product = ((x - mean) * y).sum(axis=1, keepdims=True)
+    slope = product / np.where(spread > 1e-12, spread, np.nan)
+    return slope, y.mean(axis=1, keepdims=True) - slope * mean
 
 
 def _root_mean_square(errors: np.ndarray) -> np.ndarray:

@@ -2,70 +2,35 @@ import numpy as np
 import pytest
 
 from experiments import entropy_law
-from experiments.entropy_law import CLAIMS, KEEPERS, PAPERS, PRESETS, TASKS, curves
-from ipsrl.records.tidy import Records
-from ipsrl.study import claims
+from experiments.entropy_law import KEEPERS, PAPERS, PRESETS, TASKS, curves
+from ipsrl.records.tidy import NotRecorded, Records
+
+LABELS = ("task", "objective")
 
 
-def decided(tasks=TASKS, **changed):
-    """Claims about runs that obey the law, and keepers that do not, but for those changed: value, objective -> mean.
-
-    Seeds differ by as much in all objectives, and by a spread if it is a pair of a mean and a spread.
-    """
-    usual = {"rest_error": 0.0, "ceiling_error": 0.0, "a": 0.1, "b": 1.1, "gain": 0.1, "constant_error": 0.1}
-    rows = []
-    for task in tasks:
-        for name in (*PAPERS, *KEEPERS):
-            for seed in range(6):
-                values = {}
-                for value, mean in (usual | {"ceiling_error": 0.2 * (name in KEEPERS)}).items():
-                    mean, spread = np.broadcast_to(changed.get(value, {}).get(name, (mean, 0.0)), 2)
-                    values[value] = float(mean + 0.001 * seed + spread * (-1) ** seed)
-                rows.append({"task": task, "objective": name, "step": 1, "seed": seed, **values})
-    return claims.decided(CLAIMS, Records(rows, ("task", "objective")))
+def records(errors):
+    """Task, objective -> the ceiling error of each seed."""
+    rows = [
+        dict(zip(LABELS, labels, strict=True)) | {"step": 1, "seed": seed, "ceiling_error": error}
+        for labels, of_seeds in errors.items()
+        for seed, error in enumerate(of_seeds)
+    ]
+    return Records(rows, LABELS)
 
 
-def about(found, part):
-    (held,) = (held for sentence, held in found.items() if part in sentence)
-    return held
+def test_of_each_seed_the_near_ceilings_are_counted():
+    near = {("bandit", "grpo"): (0.01, 0.2), ("bandit", "rloo"): (-0.04, -0.3), ("grid", "grpo"): (0.06, 0.05)}
+    found = records(near | {("grid", "rloo"): (float("nan"), 0.0)})
+    assert entropy_law.share_near(found).tolist() == [0.5, 0.5]
+    with pytest.raises(NotRecorded):
+        entropy_law.share_near(records({}))
 
 
-# Value, part of the sentence, means of GRPO that refute, and leave it undecided.
-@pytest.mark.parametrize(
-    ("value", "part", "refuting", "open_"),
-    [
-        ("rest_error", "the rest of training is foretold", (0.1, 0.0), (0.02, 0.02)),
-        ("ceiling_error", "is foretold within 0.05 for GRPO, RLOO", (0.1, 0.0), (0.05, 0.05)),
-        ("ceiling_error", "for GRPO if one arm is right", (0.1, 0.0), (0.05, 0.05)),
-        ("a", "share a and b", (0.2, 0.0), (0.105, 0.01)),
-        ("gain", "better than H", (-0.1, 0.0), (0.005, 0.05)),
-        ("constant_error", "better than the last fitted reward", (0.0, 0.0), (0.005, 0.05)),
-    ],
-)
-def test_claims_about_the_law_are_decided_by_intervals(value, part, refuting, open_):
-    assert about(decided(), part) is True
-    assert about(decided(**{value: {"grpo": refuting}}), part) is False
-    assert about(decided(**{value: {"grpo": open_}}), part) is None
-
-
-@pytest.mark.parametrize("where", ["on both tasks with ties", "if one arm is right"])
-def test_the_ceilings_of_those_that_keep_entropy_are_compared_with_that_of_grpo(where):
-    part = f"the ceiling of IPS-GRPO is over 0.05 further off than GRPO's {where}"
-    assert about(decided(), part) is True
-    # Off by more than 0.05, as GRPO is.
-    assert about(decided(ceiling_error={"grpo": (-0.2, 0.0)}), part) is False
-    assert about(decided(ceiling_error={"ips_grpo": (0.1, 0.1)}), part) is None
-    assert about(decided(tasks=()), part) is None
-
-
-def test_three_quarters_of_the_ceilings_must_be_near():
-    part = "three quarters of all objectives and tasks"
-    # Half of these six objectives keep entropy.
-    assert about(decided(), part) is False
-    one_far = dict.fromkeys(list(KEEPERS)[1:], (0.0, 0.0))
-    assert about(decided(ceiling_error=one_far), part) is True
-    assert about(decided(ceiling_error=one_far | {"grpo": (0.05, 0.05)}), part) is None
-    assert about(decided(ceiling_error=one_far | {"grpo": (float("nan"), 0.0)}), part) is False
+def test_ceilings_are_off_in_both_directions_and_compared_seed_by_seed():
+    found = records({("bandit", "ips_grpo"): (0.3, -0.4), ("bandit", "grpo"): (-0.1, 0.1), ("grid", "grpo"): (9, 9)})
+    (comparison,) = entropy_law.further_off("ips_grpo", ("bandit",)).parts
+    np.testing.assert_allclose(comparison.number.of_seeds(found).values, [0.2, 0.3])
+    assert comparison.limit == entropy_law.NEAR
 
 
 def test_all_tasks_take_the_catalog_and_a_penalty():
