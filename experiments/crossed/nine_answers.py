@@ -126,7 +126,9 @@ def curves(
             {"logits": jnp.stack(logits)[start]},
         )
         shape = (*grid[0].shape, len(places))
-        return {name: np.float64(values).reshape(shape) for name, values in found.items()}
+        return {
+            name: np.asarray(values, np.float64).reshape(shape) for name, values in found.items()
+        }
 
     def points(start: int, number: int) -> study.Points:
         values = {name: of_runs[start, number] for name, of_runs in trained().items()}
