@@ -1,0 +1,27 @@
+"""Each claim of each study is supported, refuted and undecided by records that are made up for it.
+
+Numbers that a function computes are tried by their study's own tests.
+"""
+
+import pytest
+
+from ipsrl.study import catalog
+from ipsrl.study.claims import decision
+from tests.study.made_up import NotLinear, records_for
+
+
+def verdicts(claim):
+    """Of records that are made up to support it, to refute it, and to have too few seeds."""
+    made = (records_for(claim, True), records_for(claim, False), records_for(claim, True, seeds=4))
+    return [decision(claim, records).verdict for records in made]
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_each_claim_has_each_verdict(name):
+    found = {}
+    for sentence, claim in catalog.find(name).claims.items():
+        try:
+            found[sentence] = verdicts(claim)
+        except NotLinear:
+            continue
+    assert {sentence: each for sentence, each in found.items() if each != [True, False, None]} == {}
