@@ -166,6 +166,3 @@ FIGURE = Panels(
     ],
     size=(13.0, 3.9),
 )
-
-if __name__ == "__main__":
-    study.main(__name__)

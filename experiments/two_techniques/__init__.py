@@ -177,6 +177,3 @@ PANELS = [
     for value, label in {SCORE: "score", KEPT: "effective outcomes"}.items()
 ]
 FIGURE = of_best(Panels(PANELS, columns=2), SCORE)
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -159,6 +159,3 @@ PANELS = [
     for value, task in itertools.product(("pass", "covered"), TASKS)
 ]
 FIGURE = of_best(Panels(PANELS, columns=3), SCORE)
-
-if __name__ == "__main__":
-    study.main(__name__)

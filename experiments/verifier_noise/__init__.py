@@ -203,6 +203,3 @@ PANELS = [
     ),
 ]
 FIGURE = Panels(PANELS, columns=2)
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -166,6 +166,3 @@ VARIANTS = {
         {"smoke": WITHOUT_MODEL},
     )
 }
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -203,6 +203,3 @@ ENDS = Panel(
     xscale="log2",
 )
 PANELS = Panels([FRONTIER, ENDS])
-
-if __name__ == "__main__":
-    study.main(__name__)
