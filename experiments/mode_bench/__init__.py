@@ -31,15 +31,12 @@ Smoke     python -m experiments.mode_bench --preset=smoke
 import dataclasses
 from collections.abc import Iterator
 
-from experiments.mode_bench.several_answers import TRIES, SeveralAnswers
+from experiments.mode_bench.several_answers import SeveralAnswers
 from ipsrl import study
 from ipsrl.environments.mode_bench import LEVELS
 from ipsrl.fields import at_least, between, one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.claims import above, below
 from ipsrl.training.settings import TrainSettings
 
 NAMES = {
@@ -53,7 +50,6 @@ NAMES = {
 }
 GRPO, *RIVALS, IPS, PLACEBO = NAMES
 DOMAINS = {"graph_coloring": "graph colouring", "factors": "factors"}
-HELD_OUT = "held_out_"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +74,9 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        ("factors",),
-        (IPS,),
-        (0, 1),
+        domains=("factors",),
+        objectives=(IPS,),
+        seeds=(0, 1),
         hidden_size=16,
         num_layers=1,
         taught=32,
@@ -99,85 +95,79 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    names = ("steps", "prompts_per_step", "group_size", "learning_rate", "evaluate_every")
-    training = TrainSettings(**{name: getattr(settings, name) for name in names})
-    names = ("level", "hidden_size", "num_layers", "taught", "prior_steps", "answers")
+    training = TrainSettings(
+        steps=settings.steps,
+        prompts_per_step=settings.prompts_per_step,
+        group_size=settings.group_size,
+        learning_rate=settings.learning_rate,
+        evaluate_every=settings.evaluate_every,
+    )
     for domain in settings.domains:
         world = SeveralAnswers(
-            domain, training=training, **{name: getattr(settings, name) for name in names}
+            domain,
+            settings.level,
+            settings.hidden_size,
+            settings.num_layers,
+            settings.taught,
+            settings.prior_steps,
+            training,
+            settings.answers,
         )
         yield from (world.curve(objective, settings.seeds) for objective in settings.objectives)
 
 
-def more(value: str, domain: str, objective: str, than: str = GRPO) -> study.Number:
-    """A value at the end less that of another objective, paired by seed."""
-    of = {"domain": domain, "objective": objective}
-    return study.difference(value, of, of | {"objective": than})
+def claims_on(domain: str) -> dict[str, study.Claim]:
+    on = DOMAINS[domain]
 
+    def end(value: str, objective: str, **labels: int) -> study.Number:
+        return study.final(value, domain=domain, objective=objective, **labels)
 
-def gained(value: str, domain: str, objective: str) -> study.Number:
-    """A value at the end less that of the prior."""
+    def above(value: str, objective: str, than: str, by: float) -> study.Claim:
+        return study.above(end(value, objective), end(value, than), by)
 
-    def number(records: Records) -> Interval:
-        values = records.curve(value, domain=domain, objective=objective)[1]
-        return interval_of(values[:, -1] - values[:, 0])
-
-    return number
-
-
-BEYOND, AT_MOST = "ends with a PCMD over 0.05 above", "ends at most 0.05 less accurate than"
-CLAIMS = {
-    sentence: claim
-    for domain, on in DOMAINS.items()
-    for sentence, claim in {
-        f"{on}: GRPO ends with a PCMD over 0.1 below its prior's": below(
-            gained("pcmd", domain, GRPO), -0.1
+    return {
+        f"{on}: GRPO ends with a PCMD over 0.1 below its prior's": study.below(
+            end("pcmd", GRPO), end("pcmd", GRPO, step=0), 0.1
         ),
         **{
-            f"{on}: {NAMES[arm]} {BEYOND} GRPO's": above(more("pcmd", domain, arm), 0.05)
+            f"{on}: {NAMES[arm]} ends with a PCMD over 0.05 above GRPO's": above(
+                "pcmd", arm, GRPO, 0.05
+            )
             for arm in (*RIVALS, IPS)
         },
         **{
-            f"{on}: IPS-GRPO {BEYOND} {NAMES[than]}'s": above(more("pcmd", domain, IPS, than), 0.05)
-            for than in RIVALS
+            f"{on}: IPS-GRPO ends with a PCMD over 0.05 above {NAMES[rival]}'s": above(
+                "pcmd", IPS, rival, 0.05
+            )
+            for rival in RIVALS
         },
-        f"{on}: IPS-GRPO {AT_MOST} GRPO": above(more("pass_1", domain, IPS), -0.05),
-        f"{on}, held out: IPS-GRPO {BEYOND} GRPO's": above(
-            more(f"{HELD_OUT}pcmd", domain, IPS), 0.05
+        f"{on}: IPS-GRPO ends at most 0.05 less accurate than GRPO": above(
+            "pass_1", IPS, GRPO, -0.05
+        ),
+        f"{on}, held out: IPS-GRPO ends with a PCMD over 0.05 above GRPO's": above(
+            "held_out_pcmd", IPS, GRPO, 0.05
         ),
         f"{on}, held out: IPS-GRPO ends with a pass@32 over 0.02 above GRPO's": above(
-            more(f"{HELD_OUT}pass_32", domain, IPS), 0.02
+            "held_out_pass_32", IPS, GRPO, 0.02
         ),
-        f"placebo: {on}: permuted weights end with a PCMD at most 0.05 above GRPO's": below(
-            more("pcmd", domain, PLACEBO), 0.05
+        f"placebo: {on}: permuted weights end with a PCMD at most 0.05 above GRPO's": study.below(
+            end("pcmd", PLACEBO), end("pcmd", GRPO) + 0.05
         ),
-    }.items()
-}
-SHOWN = {"pass_1": "accuracy"} | {f"pass_{k}": f"pass@{k}" for k in TRIES[1:]}
-SHOWN |= {"pcmd": "PCMD", "effective": "effective right answers"}
-PARTS = {"": "training problems", HELD_OUT: "held-out problems"}
-NUMBERS = {
-    f"{SHOWN[value]}, {on}, {where}, {NAMES[arm]}": study.final(
-        part + value, domain=domain, objective=arm
-    )
-    for part, where in PARTS.items()
-    for value in ("pass_1", "pcmd", "effective")
-    for domain, on in DOMAINS.items()
-    for arm in NAMES
-}
+    }
+
+
+CLAIMS = claims_on("graph_coloring") | claims_on("factors")
+PARTS = {"": "training problems", "held_out_": "held-out problems"}
+MEASURES = ("pass_1", "pass_8", "pass_32", "pcmd", "effective", "defined")
 TABLE = study.one_below_the_other(
     *(
-        study.Table(
-            (*(part + value for value in SHOWN), f"{part}defined"),
-            f"{{domain}}, {where}",
-            each="domain",
-        )
+        study.Table([part + name for name in MEASURES], f"{{domain}}, {where}", each="domain")
         for part, where in PARTS.items()
     )
 )
 PANELS = [
-    Panel([Line(part + value, by="objective")], f"{{domain}}, {where}", "updates", SHOWN[value])
-    for value in ("pass_1", "pcmd")
+    Panel([Line(part + name, by="objective")], f"{{domain}}, {where}", "updates", label)
+    for name, label in {"pass_1": "accuracy", "pcmd": "PCMD"}.items()
     for part, where in PARTS.items()
 ]
 FIGURE = Panels(PANELS, (20, 4.5), each="domain")

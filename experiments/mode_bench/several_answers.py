@@ -130,20 +130,19 @@ class SeveralAnswers:
 
 def demonstrated(task: TextTask) -> list[dict[str, Any]]:
     """Rows for `StoredGroups`: to each prompt `TABLES` groups of answers, drawn as they are `liked`."""
-    rng, rows = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    rows = []
     for prompt, weights in enumerate(liked(task)):
         for group in rng.choice(len(weights), (TABLES, GROUP), p=weights).tolist():
             answers = [task.render(hypothesis) for hypothesis in group]
-            # What is only imitated has no importance ratio.
-            likelihoods = [[0.0] * len(answer) for answer in answers]
-            rewards = [1.0] * GROUP
             rows.append(
                 {
                     "prompt": prompt,
                     "answers": answers,
-                    "rewards": rewards,
+                    "rewards": [1.0] * GROUP,
                     "outcomes": group,
-                    "log_probs": likelihoods,
+                    # What is only imitated has no importance ratio.
+                    "log_probs": [[0.0] * len(answer) for answer in answers],
                 }
             )
     return rows

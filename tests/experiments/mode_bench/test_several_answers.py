@@ -69,7 +69,7 @@ def test_a_curve_begins_at_the_prior_and_learns(monkeypatch):
     def never(*_, **__):
         raise AssertionError("a prior was taught again")
 
-    monkeypatch.setattr(several_answers, "train_ensemble", never)
+    monkeypatch.setattr(SeveralAnswers, "_teacher", never)
     assert SeveralAnswers("graph_coloring", 1, 16, 1, 16, 100, TRAINING, 8).prior.keys() == world.prior.keys()
 
 
