@@ -25,18 +25,16 @@ Alpha and beta have the best mean accuracy over seeds on even prompts, odd ones 
 """
 
 import dataclasses
-import itertools
 from collections.abc import Iterator
 
 from experiments.thought_switching.best_penalty import (
-    alpha_moves,
+    EVERYWHERE,
+    FIRST_TOKENS,
     at,
     best,
     best_alpha,
     by_rule,
-    changed,
     gain,
-    more,
     strongest,
 )
 from experiments.thought_switching.thought_switches import PLACEBO, PRIOR, SWITCH, Searchers
@@ -44,19 +42,23 @@ from ipsrl import study
 from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Line
-from ipsrl.figures.panels import Panel
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.figures.style import Drawing
 from ipsrl.policies.transformer import Transformer
-from ipsrl.study.claims import above, below
+from ipsrl.records.tidy import Records
+from ipsrl.study import above, below
 from ipsrl.training.settings import TrainSettings
 
-EARLY, DEAD, WEIGHTED = "early", "dead", "weighted_underthinking"
+EARLY, DEAD = "early", "dead"
 # Probability that the first branch is dead, and that a demonstration leaves a right path.
 SEARCHES = {EARLY: (0.1, 0.5), DEAD: (0.9, 0.0)}
-GRPO, IPS = TRAINED = ("grpo", "ips_grpo(floor=0.2)")
-MARGIN, FLAT = (
-    0.02,
-    0.01,
-)  # Differences of accuracy that do not count in claims, and between the alphas of one seed.
+GRPO, IPS = "grpo", "ips_grpo(floor=0.2)"
+NAMES = {GRPO: "GRPO", IPS: "IPS-GRPO"}
+ACCURACY, WEIGHTED = "accuracy", "weighted_underthinking"
+MARGIN = 0.02
+"""Differences of accuracy that do not count in claims."""
+FLAT = 0.01
+"""The same between the alphas of one seed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Settings(study.Settings):
     """`answers` to each prompt are sampled under each penalty; `betas` above the longest answer mean everywhere."""
 
     searches: tuple[str, ...] = one_of(*SEARCHES, default=tuple(SEARCHES))
-    objectives: tuple[str, ...] = study.objectives(TRAINED)
+    objectives: tuple[str, ...] = study.objectives(tuple(NAMES))
     alphas: tuple[float, ...] = study.rising((1.0, 3.0, 10.0), least=0.01, most=100)
     betas: tuple[float, ...] = study.rising((2.0, 3.0, 100.0), least=1, most=100)
     seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
@@ -103,8 +105,12 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    names = ("steps", "prompts_per_step", "group_size", "learning_rate")
-    training = TrainSettings(**{name: getattr(settings, name) for name in names})
+    training = TrainSettings(
+        steps=settings.steps,
+        prompts_per_step=settings.prompts_per_step,
+        group_size=settings.group_size,
+        learning_rate=settings.learning_rate,
+    )
     for search in settings.searches:
         dead_first, early = SEARCHES[search]
         task = GraphSearch(edge_probability=0.3, dead_first=dead_first, problems=settings.problems)
@@ -114,124 +120,90 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         searchers = Searchers(task, policy, early, settings.prior_steps, training, settings.answers)
         for objective in (PRIOR, *settings.objectives):
             yield searchers.curve(
-                objective, settings.seeds, settings.alphas, settings.betas, {"search": search}
+                objective, settings.seeds, settings.alphas, settings.betas, search
             )
 
 
-BEST, STRONGEST = best(EARLY), strongest(EARLY)
-ON_VERTEX, AFTER = (
-    changed(BEST, penalised=PLACEBO),
-    {PRIOR: "prior", GRPO: "after GRPO", IPS: "after IPS-GRPO"},
-)
-EARLY_ON, DEAD_ON = "where switches come too early,", "where the first branch is mostly dead,"
+BEST = best(EARLY)
+EARLY_ON = "where switches come too early,"
+DEAD_ON = "where the first branch is mostly dead,"
 CLAIMS = {
     f"{EARLY_ON} the best penalty on switches raises accuracy by over 0.02 without training": above(
-        gain("accuracy", BEST), MARGIN
+        gain(ACCURACY, BEST), MARGIN
     ),
-    f"{EARLY_ON} the best penalty on switches lowers weighted underthinking by over 0.02 without training": below(
-        gain(WEIGHTED, BEST), -MARGIN
-    ),
-    f"{EARLY_ON} the best penalty lowers weighted underthinking by over 0.02 more on switches than on a vertex": below(
-        more(WEIGHTED, BEST, ON_VERTEX), -MARGIN
-    ),
-    f"{EARLY_ON} the penalty that is best on switches raises accuracy by less than 0.02 on a vertex instead": below(
-        gain("accuracy", ON_VERTEX), MARGIN
-    ),
-    f"{EARLY_ON} the best penalty in the first tokens of a thought scores over 0.02 above the best one everywhere": above(
-        more("accuracy", best(EARLY, where="in the first tokens"), best(EARLY, where="everywhere")),
+    f"{EARLY_ON} the best penalty on switches lowers weighted underthinking by over 0.02 without"
+    " training": below(gain(WEIGHTED, BEST), -MARGIN),
+    f"{EARLY_ON} the best penalty lowers weighted underthinking by over 0.02 more on switches than"
+    " on a vertex": below(at(WEIGHTED, BEST), at(WEIGHTED, BEST, penalised=PLACEBO), MARGIN),
+    f"{EARLY_ON} the penalty that is best on switches raises accuracy by less than 0.02 on a vertex"
+    " instead": below(gain(ACCURACY, BEST, penalised=PLACEBO), MARGIN),
+    f"{EARLY_ON} the best penalty in the first tokens of a thought scores over 0.02 above the best"
+    " one everywhere": above(
+        at(ACCURACY, best(EARLY, window=FIRST_TOKENS)),
+        at(ACCURACY, best(EARLY, window=EVERYWHERE)),
         MARGIN,
     ),
-    f"{EARLY_ON} the strongest penalty everywhere scores over 0.02 below the best penalty without training": above(
-        more("accuracy", BEST, STRONGEST), MARGIN
-    ),
-    f"{DEAD_ON} the best penalty on switches raises accuracy by less than 0.02 without training": below(
-        gain("accuracy", best(DEAD)), MARGIN
-    ),
-    f"{DEAD_ON} the penalty that is best where switches come too early lowers accuracy by over 0.02": below(
-        gain("accuracy", changed(BEST, search=DEAD)), -MARGIN
-    ),
-} | {
-    f"{EARLY_ON} {sentence} {AFTER[name]}": claim
-    for name in TRAINED
-    for sentence, claim in {
-        "the best penalty on switches raises accuracy by over 0.02": above(
-            gain("accuracy", best(EARLY, name)), MARGIN
-        ),
-        "the best alpha of a seed is over 0.5 below the prior's": below(
-            alpha_moves(EARLY, name, FLAT), -0.5
-        ),
-        "accuracy without a penalty is over 0.02 above the prior's at its best penalty": above(
-            more("accuracy", changed(BEST, objective=name, alpha=0.0), BEST), MARGIN
-        ),
-    }.items()
+    f"{EARLY_ON} the strongest penalty everywhere scores over 0.02 below the best penalty without"
+    " training": below(at(ACCURACY, strongest(EARLY)), at(ACCURACY, BEST), MARGIN),
+    f"{DEAD_ON} the best penalty on switches raises accuracy by less than 0.02 without"
+    " training": below(gain(ACCURACY, best(DEAD)), MARGIN),
+    f"{DEAD_ON} the penalty that is best where switches come too early lowers accuracy by over"
+    " 0.02": below(gain(ACCURACY, BEST, search=DEAD), -MARGIN),
 }
-CASES = tuple(itertools.product(SEARCHES, AFTER))
-NUMBERS = (
-    {
-        f"{value} {when}, {search}, {AFTER[name]}": at(value, changed(best(search, name), **labels))
-        for search, name in CASES
-        for value in (
-            ("accuracy", "switches", "underthinking", WEIGHTED) if name == PRIOR else ("accuracy",)
-        )
-        for when, labels in {"without a penalty": {"alpha": 0.0}, "at the best penalty": {}}.items()
-    }
-    | {
-        f"accuracy gained by {penalty}": gain("accuracy", choice)
-        for penalty, choice in {
-            **{
-                f"{EARLY}'s best penalty, {s}, {AFTER[name]}": changed(
-                    BEST, search=s, objective=name
-                )
-                for s, name in CASES
-            },
-            **{
-                f"{EARLY}'s best alpha in the first {b:g} tokens, prior": changed(BEST, beta=b)
-                for b in (2.0, 3.0)
-            },
-            **{
-                f"the strongest penalty everywhere, {search}, prior": strongest(search)
-                for search in SEARCHES
-            },
-            f"the best penalty on a vertex, {EARLY}, prior": ON_VERTEX,
-            f"the strongest penalty on a vertex, {EARLY}, prior": changed(
-                STRONGEST, penalised=PLACEBO
-            ),
-        }.items()
-    }
-    | {
-        f"best alpha of a seed, {EARLY}, {when}": best_alpha(EARLY, name, FLAT)
-        for name, when in AFTER.items()
-    }
-    | {
-        f"{WEIGHTED} gained by the best penalty on a vertex, {EARLY}, prior": gain(
-            WEIGHTED, ON_VERTEX
+
+
+def claims_after(objective: str) -> dict[str, study.Claim]:
+    after = f"after {NAMES[objective]}"
+    return {
+        f"{EARLY_ON} the best penalty on switches raises accuracy by over 0.02 {after}": above(
+            gain(ACCURACY, best(EARLY, objective)), MARGIN
+        ),
+        f"{EARLY_ON} the best alpha of a seed is over 0.5 below the prior's {after}": below(
+            best_alpha(EARLY, objective, FLAT), best_alpha(EARLY, PRIOR, FLAT), 0.5
+        ),
+        f"{EARLY_ON} accuracy without a penalty is over 0.02 above the prior's at its best penalty"
+        f" {after}": above(
+            at(ACCURACY, BEST, objective=objective, alpha=0.0), at(ACCURACY, BEST), MARGIN
         ),
     }
-)
-TITLES = {
-    ("accuracy", SWITCH): "accuracy",
-    (WEIGHTED, SWITCH): "underthinking",
-    ("accuracy", PLACEBO): "placebo",
+
+
+CLAIMS |= claims_after(GRPO) | claims_after(IPS)
+NUMBERS = {
+    "accuracy gained by early's best alpha in the first 2 tokens, prior": gain(
+        ACCURACY, BEST, beta=2.0
+    ),
+    "accuracy gained by early's best alpha in the first 3 tokens, prior": gain(
+        ACCURACY, BEST, beta=3.0
+    ),
+    "accuracy gained by the strongest penalty on a vertex, early, prior": gain(
+        ACCURACY, strongest(EARLY), penalised=PLACEBO
+    ),
+    "switches without a penalty, early, prior": at("switches", BEST, alpha=0.0),
+    "switches at the best penalty, early, prior": at("switches", BEST),
+    "best alpha of a seed, early, prior": best_alpha(EARLY, PRIOR, FLAT),
+    "best alpha of a seed, early, after GRPO": best_alpha(EARLY, GRPO, FLAT),
+    "best alpha of a seed, early, after IPS-GRPO": best_alpha(EARLY, IPS, FLAT),
 }
 TABLE = study.one_below_the_other(
-    *(
-        study.Grid(value, "alpha", {"penalised": token}, title)
-        for (value, token), title in TITLES.items()
-    )
+    study.Grid(ACCURACY, "alpha", {"penalised": SWITCH}, "accuracy"),
+    study.Grid(WEIGHTED, "alpha", {"penalised": SWITCH}, "underthinking"),
+    study.Grid(ACCURACY, "alpha", {"penalised": PLACEBO}, "placebo"),
 )
-FIGURE = by_rule(
-    [
-        Panel(
-            [Line(value, "alpha", "rule", {"objective": name})],
-            f"{{search}}, {AFTER[name]}",
-            "alpha",
-            value,
-        )
-        for value, name in (
-            ("accuracy", PRIOR),
-            (WEIGHTED, PRIOR),
-            ("accuracy", GRPO),
-            ("accuracy", IPS),
-        )
-    ]
-)
+
+
+def panel(value: str, objective: str, after: str) -> Panel:
+    line = Line(value, "alpha", "rule", {"objective": objective})
+    return Panel([line], f"{{search}}, {after}", "alpha", value)
+
+
+PANELS = [
+    panel(ACCURACY, PRIOR, "prior"),
+    panel(WEIGHTED, PRIOR, "prior"),
+    panel(ACCURACY, GRPO, "after GRPO"),
+    panel(ACCURACY, IPS, "after IPS-GRPO"),
+]
+
+
+def FIGURE(records: Records, settings: Settings) -> Drawing:
+    return Panels(PANELS, each="search")(by_rule(records), settings)

@@ -3,139 +3,127 @@
 Curves have the labels `search`, `objective`, `penalised`, `alpha` and `beta`; the largest beta means everywhere.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from experiments.thought_switching.thought_switches import PRIOR, SWITCH
-from ipsrl.figures.panels import Panel, Panels
-from ipsrl.figures.style import Drawing
-from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import NotRecorded, Records, interval_of
-from ipsrl.study.numbers import Number, difference
+from experiments.thought_switching.thought_switches import PLACEBO, PRIOR, SWITCH
+from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.study.numbers import Computed, Number
 
-Choice = Callable[[Records], dict[str, Any]]
-"""records -> the labels of one curve."""
-Where = Literal["anywhere", "in the first tokens", "everywhere"]
+EVERYWHERE, FIRST_TOKENS = "everywhere", "first tokens"
 
 
-def best(search: str, objective: str = PRIOR, where: Where = "anywhere") -> Choice:
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """A penalty that records choose.
+
+    Attributes:
+      words: what it is.
+      labels: records -> the labels of one curve.
+    """
+
+    words: str
+    labels: Callable[[Records], dict[str, Any]]
+
+
+def best(search: str, objective: str = PRIOR, window: str = "") -> Choice:
     """The `alpha` above 0 and the `beta` of the largest mean accuracy on the prompts that choose.
 
     So its gain may be below 0. Among equals it is the smallest alpha, and then the smallest beta.
 
     Args:
-      where: the penalties to choose from: all, those in the first tokens of a thought, or the others.
+      window: EVERYWHERE or FIRST_TOKENS, to choose only from these penalties.
     """
-    labels = {"search": search, "objective": objective, "penalised": SWITCH}
 
-    def choose(records: Records) -> dict[str, Any]:
-        rows, most = _tuning(records, labels), _everywhere(records)
+    def labels(records: Records) -> dict[str, Any]:
+        rows = _on_switches(records, search, objective)
         means = {
             (cell["alpha"], cell["beta"]): of_cell.column("tuning").mean()
             for cell, of_cell in rows.each("alpha", "beta")
-            if cell["alpha"] > 0
-            and (where == "anywhere" or (cell["beta"] == most) == (where == "everywhere"))
+            if cell["alpha"] > 0 and window in ("", _window(records, cell["beta"]))
         }
         if not means:
-            raise NotRecorded(f"there is no penalty {where} to choose from")
+            raise NotRecorded(f"there is no penalty {window} to choose from")
         alpha, beta = min(means, key=lambda cell: (-means[cell], *cell))
-        return labels | {"alpha": alpha, "beta": beta}
+        return _labels(search, objective, alpha, beta)
 
-    return choose
+    return Choice(f"the best penalty {window}".rstrip(), labels)
 
 
 def strongest(search: str) -> Choice:
     """The largest alpha on switches of the prior, everywhere."""
-    labels = {"search": search, "objective": PRIOR, "penalised": SWITCH}
-    return lambda records: (
-        labels
-        | {"alpha": max(_tuning(records, labels).distinct("alpha")), "beta": _everywhere(records)}
+
+    def labels(records: Records) -> dict[str, Any]:
+        alphas = _on_switches(records, search, PRIOR).distinct("alpha")
+        return _labels(search, PRIOR, max(alphas), _everywhere(records))
+
+    return Choice("the strongest penalty", labels)
+
+
+def at(value: str, choice: Choice, **labels: Any) -> Number:
+    """A value at a choice with other labels, such as without strength (`alpha=0.0`)."""
+    where = ", ".join([choice.words, *map(str, labels.values())])
+    return Computed(
+        f"{value} at {where}",
+        lambda records: records.ends(value, **choice.labels(records) | labels),
     )
 
 
-def changed(choice: Choice, **labels: Any) -> Choice:
-    """A choice with other labels, such as without strength (`alpha=0.0`)."""
-    return lambda records: choice(records) | labels
-
-
-def at(name: str, choice: Choice) -> Number:
-    """A value at a choice."""
-    return lambda records: records.final(name, **choice(records))
-
-
-def more(name: str, one: Choice, other: Choice) -> Number:
-    """By how much a value is larger at one choice than at another, paired by seed."""
-    return lambda records: difference(name, one(records), other(records))(records)
-
-
-def gain(name: str, choice: Choice) -> Number:
+def gain(value: str, choice: Choice, **labels: Any) -> Number:
     """What a penalty adds to a value."""
-    return more(name, choice, changed(choice, alpha=0.0))
+    return at(value, choice, **labels) - at(value, choice, **labels | {"alpha": 0.0})
 
 
 def best_alpha(search: str, objective: str, within: float) -> Number:
-    """Mean of `best_alphas`."""
-    return lambda records: interval_of(best_alphas(records, search, objective, within))
-
-
-def alpha_moves(search: str, objective: str, within: float) -> Number:
-    """By how much `best_alphas` are larger after training than before, paired by seed."""
-
-    def number(records: Records) -> Interval:
-        after, before = (best_alphas(records, search, name, within) for name in (objective, PRIOR))
-        if len(after) != len(before):
-            raise NotRecorded("there are not the same seeds before and after training")
-        return interval_of(after - before)
-
-    return number
-
-
-def best_alphas(records: Records, search: str, objective: str, within: float) -> np.ndarray:
-    """`[S]`, of each seed the smallest `alpha` that is, at some beta, within so much of the largest such accuracy.
+    """Of a seed the smallest `alpha` that is, at some beta, within so much of the largest accuracy when it is chosen.
 
     Where hardly anything depends on alpha, the place of the largest accuracy alone would be a matter of chance.
     """
-    rows = _tuning(records, {"search": search, "objective": objective, "penalised": SWITCH})
-    return np.array(
-        [
-            min(
-                row["alpha"]
-                for row in of_seed.rows
-                if row["tuning"] >= of_seed.column("tuning").max() - within
-            )
-            for _, of_seed in rows.each("seed")
-        ]
-    )
+
+    def of_each_seed(records: Records) -> np.ndarray:
+        found = []
+        for _, rows in _on_switches(records, search, objective).each("seed"):
+            accuracy = rows.column("tuning")
+            found.append(rows.column("alpha")[accuracy >= accuracy.max() - within].min())
+        return np.array(found)
+
+    return Computed(f"best alpha of a seed of {search}, {objective}", of_each_seed)
 
 
-def by_rule(panels: Sequence[Panel]) -> Callable[[Records, Any], Drawing]:
-    """For FIGURE: panels of each search, whose curves have the label `rule` beside those of the records.
+def by_rule(records: Records) -> Records:
+    """Records with a label `rule`: the window of penalties on switches.
 
-    It names the window of penalties on switches; of the placebo there is the penalty everywhere, "on a vertex".
+    Of the placebo there is the penalty everywhere, "on a vertex".
     """
 
-    def draw(records: Records, settings: Any) -> Drawing:
-        rows = [row | {"rule": _rule(row, settings.betas[-1])} for row in records.rows]
-        named = Records([row for row in rows if row["rule"]], (*records.labels, "rule"))
-        return Panels(panels, each="search")(named, settings)
+    def rule(penalised: str, beta: float) -> str:
+        window = _window(records, beta)
+        if penalised == PLACEBO:
+            return "on a vertex" if window == EVERYWHERE else ""
+        return window if window == EVERYWHERE else f"first {beta:g} tokens"
 
-    return draw
-
-
-def _rule(row: Mapping[str, Any], most: float) -> str:
-    if row["penalised"] == SWITCH:
-        return "everywhere" if row["beta"] == most else f"first {row['beta']:g} tokens"
-    return "on a vertex" if row["beta"] == most else ""
+    rows = [row | {"rule": rule(row["penalised"], row["beta"])} for row in records.rows]
+    return Records([row for row in rows if row["rule"]], (*records.labels, "rule"))
 
 
-def _tuning(records: Records, labels: dict[str, Any]) -> Records:
-    rows = records.where(**labels).having("tuning")
+def _labels(search: str, objective: str, alpha: float, beta: float) -> dict[str, Any]:
+    curve = {"search": search, "objective": objective, "penalised": SWITCH}
+    return curve | {"alpha": alpha, "beta": beta}
+
+
+def _on_switches(records: Records, search: str, objective: str) -> Records:
+    rows = records.where(search=search, objective=objective, penalised=SWITCH).having("tuning")
     if not rows:
-        raise NotRecorded(f"there is no record of tuning with {labels}")
+        raise NotRecorded(f"there is no record of tuning of {search}, {objective}")
     return rows
 
 
+def _window(records: Records, beta: float) -> str:
+    return EVERYWHERE if beta == _everywhere(records) else FIRST_TOKENS
+
+
 def _everywhere(records: Records) -> float:
-    return max(records.having("beta").distinct("beta"))
+    return max(records.distinct("beta"))

@@ -6,8 +6,7 @@ Even prompts choose a penalty, odd ones report what it does: no answer counts fo
 import dataclasses
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -25,12 +24,14 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.loop import check_run
+from ipsrl.training.measured import measured
 from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
 SWITCH, PLACEBO = "switch", "placebo"
 PRIOR = "prior"
+PLACES = ("penalised", "alpha", "beta")
 NEAREST = 3
 """Vertices, the goal apart, whose frequency is next to that of the switch; seeds have one of them in turn."""
 
@@ -67,21 +68,18 @@ class Searchers:
         if objective == PRIOR:
             return parameters
         trainer = Trainer(self.task, self.policy, objectives.make(objective), self.training)
-        with jax.set_mesh(own_device_mesh()):
-            state = trainer.init(seed, parameters)
-            for _ in range(self.training.steps):
-                state, _ = trainer.step(state)
-        return jax.device_get(state.parameters)
+        [trained] = measured(
+            trainer, seed, parameters, lambda last, _: jax.device_get(last), [self.training.steps]
+        )
+        return trained
 
     def placebo_token(self, seed: int) -> int:
         """A vertex that demonstrations name nearly as often as they switch; not the goal, which right answers need."""
         tokens = [token for row in self.prior.rows for answer in row["answers"] for token in answer]
         counts = np.bincount(tokens, minlength=self.task.vocabulary_size)
         vertices = START_TOKEN + np.arange(self.task.goal)
-        nearest = vertices[
-            np.argsort(abs(counts[vertices] - counts[SWITCH_TOKEN]), kind="stable")[:NEAREST]
-        ]
-        return int(nearest[seed % NEAREST])
+        differences = abs(counts[vertices] - counts[SWITCH_TOKEN])
+        return int(vertices[np.argsort(differences, kind="stable")[seed % NEAREST]])
 
     def measured(
         self, parameters: Parameters, seed: int, token: int, alpha: float, beta: float
@@ -91,17 +89,14 @@ class Searchers:
         Values are accuracy, `switches` and `tokens` of an answer, and those of `underthinking`, whose score is called
         so. Windows are those of thoughts whatever the token: a switch opens the next one.
         """
-        prompts, key = (
-            self.task.prompts(jnp.arange(self.task.num_prompts)),
-            stream(seed, 0, "evaluation"),
-        )
+        prompts = self.task.prompts(jnp.arange(self.task.num_prompts))
+        key = stream(seed, 0, "evaluation")
         how = Decoding(penalty=TokenPenalty((token,), alpha, beta, starts=(SWITCH_TOKEN,)))
         sampled = jax.device_get(
-            sample_groups(
-                self.task, self.policy, parameters, prompts, key, self.answers, decoding=how
-            )
+            sample_groups(self.task, self.policy, parameters, prompts, key, self.answers, how)
         )
-        thoughts, right = self.task.thoughts(sampled), np.asarray(self.task.verify(sampled).right)
+        thoughts = self.task.thoughts(sampled)
+        right = np.asarray(self.task.verify(sampled).right)
         scored = underthinking(thoughts.first_correct[1::2], thoughts.tokens[1::2], right[1::2])
         return {
             "accuracy": float(right[1::2].mean()),
@@ -119,11 +114,12 @@ class Searchers:
         seeds: Sequence[int],
         alphas: Sequence[float],
         betas: Sequence[float],
-        labels: Mapping[str, Any],
+        search: str,
     ) -> Curve:
         """What is measured after training under each penalty; of a prior also with the penalty on the placebo's token.
 
-        Points have the labels `penalised`, SWITCH or PLACEBO, `alpha` and `beta`. An alpha of 0 is added.
+        Points have the labels `penalised`, SWITCH or PLACEBO, `alpha` and `beta`. An alpha of 0 is added. `search` is
+        a label of the curve.
 
         Raises:
           ValueError: the objective is unknown or cannot be trained here.
@@ -147,15 +143,11 @@ class Searchers:
 
         def compute() -> Points:
             found = [of_seed(seed) for seed in seeds]
-            places = dict(
-                zip(("penalised", "alpha", "beta"), zip(*cells, strict=True), strict=True)
-            )
+            places = dict(zip(PLACES, zip(*cells, strict=True), strict=True))
             values = {
                 name: [[of_cell[name] for of_cell in row] for row in found] for name in found[0][0]
             }
             step = 0 if objective == PRIOR else self.training.steps
             return Points([step] * len(cells), places | values, seeds)
 
-        return Curve(
-            {**labels, "objective": objective}, compute, within=("penalised", "alpha", "beta")
-        )
+        return Curve({"search": search, "objective": objective}, compute, within=PLACES)

@@ -61,7 +61,7 @@ def test_a_prior_is_taught_once_and_differs_by_seed(monkeypatch):
     def never(*_):
         raise AssertionError("a prior was taught again")
 
-    monkeypatch.setattr(Imitators, "_taught", never)
+    monkeypatch.setattr(Imitators, "_teacher", never)
     assert jax.tree.all(jax.tree.map(np.array_equal, searchers().prior(0), again))
 
 
@@ -100,7 +100,7 @@ def test_a_strong_penalty_on_the_switch_leaves_no_switch():
 
 
 def test_a_curve_has_a_row_for_each_penalty_and_seed():
-    curve = searchers().curve(PRIOR, (0, 1), (3.0,), (2.0, 100.0), {"search": "early"})
+    curve = searchers().curve(PRIOR, (0, 1), (3.0,), (2.0, 100.0), "early")
     rows = list(curve.compute().records(curve.labels))
     cells = {(row["seed"], row["penalised"], row["alpha"], row["beta"]) for row in rows}
     assert cells == {(s, p, a, b) for s in (0, 1) for p in (SWITCH, PLACEBO) for a in (0.0, 3.0) for b in (2.0, 100.0)}
