@@ -22,25 +22,24 @@ Smoke     python -m experiments.planning_and_execution --preset=smoke
 """
 
 import dataclasses
-import itertools
 from collections.abc import Iterator
 
-from experiments.planning_and_execution.planners import Planners, half_gain, later_rise, lead, of
+from experiments.planning_and_execution.planners import Planners, at_half, half_gain
 from ipsrl import study
+from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.transformer import Transformer
-from ipsrl.study.claims import above, below
 from ipsrl.training.settings import TrainSettings
 
 USUAL, WEAK, FAVOURITES = "usual", "weak", "favourites"
 TAUGHT = {
-    USUAL: (0.3, 0.6, 0.0),
-    WEAK: (0.3, 0.2, 0.0),
-    FAVOURITES: (0.3, 0.6, 3.0),
-}  # Fields of `PlanMistakes`.
+    USUAL: PlanMistakes(right_plans=0.3, right_execution=0.6),
+    WEAK: PlanMistakes(right_plans=0.3, right_execution=0.2),
+    FAVOURITES: PlanMistakes(right_plans=0.3, right_execution=0.6, favour=3.0),
+}
 NAMES = {
     "hicra(alpha=0)": "GRPO",
     "hicra": "HICRA at alpha 0.2",
@@ -52,10 +51,13 @@ NAMES = {
     "hicra(alpha=0, entropy=0.03)": "an entropy bonus of 0.03",
 }
 GRPO, PAPERS, STRONG, SUCCESSES, RANDOM, RANDOM_STRONG, UNCERTAIN, BONUS = NAMES
-SKILLS = {USUAL: "with an execution of 0.6,", WEAK: "with a weak execution of 0.2,"}
-SKILLS |= {FAVOURITES: "with an execution of 0.6 and favourite plans,"}
-FEW = (GRPO, STRONG, RANDOM_STRONG)  # Of the prior with favourite plans.
-MARGIN, RISE, UPDATES = 0.02, 0.05, 10
+WITH = {
+    USUAL: "with an execution of 0.6,",
+    WEAK: "with a weak execution of 0.2,",
+    FAVOURITES: "with an execution of 0.6 and favourite plans,",
+}
+OF_FAVOURITES = (GRPO, STRONG, RANDOM_STRONG)
+"""The objectives that are tried from the prior with favourite plans."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,9 +81,9 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        (RANDOM,),
-        (USUAL,),
-        (0, 1),
+        objectives=(RANDOM,),
+        priors=(USUAL,),
+        seeds=(0, 1),
         problems=8,
         hidden_size=16,
         num_layers=1,
@@ -104,87 +106,114 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    names = ("steps", "prompts_per_step", "group_size", "learning_rate")
-    training = TrainSettings(**{name: getattr(settings, name) for name in names})
+    training = TrainSettings(
+        steps=settings.steps,
+        prompts_per_step=settings.prompts_per_step,
+        group_size=settings.group_size,
+        learning_rate=settings.learning_rate,
+    )
     task = PlanAndExecute(length=settings.digits, problems=settings.problems)
     policy = Transformer(
         task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers
     )
     for prior in settings.priors:
-        how = (*TAUGHT[prior], settings.prior_steps, training, settings.record_every)
-        planners = Planners(task, policy, *how)
+        planners = Planners(
+            task, policy, TAUGHT[prior], settings.prior_steps, training, settings.record_every
+        )
         for objective in settings.objectives:
-            if prior != FAVOURITES or objective in FEW:
+            if prior != FAVOURITES or objective in OF_FAVOURITES:
                 yield planners.curve(objective, settings.seeds, prior)
 
 
-AFTER = "when GRPO had made half of its gain in execution"
-KINDS = {"entropy": "plan_entropy", "semantic entropy": "semantic_entropy"}
-RIVALS = {PAPERS: (GRPO, RANDOM), STRONG: (GRPO, RANDOM_STRONG, UNCERTAIN, BONUS, SUCCESSES)}
-CLAIMS = (
-    {
-        f"{skill} GRPO makes half of its gain in execution over {UPDATES} updates before that in plans": above(
-            lead("execution", "right_plan", **of(GRPO, prior)), UPDATES
-        )
-        for prior, skill in SKILLS.items()
-    }
-    | {
-        f"{SKILLS[prior]} the {kind} of plans is at the end over {RISE} nats above its value {AFTER}": above(
-            later_rise(value, "execution", **of(GRPO, prior)), RISE
-        )
+def end(value: str, objective: str, prior: str) -> study.Number:
+    return study.final(value, prior=prior, objective=objective)
+
+
+def later(prior: str) -> study.Claim:
+    """GRPO makes half of its gain in plans over 10 updates after that in execution."""
+    of_grpo = {"prior": prior, "objective": GRPO}
+    plans, execution = half_gain("right_plan", **of_grpo), half_gain("execution", **of_grpo)
+    return study.above(plans, execution, 10)
+
+
+def rises(value: str, prior: str) -> study.Claim:
+    """A value is at the end over 0.05 above that when GRPO had made half of its gain in execution."""
+    then = at_half(value, "execution", prior=prior, objective=GRPO)
+    return study.above(end(value, GRPO, prior), then, 0.05)
+
+
+def better(prior: str, arm: str, rival: str) -> study.Claim:
+    return study.above(end("accuracy", arm, prior), end("accuracy", rival, prior), 0.02)
+
+
+def no_better(prior: str, arm: str) -> study.Claim:
+    return study.below(end("accuracy", arm, prior), end("accuracy", GRPO, prior) + 0.02)
+
+
+def more_various(prior: str) -> study.Claim:
+    value = "semantic_entropy"
+    return study.above(end(value, STRONG, prior), end(value, GRPO, prior), 0.05)
+
+
+AFTER = "over 0.05 nats above its value when GRPO had made half of its gain in execution"
+RIVALS = [
+    (USUAL, PAPERS, GRPO),
+    (USUAL, PAPERS, RANDOM),
+    (USUAL, STRONG, GRPO),
+    (USUAL, STRONG, RANDOM_STRONG),
+    (USUAL, STRONG, UNCERTAIN),
+    (USUAL, STRONG, BONUS),
+    (USUAL, STRONG, SUCCESSES),
+    (FAVOURITES, STRONG, GRPO),
+    (FAVOURITES, STRONG, RANDOM_STRONG),
+]
+CLAIMS = {
+    **{
+        f"{WITH[prior]} GRPO makes half of its gain in execution over 10 updates before that in"
+        " plans": later(prior)
+        for prior in TAUGHT
+    },
+    **{
+        f"{WITH[prior]} the {kind} of plans is at the end {AFTER}": rises(value, prior)
         for prior in (USUAL, FAVOURITES)
-        for kind, value in KINDS.items()
-    }
-    | {
-        f"{SKILLS[prior]} {NAMES[arm]} ends over {MARGIN} in accuracy above {NAMES[rival]}": above(
-            study.difference("accuracy", of(arm, prior), of(rival, prior)), MARGIN
+        for kind, value in {
+            "entropy": "plan_entropy",
+            "semantic entropy": "semantic_entropy",
+        }.items()
+    },
+    **{
+        f"{WITH[prior]} {NAMES[arm]} ends over 0.02 in accuracy above {NAMES[rival]}": better(
+            prior, arm, rival
         )
-        for prior, rivals_of in {USUAL: RIVALS, FAVOURITES: {STRONG: (GRPO, RANDOM_STRONG)}}.items()
-        for arm, rivals in rivals_of.items()
-        for rival in rivals
-    }
-    | {
-        f"{SKILLS[prior]} {NAMES[STRONG]} ends with a semantic entropy over {RISE} nats above GRPO's": above(
-            study.difference("semantic_entropy", of(STRONG, prior), of(GRPO, prior)), RISE
-        )
+        for prior, arm, rival in RIVALS
+    },
+    **{
+        f"{WITH[prior]} HICRA at alpha 1 ends with a semantic entropy over 0.05 nats above"
+        " GRPO's": more_various(prior)
         for prior in (USUAL, FAVOURITES)
-    }
-    | {
-        f"{what}{SKILLS[prior]} {NAMES[arm]} ends at most {MARGIN} in accuracy above GRPO": below(
-            study.difference("accuracy", of(arm, prior), of(GRPO, prior)), MARGIN
+    },
+    **{
+        f"placebo: {WITH[USUAL]} {NAMES[arm]} ends at most 0.02 in accuracy above GRPO": no_better(
+            USUAL, arm
         )
-        for what, prior, arms in (
-            ("placebo: ", USUAL, (RANDOM, RANDOM_STRONG)),
-            ("", WEAK, (PAPERS, STRONG)),
+        for arm in (RANDOM, RANDOM_STRONG)
+    },
+    **{
+        f"{WITH[WEAK]} {NAMES[arm]} ends at most 0.02 in accuracy above GRPO": no_better(WEAK, arm)
+        for arm in (PAPERS, STRONG)
+    },
+}
+NUMBERS = {
+    **{
+        f"updates until half of GRPO's gain in {what}, {WITH[prior].rstrip(',')}": half_gain(
+            value, prior=prior, objective=GRPO
         )
-        for arm in arms
-    }
-)
-MEASURES = {"right plans": "right_plan", **KINDS}
-NUMBERS = (
-    {
-        f"accuracy, {SKILLS[prior]} {NAMES[arm]}": study.final("accuracy", **of(arm, prior))
-        for prior, arms in {USUAL: NAMES, WEAK: NAMES, FAVOURITES: FEW}.items()
-        for arm in arms
-    }
-    | {
-        f"{what}, {SKILLS[USUAL]} {NAMES[arm]}": study.final(MEASURES[what], **of(arm, USUAL))
-        for arm, what in itertools.product((GRPO, STRONG, UNCERTAIN), MEASURES)
-    }
-    | {
-        f"updates until half of GRPO's gain in {what}, {skill.rstrip(',')}": half_gain(
-            value, **of(GRPO, prior)
-        )
-        for prior, skill in SKILLS.items()
+        for prior in TAUGHT
         for what, value in {"execution": "execution", "plans": "right_plan"}.items()
-    }
-    | {
-        f"recall of plan tokens by strategic grams, {when} GRPO": study.final(
-            f"mined_{when}", **of(GRPO, USUAL)
-        )
-        for when in ("before", "after")
-    }
-)
+    },
+    "recall of plan tokens by strategic grams, before GRPO": end("mined_before", GRPO, USUAL),
+    "recall of plan tokens by strategic grams, after GRPO": end("mined_after", GRPO, USUAL),
+}
 COLUMNS = (
     "accuracy",
     "right_plan",
@@ -194,19 +223,14 @@ COLUMNS = (
     "semantic_entropy",
 )
 TABLE = study.Table(COLUMNS, "{prior}", each="prior")
-LINES = {
-    "right_plan": "right plans",
-    "execution": "execution of right plans",
-    "plan_entropy": "entropy of plans, nats",
+PHASES = {
+    "right_plan": "right plans, {prior}",
+    "execution": "execution of right plans, {prior}",
+    "plan_entropy": "entropy of plans, nats, {prior}",
 }
-PHASES = [
-    Panel(
-        [Line(value, by="objective", without=(RANDOM, SUCCESSES, BONUS))],
-        f"{title}, {{prior}}",
-        "updates",
-    )
-    for value, title in LINES.items()
+PANELS = [
+    Panel([Line(value, by="objective", without=(RANDOM, SUCCESSES, BONUS))], title, "updates")
+    for value, title in PHASES.items()
 ]
-FIGURE = Panels(
-    [*PHASES, Panel([Bars("accuracy", by="objective")], "accuracy, {prior}")], (22, 5), each="prior"
-)
+PANELS += [Panel([Bars("accuracy", by="objective")], "accuracy, {prior}")]
+FIGURE = Panels(PANELS, (22, 5), each="prior")

@@ -6,7 +6,7 @@ scores of the six plans carried out on each prompt.
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -19,23 +19,22 @@ from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
-from ipsrl.measures.seeds import Interval
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
-from ipsrl.records.tidy import NotRecorded, Records, interval_of
+from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.numbers import Number
+from ipsrl.study.numbers import Computed, Number
 from ipsrl.training.loop import check_run
 from ipsrl.training.measured import measured
 from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
-DIGITS = "0123456789"
+DIGITS = 10
 ANSWERS = 16
 """To each prompt, from which strategic grams are mined."""
 
@@ -47,7 +46,7 @@ class Planners:
     A seed decides its prior, as in `Imitators`, and the answers that reinforcement learning samples.
 
     Attributes:
-      right_plans, right_execution, favour: of `PlanMistakes`, which the prior is taught.
+      mistakes: what the prior is taught.
       prior_steps: of `Imitators`.
       training: of reinforcement learning.
       record_every: updates between records.
@@ -55,9 +54,7 @@ class Planners:
 
     task: PlanAndExecute
     policy: Transformer
-    right_plans: float
-    right_execution: float
-    favour: float
+    mistakes: PlanMistakes
     prior_steps: int
     training: TrainSettings
     record_every: int
@@ -65,8 +62,7 @@ class Planners:
     @functools.cached_property
     def prior(self) -> Imitators:
         """Seed -> parameters before reinforcement learning."""
-        mistakes = PlanMistakes(self.right_plans, self.right_execution, self.favour)
-        return Imitators(self.task, self.policy, mistakes, self.prior_steps)
+        return Imitators(self.task, self.policy, self.mistakes, self.prior_steps)
 
     @functools.cached_property
     def executed(self) -> Trajectories:
@@ -90,34 +86,31 @@ class Planners:
         right_plan, execution = found["right_plan"], found["execution_of_right_plans"]
         plans = np.exp(log_probs[..., 0].astype(float))
         shares = plans / plans.sum(axis=-1, keepdims=True)
+        of_execution = entropy[..., 1:].mean(axis=-1)
         of_all = plans.mean(axis=0) / plans.mean(axis=0).sum()
         return {
             "accuracy": float((right_plan * execution).mean()),
             "right_plan": float(right_plan.mean()),
             "execution": float((right_plan * execution).sum() / right_plan.sum()),
             "plan_entropy": float(entropy[:, 0, 0].mean()),
-            "execution_entropy": float(
-                (shares * entropy[..., 1:].mean(axis=-1)).sum(axis=-1).mean()
-            ),
+            "execution_entropy": float((shares * of_execution).sum(axis=-1).mean()),
             "semantic_entropy": float(-(of_all * np.log(of_all)).sum()),
         }
 
     def mined(self, parameters: Parameters, seed: int) -> dict[str, float]:
         """How well strategic grams of sampled right answers agree with the plans: single tokens, as many as plans."""
-        prompts, key = (
-            self.task.prompts(jnp.arange(self.task.num_prompts)),
-            stream(seed, 0, "evaluation"),
-        )
+        prompts = self.task.prompts(jnp.arange(self.task.num_prompts))
+        key = stream(seed, 0, "evaluation")
         sampled = jax.device_get(
             sample_groups(self.task, self.policy, parameters, prompts, key, ANSWERS)
         )
         outcomes = self.task.verify(sampled)
-        right, planning = np.asarray(outcomes.right), np.asarray(outcomes.planning_mask)
+        right = np.asarray(outcomes.right)
         mask = np.asarray(sampled.token_mask) & ~np.isin(sampled.tokens, self.task.stop_tokens)
-        grams = strategic_grams(
-            sampled.tokens[right], mask[right], 1, 1, kept=len(PLANS) / (len(PLANS) + len(DIGITS))
-        )
-        return agreement(gram_mask(sampled.tokens, mask, grams), planning & mask)
+        share = len(PLANS) / (len(PLANS) + DIGITS)
+        grams = strategic_grams(sampled.tokens[right], mask[right], 1, 1, share)
+        planning = np.asarray(outcomes.planning_mask) & mask
+        return agreement(gram_mask(sampled.tokens, mask, grams), planning)
 
     def curve(self, objective: str, seeds: Sequence[int], prior: str) -> Curve:
         """What is `measured` in training, and of what is `mined` before and after it the `recall`, beside all of it.
@@ -127,33 +120,25 @@ class Planners:
         """
         made = objectives.make(objective)
         check_run(self.task, self.policy, made, self.training, own_device_mesh())
-        trainer, steps = Trainer(self.task, self.policy, made, self.training), self.training.steps
+        trainer = Trainer(self.task, self.policy, made, self.training)
+        places = range(0, self.training.steps + 1, self.record_every)
 
-        def of_seed(seed: int) -> dict[str, list[float]]:
-            parameters, places = self.prior(seed), range(0, steps + 1, self.record_every)
+        def of_seed(seed: int) -> list[dict[str, float]]:
             policies = measured(
-                trainer, seed, parameters, lambda then, _: jax.device_get(then), places
+                trainer, seed, self.prior(seed), lambda then, _: jax.device_get(then), places
             )
-            found = list(map(self.measured, policies))
             recall = {
-                f"mined_{when}": self.mined(of_then, seed)["recall"]
-                for when, of_then in {"before": parameters, "after": policies[-1]}.items()
+                "mined_before": self.mined(policies[0], seed)["recall"],
+                "mined_after": self.mined(policies[-1], seed)["recall"],
             }
-            return {name: [record[name] for record in found] for name in found[0]} | {
-                name: [value] * len(found) for name, value in recall.items()
-            }
+            return [self.measured(then) | recall for then in policies]
 
         def compute() -> Points:
             rows = [of_seed(seed) for seed in seeds]
-            values = {name: [row[name] for row in rows] for name in rows[0]}
-            return Points(range(0, steps + 1, self.record_every), values, seeds)
+            values = {name: [[then[name] for then in row] for row in rows] for name in rows[0][0]}
+            return Points(places, values, seeds)
 
-        return Curve(of(objective, prior), compute)
-
-
-def of(objective: str, prior: str) -> dict[str, str]:
-    """The labels of a curve: the objective, and what the prior is called."""
-    return {"prior": prior, "objective": objective}
+        return Curve({"prior": prior, "objective": objective}, compute)
 
 
 def half_gain(value: str, **labels: Any) -> Number:
@@ -161,43 +146,33 @@ def half_gain(value: str, **labels: Any) -> Number:
 
     Between records the value is taken to be linear. Raises NotRecorded if it does not gain.
     """
-    return lambda records: interval_of(_half_gains(records, value, labels))
+    words = f"updates until half of the gain in {value}"
+    return Computed(words, lambda records: _half_gains(records, value), labels)
 
 
-def lead(first: str, second: str, **labels: Any) -> Number:
-    """By how many updates a value makes half of its gain before another one does, paired by seed."""
-    return lambda records: interval_of(
-        _half_gains(records, second, labels) - _half_gains(records, first, labels)
-    )
+def at_half(value: str, gaining: str, **labels: Any) -> Number:
+    """A value where another one has made half of its gain."""
+
+    def of_each_seed(records: Records) -> list[float]:
+        steps, values = records.curve(value)
+        halves = _half_gains(records, gaining)
+        return [np.interp(half, steps, row) for half, row in zip(halves, values, strict=True)]
+
+    return Computed(f"{value} at half of the gain in {gaining}", of_each_seed, labels)
 
 
-def later_rise(value: str, after: str, **labels: Any) -> Number:
-    """By how much a value is larger at the end than where another one has made half of its gain, paired by seed."""
-
-    def number(records: Records) -> Interval:
-        steps, values = records.curve(value, **labels)
-        halves = _half_gains(records, after, labels)
-        then = [
-            np.interp(half, steps, of_seed) for half, of_seed in zip(halves, values, strict=True)
-        ]
-        return interval_of(values[:, -1] - np.array(then))
-
-    return number
-
-
-def _half_gains(records: Records, value: str, labels: Mapping[str, Any]) -> np.ndarray:
-    steps, values = records.curve(value, **labels)
-    return np.array([_half(steps, of_seed) for of_seed in values])
+def _half_gains(records: Records, value: str) -> list[float]:
+    steps, values = records.curve(value)
+    return [_half(steps, of_seed) for of_seed in values]
 
 
 def _half(steps: np.ndarray, values: np.ndarray) -> float:
     if values[-1] <= values[0]:
-        raise NotRecorded(
-            "a value does not gain from the first record to the last, and so makes no half of a gain"
-        )
+        raise NotRecorded("a value does not gain from the first record to the last")
     half = (values[0] + values[-1]) / 2
     there = int(np.argmax(values >= half))
-    return float(np.interp(half, values[there - 1 : there + 1], steps[there - 1 : there + 1]))
+    around = slice(there - 1, there + 1)
+    return float(np.interp(half, values[around], steps[around]))
 
 
 @functools.partial(jax.jit, static_argnames="policy")

@@ -69,12 +69,15 @@ def strategic_grams(
 @checked
 def gram_mask(tokens: np.ndarray, mask: np.ndarray, grams: Sequence[Gram]) -> np.ndarray:
     """`[..., T]` bool, True on the tokens inside any of the grams: the estimate of a planning mask."""
+    wanted = {tuple(gram) for gram in grams}
+    # An empty gram occurs nowhere.
+    lengths = {len(gram) for gram in wanted} - {0}
     marked = np.zeros(mask.shape, bool)
-    for found, (row, row_mask) in zip(
-        marked.reshape(-1, mask.shape[-1]), _rows(tokens, mask), strict=True
-    ):
-        for place, gram in _occurrences(row, row_mask, grams):
-            found[place : place + len(gram)] = True
+    places = marked.reshape(-1, mask.shape[-1])
+    for of_row, (row, row_mask) in zip(places, _rows(tokens, mask), strict=True):
+        for n in lengths:
+            for place, gram in _grams(row, row_mask, n):
+                of_row[place : place + n] |= gram in wanted
     return marked
 
 
@@ -99,17 +102,6 @@ def agreement(marked: np.ndarray, planning: np.ndarray) -> dict[str, float]:
     }
 
 
-@checked
-def semantic_entropy(tokens: np.ndarray, mask: np.ndarray, grams: Sequence[Gram]) -> float:
-    """H_sem = -sum_g f_g log f_g in nats, f_g the share of gram g in all occurrences of the grams; 0 if none occurs."""
-    rows = _rows(tokens, mask)
-    counts = Counter(
-        gram for row, row_mask in rows for _, gram in _occurrences(row, row_mask, grams)
-    )
-    shares = np.array([*counts.values()], float) / max(1, counts.total())
-    return float((shares * np.log(1 / shares)).sum())
-
-
 def _rows(tokens: np.ndarray, mask: np.ndarray) -> Iterator[tuple[list[int], list[bool]]]:
     tokens, mask = np.asarray(tokens), np.asarray(mask, bool)
     if tokens.ndim < 1 or tokens.shape != mask.shape:
@@ -123,12 +115,3 @@ def _grams(row: list[int], row_mask: list[bool], n: int) -> Iterator[tuple[int, 
     for place in range(len(row) - n + 1):
         if all(row_mask[place : place + n]):
             yield place, tuple(row[place : place + n])
-
-
-def _occurrences(
-    row: list[int], row_mask: list[bool], grams: Sequence[Gram]
-) -> Iterator[tuple[int, Gram]]:
-    wanted = {tuple(gram) for gram in grams}
-    # An empty gram occurs nowhere.
-    for n in {len(gram) for gram in wanted} - {0}:
-        yield from ((place, gram) for place, gram in _grams(row, row_mask, n) if gram in wanted)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.planning_and_execution.strategic_grams import agreement, gram_mask, semantic_entropy, strategic_grams
+from experiments.planning_and_execution.strategic_grams import agreement, gram_mask, strategic_grams
 from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.environments.text import STOP
@@ -35,10 +35,6 @@ def test_counts_agree_with_slices_of_texts():
     assert {"".join(map(str, gram)) for gram in kept} == {gram for gram in few if having[gram] >= least}
     ranks = [having["".join(map(str, gram))] for gram in kept]
     assert ranks == sorted(ranks, reverse=True)
-    counts = np.array([inside["".join(map(str, gram))] for gram in kept])
-    shares = counts / counts.sum()
-    entropy = semantic_entropy(tokens, np.arange(8) < lengths, kept)
-    assert entropy == pytest.approx(-(shares * np.log(shares)).sum())
 
 
 def test_marked_are_the_tokens_inside_a_gram_under_the_mask():
@@ -58,10 +54,8 @@ def test_agreement_by_hand():
 
 def test_nothing_to_mine():
     assert strategic_grams(ANSWERS, ~ALL) == strategic_grams(ANSWERS[:0], ALL[:0]) == []
-    assert semantic_entropy(ANSWERS, ALL, []) == semantic_entropy(ANSWERS, ALL, [(1, 9), ()]) == 0
-    assert semantic_entropy(ANSWERS, ALL, [(1, 2)]) == 0
-    assert semantic_entropy(ANSWERS, ALL, [(1, 2), (7, 8), (9, 7), (5,)]) == pytest.approx(np.log(6) - np.log(3) / 2)
     assert not gram_mask(ANSWERS, ALL, []).any()
+    assert not gram_mask(ANSWERS, ALL, [(1, 9), ()]).any()
 
 
 def test_the_plans_of_plan_and_execute_are_found():
@@ -76,7 +70,6 @@ def test_the_plans_of_plan_and_execute_are_found():
     assert agreement(gram_mask(tokens, mask, grams), planning) == {"precision": 1, "recall": 1}
     repeated = strategic_grams(tokens, mask, 1, 1, kept=1.0, most_inside=2.0)
     assert agreement(gram_mask(tokens, mask, repeated), planning) == {"precision": pytest.approx(1 / 9), "recall": 1}
-    assert semantic_entropy(tokens, mask, grams) == pytest.approx(np.log(6), abs=0.03)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ REFUSED = [
     ("strategic_grams.strategic_grams([[1, 2]], [[True, True]], shortest=0)", "shortest is 0 and longest 5"),
     ("strategic_grams.strategic_grams([[1, 2]], [[True, True]], kept=0.0)", "kept is 0.0"),
     ("strategic_grams.agreement([[True]], [[True, False]])", "marked has the shape"),
-    ("strategic_grams.semantic_entropy([[1, 2]], [[True, True]], [3])", "grams is \\[3\\]"),
+    ("strategic_grams.gram_mask([[1, 2]], [[True, True]], [3])", "grams is \\[3\\]"),
     ("molecules.passing([[0.5]], 0.8)", "rewards has the shape .1, 1."),
     ("molecules.passing([0.5], '0.8')", "threshold is '0.8'"),
     ("molecules.evaluations_until([0.5], 0.8, 0)", "number is 0, it must be at least 1"),
