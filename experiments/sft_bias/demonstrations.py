@@ -65,35 +65,29 @@ class FewDemonstrations:
     def teach(self, parameters: Parameters, epochs: int, seed: int) -> Parameters:
         """The policy after some epochs of the demonstrations that this seed draws."""
         rng = np.random.default_rng(seed)
-        drawn = (
-            np.array([rng.multinomial(self.number, of_prompt) for of_prompt in self.shares])
-            / self.number
-        )
-        drawn[1::2] = 0.0
-        steps = max(1, epochs * self.number * len(drawn[::2]) // self.batch)
+        counts = np.array([rng.multinomial(self.number, of_prompt) for of_prompt in self.shares])
+        counts[1::2] = 0
         how = WarmStart(
-            steps=steps,
+            steps=max(1, epochs * self.number * len(counts[::2]) // self.batch),
             prompts_per_step=self.batch // ANSWERS,
             answers_per_prompt=ANSWERS,
             renderings=1,
             learning_rate=self.learning_rate,
         )
-        return learn_prior(self.task, self.policy, how, jax.tree.map(jnp.copy, parameters), drawn)
+        parameters = jax.tree.map(jnp.copy, parameters)
+        return learn_prior(self.task, self.policy, how, parameters, counts / self.number)
 
     def held_out_loss(self, parameters: Parameters) -> float:
         """Expected negative log-likelihood of a demonstration to a prompt that is held out, in nats."""
         held_out = tuple(range(1, self.task.num_prompts, 2))
         shares = self.shares[1::2]
         likeliest = np.argsort(-shares, axis=1)[:, : np.count_nonzero(shares, axis=1).max()]
-        tokens, lengths = (
-            table[:, 0][likeliest]
-            for table in rendered_answers(self.task, 1, np.random.default_rng(0))
-        )
-        mask, log_probs, _ = _scores(self.task, self.policy, parameters, held_out, tokens, lengths)
+        tokens, lengths = rendered_answers(self.task, 1, np.random.default_rng(0))
+        answers = tokens[:, 0][likeliest], lengths[:, 0][likeliest]
+        mask, log_probs, _ = _scores(self.task, self.policy, parameters, held_out, *answers)
         likelihoods = np.where(mask, log_probs, 0).sum(axis=-1)
-        return float(
-            -(np.take_along_axis(shares, likeliest, axis=1) * likelihoods).sum(axis=1).mean()
-        )
+        weights = np.take_along_axis(shares, likeliest, axis=1)
+        return float(-(weights * likelihoods).sum(axis=1).mean())
 
     def evaluation(self, training: TrainSettings, mesh: Mesh, answers: int) -> Evaluate:
         """That of independent answers by `evaluate_text`, with the further metrics `entropy` and `held_out_loss`."""
