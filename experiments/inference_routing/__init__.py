@@ -29,20 +29,12 @@ from collections.abc import Iterator
 from functools import partial
 
 from experiments.inference_routing.inference_layers import of_depth
-from experiments.inference_routing.routed_tasks import (
-    ARMS,
-    learner,
-    less,
-    less_spread,
-    points,
-    removed,
-    within,
-)
+from experiments.inference_routing.routed_tasks import ARMS, from_median, learner, points
 from ipsrl import study
 from ipsrl.fields import between, finite, one_of, positive, share
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import above, below
+from ipsrl.study import above, below, near
 
 COMMON, RARE = 0.3, 0.03
 
@@ -77,7 +69,14 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        (2,), (3,), ("plain", "learned"), (0, 1), (0, 1), (1e-3, 1e-2), rounds=40, intervals=2
+        depths=(2,),
+        rare_depths=(3,),
+        arms=("plain", "learned"),
+        seeds=(0, 1),
+        tuning_seeds=(0, 1),
+        learning_rates=(1e-3, 1e-2),
+        rounds=40,
+        intervals=2,
     ),
     "demo": Settings(),
     "paper": Settings(
@@ -87,121 +86,139 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    names = ("rounds", "intervals", "seeds", "tuning_seeds", "learning_rates")
-    runs = {name: getattr(settings, name) for name in names}
-    how = {name: getattr(settings, name) for name in ("constant", "least", "p_min", "trade_off")}
     for error_rate, depths in ((COMMON, settings.depths), (RARE, settings.rare_depths)):
         for depth, arm in itertools.product(depths, settings.arms):
-            layers = of_depth(depth, error_rate, settings.budget)
-            labels = {"error_rate": error_rate, "depth": depth, "arm": arm}
-            yield study.Curve(labels, partial(points, learner(arm, layers, **how), **runs))
+            of = learner(
+                arm,
+                of_depth(depth, error_rate, settings.budget),
+                settings.constant,
+                settings.least,
+                settings.p_min,
+                settings.trade_off,
+            )
+            compute = partial(
+                points,
+                of,
+                settings.rounds,
+                settings.intervals,
+                settings.seeds,
+                settings.tuning_seeds,
+                settings.learning_rates,
+            )
+            yield study.Curve({"error_rate": error_rate, "depth": depth, "arm": arm}, compute)
 
 
-LESS, FEWER, FEWER_RARE, NEAR = 0.1, 20.0, 2.0, 0.02
-AT = {depth: {"error_rate": COMMON, "depth": depth} for depth in (2, 3, 4, 5)}
-SHALLOW, DEEP, RARELY = AT[2], AT[5], {"error_rate": RARE, "depth": 5}
-ERROR, CHOICE, ENDS = (
-    "uniform_variance",
-    "uniform_choice_variance",
-    "ends over 20 errors of regret below",
-)
-CLAIMS = (
-    {
-        f"at each depth, {sentence}": study.at_each("depth", claim, error_rate=COMMON)
-        for sentence, claim in {
-            "at equal weights, the mean estimate with a learned baseline is within 0.02 of the error": within(
-                study.final("uniform_off", arm="learned"), NEAR
-            ),
-            "with queues and a learned baseline no mean cost is over 0.01 above its budget": below(
-                study.final("overspent", arm="learned"), 0.01
-            ),
-            "without queues a mean cost is over 0.05 above its budget": above(
-                study.final("overspent", arm="no_queues"), 0.05
-            ),
-        }.items()
-    }
-    | {
-        f"{depth} layers: a learned baseline {sentence}": claim
-        for depth, at in AT.items()
-        for sentence, claim in {
-            "lowers the variance of the estimated error by over 10 %": above(
-                removed(ERROR, "learned", at), LESS
-            ),
-            f"{ENDS} plain EXP4": above(less("regret", "learned", "plain", at), FEWER),
-            "ends within 20 errors of regret of full information": above(
-                less("regret", "learned", "full", at), -FEWER
-            ),
-        }.items()
-    }
-    | {
-        "the regret that a learned baseline saves is over 20 errors larger with 5 layers than with 2": above(
-            less("regret", "learned", "plain", DEEP, SHALLOW), FEWER
-        ),
-        "5 layers: a learned baseline lowers the variance of passing on less answering, on which weights depend, by 10 %": above(
-            removed(CHOICE, "learned", DEEP), LESS
-        ),
-        "5 layers: a weighted baseline lowers the variance of the estimated error by over 10 %": above(
-            removed(ERROR, "weighted", DEEP), LESS
-        ),
-        f"5 layers: a weighted baseline {ENDS} plain EXP4": above(
-            less("regret", "weighted", "plain", DEEP), FEWER
-        ),
-        f"5 layers: a learned baseline {ENDS} a constant one": above(
-            less("regret", "learned", "constant", DEEP), FEWER
-        ),
-        f"5 layers: a learned baseline {ENDS} clipping at 0.05": above(
-            less("regret", "learned", "clipped", DEEP), FEWER
-        ),
-        "5 layers: clipped at 0.05, the mean estimate of tuned runs is over 0.02 too low": below(
-            study.final("off", arm="clipped", **DEEP), -NEAR
-        ),
-        "5 layers: with a learned baseline the regret of seeds is spread over 20 % less than that of plain EXP4": above(
-            less_spread("regret", "learned", "plain", 0.8, DEEP), 0.0
-        ),
-        "5 layers, rare errors: a learned baseline ends within 2 errors of regret of plain EXP4": within(
-            less("regret", "learned", "plain", RARELY), FEWER_RARE
-        ),
-    }
-)
+ERROR, CHOICE = "uniform_variance", "uniform_choice_variance"
+DEPTHS = (2, 3, 4, 5)
+
+
+def end(value: str, arm: str, depth: int = 5, error_rate: float = COMMON) -> study.Number:
+    return study.final(value, error_rate=error_rate, depth=depth, arm=arm)
+
+
+def lowers(value: str, arm: str, depth: int = 5) -> study.Claim:
+    """An arm has over 10 % less of a value than plain EXP4."""
+    return below(end(value, arm, depth), 0.9 * end(value, "plain", depth))
+
+
+def beats(arm: str, than: str, depth: int = 5) -> study.Claim:
+    """An arm ends over 20 errors of regret below another one."""
+    return below(end("regret", arm, depth), end("regret", than, depth), 20)
+
+
+def saved(depth: int) -> study.Number:
+    """The regret that a learned baseline saves."""
+    return end("regret", "plain", depth) - end("regret", "learned", depth)
+
+
+def removed(arm: str, depth: int) -> study.Number:
+    """The share of the variance of the estimated error that an arm removes."""
+    return 1 - end(ERROR, arm, depth) / end(ERROR, "plain", depth)
+
+
+def at_each_depth(claim: study.Claim) -> study.Claim:
+    return study.at_each("depth", claim, error_rate=COMMON)
+
+
+CLAIMS = {
+    "at each depth, at equal weights, the mean estimate with a learned baseline is within 0.02 of"
+    " the error": at_each_depth(near(study.final("uniform_off", arm="learned"), 0, 0.02)),
+    "at each depth, with queues and a learned baseline no mean cost is over 0.01 above its"
+    " budget": at_each_depth(below(study.final("overspent", arm="learned"), 0.01)),
+    "at each depth, without queues a mean cost is over 0.05 above its budget": at_each_depth(
+        above(study.final("overspent", arm="no_queues"), 0.05)
+    ),
+    **{
+        f"{depth} layers: a learned baseline lowers the variance of the estimated error by over"
+        " 10 %": lowers(ERROR, "learned", depth)
+        for depth in DEPTHS
+    },
+    **{
+        f"{depth} layers: a learned baseline ends over 20 errors of regret below plain EXP4": beats(
+            "learned", "plain", depth
+        )
+        for depth in DEPTHS
+    },
+    **{
+        f"{depth} layers: a learned baseline ends within 20 errors of regret of full"
+        " information": below(end("regret", "learned", depth), end("regret", "full", depth) + 20)
+        for depth in DEPTHS
+    },
+    "the regret that a learned baseline saves is over 20 errors larger with 5 layers than with"
+    " 2": above(saved(5), saved(2), 20),
+    "5 layers: a learned baseline lowers the variance of passing on less answering, on which"
+    " weights depend, by 10 %": lowers(CHOICE, "learned"),
+    "5 layers: a weighted baseline lowers the variance of the estimated error by over 10 %": lowers(
+        ERROR, "weighted"
+    ),
+    "5 layers: a weighted baseline ends over 20 errors of regret below plain EXP4": beats(
+        "weighted", "plain"
+    ),
+    "5 layers: a learned baseline ends over 20 errors of regret below a constant one": beats(
+        "learned", "constant"
+    ),
+    "5 layers: a learned baseline ends over 20 errors of regret below clipping at 0.05": beats(
+        "learned", "clipped"
+    ),
+    "5 layers: clipped at 0.05, the mean estimate of tuned runs is over 0.02 too low": below(
+        end("off", "clipped"), -0.02
+    ),
+    "5 layers: with a learned baseline the regret of seeds is spread over 20 % less than that of"
+    " plain EXP4": below(
+        from_median("regret", error_rate=COMMON, depth=5, arm="learned"),
+        0.8 * from_median("regret", error_rate=COMMON, depth=5, arm="plain"),
+    ),
+    "5 layers, rare errors: a learned baseline ends within 2 errors of regret of plain EXP4": near(
+        end("regret", "learned", error_rate=RARE), end("regret", "plain", error_rate=RARE), 2
+    ),
+}
 NUMBERS = {
-    f"regret, {d} layers, {arm}": study.final("regret", arm=arm, **at)
-    for d, at in AT.items()
-    for arm in ARMS
-}
-NUMBERS |= {
-    f"regret, 5 layers, rare errors, {arm}": study.final("regret", arm=arm, **RARELY)
-    for arm in ARMS
-}
-SHARES = {ERROR: "the estimated error", CHOICE: "passing on less answering"}
-NUMBERS |= {
-    f"share removed of the variance of {what}, {depth} layers, {arm}": removed(value, arm, at)
-    for (value, what), (depth, at), arm in itertools.product(
-        SHARES.items(), AT.items(), ("learned", "weighted")
+    f"share removed of the variance of the estimated error, {depth} layers, {arm}": removed(
+        arm, depth
     )
-}
-PLACES = {**{f"{depth} layers": at for depth, at in AT.items()}, "5 layers, rare errors": RARELY}
-NUMBERS |= {
-    f"share a best baseline removes, {at}": study.final("removable", arm="plain", **PLACES[at])
-    for at in PLACES
-}
-NUMBERS |= {
-    f"probability of feedback, {d} layers": study.final("revealed", arm="plain", **AT[d])
-    for d in AT
-}
-TITLES = {
-    "regret": "regret after {rounds} tasks",
-    "overspent": "mean cost above budget",
-    "learning_rate": "best rate",
-}
-TITLES |= {
-    value: f"variance of {what} at the first layer, equal weights" for value, what in SHARES.items()
+    for depth in DEPTHS
+    for arm in ("learned", "weighted")
 }
 TABLE = study.one_below_the_other(
-    *(study.Grid(value, "depth", title=title) for value, title in TITLES.items())
+    study.Grid("regret", "depth", title="regret after {rounds} tasks"),
+    study.Grid("overspent", "depth", title="mean cost above budget"),
+    study.Grid("learning_rate", "depth", title="best rate"),
+    study.Grid(
+        ERROR,
+        "depth",
+        title="variance of the estimated error at the first layer, equal weights",
+    ),
+    study.Grid(
+        CHOICE,
+        "depth",
+        title="variance of passing on less answering at the first layer, equal weights",
+    ),
+    study.Grid("removable", "depth", {"arm": "plain"}, "share that a best baseline removes"),
+    study.Grid("revealed", "depth", {"arm": "plain"}, "probability of feedback"),
 )
 ESTIMATES = Line(ERROR, "depth", "arm", {"error_rate": COMMON}, ("no_queues", "full"), at_end=True)
 ENDED = Line("regret", "depth", "arm", {"error_rate": COMMON}, ("no_queues",), at_end=True)
-COURSE = Line("regret", "step", "arm", DEEP, ("no_queues",))
+COURSE = Line("regret", "step", "arm", {"error_rate": COMMON, "depth": 5}, ("no_queues",))
 PANELS = [
     Panel([ESTIMATES], "equal weights", "layers", "variance of the estimated error", yscale="log"),
     Panel([ENDED], "tuned runs", "layers", "regret after {rounds} tasks"),

@@ -19,11 +19,16 @@ def removable(learner: Learner) -> float:
     """
     layers = learner.layers
     pass_on = learner.p_min + (1 - learner.p_min) * learner.passes.mean(axis=1)
-    probs, errors = layers.confidence_probs, layers.error_probs[:, :1]
+    probs = layers.confidence_probs
+    errors = layers.error_probs[:, :1]
     # [D, levels]: mean of 1 / p - 1 given difficulty and first confidence, times their probability.
     behind = (probs @ (1 / pass_on)) ** (layers.num_local - 1)
     weight = probs * (behind[:, None] / pass_on - 1)
     # A square of an error, which is 0 or 1, is the error: the sum of weight (e - b)^2 is least at b = total / mass.
-    total, mass = (weight * errors).sum(axis=0), weight.sum(axis=0)
+    total = (weight * errors).sum(axis=0)
+    mass = weight.sum(axis=0)
     plain = total.sum()
-    return float((total**2 / np.where(mass > 0, mass, 1.0)).sum() / plain) if plain > 0 else 0.0
+    if plain == 0:
+        return 0.0
+    saved = total**2 / np.where(mass > 0, mass, 1.0)
+    return float(saved.sum() / plain)

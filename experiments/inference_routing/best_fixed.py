@@ -27,10 +27,10 @@ def best_fixed(learner: Learner) -> float:
         )
     # [D, K], of an expert's passing on given the difficulty.
     passes = learner.p_min + (1 - learner.p_min) * (layers.confidence_probs @ learner.passes)
-    errors, costs = np.empty(count), np.empty((count, layers.num_local))
-    for number, experts in enumerate(
-        itertools.product(range(len(learner.thresholds)), repeat=layers.num_local)
-    ):
+    errors = np.empty(count)
+    costs = np.empty((count, layers.num_local))
+    choices = itertools.product(range(len(learner.thresholds)), repeat=layers.num_local)
+    for number, experts in enumerate(choices):
         went = np.cumprod(passes[:, experts], axis=1)
         arrives = np.concatenate([np.ones_like(went[:, :1]), went[:, :-1]], axis=1)
         errors[number] = ((arrives - went) * layers.error_probs).sum(axis=1).mean()

@@ -16,8 +16,6 @@ from jax import Array
 
 from ipsrl.fields import Checked, between, finite, one_of
 
-BASELINES = ("constant", "mean", "weighted mean")
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +32,10 @@ class Seen:
 
     def with_loss(self, place: tuple[Array, Array], weight: Array, loss: Array) -> "Seen":
         """Further losses, one for each place; a weight of 0 for those that are not observed."""
-        return Seen(self.weight.at[place].add(weight), self.total.at[place].add(weight * loss))
+        return Seen(
+            self.weight.at[place].add(weight),
+            self.total.at[place].add(weight * loss),
+        )
 
 
 def nothing_seen(shape: tuple[int, ...]) -> Seen:
@@ -54,7 +55,7 @@ class Estimator(Checked):
       least: the smallest probability by which anything is divided, 0 for none. Above 0 the estimate is biased.
     """
 
-    baseline: str = one_of(*BASELINES, default="constant")
+    baseline: str = one_of("constant", "mean", "weighted mean", default="constant")
     constant: float = finite(0.0)
     least: float = between(0, 1, 0.0)
 
@@ -70,9 +71,12 @@ class Estimator(Checked):
 
     def estimate(self, loss: Array, baseline: Array, observed: Array, probability: Array) -> Array:
         """The estimate of a loss; `loss` counts only where `observed` is 1.0, elsewhere it is 0.0."""
-        return baseline + observed * (loss - baseline) / jnp.maximum(probability, self.least)
+        return baseline + observed * self._jump(loss, baseline, probability)
 
     def moments(self, loss: Array, baseline: Array, probability: Array) -> tuple[Array, Array]:
         """Mean and variance of the estimate over whether the loss is observed, exact."""
-        jump = (loss - baseline) / jnp.maximum(probability, self.least)
+        jump = self._jump(loss, baseline, probability)
         return baseline + probability * jump, jump**2 * probability * (1 - probability)
+
+    def _jump(self, loss: Array, baseline: Array, probability: Array) -> Array:
+        return (loss - baseline) / jnp.maximum(probability, self.least)

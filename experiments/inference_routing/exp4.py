@@ -142,17 +142,15 @@ class Learner(Checked):
 
     def start(self) -> State:
         """Equal weights, empty queues."""
-        n, places = self.layers.num_local, (self.layers.num_local, self.layers.levels)
-        weights = jnp.zeros((n, len(self.thresholds)))
-        return State(
-            weights, jnp.zeros(len(self.layers.budgets)), nothing_seen(places), nothing_seen(places)
-        )
+        places = (self.layers.num_local, self.layers.levels)
+        weights = jnp.zeros((self.layers.num_local, len(self.thresholds)))
+        queues = jnp.zeros(len(self.layers.budgets))
+        return State(weights, queues, nothing_seen(places), nothing_seen(places))
 
     def pass_on(self, log_weights: Array) -> Array:
         """`[n, levels]`, the probabilities of passing on."""
-        chosen = (
-            jax.nn.softmax(log_weights, axis=-1) @ jnp.asarray(self.passes, log_weights.dtype).T
-        )
+        passes = jnp.asarray(self.passes, log_weights.dtype)
+        chosen = jax.nn.softmax(log_weights, axis=-1) @ passes.T
         return self.p_min + (1 - self.p_min) * chosen
 
     def view(self, state: State, task: Tasks) -> View:
@@ -182,12 +180,9 @@ class Learner(Checked):
             answer, onward = view.answer, view.onward
             costs = to_come(jnp.zeros_like(prices), prices, view.probs)
         else:
-            answer = self.estimator.estimate(
-                view.answer, view.answer_base, went[-1], view.to_oracle
-            )
-            onward = self.estimator.estimate(
-                view.onward, view.onward_base, went[-1], view.to_oracle
-            )
+            seen = went[-1], view.to_oracle
+            answer = self.estimator.estimate(view.answer, view.answer_base, *seen)
+            onward = self.estimator.estimate(view.onward, view.onward_base, *seen)
             paid = prices * went
             costs = prices + (paid[::-1].cumsum()[::-1] - paid) / view.probs
         return arrived * self.trade_off * answer, arrived * (costs + self.trade_off * onward)
@@ -219,14 +214,9 @@ class Learner(Checked):
         loss, base = view.answer[0], view.answer_base[0]
         off = self.estimator.estimate(loss, base, passed.prod(), p) - loss
         choice = view.onward[0] - loss, view.onward_base[0] - base
-        return IntervalMeans(
-            error,
-            costs,
-            off,
-            self.estimator.moments(loss, base, p)[1],
-            self.estimator.moments(*choice, p)[1],
-            p,
-        )
+        _, variance = self.estimator.moments(loss, base, p)
+        _, choice_variance = self.estimator.moments(*choice, p)
+        return IntervalMeans(error, costs, off, variance, choice_variance, p)
 
     @checked
     def run(self, key: Array, rate: Array | float, rounds: int, intervals: int) -> IntervalMeans:

@@ -91,11 +91,9 @@ class InferenceLayers(Checked):
     @functools.cached_property
     def paid_from(self) -> np.ndarray:
         """`[B, n]`, 1 where the costs of a layer count for one of the B budgets."""
-        return (
-            np.eye(self.num_local)
-            if len(self.budgets) == self.num_local
-            else np.ones((1, self.num_local))
-        )
+        if len(self.budgets) == self.num_local:
+            return np.eye(self.num_local)
+        return np.ones((1, self.num_local))
 
     @functools.cached_property
     def difficulty(self) -> np.ndarray:

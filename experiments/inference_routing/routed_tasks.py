@@ -1,7 +1,7 @@
 """Online learners on the same tasks: tuned on some, measured on others, against the best fixed expert."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,20 +13,23 @@ from experiments.inference_routing.best_fixed import best_fixed
 from experiments.inference_routing.estimators import Estimator
 from experiments.inference_routing.exp4 import IntervalMeans, Learner
 from experiments.inference_routing.inference_layers import InferenceLayers
-from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import Records, interval_of
+from ipsrl.records.tidy import Records
 from ipsrl.rollouts.randomness import stream
-from ipsrl.study.claims import Claim, close
-from ipsrl.study.curves import Labels, Points
-from ipsrl.study.numbers import Number
+from ipsrl.study.curves import Points
+from ipsrl.study.numbers import Computed, Number
 
 ARMS = ("plain", "constant", "learned", "weighted", "clipped", "full", "no_queues")
 
 
 def learner(
-    arm: str, layers: InferenceLayers, constant: float, least: float, **how: Any
+    arm: str,
+    layers: InferenceLayers,
+    constant: float,
+    least: float,
+    p_min: float,
+    trade_off: float,
 ) -> Learner:
-    """The learner of one of `ARMS`; `how` are further fields of it.
+    """The learner of one of `ARMS`.
 
     learned, weighted: baselines are the mean, and the mean weighted by 1 / p, of the losses observed so far for a layer
       and confidence. no_queues: as learned, but budgets have no price.
@@ -34,6 +37,7 @@ def learner(
     Args:
       constant: the baseline of constant.
       least: the smallest probability by which clipped divides.
+      p_min, trade_off: of the learner.
     """
     of_errors = {
         "constant": Estimator(constant=constant),
@@ -42,9 +46,13 @@ def learner(
         "weighted": Estimator("weighted mean"),
         "clipped": Estimator(least=least),
     }
-    estimator = of_errors.get(arm, Estimator())
     return Learner(
-        layers, estimator, full_information=arm == "full", queues=arm != "no_queues", **how
+        layers,
+        of_errors.get(arm, Estimator()),
+        full_information=arm == "full",
+        queues=arm != "no_queues",
+        p_min=p_min,
+        trade_off=trade_off,
     )
 
 
@@ -69,7 +77,8 @@ def points(
 
     def found(name: str, seeds: Sequence[int], rates: Sequence[float]) -> dict[str, np.ndarray]:
         """Each `[rate, seed, interval]`."""
-        rate, seed = (grid.ravel() for grid in np.meshgrid(rates, seeds, indexing="ij"))
+        rate = np.repeat(rates, len(seeds))
+        seed = np.tile(seeds, len(rates))
         courses = []
         # As many runs at a time, because a program of another size is compiled anew.
         for first in range(0, len(seed), block):
@@ -77,10 +86,9 @@ def points(
             keys = jax.vmap(lambda seed: stream(seed, 0, name))(jnp.asarray(seed[runs]))
             courses.append(jax.device_get(run(keys, jnp.asarray(rate[runs], jnp.float32))))
         course = jax.tree.map(lambda *parts: np.concatenate(parts)[: len(seed)], *courses)
-        return {
-            name: value.reshape(len(rates), len(seeds), intervals)
-            for name, value in measures(of, course, rounds).items()
-        }
+        shape = (len(rates), len(seeds), intervals)
+        measured = measures(of, course, rounds).items()
+        return {name: value.reshape(shape) for name, value in measured}
 
     at_end = found("tuning", tuning_seeds, learning_rates)["regret"][..., -1].mean(axis=1)
     best = learning_rates[int(np.argmin(np.round(at_end, 6)))]
@@ -103,9 +111,8 @@ def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, np.nd
     intervals = course.error.shape[-1]
     number = np.arange(1, intervals + 1)
     tasks = number * (rounds // intervals)
-    errors = (
-        np.cumsum(course.error, axis=-1, dtype=np.float64) / number - _best_expert(of)
-    ) * tasks
+    error = np.cumsum(course.error, axis=-1, dtype=np.float64) / number
+    errors = (error - _best_of(of.layers, of.thresholds, of.p_min)) * tasks
     costs = np.cumsum(course.costs, axis=-2, dtype=np.float64) / number[:, None]
     over = costs @ of.layers.paid_from.T - np.array(of.layers.budgets)
     return {
@@ -119,56 +126,16 @@ def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, np.nd
     }
 
 
-def _best_expert(of: Learner) -> float:
-    return _best_of(of.layers, of.thresholds, of.p_min)
-
-
 @functools.cache
 def _best_of(layers: InferenceLayers, thresholds: tuple[int, ...], p_min: float) -> float:
     return best_fixed(Learner(layers, thresholds=thresholds, p_min=p_min))
 
 
-def removed(value: str, arm: str, at: Labels, beyond: Labels | None = None) -> Number:
-    """The share of a value of plain importance weighting that an arm removes, paired by seed.
+def from_median(value: str, **labels: Any) -> Number:
+    """The distance of a run's value at the end from the median over seeds."""
 
-    Args:
-      at: labels of the runs.
-      beyond: labels of other runs, whose share is subtracted.
-    """
+    def of_each_seed(records: Records) -> np.ndarray:
+        ends = records.ends(value)
+        return abs(ends - np.median(ends))
 
-    def share(records: Records, labels: Labels) -> np.ndarray:
-        return 1 - records.ends(value, arm=arm, **labels) / records.ends(
-            value, arm="plain", **labels
-        )
-
-    return _beyond(share, at, beyond)
-
-
-def less(value: str, arm: str, than: str, at: Labels, beyond: Labels | None = None) -> Number:
-    """By how much a value of an arm is below that of another one, paired by seed; arguments as those of `removed`."""
-
-    def difference(records: Records, labels: Labels) -> np.ndarray:
-        return records.ends(value, arm=than, **labels) - records.ends(value, arm=arm, **labels)
-
-    return _beyond(difference, at, beyond)
-
-
-def _beyond(
-    of: Callable[[Records, Labels], np.ndarray], at: Labels, beyond: Labels | None
-) -> Number:
-    return lambda records: interval_of(of(records, at) - (of(records, beyond) if beyond else 0.0))
-
-
-def less_spread(value: str, arm: str, than: str, times: float, at: Labels) -> Number:
-    """`times` the mean distance of another arm's runs from their median, less that of an arm's runs."""
-
-    def number(records: Records) -> Interval:
-        ours, theirs = (records.ends(value, arm=each, **at) for each in (arm, than))
-        return interval_of(times * abs(theirs - np.median(theirs)) - abs(ours - np.median(ours)))
-
-    return number
-
-
-def within(number: Number, margin: float) -> Claim:
-    """Whether a number lies less than a margin from 0."""
-    return lambda records: close(number(records), 0.0, margin)
+    return Computed(f"distance of {value} from its median", of_each_seed, labels)

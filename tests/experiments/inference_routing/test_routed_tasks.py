@@ -7,13 +7,10 @@ from experiments.inference_routing.exp4 import IntervalMeans
 from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
 from experiments.inference_routing.routed_tasks import (
     ARMS,
+    from_median,
     learner,
-    less,
-    less_spread,
     measures,
     points,
-    removed,
-    within,
 )
 from ipsrl.records.tidy import Records
 
@@ -21,7 +18,7 @@ LAYERS = of_depth(3, 0.3, 0.5)
 
 
 def test_arms_differ_in_one_thing_each():
-    arms = {arm: learner(arm, LAYERS, 0.15, 0.05, p_min=0.2) for arm in ARMS}
+    arms = {arm: learner(arm, LAYERS, 0.15, 0.05, 0.2, 100.0) for arm in ARMS}
     assert len(set(arms.values())) == len(ARMS)
     assert arms["plain"].estimator == arms["full"].estimator == Estimator()
     assert arms["learned"].estimator == arms["no_queues"].estimator == Estimator("mean")
@@ -32,7 +29,7 @@ def test_arms_differ_in_one_thing_each():
 
 @pytest.mark.parametrize(("budgets", "over"), [((0.5, 0.2), (0.05, 0.05)), ((0.6,), (0.15, 0.2))])
 def test_measures_of_a_course_by_hand(budgets, over):
-    of = learner("plain", InferenceLayers((0.3, 0.15), budgets), 0.15, 0.05)
+    of = learner("plain", InferenceLayers((0.3, 0.15), budgets), 0.15, 0.05, 0.1, 100.0)
     costs = np.array([[[0.5, 0.25], [0.6, 0.25]]])
     course = IntervalMeans(np.array([[0.2, 0.1]]), costs, np.array([[0.0, 0.4]]), *np.ones((3, 1, 2)))
     found, best = measures(of, course, 20), best_fixed(of)
@@ -45,7 +42,7 @@ def test_measures_of_a_course_by_hand(budgets, over):
 
 
 def test_the_rate_with_the_lowest_regret_of_other_tasks_is_reported():
-    of = learner("full", LAYERS, 0.15, 0.05)
+    of = learner("full", LAYERS, 0.15, 0.05, 0.1, 100.0)
     found = points(of, 2000, 2, (0, 1, 2), (0, 1), (1e-9, 1e-2))
     assert found.steps.tolist() == [1000, 2000]
     assert found.values["learning_rate"] == 1e-2
@@ -55,29 +52,7 @@ def test_the_rate_with_the_lowest_regret_of_other_tasks_is_reported():
     np.testing.assert_allclose(alone.values["regret"], found.values["regret"][1:2], rtol=1e-3)
 
 
-def of_arms(**values):
-    """Two depths, three seeds: values at depth 2, and twice as much at depth 5."""
-    rows = [
-        {"arm": arm, "depth": depth, "step": 1, "seed": seed, "value": times * value}
-        for arm, of_seeds in values.items()
-        for depth, times in ((2, 1.0), (5, 2.0))
-        for seed, value in enumerate(of_seeds)
-    ]
-    return Records(rows, ("arm", "depth"))
-
-
-def test_differences_are_paired_by_seed():
-    records = of_arms(plain=(1.0, 2.0, 3.0), learned=(0.5, 1.0, 1.5))
-    share = removed("value", "learned", {"depth": 2})(records)
-    assert (share.mean, share.low, share.high) == (0.5, 0.5, 0.5)
-    assert removed("value", "learned", {"depth": 5}, {"depth": 2})(records).mean == 0.0
-    assert less("value", "learned", "plain", {"depth": 2})(records).mean == 1.0
-    assert less("value", "learned", "plain", {"depth": 5}, {"depth": 2})(records).mean == 1.0
-    assert within(less("value", "learned", "plain", {"depth": 2}), 1.6)(records) is True
-    assert within(less("value", "learned", "plain", {"depth": 2}), 1.2)(records) is None
-    assert within(less("value", "plain", "learned", {"depth": 2}), 0.4)(records) is False
-
-
 def test_spread_is_the_distance_from_the_median():
-    records = of_arms(plain=(0.0, 1.0, 5.0), learned=(1.0, 2.0, 3.0))
-    assert less_spread("value", "learned", "plain", 0.5, {"depth": 2})(records).mean == pytest.approx(2.5 / 3 - 2 / 3)
+    rows = [{"step": 1, "seed": seed, "arm": "plain", "regret": end} for seed, end in enumerate((0.0, 1.0, 5.0))]
+    found = from_median("regret", arm="plain").of_seeds(Records(rows, ("arm",)))
+    np.testing.assert_allclose(found.values, [1.0, 0.0, 4.0])
