@@ -20,9 +20,8 @@ Smoke     python -m experiments.train_and_test_time --preset=smoke
 """
 
 import dataclasses
-import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -32,7 +31,6 @@ from experiments.train_and_test_time.budgets import (
     TOYS,
     TRAINING,
     exact_curves,
-    peaks,
     text_curves,
     toys,
 )
@@ -41,22 +39,26 @@ from ipsrl.environments.long_work import LongWork
 from ipsrl.fields import one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.claims import all_of, close
+from ipsrl.records.tidy import Records
+from ipsrl.study import above, near
 from ipsrl.study.text_tasks import SMALL, SMOKE
 
-GRPO, SLOW = "grpo", "grpo, quarter of the step"
-FREE, GAUSSIAN, TEXT_TOY = *TOYS, "transformer"
-*_, IPS = FIXES = ("grpo(entropy=0.1)", "clip_cov", "ips_grpo")
-BUDGETS, TEXT_BUDGETS, WORK = (1, 2, 4, 8, 16), (1, 2, 4), (3, 11, 27)
+GRPO, SLOW, IPS = "grpo", "grpo, quarter of the step", "ips_grpo"
+FREE, GAUSSIAN = TOYS
+TRANSFORMER = "transformer"
+FIXES = ("grpo(entropy=0.1)", "clip_cov", IPS)
+TEXT_FIXES = ("grpo(entropy=0.01)", IPS)
+BUDGETS = (1, 2, 4, 8, 16)
+TEXT_BUDGETS = (1, 2, 4)
+WORK = (3, 11, 27)
+"""Digits of forced work, for each of these budgets."""
 TASK = "long_work(digits=2, problems=32, longest_work=27)"
-DEMO = dataclasses.replace(
-    SMALL, objectives=(GRPO, "grpo(entropy=0.01)", IPS), steps=60, evaluate_every=60
-)
-LITTLE = dataclasses.replace(SMOKE, objectives=(GRPO,), seeds=(0,))
-Decide = Callable[[Interval], bool | None]
-TEXTS = {"smoke": LITTLE, "demo": DEMO, "paper": dataclasses.replace(DEMO, steps=600)}
+DEMO = dataclasses.replace(SMALL, objectives=(GRPO, *TEXT_FIXES), steps=60, evaluate_every=60)
+TEXTS = {
+    "smoke": dataclasses.replace(SMOKE, objectives=(GRPO,), seeds=(0,)),
+    "demo": DEMO,
+    "paper": dataclasses.replace(DEMO, steps=600),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,118 +81,107 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
-    arms = {text: (text, 1.0) for text in settings.objectives} | {SLOW: (GRPO, 1 / 4)}
-    for (toy, world), (arm, (text, times)) in itertools.product(toys().items(), arms.items()):
-        labels, rate = {"toy": toy, "objective": arm}, times * settings.learning_rate
+    arms = {text: (text, settings.learning_rate) for text in settings.objectives}
+    arms[SLOW] = (GRPO, settings.learning_rate / 4)
+    for (toy, world), (arm, (text, rate)) in itertools.product(toys().items(), arms.items()):
+        labels = {"toy": toy, "objective": arm}
         yield from exact_curves(*world, text, settings, BUDGETS, labels, rate, start=arm == GRPO)
     forced = [LongWork(2, problems=32, longest_work=max(WORK), work=work) for work in WORK]
-    yield from text_curves({"toy": TEXT_TOY}, TASK, forced, TEXTS[settings.text], TEXT_BUDGETS)
+    text_labels = {"toy": TRANSFORMER}
+    yield from text_curves(text_labels, TASK, forced, TEXTS[settings.text], TEXT_BUDGETS)
 
 
-def collapses(toy: Records) -> bool | None:
-    _, values = toy.curve("exp_entropy", part=TRAINING, objective=GRPO)
-    return interval_of(values[:, 0] / 2 - values[:, -1]).exceeds(0.0)
+def at_budget(value: str, objective: str = GRPO, **labels: str | int) -> study.Number:
+    """A value at test time, at the largest budget; with a `step`, at that budget."""
+    return study.final(value, part=TEST, objective=objective, **labels)
 
 
-def is_a_line(toy: Records) -> bool | None:
-    x, y = (
-        toy.curve(name, part=TRAINING, objective=GRPO)[1] for name in ("exp_entropy", "accuracy")
-    )
-    return interval_of(
-        np.array([np.corrcoef(*of)[0, 1] ** 2 for of in zip(x, y, strict=True)])
-    ).exceeds(0.95)
+def in_each(claim: study.Claim, places: Iterable[str] = (*TOYS, TRANSFORMER)) -> study.Claim:
+    return study.every(study.among(claim, toy=toy) for toy in places)
 
 
-def peak(toy: str, name: str, arm: str) -> study.Claim:
-    return lambda records: peaks(records.curve(name, part=TEST, toy=toy, objective=arm)[1], by=0.02)
-
-
-def everywhere(claim: Callable[[Records], bool | None], but: str = "") -> study.Claim:
-    return lambda records: all_of(
-        claim(toy) for labels, toy in records.each("toy") if labels["toy"] != but
+def keeps_more(than: str, places: dict[str, tuple[str, ...]]) -> study.Claim:
+    """Each fix of training keeps over 0.1 effective right outcomes more than another arm."""
+    value = "effective_one"
+    return study.every(
+        above(at_budget(value, fix, toy=toy), at_budget(value, than, toy=toy), 0.1)
+        for toy, fixes in places.items()
+        for fix in fixes
     )
 
 
-def difference(toy: Records, *pair: tuple[str, str]) -> Interval:
-    """Of two values, each of an arm, at the largest budget: a mean over seeds of differences."""
-    return interval_of(
-        np.subtract(*(toy.ends(name, part=TEST, objective=arm) for name, arm in pair))
+def loses_alike(places: dict[str, tuple[str, ...]]) -> study.Claim:
+    """With each fix of training, the longest thought loses as much as after GRPO."""
+    value = "lost_long"
+    return study.every(
+        near(at_budget(value, fix, toy=toy), at_budget(value, toy=toy), 0.02)
+        for toy, fixes in places.items()
+        for fix in fixes
     )
 
 
-def each_fix(decide: Decide, name: str, than: str = GRPO, but: str = "") -> study.Claim:
-    """How a value with each fix of training compares with that of an arm without."""
-    others, of = (
-        (GRPO, SLOW, START),
-        lambda toy, arm: decide(difference(toy, (name, arm), (name, than))),
+def peak(value: str, budgets: tuple[int, ...], **labels: str) -> study.Claim:
+    """At one of the budgets in between a value is over 0.02 above those at the first and last."""
+
+    def at(budget: int) -> study.Number:
+        return at_budget(value, step=budget, **labels)
+
+    first, *between, last = budgets
+    return study.some(
+        study.every([above(at(budget), at(first), 0.02), above(at(budget), at(last), 0.02)])
+        for budget in between
     )
-    return everywhere(
-        lambda toy: all_of(of(toy, arm) for arm in toy.distinct("objective") if arm not in others),
-        but,
-    )
 
 
-def of_grpo(decide: Decide, one: str, other: str, but: str = "") -> study.Claim:
-    return everywhere(lambda toy: decide(difference(toy, (one, GRPO), (other, GRPO))), but)
+def line_fits(records: Records) -> list[float]:
+    """`[S]`, R^2 of the line of accuracy in exp of the entropy, along training."""
+    _, accuracy = records.curve("accuracy")
+    _, exp_entropy = records.curve("exp_entropy")
+    return [np.corrcoef(*of)[0, 1] ** 2 for of in zip(exp_entropy, accuracy, strict=True)]
 
 
-ABOVE, MANY = (functools.partial(Interval.exceeds, other=by) for by in (0.02, 0.1))
-SAME_LOSS, NUMBER = (functools.partial(close, other=0.0, by=by) for by in (0.02, 0.1))
-ALL, TWO, OFTEN = (
-    "in both toys and the transformer",
-    "in both toys",
-    "right more often, by over 0.02, than",
-)
-KEPT, PEAK = (
-    "effective_one",
-    "thinking longer raises accuracy by over 0.02, then lowers it by over 0.02",
-)
-FIX, COOL = (
-    "each fix of training keeps over 0.1 effective right outcomes more than GRPO",
-    "a temperature of 1/4",
-)
-WRONG, LOST = "long_where_wrong", study.above(study.final("lost_long"), 0.02)
+OF_GRPO = {"part": TRAINING, "objective": GRPO}
+FIT = study.Computed("R^2 of accuracy and exp of the entropy", line_fits, OF_GRPO)
+START_ENTROPY = study.final("exp_entropy", step=0, **OF_GRPO)
+FIXES_OF_TOYS = dict.fromkeys(TOYS, FIXES)
+FIXES_OF_ALL = FIXES_OF_TOYS | {TRANSFORMER: TEXT_FIXES}
+ALL, TWO = "in both toys and the transformer", "in both toys"
+PEAK = "thinking longer raises accuracy by over 0.02, then lowers it by over 0.02"
+WRONG = "before training, where the likeliest answer is wrong"
+FIX = "each fix of training keeps over 0.1 effective right outcomes more than GRPO"
+OFTEN = "right more often, by over 0.02, than"
 CLAIMS = {
-    f"GRPO collapses {ALL}: exp of the entropy ends below half of its start": everywhere(collapses),
-    f"under GRPO accuracy is a line in exp of the entropy (R^2 above 0.95), {TWO}": everywhere(
-        is_a_line, TEXT_TOY
+    f"GRPO collapses {ALL}: exp of the entropy ends below half of its start": in_each(
+        study.below(study.final("exp_entropy", **OF_GRPO), START_ENTROPY / 2)
     ),
-    f"{FREE}, before training, where the likeliest answer is wrong: {PEAK}": peak(
-        FREE, WRONG, START
+    f"under GRPO accuracy is a line in exp of the entropy (R^2 above 0.95), {TWO}": in_each(
+        above(FIT, 0.95), TOYS
     ),
-    f"{GAUSSIAN}, before training, where the likeliest answer is wrong: {PEAK}": peak(
-        GAUSSIAN, WRONG, START
+    f"{FREE}, {WRONG}: {PEAK}": peak("long_where_wrong", BUDGETS, toy=FREE, objective=START),
+    f"{GAUSSIAN}, {WRONG}: {PEAK}": peak(
+        "long_where_wrong", BUDGETS, toy=GAUSSIAN, objective=START
     ),
-    f"{TEXT_TOY}, after GRPO: {PEAK}": peak(TEXT_TOY, "long", GRPO),
-    f"after GRPO the best thought is {OFTEN} the longest, {ALL}": study.at_each(
-        "toy", LOST, part=TEST, objective=GRPO
+    f"{TRANSFORMER}, after GRPO: {PEAK}": peak("long", TEXT_BUDGETS, toy=TRANSFORMER),
+    f"after GRPO the best thought is {OFTEN} the longest, {ALL}": in_each(
+        above(at_budget("lost_long"), 0.02)
     ),
-    f"{FIX}, {ALL}": each_fix(MANY, KEPT),
-    f"{FIX} with a quarter of the step, {TWO}": each_fix(MANY, KEPT, SLOW, TEXT_TOY),
-    f"no fix of training changes what the longest thought loses by 0.02, {ALL}": each_fix(
-        SAME_LOSS, "lost_long"
+    f"{FIX}, {ALL}": keeps_more(GRPO, FIXES_OF_ALL),
+    f"{FIX} with a quarter of the step, {TWO}": keeps_more(SLOW, FIXES_OF_TOYS),
+    f"no fix of training changes what the longest thought loses by 0.02, {ALL}": loses_alike(
+        FIXES_OF_ALL
     ),
-    f"after GRPO a vote is {OFTEN} one thought of its budget, {ALL}": of_grpo(
-        ABOVE, "vote", "long"
+    f"after GRPO a vote is {OFTEN} one thought of its budget, {ALL}": in_each(
+        above(at_budget("vote"), at_budget("long"), 0.02)
     ),
-    f"after GRPO a vote is {OFTEN} one short thought, {ALL}": of_grpo(ABOVE, "vote", "one"),
-    f"after GRPO the longest thought with {COOL} is {OFTEN} without, {TWO}": of_grpo(
-        ABOVE, "cool", "long", TEXT_TOY
+    f"after GRPO a vote is {OFTEN} one short thought, {ALL}": in_each(
+        above(at_budget("vote"), at_budget("one"), 0.02)
     ),
-    f"after GRPO a vote changes effective right outcomes by under 0.1, {ALL}": of_grpo(
-        NUMBER, "effective_vote", KEPT
+    f"after GRPO the longest thought with a temperature of 1/4 is {OFTEN} without, {TWO}": in_each(
+        above(at_budget("cool"), at_budget("long"), 0.02), TOYS
     ),
-}
-NAMES = {KEPT: "effective right outcomes", "lost_long": "accuracy lost by long thoughts"}
-NAMES |= {
-    "lost_vote": "accuracy lost by votes",
-    "lost_cool": f"accuracy lost by long thoughts at {COOL}",
-}
-NUMBERS = {
-    f"{toy}, {arm_shown}: {shown}": study.final(name, part=TEST, toy=toy, objective=arm)
-    for toy in (FREE, GAUSSIAN, TEXT_TOY)
-    for arm, arm_shown in {GRPO: "GRPO", SLOW: "GRPO, quarter of the step", IPS: "IPS-GRPO"}.items()
-    for name, shown in NAMES.items()
+    f"after GRPO a vote changes effective right outcomes by under 0.1, {ALL}": in_each(
+        near(at_budget("effective_vote"), at_budget("effective_one"), 0.1)
+    ),
 }
 COLUMNS = [
     f"{value}_{way}" for value in ("effective", "lost") for way in ("one", "long", "vote", "cool")
@@ -200,8 +191,9 @@ TABLE = study.Table(
 )
 BUDGET = {"xlabel": "budget", "ylabel": "accuracy", "xscale": "log2", "ylim": (0, 1.02)}
 EFFECTIVE = Line("effective", where={"part": TRAINING}, markers=False)
-WAYS = ("long", "one long thought"), ("vote", "a vote of short thoughts")
-TESTS = [Panel([Line(way, where={"part": TEST})], title, **BUDGET) for way, title in WAYS]
-FIGURE = Panels(
-    [Panel([EFFECTIVE], "{toy}", "updates", "effective right outcomes"), *TESTS], each="toy"
-)
+PANELS = [
+    Panel([EFFECTIVE], "{toy}", "updates", "effective right outcomes"),
+    Panel([Line("long", where={"part": TEST})], "one long thought", **BUDGET),
+    Panel([Line("vote", where={"part": TEST})], "a vote of short thoughts", **BUDGET),
+]
+FIGURE = Panels(PANELS, each="toy")

@@ -22,15 +22,16 @@ from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.evaluation import shared_at_start
-from ipsrl.records.tidy import interval_of
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.study import ensembles
-from ipsrl.study.claims import all_of, any_of
 from ipsrl.study.curves import Curve, Points, TrainingRun
+from ipsrl.study.settings import EnsembleSettings
+from ipsrl.study.study import Output
 from ipsrl.study.text_tasks import TextTaskSettings, training_grid
 
 TRAINING, TEST, START = "training", "test", "start"
 TOYS = FREE, GAUSSIAN = "free logits", "Gaussian"
+Train = Callable[[Output], Points]
 COOL = 1 / 4
 """The temperature of the way "cool"."""
 
@@ -44,21 +45,22 @@ def toys() -> dict[str, tuple[Bandit, Policy]]:
     rng, prompts = np.random.default_rng(0), 16
     arms = rng.permuted(np.tile(np.arange(16) < 4, (prompts, 1)), axis=1)
     places = np.abs(np.arange(41) - 20 - np.linspace(0, 11, prompts).round()[:, None]) <= 2
-    logits = tuple(map(tuple, rng.normal(0, 1.5, arms.shape).tolist()))
-    of_arms, of_places = (
-        Bandit(tuple(map(tuple, right.astype(float).tolist()))) for right in (arms, places)
-    )
+    logits = _rows(rng.normal(0, 1.5, arms.shape))
     return {
-        FREE: (of_arms, Tabular(prompts, 16, logits)),
-        GAUSSIAN: (of_places, Gaussian(prompts, 41)),
+        FREE: (Bandit(_rows(arms)), Tabular(prompts, 16, logits)),
+        GAUSSIAN: (Bandit(_rows(places)), Gaussian(prompts, 41)),
     }
+
+
+def _rows(table: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, table.astype(float).tolist()))
 
 
 def exact_curves(
     bandit: Bandit,
     policy: Policy,
     objective: str,
-    settings: Any,
+    settings: EnsembleSettings,
     budgets: Sequence[int],
     labels: Mapping[str, Any],
     learning_rate: float,
@@ -75,7 +77,8 @@ def exact_curves(
       labels: of the runs; `part` is added.
       start: whether to add a curve of budgets before training, with `start` as its objective.
     """
-    record, right = functools.partial(_log_probs, bandit, policy), bandit.reward_table() > 0
+    record = functools.partial(_log_probs, bandit, policy)
+    right = bandit.reward_table() > 0
     run = ensembles.trained(
         bandit, policy, objective, settings, record, labels=labels, learning_rate=learning_rate
     )
@@ -83,13 +86,13 @@ def exact_curves(
 
     def along_training() -> Points:
         found = trained()
-        return Points(
-            found.steps, answer_measures(np.exp(found.values["log_probs"]), right), found.seeds
-        )
+        measures = answer_measures(np.exp(found.values["log_probs"]), right)
+        return Points(found.steps, measures, found.seeds)
 
     def with_budgets(when: int) -> Points:
         found = trained()
-        log_probs = found.values["log_probs"][:, when]
+        of_all = found.values["log_probs"]
+        log_probs = of_all[:, when]
         once = inflated(log_probs, 1)
         ways = {
             "long": [inflated(log_probs, budget) for budget in budgets],
@@ -98,18 +101,16 @@ def exact_curves(
             "one": [once] * len(budgets),
         }
         values = by_budget({way: [(p, right) for p in each] for way, each in ways.items()})
-        wrong = first_wrong(found.values["log_probs"][0, 0], right)
+        wrong = first_wrong(of_all[0, 0], right)
         of_wrong = [(p * right).sum(axis=-1)[:, wrong].mean(axis=-1) for p in ways["long"]]
-        return Points(
-            budgets, values | {"long_where_wrong": np.stack(of_wrong, axis=-1)}, found.seeds
-        )
+        values["long_where_wrong"] = np.stack(of_wrong, axis=-1)
+        return Points(budgets, values, found.seeds)
 
     yield Curve({**labels, "part": TRAINING}, along_training)
     yield Curve({**labels, "part": TEST}, functools.partial(with_budgets, -1))
     if start:
-        yield Curve(
-            {**labels, "objective": START, "part": TEST}, functools.partial(with_budgets, 0)
-        )
+        at_start = {**labels, "objective": START, "part": TEST}
+        yield Curve(at_start, functools.partial(with_budgets, 0))
 
 
 def first_wrong(log_probs: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -130,23 +131,18 @@ def text_curves(
       forced: for each budget the task with as much forced work.
     """
     grid = training_grid(task, settings)
+    decoding = Decoding(settings.temperature)
     evaluate = functools.partial(
-        evaluate_work,
-        tuple(forced),
-        grid.policy,
-        Decoding(settings.temperature),
-        settings.answers,
-        budgets,
+        evaluate_work, tuple(forced), grid.policy, decoding, settings.answers, budgets
     )
     grid = dataclasses.replace(grid, evaluate=shared_at_start(evaluate))
 
-    def along_training(train: Callable[[Any], Points], output: Any) -> Points:
+    def along_training(train: Train, output: Output) -> Points:
         found = train(output)
-        return Points(
-            found.steps, {name: each for name, each in found.values.items() if " at " not in name}
-        )
+        kept = {name: each for name, each in found.values.items() if " at " not in name}
+        return Points(found.steps, kept)
 
-    def with_budgets(train: Callable[[Any], Points], output: Any) -> Points:
+    def with_budgets(train: Train, output: Output) -> Points:
         values: dict[str, list[float]] = {}
         for name, each in train(output).values.items():
             way, at, _ = name.partition(" at ")
@@ -155,16 +151,8 @@ def text_curves(
         return Points(budgets, values)
 
     for run in grid.curves(labels, START):
-        for part, points in {TRAINING: along_training, TEST: with_budgets}.items():
+        for part, points in ((TRAINING, along_training), (TEST, with_budgets)):
             yield TrainingRun({**run.labels, "part": part}, functools.partial(points, run.train))
-
-
-def peaks(values: np.ndarray, by: float) -> bool | None:
-    """Whether at one of the budgets in between values `[S, B]` are more than `by` above those at the first and last."""
-    return any_of(
-        all_of(interval_of(between - end).exceeds(by) for end in (values[:, 0], values[:, -1]))
-        for between in values.T[1:-1]
-    )
 
 
 def _log_probs(bandit: Bandit, policy: Policy, parameters: Parameters) -> dict[str, Array]:

@@ -68,12 +68,11 @@ def answer_measures(probs: np.ndarray, right: np.ndarray) -> dict[str, np.ndarra
     kept = probs * right
     mass = kept.sum(axis=-1)
     shares = kept / np.maximum(mass[..., None], TINY)
+    entropy = np.asarray(diversity.entropy_of_distribution(probs), np.float64)
     effective = np.asarray(diversity.effective_outcomes_of_distribution(shares), np.float64)
     return {
         "accuracy": mass.mean(axis=-1),
-        "exp_entropy": np.exp(
-            np.asarray(diversity.entropy_of_distribution(probs), np.float64).mean(axis=-1)
-        ),
+        "exp_entropy": np.exp(entropy.mean(axis=-1)),
         "effective": (mass * effective).sum(axis=-1) / np.maximum(mass.sum(axis=-1), TINY),
     }
 
@@ -89,12 +88,8 @@ def by_budget(ways: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]]) -> di
     best = np.max([each["accuracy"] for each in found["long"]], axis=0)
     values = {}
     for way, each in found.items():
-        accuracy, effective = (
-            np.stack([one[name] for one in each], axis=-1) for name in ("accuracy", "effective")
-        )
-        values |= {
-            way: accuracy,
-            f"lost_{way}": best[..., None] - accuracy,
-            f"effective_{way}": effective,
-        }
+        accuracy = np.stack([one["accuracy"] for one in each], axis=-1)
+        values[way] = accuracy
+        values[f"lost_{way}"] = best[..., None] - accuracy
+        values[f"effective_{way}"] = np.stack([one["effective"] for one in each], axis=-1)
     return values

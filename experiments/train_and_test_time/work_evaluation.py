@@ -50,11 +50,7 @@ def evaluate_work(
     probs, right = long[0]
     votes = [(majority_vote(probs, budget), right) for budget in budgets]
     of_budgets = by_budget({"long": long, "vote": votes, "one": [(probs, right)] * len(budgets)})
-    each = {
-        f"{way} at {budget}": value
-        for way, at in of_budgets.items()
-        for budget, value in zip(budgets, at, strict=True)
-    }
-    return Evaluation(
-        {name: float(value) for name, value in {**answer_measures(probs, right), **each}.items()}
-    )
+    measured = answer_measures(probs, right)
+    for way, values in of_budgets.items():
+        measured |= {f"{way} at {b}": value for b, value in zip(budgets, values, strict=True)}
+    return Evaluation({name: float(value) for name, value in measured.items()})
