@@ -157,17 +157,17 @@ def claims_on(domain: str) -> dict[str, study.Claim]:
 
 
 CLAIMS = claims_on("graph_coloring") | claims_on("factors")
-PARTS = {"": "training problems", "held_out_": "held-out problems"}
+PARTS = {"": "{domain}, training problems", "held_out_": "{domain}, held-out problems"}
 MEASURES = ("pass_1", "pass_8", "pass_32", "pcmd", "effective", "defined")
 TABLE = study.one_below_the_other(
     *(
-        study.Table([part + name for name in MEASURES], f"{{domain}}, {where}", each="domain")
-        for part, where in PARTS.items()
+        study.Table([part + name for name in MEASURES], title, each="domain")
+        for part, title in PARTS.items()
     )
 )
 PANELS = [
-    Panel([Line(part + name, by="objective")], f"{{domain}}, {where}", "updates", label)
+    Panel([Line(part + name, by="objective")], title, "updates", label)
     for name, label in {"pass_1": "accuracy", "pcmd": "PCMD"}.items()
-    for part, where in PARTS.items()
+    for part, title in PARTS.items()
 ]
 FIGURE = Panels(PANELS, (20, 4.5), each="domain")

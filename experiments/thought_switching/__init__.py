@@ -192,16 +192,15 @@ TABLE = study.one_below_the_other(
 )
 
 
-def panel(value: str, objective: str, after: str) -> Panel:
-    line = Line(value, "alpha", "rule", {"objective": objective})
-    return Panel([line], f"{{search}}, {after}", "alpha", value)
+def panel(value: str, objective: str, title: str) -> Panel:
+    return Panel([Line(value, "alpha", "rule", {"objective": objective})], title, "alpha", value)
 
 
 PANELS = [
-    panel(ACCURACY, PRIOR, "prior"),
-    panel(WEIGHTED, PRIOR, "prior"),
-    panel(ACCURACY, GRPO, "after GRPO"),
-    panel(ACCURACY, IPS, "after IPS-GRPO"),
+    panel(ACCURACY, PRIOR, "{search}, prior"),
+    panel(WEIGHTED, PRIOR, "{search}, prior"),
+    panel(ACCURACY, GRPO, "{search}, after GRPO"),
+    panel(ACCURACY, IPS, "{search}, after IPS-GRPO"),
 ]
 
 

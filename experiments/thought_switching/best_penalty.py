@@ -40,10 +40,11 @@ def best(search: str, objective: str = PRIOR, window: str = "") -> Choice:
 
     def labels(records: Records) -> dict[str, Any]:
         rows = _on_switches(records, search, objective)
+        most = _everywhere(records)
         means = {
             (cell["alpha"], cell["beta"]): of_cell.column("tuning").mean()
             for cell, of_cell in rows.each("alpha", "beta")
-            if cell["alpha"] > 0 and window in ("", _window(records, cell["beta"]))
+            if cell["alpha"] > 0 and window in ("", _window(cell["beta"], most))
         }
         if not means:
             raise NotRecorded(f"there is no penalty {window} to choose from")
@@ -99,8 +100,10 @@ def by_rule(records: Records) -> Records:
     Of the placebo there is the penalty everywhere, "on a vertex".
     """
 
+    most = _everywhere(records)
+
     def rule(penalised: str, beta: float) -> str:
-        window = _window(records, beta)
+        window = _window(beta, most)
         if penalised == PLACEBO:
             return "on a vertex" if window == EVERYWHERE else ""
         return window if window == EVERYWHERE else f"first {beta:g} tokens"
@@ -121,8 +124,8 @@ def _on_switches(records: Records, search: str, objective: str) -> Records:
     return rows
 
 
-def _window(records: Records, beta: float) -> str:
-    return EVERYWHERE if beta == _everywhere(records) else FIRST_TOKENS
+def _window(beta: float, most: float) -> str:
+    return EVERYWHERE if beta == most else FIRST_TOKENS
 
 
 def _everywhere(records: Records) -> float:

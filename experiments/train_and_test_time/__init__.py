@@ -21,7 +21,7 @@ Smoke     python -m experiments.train_and_test_time --preset=smoke
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -100,23 +100,18 @@ def in_each(claim: study.Claim, places: Iterable[str] = (*TOYS, TRANSFORMER)) ->
     return study.every(study.among(claim, toy=toy) for toy in places)
 
 
-def keeps_more(than: str, places: dict[str, tuple[str, ...]]) -> study.Claim:
-    """Each fix of training keeps over 0.1 effective right outcomes more than another arm."""
-    value = "effective_one"
+def each_fix(
+    compared: Callable[[study.Number, study.Number, float], study.Claim],
+    value: str,
+    than: str,
+    by: float,
+    fixes: Mapping[str, Iterable[str]],
+) -> study.Claim:
+    """How a value with each fix of training, of each toy, compares with that of another arm."""
     return study.every(
-        above(at_budget(value, fix, toy=toy), at_budget(value, than, toy=toy), 0.1)
-        for toy, fixes in places.items()
-        for fix in fixes
-    )
-
-
-def loses_alike(places: dict[str, tuple[str, ...]]) -> study.Claim:
-    """With each fix of training, the longest thought loses as much as after GRPO."""
-    value = "lost_long"
-    return study.every(
-        near(at_budget(value, fix, toy=toy), at_budget(value, toy=toy), 0.02)
-        for toy, fixes in places.items()
-        for fix in fixes
+        compared(at_budget(value, fix, toy=toy), at_budget(value, than, toy=toy), by)
+        for toy, of_toy in fixes.items()
+        for fix in of_toy
     )
 
 
@@ -165,10 +160,12 @@ CLAIMS = {
     f"after GRPO the best thought is {OFTEN} the longest, {ALL}": in_each(
         above(at_budget("lost_long"), 0.02)
     ),
-    f"{FIX}, {ALL}": keeps_more(GRPO, FIXES_OF_ALL),
-    f"{FIX} with a quarter of the step, {TWO}": keeps_more(SLOW, FIXES_OF_TOYS),
-    f"no fix of training changes what the longest thought loses by 0.02, {ALL}": loses_alike(
-        FIXES_OF_ALL
+    f"{FIX}, {ALL}": each_fix(above, "effective_one", GRPO, 0.1, FIXES_OF_ALL),
+    f"{FIX} with a quarter of the step, {TWO}": each_fix(
+        above, "effective_one", SLOW, 0.1, FIXES_OF_TOYS
+    ),
+    f"no fix of training changes what the longest thought loses by 0.02, {ALL}": each_fix(
+        near, "lost_long", GRPO, 0.02, FIXES_OF_ALL
     ),
     f"after GRPO a vote is {OFTEN} one thought of its budget, {ALL}": in_each(
         above(at_budget("vote"), at_budget("long"), 0.02)

@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ipsrl.arguments import checked
-from ipsrl.measures import diversity
+from ipsrl.measures.diversity import (
+    effective_outcomes_of_distribution,
+    entropy_of_distribution,
+)
 
 TINY = 1e-30
 
@@ -23,7 +26,8 @@ def inflated(log_probs: np.ndarray, times: float) -> np.ndarray:
     """
     if not times > 0:
         raise ValueError(f"times is {times}, it must be above 0")
-    powers = np.exp((log_probs - log_probs.max(axis=-1, keepdims=True)) / times)
+    shifted = log_probs - log_probs.max(axis=-1, keepdims=True)
+    powers = np.exp(shifted / times)
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
@@ -37,11 +41,11 @@ def majority_vote(probs: np.ndarray, answers: int, repeats: int = 256, seed: int
       probs: `[..., K]`, of one answer.
       answers: number of answers in a vote.
     """
-    votes = np.random.default_rng(seed).multinomial(
-        answers, probs, size=(repeats, *probs.shape[:-1])
-    )
+    rng = np.random.default_rng(seed)
+    votes = rng.multinomial(answers, probs, size=(repeats, *probs.shape[:-1]))
     most = votes == votes.max(axis=-1, keepdims=True)
-    return (most / most.sum(axis=-1, keepdims=True)).mean(axis=0)
+    shares = most / most.sum(axis=-1, keepdims=True)
+    return shares.mean(axis=0)
 
 
 @checked
@@ -52,8 +56,10 @@ def frequencies(outcome_id: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, 
       outcome_id: `[P, N]` int, equal for equal outcomes of a prompt; all answers without an outcome have -1.
       right: `[P, N]` bool, the same for equal outcomes.
     """
-    first = (outcome_id[:, :, None] == outcome_id[:, None, :]).argmax(axis=-1)
-    probs = (first[:, :, None] == np.arange(outcome_id.shape[1])).mean(axis=1)
+    same = outcome_id[:, :, None] == outcome_id[:, None, :]
+    first = same.argmax(axis=-1)
+    places = np.arange(outcome_id.shape[1])
+    probs = (first[:, :, None] == places).mean(axis=1)
     return probs, right & (probs > 0)
 
 
@@ -68,12 +74,13 @@ def answer_measures(probs: np.ndarray, right: np.ndarray) -> dict[str, np.ndarra
     kept = probs * right
     mass = kept.sum(axis=-1)
     shares = kept / np.maximum(mass[..., None], TINY)
-    entropy = np.asarray(diversity.entropy_of_distribution(probs), np.float64)
-    effective = np.asarray(diversity.effective_outcomes_of_distribution(shares), np.float64)
+    entropy = np.asarray(entropy_of_distribution(probs), np.float64)
+    effective = np.asarray(effective_outcomes_of_distribution(shares), np.float64)
+    of_all = (mass * effective).sum(axis=-1)
     return {
         "accuracy": mass.mean(axis=-1),
         "exp_entropy": np.exp(entropy.mean(axis=-1)),
-        "effective": (mass * effective).sum(axis=-1) / np.maximum(mass.sum(axis=-1), TINY),
+        "effective": of_all / np.maximum(mass.sum(axis=-1), TINY),
     }
 
 
@@ -84,12 +91,16 @@ def by_budget(ways: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]]) -> di
       for each way its accuracy, `lost_` what that is below the best accuracy of the way "long" at any budget, and the
       `effective_` right outcomes; `[..., budgets]`.
     """
-    found = {way: [answer_measures(*each) for each in of_way] for way, of_way in ways.items()}
+    found = {
+        way: [answer_measures(probs, right) for probs, right in of_way]
+        for way, of_way in ways.items()
+    }
     best = np.max([each["accuracy"] for each in found["long"]], axis=0)
     values = {}
     for way, each in found.items():
+        effective = [one["effective"] for one in each]
         accuracy = np.stack([one["accuracy"] for one in each], axis=-1)
         values[way] = accuracy
         values[f"lost_{way}"] = best[..., None] - accuracy
-        values[f"effective_{way}"] = np.stack([one["effective"] for one in each], axis=-1)
+        values[f"effective_{way}"] = np.stack(effective, axis=-1)
     return values
