@@ -86,7 +86,7 @@ def test_what_is_not_recorded_is_not_chosen():
 
 
 def test_each_claim_reads_its_penalty():
-    """The one on a vertex raises accuracy, and training by GRPO moves the best alpha up; of IPS-GRPO there is nothing."""
+    """The one on a vertex raises accuracy, and training by GRPO moves the best alpha up."""
     found = claims.decided(CLAIMS, FOUND)
     assert {sentence for sentence, held in found.items() if held is False} == {
         f"{EARLY_ON} the penalty that is best on switches raises accuracy by less than 0.02 on a vertex instead",
