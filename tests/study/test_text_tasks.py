@@ -119,8 +119,7 @@ def test_the_prior_and_the_ceiling_have_rows_beside_the_objectives(tmp_path, cap
     run(STUDY, asked, "smoke", Output(tmp_path, resume=False))
     title, _, *rows = capsys.readouterr().out.split("\n")
     assert title == (
-        "hypospace_boolean(operators=basic, depth=2), protocol independent, mean over seeds 0:2 "
-        "[95 % interval]"
+        "hypospace_boolean(operators=basic, depth=2), protocol independent, mean over seeds 0:2 [95 % interval]"
     )
     assert rows[0].startswith("prior     ")
     assert re.match(r"grpo +0\.\d\d \[0\.\d\d, 0\.\d\d\] ", rows[1])
