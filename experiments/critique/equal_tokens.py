@@ -1,23 +1,21 @@
 """Arms that learn from first and second attempts until they have sampled equally many tokens, from the same priors."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from experiments.critique.wrong_digits import Repairers, without_success
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
-from ipsrl.rollouts.sources.source import Groups
+from ipsrl.policies.policy import Parameters
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.loop import check_run
+from ipsrl.training.measured import measured
 from ipsrl.training.settings import TrainSettings, make_batch_filters
-from ipsrl.training.step import TrainState
 from ipsrl.training.trainer import Metrics, Trainer
 
 
@@ -78,39 +76,30 @@ class EqualTokens:
         """Values `[records + 1]` over a run: the mean probability of right answers to all prompts, `score`, to those
         without initial success, `hard`, and to the `others`, NaN if there are none; and the number of `updates`.
         """
-        trainer, marks, repairers = self.trainer(arm), self.marks, self.repairers
-        trajectories, tokens, updates, found = self.prompts_per_step * arm.group_size, 0.0, 0, []
         with jax.set_mesh(own_device_mesh()):
-            hard = without_success(repairers.first_answers(seed)[1])
-            prior = jax.tree.map(jnp.asarray, repairers.prior(seed))
-            state = trainer.begin(jnp.int32(seed), jnp.float32(learning_rate), prior, None)
-            while True:
-                if (due := int((marks <= tokens).sum()) - len(found)) > 0:
-                    success = repairers.success(state.parameters)
-                    found += [
-                        (*map(_mean, (success, success[hard], success[~hard])), updates)
-                    ] * due
-                if len(found) == len(marks):
-                    return dict(
-                        zip(("score", "hard", "others", "updates"), np.array(found).T, strict=True)
-                    )
-                state, groups, metrics = trainer.ask(state)
-                state, of_update = _learned(trainer, state, groups)
-                # Without batch filters nothing else is sampled, and the metric does not exist.
-                spent = (
-                    metrics["tokens_sampled"] if arm.filters else of_update["length"] * trajectories
-                )
-                tokens, updates = tokens + float(spent), updates + 1
+            hard = without_success(self.repairers.first_answers(seed)[1])
 
-    def curve(
-        self,
-        name: str,
-        arm: Learner,
-        seeds: Sequence[int],
-        learning_rates: Sequence[float],
-        tuning_seeds: Sequence[int],
-    ) -> Curve:
-        """`run` at the learning rate with the highest final score, in the mean over the tuning seeds; steps are tokens.
+        def measure(parameters: Parameters, updates: int) -> dict[str, float]:
+            success = self.repairers.success(parameters)
+            return {
+                "score": _mean(success),
+                "hard": _mean(success[hard]),
+                "others": _mean(success[~hard]),
+                "updates": updates,
+            }
+
+        def spent(metrics: Metrics) -> float:
+            # Without batch filters nothing else is sampled, and the metric does not exist.
+            if arm.critic:
+                return metrics["tokens_sampled"]
+            return metrics["length"] * self.prompts_per_step * arm.group_size
+
+        prior, trainer = self.repairers.prior(seed), self.trainer(arm)
+        found = measured(trainer, seed, prior, measure, self.marks, learning_rate, spent)
+        return {name: np.array([of[name] for of in found], float) for name in found[0]}
+
+    def curve(self, name: str, arm: Learner, learning_rate: float, seeds: Sequence[int]) -> Curve:
+        """`run` of each seed at a learning rate; steps are tokens.
 
         Raises:
           ValueError: the arm cannot be trained here.
@@ -124,22 +113,12 @@ class EqualTokens:
             own_device_mesh(),
         )
 
-        def final(rate: float) -> float:
-            return float(np.mean([self.run(arm, rate, seed)["score"][-1] for seed in tuning_seeds]))
-
         def compute() -> Points:
-            best = max(learning_rates, key=final) if len(learning_rates) > 1 else learning_rates[0]
-            runs = [self.run(arm, best, seed) for seed in seeds]
+            runs = [self.run(arm, learning_rate, seed) for seed in seeds]
             values = {name: np.stack([run[name] for run in runs]) for name in runs[0]}
-            return Points(np.rint(self.marks).astype(int), values | {"learning_rate": best}, seeds)
+            return Points(np.rint(self.marks).astype(int), values, seeds)
 
-        return Curve({"arm": name}, compute)
-
-
-@functools.partial(jax.jit, static_argnames="trainer")
-def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
-    """One program for all learning rates: outside jit they would be a part of it."""
-    return trainer.learn(state, groups)
+        return Curve({"arm": name, "learning_rate": learning_rate}, compute)
 
 
 def _mean(values: np.ndarray) -> float:

@@ -56,7 +56,7 @@ class Repairs(Checked):
         that was copied], "rewards": [1.0], "outcomes": [id]}`.
         """
         return [
-            _row(prompt, [attempt, words], answer, task.parse(answer))
+            row_of(prompt, [attempt, words], answer, task.parse(answer))
             for prompt, answer, attempt, words in self._criticised(task)
         ]
 
@@ -65,7 +65,7 @@ class Repairs(Checked):
         "rewards": [1.0], "outcomes": [-1]}`, as `prompts_for_critique` asks for them.
         """
         return [
-            _row(prompt, [attempt, []], [*words, STOP], NO_OUTCOME)
+            row_of(prompt, [attempt, []], [*words, STOP], NO_OUTCOME)
             for prompt, _, attempt, words in self._criticised(task)
         ]
 
@@ -93,18 +93,20 @@ class Repairs(Checked):
         self, answer: list[int], kind_of: dict[int, list[int]], rng: np.random.Generator
     ) -> list[int]:
         places = [place for place, token in enumerate(answer) if token in kind_of]
-        certain, attempt = rng.choice(places), list(answer)
+        certain = rng.choice(places)
+        attempt = list(answer)
         for place in places:
             if place == certain or rng.random() < self.slip:
-                attempt[place] = int(
-                    rng.choice(
-                        [other for other in kind_of[answer[place]] if other != answer[place]]
-                    )
-                )
+                right = answer[place]
+                others = [other for other in kind_of[right] if other != right]
+                attempt[place] = int(rng.choice(others))
         return attempt
 
 
-def _row(prompt: int, history: list[list[int]], answer: list[int], outcome: int) -> dict[str, Any]:
+def row_of(
+    prompt: int, history: list[list[int]], answer: list[int], outcome: int
+) -> dict[str, Any]:
+    """A row of one answer for `StoredGroups`."""
     return {
         "prompt": prompt,
         "history": history,

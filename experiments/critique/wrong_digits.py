@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.critique.repairs import CRITICS, Repairs
-from ipsrl import objectives
+from experiments.critique.repairs import CRITICS, Repairs, row_of
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments import critiques
 from ipsrl.environments.addition import Addition
@@ -26,13 +25,12 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Groups, Sampled
-from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
+from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
-from ipsrl.training.ensemble import itself, train_ensemble
-from ipsrl.training.settings import TrainSettings, make_batch_filters
+from ipsrl.training.priors import imitated, teacher
+from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.trainer import Trainer
-from ipsrl.training.warm_start import learned_once
 
 MODULUS = 601
 """Remainders have no digit that a small policy could learn to compute from the summands in a few thousand steps."""
@@ -66,7 +64,8 @@ class WrongDigits(Demonstrations):
         groups = []
         for prompt in range(task.num_prompts):
             right = _right(task, prompt)
-            place, wrong = rng.integers(len(right) - 1), list(right)
+            place = rng.integers(len(right) - 1)
+            wrong = list(right)
             wrong[place] = int(rng.choice([digit for digit in digits if digit != right[place]]))
             knows = (rng.random(self.answers) < self.known) & bool(prompt % 2)
             groups.append([right if each else wrong for each in knows])
@@ -113,13 +112,7 @@ class Repairers:
     def demonstrations(self) -> list[dict[str, Any]]:
         """Rows for `StoredGroups`, of one answer each."""
         rows = [
-            {
-                "prompt": row["prompt"],
-                "history": [],
-                "answers": [answer],
-                "rewards": [1.0],
-                "outcomes": [outcome],
-            }
+            row_of(row["prompt"], [], answer, outcome)
             for row in WrongDigits(answers=COPIES).rows(self.task)
             for answer, outcome in zip(row["answers"], row["outcomes"], strict=True)
         ]
@@ -136,24 +129,17 @@ class Repairers:
     @functools.cached_property
     def teacher(self) -> Trainer:
         """Supervised training of a prior."""
-        how = TrainSettings(self.prior_steps, 64, 1, learning_rate=6e-3, cosine_decay=True)
-        source = StoredGroups.of(self.whole, self.policy, how.prompts_per_step, self.demonstrations)
-        return Trainer(self.whole, self.policy, objectives.make("supervised"), how, source)
+        return teacher(self.whole, self.policy, self.demonstrations, self.prior_steps, 64, 1, 6e-3)
 
     def prior(self, seed: int) -> Parameters:
         """From the disk cache, if it was ever taught."""
-        taught = {
+        known_by = {
             "world": "wrong digits",
             "asked": self.asked,
             "copies": COPIES,
             "steps": self.prior_steps,
-            "seed": seed,
         }
-        return learned_once(self.whole, self.policy, taught, functools.partial(self._taught, seed))
-
-    def _taught(self, seed: int) -> Parameters:
-        recorded = train_ensemble(self.teacher, jnp.array([seed]), itself, self.prior_steps)
-        return jax.tree.map(lambda leaf: leaf[0, -1], recorded)
+        return imitated(self.whole, self.policy, lambda: self.teacher, seed, known_by)
 
     @functools.cached_property
     def right_answers(self) -> Trajectories:
@@ -163,15 +149,13 @@ class Repairers:
         for row, answer in zip(tokens, answers, strict=True):
             row[0, : len(answer)] = answer
         lengths = np.array([[len(answer)] for answer in answers], np.int32)
-        return given_answers(
-            self.task.prompts(jnp.arange(self.asked)), jnp.asarray(tokens), jnp.asarray(lengths)
-        )
+        prompts = self.task.prompts(jnp.arange(self.asked))
+        return given_answers(prompts, jnp.asarray(tokens), jnp.asarray(lengths))
 
     def success(self, parameters: Parameters) -> np.ndarray:
         """`[P]` float64, the exact probability of the right answer to each prompt; a sum has but one."""
-        return np.asarray(_likelihoods(self.policy, parameters, self.right_answers), np.float64)[
-            :, 0
-        ]
+        found = _likelihoods(self.policy, parameters, self.right_answers)
+        return np.asarray(found, np.float64)[:, 0]
 
     def first_answers(self, seed: int) -> tuple[Sampled, Groups]:
         """Answers of a prior to all prompts, `[P, 32, T]`, and the source that gave them."""
@@ -184,17 +168,14 @@ class Repairers:
         """Of a prior's answers to the prompts without initial success, the share of right second attempts behind a
         critic's words: `repaired` of one attempt, `of_8` of eight; `hard_prompts` is the number of these prompts.
         """
-        refine = make_batch_filters(f"off_policy(refine=second_attempt(critic={critic}))")[
-            "off_policy"
-        ].refine
+        filters = make_batch_filters(f"off_policy(refine=second_attempt(critic={critic}))")
+        refine = filters["off_policy"].refine
         with jax.set_mesh(own_device_mesh()):
             sampled, first = self.first_answers(seed)
-            second, _ = refine(
-                sampled, self.prior(seed), first, TRIES, stream(seed, 0, "second answers")
-            )
-            rewards = np.asarray(sampled.verify(None, second, jax.random.key(0))[0].rewards)[
-                without_success(first)
-            ]
+            key = stream(seed, 0, "second answers")
+            second, _ = refine(sampled, self.prior(seed), first, TRIES, key)
+            outcomes, _ = sampled.verify(None, second, jax.random.key(0))
+            rewards = np.asarray(outcomes.rewards)[without_success(first)]
         in_rows = rewards.reshape(len(rewards), -1, 8).max(axis=-1)
         return {
             "repaired": float(rewards.mean()),

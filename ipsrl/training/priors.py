@@ -31,13 +31,14 @@ def teacher(
     steps: int,
     prompts_per_step: int,
     answers: int,
+    learning_rate: float = 3e-3,
 ) -> Trainer:
-    """Supervised training on stored answers by Adam, with a learning rate of 0.003 that falls to 0 as a cosine.
+    """Supervised training on stored answers by Adam, with a learning rate that falls to 0 as a cosine.
 
     Args:
       rows: for `StoredGroups.of`, each a prompt with `answers` answers.
     """
-    settings = TrainSettings(steps, prompts_per_step, answers, learning_rate=3e-3, cosine_decay=True)
+    settings = TrainSettings(steps, prompts_per_step, answers, learning_rate=learning_rate, cosine_decay=True)
     source = StoredGroups.of(environment, policy, prompts_per_step, rows)
     return Trainer(environment, policy, objectives.make("supervised"), settings, source)
 

@@ -60,17 +60,15 @@ def test_one_update_may_complete_several_parts():
     assert moved[0] != moved[1]
 
 
-def test_the_rate_is_best_for_other_seeds():
-    rates = (1e-4, 1e-2)
-    points = small().curve("plain", PLAIN, (0, 1), rates, (7,)).compute()
-    finals = [small().run(PLAIN, rate, 7)["score"][-1] for rate in rates]
-    assert points.values["learning_rate"] == rates[int(np.argmax(finals))]
+def test_a_curve_is_of_one_rate():
+    curve = small().curve("plain", PLAIN, 1e-2, (0, 1))
+    assert curve.labels == {"arm": "plain", "learning_rate": 1e-2}
+    points = curve.compute()
     assert points.steps.tolist() == [0, 100, 200]
     assert points.values["hard"].shape == (2, 3)
-    alone = small().curve("plain", PLAIN, (0, 1), (1e-2,), (7,)).compute()
-    assert alone.values["score"][1] == pytest.approx(small().run(PLAIN, 1e-2, 1)["score"])
+    assert points.values["score"][1] == pytest.approx(small().run(PLAIN, 1e-2, 1)["score"])
 
 
 def test_what_cannot_be_trained_is_refused():
     with pytest.raises(ValueError, match="off-policy"):
-        small().curve("plain", Learner("critique_grpo", 4), (0, 1), (1e-3,), (7,))
+        small().curve("plain", Learner("critique_grpo", 4), 1e-3, (0, 1))
