@@ -28,7 +28,10 @@ Smoke     python -m experiments.covariate_shift --preset=smoke
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from experiments.covariate_shift.shifted_inputs import (
     CLASSES,
@@ -36,29 +39,35 @@ from experiments.covariate_shift.shifted_inputs import (
     Regression,
     fitted_q,
     regressed,
-    slope,
 )
 from experiments.covariate_shift.shifted_networks import METHODS, networks
 from ipsrl import study
 from ipsrl.fields import positive
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import above, below, every, near
+from ipsrl.measures.power_law import log_slopes
+from ipsrl.records.tidy import Records
 
 LEAST, AMONG, WITH_GAME, FIRST, BEST = METHODS
-DISAGREEMENT, ANY, CHAIN, NETWORKS = "disagreement", "any undefeated", "chain", "networks"
-MULTIPLES, WIDTHS, GAME_WIDTHS = (
-    (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0),
-    (0.03, 0.1, 0.3, 1.0),
-    (0.1, 0.3, 1.0),
-)
+DISAGREEMENT = "disagreement"
+ANY = "any undefeated"
+CHAIN = "chain"
+NETWORKS = "networks"
+MULTIPLES = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
+WIDTHS = (0.03, 0.1, 0.3, 1.0)
+GAME_WIDTHS = (0.1, 0.3, 1.0)
 ARMS = {
     LEAST: [Regression(0.0)],
     DISAGREEMENT: [*map(Regression, MULTIPLES), *(Regression(width=width) for width in WIDTHS)],
     ANY: [Regression(any_of_several=True)],
 }
-RATIOS, MOST_SAMPLES = (10.0, 100.0, 1000.0), 100_000
-"""What claims are about."""
+IN_CHAIN = (Regression(), Regression(0.0), Regression(any_of_several=True))
+# What claims are about.
+RATIOS = (10.0, 100.0, 1000.0)
+RAREST = RATIOS[-1]
+MOST_SAMPLES = 100_000
+BOUND = 16.0
+CHAIN_BOUND = BOUND * (1 + DISCOUNT) ** 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,187 +93,171 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    ratios, samples = settings.ratios, settings.samples
+    ratios, samples, seeds = settings.ratios, settings.samples, settings.seeds
     for method, arms in ARMS.items():
         for arm in arms:
-            of_arm = {"method": method, "multiple": arm.multiple, "width": arm.width}
             for world in CLASSES:
-                compute = functools.partial(regressed, world, arm, ratios, samples, settings.seeds)
-                yield study.Curve({"world": world, **of_arm}, compute, ("ratio", "samples"))
-            if arm in (Regression(), Regression(0.0), Regression(any_of_several=True)):
-                compute = functools.partial(fitted_q, arm, ratios, samples[-1], settings.seeds)
-                yield study.Curve({"world": CHAIN, **of_arm}, compute, ("ratio", "samples"))
-    trained = settings.network_seeds, settings.network_steps, settings.network_starts
+                labels = of(world, method, arm.multiple, arm.width)
+                compute = functools.partial(regressed, world, arm, ratios, samples, seeds)
+                yield study.Curve(labels, compute, ("ratio", "samples"))
+            if arm in IN_CHAIN:
+                labels = of(CHAIN, method, arm.multiple, arm.width)
+                compute = functools.partial(fitted_q, arm, ratios, samples[-1], seeds)
+                yield study.Curve(labels, compute, ("ratio", "samples"))
     for width in settings.game_widths:
-        compute = functools.partial(networks, width, ratios, samples[-1], *trained)
-        yield study.Curve(
-            {"world": NETWORKS, "width": width}, compute, ("ratio", "samples", "method")
+        compute = functools.partial(
+            networks,
+            width,
+            ratios,
+            samples[-1],
+            settings.network_seeds,
+            settings.network_steps,
+            settings.network_starts,
         )
+        labels = {"world": NETWORKS, "width": width}
+        yield study.Curve(labels, compute, ("ratio", "samples", "method"))
 
 
-def of(world: str, method: str = DISAGREEMENT, multiple: float = 3.0, width: float = 0.0) -> dict:
-    """The labels of an arm."""
-    labels = {"world": world, "method": method, "width": width}
-    return labels if world == NETWORKS else labels | {"multiple": multiple * (method != LEAST)}
+Labels = Mapping[str, Any]
 
 
-def at(
-    ratio: float, labels: dict, samples: int = MOST_SAMPLES, value: str = "error"
-) -> study.Number:
-    return study.final(value, ratio=ratio, samples=samples, **labels)
+def of(
+    world: str, method: str = DISAGREEMENT, multiple: float = 3.0, width: float = 0.0
+) -> dict[str, Any]:
+    """The labels of a regression."""
+    return {"world": world, "method": method, "multiple": multiple, "width": width}
 
 
-def more(ratio: float, one: dict, other: dict) -> study.Number:
-    """By how much the error of the first is larger, seed by seed."""
-    here = {"ratio": ratio, "samples": MOST_SAMPLES}
-    return study.difference("error", one | here, other | here)
+def of_networks(method: str, width: float = 1.0) -> dict[str, Any]:
+    """The labels of networks."""
+    return {"world": NETWORKS, "method": method, "width": width}
 
 
-LEAST_SQUARES = {world: of(world, LEAST) for world in (*CLASSES, CHAIN)} | {
-    NETWORKS: of(NETWORKS, LEAST, width=1.0)
-}
-ROBUST = {world: of(world) for world in (*CLASSES, CHAIN)} | {
-    NETWORKS: of(NETWORKS, WITH_GAME, width=1.0)
-}
-BOUND = 16.0
-BOUNDS = dict.fromkeys(ROBUST, BOUND) | {CHAIN: BOUND * (1 + DISCOUNT) ** 2}
-FEW, RAREST = 100, RATIOS[-1]
+def error(labels: Labels, ratio: float = RAREST, samples: int = MOST_SAMPLES) -> study.Number:
+    return study.final("error", **labels, ratio=ratio, samples=samples)
+
+
+def regret(labels: Labels) -> study.Number:
+    return study.final("regret", **labels, ratio=RAREST, samples=MOST_SAMPLES)
+
+
+def bounded(labels: Labels, samples: int = MOST_SAMPLES) -> study.Claim:
+    """Whether C does not matter: the error of the largest one is within the bound for tau = 3 eps."""
+    return study.below(error(labels, samples=samples), BOUND)
+
+
+def slope(labels: Labels, ratios: Sequence[float]) -> study.Number:
+    """The slope of log(error) over log(C) between these C, by least squares for each seed."""
+
+    def of_each_seed(records: Records) -> np.ndarray:
+        found = [records.ends("error", ratio=ratio, samples=MOST_SAMPLES) for ratio in ratios]
+        return log_slopes(ratios, np.transpose(found))
+
+    words = f"slope of log error over log C from {ratios[0]:g} to {ratios[-1]:g}"
+    return study.Computed(words, of_each_seed, labels)
+
+
+def flat(ratios: Sequence[float]) -> dict[str, study.Claim]:
+    """Whether the error of disagreement-based regression is the same at all of these C."""
+    span = f"from C = {ratios[0]:g} to {ratios[-1]:g}"
+    return {
+        f"disagreement: error is flat in C, slope within 0.15 of 0 {span} ({world})": study.near(
+            slope(labels, ratios), 0.0, 0.15
+        )
+        for world, labels in ROBUST.items()
+    }
+
+
+LEAST_SQUARES = {world: of(world, LEAST, 0.0) for world in (*CLASSES, CHAIN)}
+LEAST_SQUARES[NETWORKS] = of_networks(LEAST)
+ROBUST = {world: of(world) for world in (*CLASSES, CHAIN)}
+ROBUST[NETWORKS] = of_networks(WITH_GAME)
+BOUNDS = dict.fromkeys(ROBUST, BOUND) | {CHAIN: CHAIN_BOUND}
+LINEAR = "error is linear in C, slope within 0.15 of 1 from C = 10 to 1000"
+BOUNDED = "error is below 16 eps^2 at C = 1000"
 CLAIMS = {
     **{
-        f"least squares: error is linear in C, slope within 0.15 of 1 from C = 10 to 1000 ({world})": near(
-            slope("error", RATIOS, MOST_SAMPLES, **labels), 1.0, 0.15
-        )
+        f"least squares: {LINEAR} ({world})": study.near(slope(labels, RATIOS), 1.0, 0.15)
         for world, labels in LEAST_SQUARES.items()
     },
     **{
-        f"disagreement: error is below {BOUNDS[world]:g} eps^2 at C = 1000 ({world})": below(
-            at(RAREST, labels), BOUNDS[world]
+        f"disagreement: error is below {BOUNDS[world]:g} eps^2 at C = 1000 ({world})": study.below(
+            error(labels), BOUNDS[world]
         )
         for world, labels in ROBUST.items()
     },
+    **flat(RATIOS),
+    **flat(RATIOS[1:]),
     **{
-        f"disagreement: error is flat in C, slope within 0.15 of 0 from C = {ratios[0]:g} to 1000 ({world})": near(
-            slope("error", ratios, MOST_SAMPLES, **labels), 0.0, 0.15
-        )
-        for ratios in (RATIOS, RATIOS[1:])
-        for world, labels in ROBUST.items()
-    },
-    **{
-        f"disagreement: error is below 16 eps^2 at C = 1000 with {number:,} samples ({world})": below(
-            at(RAREST, of(world), number), BOUND
-        )
+        f"disagreement: {BOUNDED} with {samples:,} samples ({world})": bounded(of(world), samples)
         for world in ("pair", "ladder")
-        for number in (FEW, 1000, 10_000)
+        for samples in (100, 1000, 10_000)
     },
     **{
-        f"tau = {multiple:g} eps: error is at most {(multiple + 1) ** 2:g} eps^2 at C = 1000 (all classes)": every(
-            below(at(RAREST, of(world, multiple=multiple)), (multiple + 1) ** 2)
+        f"tau = {multiple:g} eps: error is at most {(multiple + 1) ** 2:g} eps^2 at C = 1000 "
+        "(all classes)": study.every(
+            study.below(error(of(world, multiple=multiple)), (multiple + 1) ** 2)
             for world in CLASSES
         )
         for multiple in MULTIPLES
     },
     **{
-        f"a smooth gate of width {width:g} tau: error is below 16 eps^2 at C = 1000 (all classes)": every(
-            below(at(RAREST, of(world, width=width)), BOUND) for world in CLASSES
+        f"a smooth gate of width {width:g} tau: {BOUNDED} (all classes)": study.every(
+            bounded(of(world, width=width)) for world in CLASSES
         )
         for width in WIDTHS
     },
-    "any undefeated function: error is over eps^2 larger at C = 10 (ladder)": above(
-        more(10.0, of("ladder", ANY), of("ladder")), 1.0
+    "any undefeated function: error is over eps^2 larger at C = 10 (ladder)": study.above(
+        error(of("ladder", ANY), ratio=10.0), error(of("ladder"), ratio=10.0), 1.0
     ),
-    "any undefeated function: error is over eps^2 smaller at C = 1000 (ladder)": above(
-        more(RAREST, of("ladder"), of("ladder", ANY)), 1.0
+    "any undefeated function: error is over eps^2 smaller at C = 1000 (ladder)": study.below(
+        error(of("ladder", ANY)), error(of("ladder")), 1.0
     ),
     **{
-        f"game of width {width:g} tau, best start: error is below 16 eps^2 at C = 1000 (networks)": below(
-            at(RAREST, of(NETWORKS, BEST, width=width)), BOUND
+        f"game of width {width:g} tau, best start: {BOUNDED} (networks)": bounded(
+            of_networks(BEST, width)
         )
         for width in GAME_WIDTHS
     },
-    "game of width 1 tau, first start: error is below 16 eps^2 at C = 1000 (networks)": below(
-        at(RAREST, of(NETWORKS, FIRST, width=1.0)), BOUND
+    f"game of width 1 tau, first start: {BOUNDED} (networks)": bounded(of_networks(FIRST)),
+    f"exact, among networks of least squares only: {BOUNDED} (networks)": bounded(
+        of_networks(AMONG)
     ),
-    "exact, among networks of least squares only: error is below 16 eps^2 at C = 1000 (networks)": below(
-        at(RAREST, of(NETWORKS, AMONG, width=1.0)), BOUND
+    "least squares: fitted Q costs over 0.05 of the return at C = 1000 (chain)": study.above(
+        regret(LEAST_SQUARES[CHAIN]), 0.05
     ),
-    "least squares: fitted Q costs over 0.05 of the return at C = 1000 (chain)": above(
-        at(RAREST, LEAST_SQUARES[CHAIN], value="regret"), 0.05
-    ),
-    "disagreement: fitted Q costs less than 0.05 of the return at C = 1000 (chain)": below(
-        at(RAREST, ROBUST[CHAIN], value="regret"), 0.05
+    "disagreement: fitted Q costs less than 0.05 of the return at C = 1000 (chain)": study.below(
+        regret(ROBUST[CHAIN]), 0.05
     ),
 }
-NUMBERS = {
-    f"{name}, C = {ratio:g} ({world})": at(ratio, labels)
-    for name, arms in ((LEAST, LEAST_SQUARES), (DISAGREEMENT, ROBUST))
-    for world, labels in arms.items()
-    for ratio in RATIOS
-}
-NUMBERS |= {
-    f"tau = {multiple:g} eps, C = 1000 ({world})": at(RAREST, of(world, multiple=multiple))
-    for multiple in MULTIPLES
-    for world in ("opposite", "ladder")
-}
-NUMBERS |= {
-    f"width {width:g} tau, C = 1000 (ladder)": at(RAREST, of("ladder", width=width))
-    for width in WIDTHS
-}
-NUMBERS |= {
-    f"{method}, width {width:g} tau, C = 1000 (networks)": at(
-        RAREST, of(NETWORKS, method, width=width)
-    )
-    for method in METHODS[1:]
-    for width in GAME_WIDTHS
-}
-NUMBERS |= {
-    f"regret, {method}, C = 1000 (chain)": at(RAREST, of(CHAIN, method), value="regret")
-    for method in (LEAST, DISAGREEMENT)
-}
-NUMBERS |= {
-    f"slope of log error over log C from 10 to 1000, {name} ({world})": slope(
-        "error", RATIOS, MOST_SAMPLES, **labels
-    )
-    for name, arms in ((LEAST, LEAST_SQUARES), (DISAGREEMENT, ROBUST))
-    for world, labels in arms.items()
-}
-TABLE = study.Grid(
-    "error", "ratio", {"samples": MOST_SAMPLES}, "error on rare inputs in eps^2, 100,000 samples"
-)
 MANY = {"samples": MOST_SAMPLES}
-LADDER = [Line("error", "ratio", "method", of("ladder", method) | MANY) for method in ARMS]
+TABLE = study.Grid("error", "ratio", MANY, "error on rare inputs in eps^2, 100,000 samples")
+
+
+def panel(lines: Sequence[Line | Level], title: str, xlabel: str, xscale: str = "log") -> Panel:
+    return Panel(lines, title, xlabel, "test error / eps^2", xscale=xscale, yscale="log")
+
+
+def of_ladder(along: str, where: Labels) -> list[Line]:
+    """Errors of the class that is the same for all C, a line for each method."""
+    methods = (of("ladder", LEAST, 0.0), of("ladder"), of("ladder", ANY))
+    return [Line("error", along, "method", {**labels, **where}) for labels in methods]
+
+
 OVER_TAU = {"method": DISAGREEMENT, "width": 0.0, "ratio": RAREST, **MANY}
-LOGS = {"yscale": "log", "ylabel": "test error / eps^2"}
+OF_GAMES = {"world": NETWORKS, "width": 1.0}
 FIGURE = Panels(
     [
-        Panel(
-            [*LADDER, Level(BOUND, "(tau + eps)^2")],
-            "one class for all C",
-            "C",
-            xscale="log",
-            **LOGS,
+        panel(
+            [*of_ladder("ratio", MANY), Level(BOUND, "(tau + eps)^2")], "one class for all C", "C"
         ),
-        Panel(
-            [
-                Line("error", "samples", "method", of("ladder", method) | {"ratio": RAREST})
-                for method in ARMS
-            ],
-            "one class for all C, C = 1000",
-            "samples",
-            xscale="log",
-            **LOGS,
-        ),
-        Panel(
+        panel(of_ladder("samples", {"ratio": RAREST}), "one class for all C, C = 1000", "samples"),
+        panel(
             [Line("error", "multiple", "world", OVER_TAU)],
             "C = 1000, four classes",
             "tau / eps",
-            **LOGS,
+            "linear",
         ),
-        Panel(
-            [Line("error", "ratio", "method", {"world": NETWORKS, "width": 1.0})],
-            "networks",
-            "C",
-            xscale="log",
-            **LOGS,
-        ),
+        panel([Line("error", "ratio", "method", OF_GAMES)], "networks", "C"),
     ]
 )

@@ -109,9 +109,8 @@ def undefeated(
         raise ValueError(f"threshold is {threshold} and width {width}, neither must be negative")
     with jax.enable_x64(True):
         worst = np.asarray(_worst(values, counts, sums, threshold, width))
-    return worst <= worst.min(axis=0) + TINY * (
-        1 + np.abs(_risks(values, counts, sums)).max(axis=0)
-    )
+    rounding = TINY * (1 + np.abs(_risks(values, counts, sums)).max(axis=0))
+    return worst <= worst.min(axis=0) + rounding
 
 
 @jax.jit
@@ -131,12 +130,8 @@ def _checked_data(
     values: np.ndarray, counts: np.ndarray, sums: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     values, counts, sums = (np.asarray(array, np.float64) for array in (values, counts, sums))
-    if (
-        values.ndim != 2
-        or counts.ndim != 2
-        or counts.shape != sums.shape
-        or values.shape[1] != len(counts)
-    ):
+    fit = values.ndim == counts.ndim == 2 and values.shape[1] == len(counts)
+    if not fit or counts.shape != sums.shape:
         raise ValueError(
             f"values {values.shape}, counts {counts.shape} and sums {sums.shape} must have the shapes [function, "
             "input], [input, set] and [input, set]"
@@ -206,9 +201,8 @@ def smooth_game(
     optimizer = optax.adam(rate)
 
     def loss(first: Any, second: Any) -> Array:
-        return (
-            compared(predict(first), predict(second), counts, sums, threshold, width) / threshold**2
-        )
+        values = predict(first), predict(second)
+        return compared(*values, counts, sums, threshold, width) / threshold**2
 
     def climb(second: Any, state: Any, first: Any) -> tuple[Any, Any]:
         updates, state = optimizer.update(jax.grad(lambda g: -loss(first, g))(second), state)
@@ -222,4 +216,5 @@ def smooth_game(
         return (optax.apply_updates(first, updates), second, of_first, of_second), None
 
     start = first, second, optimizer.init(first), optimizer.init(second)
-    return jax.lax.scan(step, start, length=steps)[0][:2]
+    (first, second, _, _), _ = jax.lax.scan(step, start, length=steps)
+    return first, second

@@ -16,25 +16,34 @@ from experiments.covariate_shift.disagreement import (
     least_squares,
     undefeated,
 )
-from ipsrl.measures.power_law import log_slopes
-from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.curves import Points
-from ipsrl.study.numbers import Number
 
-COMMON, RARE, EPS, NOISE = 32, 8, 0.1, 0.1
-"""Numbers of inputs, misspecification, standard deviation of targets."""
+COMMON = 32
+RARE = 8
+"""Numbers of inputs."""
+EPS = 0.1
+"""Misspecification."""
+NOISE = 0.1
+"""Standard deviation of targets."""
 MOST = 1000.0
 """The largest C for which the ladder is made."""
-STEP, LADDER, COSINES = 0.8, 40, 200
-"""The pair's error on rare inputs, in eps sqrt(C); functions of the ladder; number of cosines."""
+STEP = 0.8
+"""The pair's error on rare inputs, in eps sqrt(C)."""
+LADDER = 40
+COSINES = 200
+"""Numbers of functions."""
+
+
+def at_inputs(common: np.ndarray | float, rare: np.ndarray | float) -> np.ndarray:
+    """`[..., M]`, from values at all common inputs and at all rare ones, `[..., 1]` or one of each."""
+    return np.concatenate(
+        [np.repeat(common, COMMON, axis=-1), np.repeat(rare, RARE, axis=-1)], axis=-1
+    )
 
 
 def pair(ratio: float, random: np.random.Generator) -> np.ndarray:
     """`[2, M]`: eps everywhere, or 0 on common inputs and 0.8 eps sqrt(C) on rare ones: a class chosen for C."""
-    return EPS * np.array(
-        [[1.0] * (COMMON + RARE), [0.0] * COMMON + [STEP * np.sqrt(ratio)] * RARE]
-    )
+    return EPS * np.stack([at_inputs(1.0, 1.0), at_inputs(0.0, STEP * np.sqrt(ratio))])
 
 
 def opposite(ratio: float, random: np.random.Generator) -> np.ndarray:
@@ -42,9 +51,7 @@ def opposite(ratio: float, random: np.random.Generator) -> np.ndarray:
 
     The two differ by 1.9 eps there, so that a threshold of 2 eps does not compare them there, and a lower one does.
     """
-    return EPS * np.array(
-        [[1.0] * (COMMON + RARE), [-0.9] * COMMON + [0.4 * np.sqrt(ratio)] * RARE]
-    )
+    return EPS * np.stack([at_inputs(1.0, 1.0), at_inputs(-0.9, 0.4 * np.sqrt(ratio))])
 
 
 def trade_off() -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +60,8 @@ def trade_off() -> tuple[np.ndarray, np.ndarray]:
     The mean squared error a^2 (1 - 1/C) + d^2 / C is then least at d^2 = (C - 1) / log(MOST), linear in C.
     """
     rare = np.geomspace(1.0, np.sqrt(MOST), LADDER)[:, None]
-    return np.sqrt(np.maximum(0.0, 1 - 2 * np.log(rare) / np.log(MOST))), rare
+    squares = 1 - 2 * np.log(rare) / np.log(MOST)
+    return np.sqrt(np.maximum(0.0, squares)), rare
 
 
 def ladder(ratio: float, random: np.random.Generator) -> np.ndarray:
@@ -61,13 +69,8 @@ def ladder(ratio: float, random: np.random.Generator) -> np.ndarray:
 
     Pairs of a and d are those of `trade_off`.
     """
-    common, rare = trade_off()
     signs = random.choice([-1.0, 1.0], COMMON + RARE)
-    return (
-        EPS
-        * signs
-        * np.concatenate([np.repeat(common, COMMON, 1), np.repeat(rare, RARE, 1)], axis=1)
-    )
+    return EPS * signs * at_inputs(*trade_off())
 
 
 def cosines(ratio: float, random: np.random.Generator) -> np.ndarray:
@@ -76,15 +79,21 @@ def cosines(ratio: float, random: np.random.Generator) -> np.ndarray:
     Common inputs are quantiles of N(0, 1), rare ones of N(10, 1). Cosines that come nearer than eps everywhere are
     stretched, so that eps is the misspecification.
     """
-    quantiles = [norm.ppf((np.arange(number) + 0.5) / number) for number in (COMMON, RARE)]
-    inputs = np.concatenate([quantiles[0], 10 + quantiles[1]])
-    amplitude, frequency = (
-        np.exp(random.uniform(np.log(low), np.log(high), (COSINES, 1)))
-        for low, high in ((EPS, EPS * np.sqrt(MOST)), (0.01, 3.0))
-    )
-    waves = amplitude * np.cos(frequency * inputs + random.uniform(0, 2 * np.pi, (COSINES, 1)))
+
+    def quantiles(number: int) -> np.ndarray:
+        return norm.ppf((np.arange(number) + 0.5) / number)
+
+    def log_uniform(low: float, high: float) -> np.ndarray:
+        return np.exp(random.uniform(np.log(low), np.log(high), (COSINES, 1)))
+
+    inputs = np.concatenate([quantiles(COMMON), 10 + quantiles(RARE)])
+    amplitude = log_uniform(EPS, EPS * np.sqrt(MOST))
+    frequency = log_uniform(0.01, 3.0)
+    phase = random.uniform(0, 2 * np.pi, (COSINES, 1))
+    waves = amplitude * np.cos(frequency * inputs + phase)
     waves *= np.maximum(1.0, EPS / np.abs(waves).max(axis=1, keepdims=True))
-    return np.concatenate([EPS * random.choice([-1.0, 1.0], (1, COMMON + RARE)), waves])
+    near = EPS * random.choice([-1.0, 1.0], (1, COMMON + RARE))
+    return np.concatenate([near, waves])
 
 
 CLASSES: Mapping[str, Callable[[float, np.random.Generator], np.ndarray]] = {
@@ -119,25 +128,26 @@ class Regression:
         """`[S]`, the index of the function that it takes from values `[F, M]` for data `[M, S]`."""
         if not self.multiple:
             return least_squares(values, counts, sums)
-        data = values, counts, sums, self.multiple * eps, self.width * self.multiple * eps
+        threshold = self.multiple * eps
+        width = self.width * threshold
         if not self.any_of_several:
-            return disagreement_regression(*data)
-        found = undefeated(*data)
+            return disagreement_regression(values, counts, sums, threshold, width)
+        found = undefeated(values, counts, sums, threshold, width)
         return np.argmax(np.where(found, random.uniform(size=found.shape), -1.0), axis=0)
 
 
 def law(ratio: float, common: int = COMMON, rare: int = RARE) -> np.ndarray:
     """`[M]`, the distribution of training inputs."""
-    return np.repeat([(1 - 1 / ratio) / common, 1 / ratio / rare], [common, rare])
+    of_each = [(1 - 1 / ratio) / common, 1 / ratio / rare]
+    return np.repeat(of_each, [common, rare])
 
 
 def sampled(
     random: np.random.Generator, probs: np.ndarray, samples: Sequence[int], noise: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Counts and sums of noise `[M, S]` of data sets of these sizes."""
-    counts = np.stack(
-        [random.multinomial(number, probs / probs.sum()) for number in samples], axis=1
-    )
+    probs = probs / probs.sum()
+    counts = np.stack([random.multinomial(number, probs) for number in samples], axis=1)
     return counts, noise * np.sqrt(counts) * random.normal(size=counts.shape)
 
 
@@ -157,10 +167,15 @@ def regressed(
         for column, ratio in enumerate(ratios):
             random = np.random.default_rng([seed, round(ratio)])
             values = CLASSES[kind](ratio, random)
-            taken = arm(values, *sampled(random, law(ratio), samples, NOISE), random)
+            counts, sums = sampled(random, law(ratio), samples, NOISE)
+            taken = arm(values, counts, sums, random)
             errors[row, column] = (values[taken, COMMON:] ** 2).mean(axis=1) / EPS**2
-    places = np.repeat(ratios, len(samples)), np.tile(samples, len(ratios))
-    return points(seeds, *places, error=errors.reshape(len(seeds), -1))
+    return points(
+        seeds,
+        np.repeat(ratios, len(samples)),
+        np.tile(samples, len(ratios)),
+        error=errors.reshape(len(seeds), -1),
+    )
 
 
 def points(
@@ -170,21 +185,18 @@ def points(
     return Points(range(len(ratios)), {"ratio": ratios, "samples": samples, **values}, seeds)
 
 
-def slope(value: str, ratios: Sequence[float], samples: int, **labels: object) -> Number:
-    """The slope of log(value) over log(C) between these C, by least squares for each seed."""
-
-    def number(records: Records) -> Interval:
-        each = np.array(
-            [records.ends(value, ratio=ratio, samples=samples, **labels) for ratio in ratios]
-        )
-        return interval_of(log_slopes(ratios, each.T))
-
-    return number
-
-
 # Fitted Q in a chain.
-LENGTH, RARE_PLACES, DISCOUNT, LEAVE, CHAIN_EPS, CHAIN_NOISE = 6, 3, 0.95, 0.6, 0.02, 0.02
-"""Places, and how many of the last are rarely gone forward from; gamma; the reward for leaving; the class's eps."""
+LENGTH = 6
+"""Number of places."""
+RARE_PLACES = 3
+"""Number of the last ones, from which training rarely goes forward."""
+DISCOUNT = 0.95
+LEAVE = 0.6
+"""The reward for leaving."""
+CHAIN_EPS = 0.02
+"""Misspecification."""
+CHAIN_NOISE = 0.02
+"""Standard deviation of targets."""
 
 
 def backup(values: np.ndarray) -> np.ndarray:
@@ -192,8 +204,9 @@ def backup(values: np.ndarray) -> np.ndarray:
 
     Leaving ends with the reward `LEAVE`, going forward from the last place with 1.
     """
-    following = DISCOUNT * values.reshape(2, LENGTH).max(axis=0)[1:]
-    return np.concatenate([np.full(LENGTH, LEAVE), following, [1.0]])
+    best = values.reshape(2, LENGTH).max(axis=0)
+    leave = np.full(LENGTH, LEAVE)
+    return np.concatenate([leave, DISCOUNT * best[1:], [1.0]])
 
 
 def optimal_values() -> np.ndarray:
@@ -208,8 +221,9 @@ def chain_class() -> np.ndarray:
     """`[F, 2 L]`, each of `optimal_values` with each of the errors of `ladder`, which are negative on rare pairs."""
     common, rare = trade_off()
     signs = np.where(np.arange(2 * LENGTH - RARE_PLACES) % 2, 1.0, -1.0)
-    errors = CHAIN_EPS * np.concatenate([common * signs, np.repeat(-rare, RARE_PLACES, 1)], axis=1)
-    return (optimal_values()[:, None] + errors).reshape(-1, 2 * LENGTH)
+    errors = np.concatenate([common * signs, np.repeat(-rare, RARE_PLACES, 1)], axis=1)
+    values = optimal_values()[:, None] + CHAIN_EPS * errors
+    return values.reshape(-1, 2 * LENGTH)
 
 
 def value_of_greedy(values: np.ndarray) -> float:
@@ -228,7 +242,9 @@ def fitted_q(
     its best functions, which is the eps of the arm's threshold. Values: error, mean squared error of Q on rare pairs in
     CHAIN_EPS^2; regret, of the greedy policy from the first place.
     """
-    values, eps, best = chain_class(), (1 + DISCOUNT) * CHAIN_EPS, optimal_values()[-1]
+    values = chain_class()
+    eps = (1 + DISCOUNT) * CHAIN_EPS
+    best = optimal_values()[-1]
     errors, regrets = np.empty((2, len(seeds), len(ratios)))
     for row, seed in enumerate(seeds):
         for column, ratio in enumerate(ratios):
@@ -237,9 +253,8 @@ def fitted_q(
             counts, noise = sampled(random, probs, [samples], CHAIN_NOISE)
             learned = np.zeros(2 * LENGTH)
             for _ in range(LENGTH):
-                learned = values[
-                    arm(values, counts, counts * backup(learned)[:, None] + noise, random, eps)[0]
-                ]
+                sums = counts * backup(learned)[:, None] + noise
+                learned = values[arm(values, counts, sums, random, eps)[0]]
             errors[row, column] = ((learned - best)[-RARE_PLACES:] ** 2).mean() / CHAIN_EPS**2
             regrets[row, column] = value_of_greedy(best) - value_of_greedy(learned)
     return points(seeds, ratios, [samples] * len(ratios), error=errors, regret=regrets)

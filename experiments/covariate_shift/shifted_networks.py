@@ -30,7 +30,9 @@ from experiments.covariate_shift.shifted_inputs import (
 )
 from ipsrl.study.curves import Points
 
-UNITS, STEP, RATE = 4, 0.4, 0.01
+UNITS = 4
+STEP = 0.4
+RATE = 0.01
 INPUTS = np.concatenate([np.linspace(-1, 1, COMMON), np.linspace(2, 3, RARE)])
 MULTIPLE = 3.0
 """Of eps, the threshold."""
@@ -125,17 +127,16 @@ def networks(
         counts, sums = (np.stack(arrays) for arrays in zip(*draws, strict=True))
         sums += counts * target(ratio)[:, None]
         keys = jax.vmap(jax.random.key)(np.array(seeds))
-        values = np.asarray(
-            run(keys, jnp.asarray(counts[..., 0], float), jnp.asarray(sums[..., 0])), np.float64
-        )
+        found = run(keys, jnp.asarray(counts[..., 0], float), jnp.asarray(sums[..., 0]))
+        values = np.asarray(found, np.float64)
         for row, of_seed in enumerate(zip(values, counts, sums, strict=True)):
             taken = chosen(*of_seed)
             wrong = np.stack([taken[method] - target(ratio) for method in METHODS])
             errors[row, column] = (wrong[:, COMMON:] ** 2).mean(axis=1) / EPS**2
-    places = np.repeat(ratios, len(METHODS)), [samples] * (len(ratios) * len(METHODS))
-    return points(
-        seeds, *places, method=METHODS * len(ratios), error=errors.reshape(len(seeds), -1)
-    )
+    of_seeds = errors.reshape(len(seeds), -1)
+    methods = METHODS * len(ratios)
+    places = np.repeat(ratios, len(METHODS))
+    return points(seeds, places, [samples] * len(places), method=methods, error=of_seeds)
 
 
 def chosen(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> dict[str, np.ndarray]:
@@ -147,15 +148,17 @@ def chosen(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> dict[str
     game, first start: f of the first game.
     game, best start: f of the game with the least max of L(f, g), hard gate, over all 3 N networks.
     """
-    pool, threshold = values.reshape(-1, values.shape[-1]), MULTIPLE * EPS
+    pool = values.reshape(-1, values.shape[-1])
+    threshold = MULTIPLE * EPS
+
+    def robust(among: np.ndarray) -> np.ndarray:
+        return among[disagreement_regression(among, counts, sums, threshold)[0]]
+
+    descended, games, _ = values
+    least = descended[least_squares(descended, counts, sums)[0]]
     worst = [
-        np.asarray(compared(f, pool, counts[:, 0], sums[:, 0], threshold)).max() for f in values[1]
+        np.asarray(compared(game, pool, counts[:, 0], sums[:, 0], threshold)).max()
+        for game in games
     ]
-    among, of_all = (
-        each[disagreement_regression(each, counts, sums, threshold)[0]]
-        for each in (values[0], pool)
-    )
-    least = values[0][least_squares(values[0], counts, sums)[0]]
-    return dict(
-        zip(METHODS, (least, among, of_all, values[1][0], values[1][np.argmin(worst)]), strict=True)
-    )
+    taken = (least, robust(descended), robust(pool), games[0], games[np.argmin(worst)])
+    return dict(zip(METHODS, taken, strict=True))

@@ -18,10 +18,8 @@ from experiments.covariate_shift.shifted_inputs import (
     law,
     optimal_values,
     regressed,
-    slope,
     value_of_greedy,
 )
-from ipsrl.records.tidy import Records
 
 ANY = np.random.default_rng(0)
 
@@ -107,13 +105,3 @@ def test_fitted_q_by_least_squares_leaves_where_disagreement_goes_on():
     # At eps' = (1 + gamma) eps the bound of one regression is 16 eps'^2.
     assert robust["error"].max() < 16 * (1 + DISCOUNT) ** 2 < least["error"][:, 1].min()
     assert RARE_PLACES < LENGTH
-
-
-def test_slopes_are_those_of_each_seed():
-    rows = [
-        {"kind": "a", "ratio": ratio, "samples": 5, "step": 0, "seed": seed, "error": (2 + seed) * ratio**power}
-        for seed, power in ((0, 0.9), (1, 1.1))
-        for ratio in (10.0, 100.0, 1000.0)
-    ]
-    found = slope("error", (10.0, 100.0, 1000.0), 5, kind="a")(Records(rows, ("kind", "ratio", "samples")))
-    assert (found.mean, found.low, found.high) == pytest.approx((1.0, 0.9, 1.1))
