@@ -26,16 +26,24 @@ Smoke     python -m experiments.dialogue_users --preset=smoke
 `--show` prints a dialogue with each kind of user, of the first seed after training and an adaptation.
 """
 
-import dataclasses
 import itertools
 from collections.abc import Iterator
 
 from experiments.dialogue_users.dialogue_arms import (
     BY_TURN,
-    EXACT,
+    CONTEXT,
+    ENTROPY,
+    EXACT_FOMAML,
+    EXACT_MAML,
+    EXACT_PLAIN,
+    FLAT,
+    FOMAML,
+    IPS,
     NAMES,
-    SAMPLED,
+    PLACEBO,
+    PLAIN,
     TRAINING,
+    Settings,
     curves_of,
     dialogues,
     of,
@@ -43,40 +51,9 @@ from experiments.dialogue_users.dialogue_arms import (
 from ipsrl import study
 from ipsrl.environments.interview import BONUSES
 from ipsrl.environments.interview_users import KINDS
-from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import above, all_of, below, close
-
-FLAT, PLAIN, ENTROPY, IPS, CONTEXT, FOMAML, PLACEBO = SAMPLED
-EXACT_PLAIN, EXACT_FOMAML, EXACT_MAML = EXACT
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
-    """Updates are of a group with each kind of user; `inner` is the step size of adaptations."""
-
-    arms: tuple[str, ...] = study.selecting(one_of(*SAMPLED, *EXACT, default=(*SAMPLED, *EXACT)))
-    bonuses: tuple[str, ...] = study.selecting(one_of(*BONUSES, default=tuple(BONUSES)))
-    seeds: tuple[int, ...] = study.seeds((10, 11, 12, 13, 14), least=2)
-    updates: int = at_least(4, 120)
-    records: int = at_least(1, 6)
-    group_size: int = at_least(2, 16)
-    turns: int = at_least(4, 40)
-    learning_rate: float = positive(30.0)
-    inner: float = positive(400.0)
-    show: bool = study.selecting(False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.updates % (2 * self.records):
-            raise ValueError(
-                f"--updates is {self.updates}, it must be a multiple of 2 --records, {2 * self.records}"
-            )
-        if self.turns % 4:
-            raise ValueError(f"--turns is {self.turns}, it must be a multiple of 4")
-
 
 PRESETS = {
     "smoke": Settings(
@@ -92,78 +69,83 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         yield from curves_of(settings, bonuses, arm)
 
 
-def more(arm: str, than: str, bonuses: str) -> study.Number:
-    """By how much the return, adapted if that is better, is above that of another arm, paired by seed."""
-    return study.difference("kept_reward", of(arm, bonuses), of(than, bonuses))
+COLLAPSED = (FLAT, PLAIN, EXACT_PLAIN)
+VARIED = (ENTROPY, IPS, CONTEXT, FOMAML, EXACT_FOMAML, EXACT_MAML)
+ONE_PHASE = "has one phase in over 90 % of its choices"
+SEVERAL = "has no phase in over 90 % of its choices"
+NATS = "0.1 nats about the kind of user, in the mean over choices"
 
 
-COLLAPSED, VARIED = (
-    (FLAT, PLAIN, EXACT_PLAIN),
-    (ENTROPY, IPS, CONTEXT, FOMAML, EXACT_FOMAML, EXACT_MAML),
-)
-OVER, UNDER = (
-    "has one phase in over 90 % of its choices",
-    "has no phase in over 90 % of its choices",
-)
-TELLS = (
-    "adaptation, the phase of {} tells {} 0.1 nats about the kind of user, in the mean over choices"
-)
-MAML_HAS = "{} first-order MAML has over 0.02 more of the best return than {}"
+def collapses(arm: str, bonuses: str) -> study.Claim:
+    return study.above(study.final("commonest", **of(arm, bonuses)), 0.9)
+
+
+def varies(arm: str, bonuses: str) -> study.Claim:
+    return study.below(study.final("commonest", **of(arm, bonuses)), 0.9)
 
 
 def claims_of(bonuses: str) -> dict[str, study.Claim]:
     """The claims with published or equalised bonuses."""
-    these, commonest = (
-        f"{bonuses} bonuses:",
-        {arm: study.final("commonest", **of(arm, bonuses)) for arm in NAMES},
-    )
-    tells = {arm: study.final("adapted_information", **of(arm, bonuses)) for arm in (FOMAML, PLAIN)}
-    claims = {f"{these} {NAMES[arm]} {OVER}": above(commonest[arm], 0.9) for arm in COLLAPSED}
-    claims |= {f"{these} {NAMES[arm]} {UNDER}": below(commonest[arm], 0.9) for arm in VARIED}
-    claims |= {
-        MAML_HAS.format(these, NAMES[it]): above(more(FOMAML, it, bonuses), 0.02)
-        for it in (PLAIN, CONTEXT)
+
+    def final(value: str, arm: str) -> study.Number:
+        return study.final(value, **of(arm, bonuses))
+
+    def more(arm: str, than: str) -> study.Number:
+        """By how much the return, adapted if that is better, is above that of another arm."""
+        return final("kept_reward", arm) - final("kept_reward", than)
+
+    plain = NAMES[PLAIN]
+    claims = {
+        **{f"{NAMES[arm]} {ONE_PHASE}": collapses(arm, bonuses) for arm in COLLAPSED},
+        **{f"{NAMES[arm]} {SEVERAL}": varies(arm, bonuses) for arm in VARIED},
+        f"first-order MAML has over 0.02 more of the best return than {plain}": study.above(
+            more(FOMAML, PLAIN), 0.02
+        ),
+        f"first-order MAML has over 0.02 more of the best return than {NAMES[CONTEXT]}": study.above(
+            more(FOMAML, CONTEXT), 0.02
+        ),
+        f"before an adaptation, the phase of {plain} tells under {NATS}": study.below(
+            final("information", PLAIN), 0.1
+        ),
+        f"after an adaptation, the phase of {NAMES[FOMAML]} tells over {NATS}": study.above(
+            final("adapted_information", FOMAML), 0.1
+        ),
+        f"after an adaptation, the phase of {plain} tells under {NATS}": study.below(
+            final("adapted_information", PLAIN), 0.1
+        ),
+        f"{NAMES[PLACEBO]} has at most 0.02 more of the best return than {plain}": study.below(
+            more(PLACEBO, PLAIN), 0.02
+        ),
+        "without noise, second derivatives change MAML's share of the best return by less than 0.05": study.near(
+            more(EXACT_MAML, EXACT_FOMAML), 0.0, 0.05
+        ),
     }
-    return claims | {
-        f"{these} before an {TELLS.format(NAMES[PLAIN], 'under')}": below(
-            study.final("information", **of(PLAIN, bonuses)), 0.1
-        ),
-        f"{these} after an {TELLS.format(NAMES[FOMAML], 'over')}": above(tells[FOMAML], 0.1),
-        f"{these} after an {TELLS.format(NAMES[PLAIN], 'under')}": below(tells[PLAIN], 0.1),
-        f"{these} {NAMES[PLACEBO]} has at most 0.02 more of the best return than {NAMES[PLAIN]}": below(
-            more(PLACEBO, PLAIN, bonuses), 0.02
-        ),
-        f"{these} without noise, second derivatives change MAML's share of the best return by less than 0.05": lambda records: (
-            close(more(EXACT_MAML, EXACT_FOMAML, bonuses)(records), 0.0, 0.05)
-        ),
-    }
+    return {f"{bonuses} bonuses: {sentence}": claim for sentence, claim in claims.items()}
 
 
-def whole(records: Records) -> bool | None:
-    """The paper's claim: with both bonuses the hierarchical policy collapses, and first-order MAML does not."""
-    parts = [(above, PLAIN), (below, FOMAML)]
-    return all_of(
-        side(study.final("commonest", **of(arm, bonuses)), 0.9)(records)
-        for side, arm in parts
-        for bonuses in BONUSES
-    )
-
-
-CLAIMS = {f"with both bonuses {NAMES[PLAIN]} {OVER}, and {NAMES[FOMAML]} {UNDER}": whole}
-CLAIMS |= claims_of("equalised") | claims_of("published")
-VALUES = {
+CLAIMS = {
+    f"with both bonuses {NAMES[PLAIN]} {ONE_PHASE}, and {NAMES[FOMAML]} {SEVERAL}": study.every(
+        [
+            collapses(PLAIN, "equalised"),
+            collapses(PLAIN, "published"),
+            varies(FOMAML, "equalised"),
+            varies(FOMAML, "published"),
+        ]
+    ),
+    **claims_of("equalised"),
+    **claims_of("published"),
+}
+COLUMNS = {
     "commonest": "share of the commonest phase",
     "entropy": "entropy of the phase",
     "reward": "share of the best return",
     "kept_reward": "return, adapted if better",
     "adapted_information": "nats about the user, adapted",
+    "information": "nats about the user",
+    "adapted_commonest": "share of the commonest phase, adapted",
+    "adapted_reward": "share of the best return, adapted",
 }
-NUMBERS = {
-    f"{shown}, {bonuses}, {arm}": study.final(value, **of(arm, bonuses))
-    for (value, shown), bonuses, arm in itertools.product(VALUES.items(), BONUSES, NAMES)
-}
-COLUMNS = (*VALUES, "information", "adapted_commonest", "adapted_reward")
-OF_ARMS = study.Table(COLUMNS, "{bonuses} bonuses", {"part": TRAINING}, each="bonuses")
+OF_ARMS = study.Table(tuple(COLUMNS), "{bonuses} bonuses", {"part": TRAINING}, each="bonuses")
 
 
 def TABLE(records: Records, settings: Settings) -> str:
@@ -172,18 +154,21 @@ def TABLE(records: Records, settings: Settings) -> str:
     return "\n\n".join([OF_ARMS(records, settings), *shown])
 
 
-PANELS = [
-    Panel(
+def at_the_end(bonuses: str, value: str) -> Panel:
+    return Panel(
         [Bars(value, by="arm", where={"part": TRAINING, "bonuses": bonuses})],
-        f"{bonuses}: {VALUES[value]}",
+        f"{bonuses}: {COLUMNS[value]}",
     )
-    for bonuses, value in itertools.product(
-        BONUSES, ("commonest", "adapted_information", "kept_reward")
+
+
+def by_turn(kind: str) -> Panel:
+    """How varied the phases of an arm are with equalised bonuses and one kind of user."""
+    where = {"part": BY_TURN, "bonuses": "equalised", "kind": kind}
+    return Panel(
+        [Line("entropies", by="arm", where=where)], f"equalised, {kind}", "turn", "entropy"
     )
-]
-WHERE = {kind: {"part": BY_TURN, "bonuses": "equalised", "kind": kind} for kind in KINDS}
-PANELS += [
-    Panel([Line("entropies", by="arm", where=WHERE[k])], f"equalised, {k}", "turn", "entropy")
-    for k in KINDS
-]
-FIGURE = Panels(PANELS, (19, 14), columns=3)
+
+
+DRAWN = ("commonest", "adapted_information", "kept_reward")
+ENDS = [at_the_end(bonuses, value) for bonuses in BONUSES for value in DRAWN]
+FIGURE = Panels([*ENDS, *map(by_turn, KINDS)], (19, 14), columns=3)

@@ -3,8 +3,8 @@
 import contextlib
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +12,11 @@ import numpy as np
 
 from experiments.dialogue_users.interviews import Managers, measured_of_runs
 from experiments.dialogue_users.interviews_in_context import learned_in_context
-from ipsrl.environments.interview import Interview
+from ipsrl import study
+from ipsrl.environments.interview import BONUSES, Interview
 from ipsrl.environments.interview_users import KINDS
+from ipsrl.fields import at_least, one_of, positive
 from ipsrl.records.tidy import NotRecorded, Records
-from ipsrl.study.curves import Curve, Points
 from ipsrl.training.ensemble import train_ensemble
 
 FLAT, PLAIN, ENTROPY, IPS, CONTEXT, FOMAML, PLACEBO = SAMPLED = (
@@ -45,7 +46,33 @@ STEPS = {EXACT_PLAIN: (0.0, 0.0), EXACT_FOMAML: (1.0, 0.0), EXACT_MAML: (1.0, 1.
 """Arms without noise -> `inner` and `second` of `Managers.exactly_learned`."""
 OBJECTIVES = {ENTROPY: "grpo(entropy=0.1)", IPS: "ips_grpo"}
 """Of arms that are not trained by GRPO."""
-TRAINING, BY_TURN = "training", "by turn"
+TRAINING = "training"
+BY_TURN = "by turn"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """Updates are of a group with each kind of user; `inner` is the step size of adaptations."""
+
+    arms: tuple[str, ...] = study.selecting(one_of(*SAMPLED, *EXACT, default=(*SAMPLED, *EXACT)))
+    bonuses: tuple[str, ...] = study.selecting(one_of(*BONUSES, default=tuple(BONUSES)))
+    seeds: tuple[int, ...] = study.seeds((10, 11, 12, 13, 14), least=2)
+    updates: int = at_least(4, 120)
+    records: int = at_least(1, 6)
+    group_size: int = at_least(2, 16)
+    turns: int = at_least(4, 40)
+    learning_rate: float = positive(30.0)
+    inner: float = positive(400.0)
+    show: bool = study.selecting(False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.updates % (2 * self.records):
+            raise ValueError(
+                f"--updates is {self.updates}, it must be a multiple of 2 --records, {2 * self.records}"
+            )
+        if self.turns % 4:
+            raise ValueError(f"--turns is {self.turns}, it must be a multiple of 4")
 
 
 def of(arm: str, bonuses: str) -> dict[str, str]:
@@ -53,19 +80,15 @@ def of(arm: str, bonuses: str) -> dict[str, str]:
     return {"part": TRAINING, "bonuses": bonuses, "arm": arm}
 
 
-def curves_of(settings: Any, bonuses: str, arm: str) -> Iterator[Curve]:
-    """What becomes of an arm over training, and, if it has a master that is measured exactly, at the end by turn.
-
-    Args:
-      settings: have `seeds`, `updates`, `records`, `group_size`, `turns`, `learning_rate` and `inner`.
-    """
-    yield Curve(of(arm, bonuses), functools.partial(points, settings, bonuses, arm))
+def curves_of(settings: Settings, bonuses: str, arm: str) -> Iterator[study.Curve]:
+    """What becomes of an arm over training, and, if it has a master that is measured exactly, at the end by turn."""
+    yield study.Curve(of(arm, bonuses), functools.partial(points, settings, bonuses, arm))
     if arm not in (FLAT, CONTEXT):
         by_turn = functools.partial(entropies, settings, bonuses, arm)
-        yield Curve(of(arm, bonuses) | {"part": BY_TURN}, by_turn, within=("kind",))
+        yield study.Curve(of(arm, bonuses) | {"part": BY_TURN}, by_turn, within=("kind",))
 
 
-def managers_of(settings: Any, bonuses: str, arm: str) -> Managers:
+def managers_of(settings: Settings, bonuses: str, arm: str) -> Managers:
     """Managers of an arm; GRPO adapts them, whatever trains them."""
     task = Interview(users=3, bonuses=bonuses, hierarchy=arm != FLAT, turns=settings.turns)
     return Managers(task, "grpo", settings.group_size, settings.inner)
@@ -73,75 +96,63 @@ def managers_of(settings: Any, bonuses: str, arm: str) -> Managers:
 
 @functools.cache
 def learned(
-    settings: Any, bonuses: str, arm: str
+    settings: Settings, bonuses: str, arm: str
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """What becomes of an arm, name -> `[S, U, ...]`, see `Managers.measured`; and the last policy of the first seed."""
     managers = managers_of(settings, bonuses, arm)
     if arm == CONTEXT:
-        return learned_in_context(
-            managers.environment, settings.seeds, settings.updates, settings.group_size
-        ), {}
-    seeds, every, rate = (
-        jnp.asarray(settings.seeds),
-        settings.updates // settings.records,
-        settings.learning_rate,
-    )
+        task = managers.environment
+        return learned_in_context(task, settings.seeds, settings.updates, settings.group_size), {}
+    seeds = jnp.asarray(settings.seeds)
+    updates = settings.updates
+    every = updates // settings.records
+    rate = settings.learning_rate
     if arm in (FOMAML, PLACEBO):
         # An update takes twice as many dialogues.
         each = functools.partial(
-            managers.meta_learned, settings.updates // 2, every // 2, arm == PLACEBO, rate
+            managers.meta_learned, updates // 2, every // 2, arm == PLACEBO, rate
         )
         policies = jax.jit(jax.vmap(each))(seeds)
     elif arm in EXACT:
-        each = functools.partial(managers.exactly_learned, settings.updates, every, rate)
+        each = functools.partial(managers.exactly_learned, updates, every, rate)
         policies = jax.jit(jax.vmap(each, (0, None, None)))(seeds, *map(jnp.float32, STEPS[arm]))
     else:
         trained = dataclasses.replace(managers, objective=OBJECTIVES.get(arm, "grpo"))
-        trainer = trained.trainer(settings.updates, rate)
-        policies = train_ensemble(
-            trainer, seeds, dict, every, initial_parameters=jax.vmap(managers.prior)(seeds)
-        )
-    values = {
-        name: np.asarray(each) for name, each in measured_of_runs(managers, policies, seeds).items()
-    }
-    return values, {name: np.asarray(leaf[0, -1]) for name, leaf in policies.items()}
+        trainer, priors = trained.trainer(updates, rate), jax.vmap(managers.prior)(seeds)
+        policies = train_ensemble(trainer, seeds, dict, every, initial_parameters=priors)
+    found = jax.device_get(measured_of_runs(managers, policies, seeds))
+    return found, {name: np.asarray(leaf[0, -1]) for name, leaf in policies.items()}
 
 
-def points(settings: Any, bonuses: str, arm: str) -> Points:
+def points(settings: Settings, bonuses: str, arm: str) -> study.Points:
     """What became of the phases over training; `kept_reward` is that after an adaptation if it is better."""
     found, policy = learned(settings, bonuses, arm)
     values = {name: each for name, each in found.items() if each.ndim == 2}
-    values["kept_reward"] = np.maximum(
-        values["reward"], values.get("adapted_reward", values["reward"])
-    )
-    steps = np.linspace(0, settings.updates, settings.records + 1).astype(int)[
-        -values["reward"].shape[1] :
-    ]
-    return Points(steps, values, settings.seeds, policy)
+    reward = values["reward"]
+    values["kept_reward"] = np.maximum(reward, values.get("adapted_reward", reward))
+    steps = np.linspace(0, settings.updates, settings.records + 1).astype(int)
+    # The transformer is measured at the end alone.
+    return study.Points(steps[-reward.shape[1] :], values, settings.seeds, policy)
 
 
-def entropies(settings: Any, bonuses: str, arm: str) -> Points:
+def entropies(settings: Settings, bonuses: str, arm: str) -> study.Points:
     """At the end, the entropy of the master's choice at each turn where it chooses, for each kind of user."""
-    found = {
-        name: learned(settings, bonuses, arm)[0][name][:, -1]
-        for name in ("entropies", "adapted_entropies")
-    }
-    seeds, kinds, blocks = found["entropies"].shape
-    values = {name: each.reshape(seeds, -1) for name, each in found.items()}
+    found, _ = learned(settings, bonuses, arm)
     every = managers_of(settings, bonuses, arm).environment.every
+    seeds, _, kinds, blocks = found["entropies"].shape
+    values = {
+        name: found[name][:, -1].reshape(seeds, -1) for name in ("entropies", "adapted_entropies")
+    }
     values["kind"] = np.repeat(tuple(KINDS), blocks)
-    return Points(np.tile(every * np.arange(blocks), kinds), values, settings.seeds)
+    return study.Points(np.tile(every * np.arange(blocks), kinds), values, settings.seeds)
 
 
-def dialogues(records: Records, settings: Any) -> Iterator[str]:
+def dialogues(records: Records, settings: Settings) -> Iterator[str]:
     """A dialogue in words with each kind of user, of the first seed of each arm after an adaptation."""
-    for bonuses in settings.bonuses:
-        for arm in settings.arms:
-            with contextlib.suppress(NotRecorded):
-                policy = {
-                    name: records.array(name, **of(arm, bonuses))
-                    for name in ("always", "block", "last")
-                }
-                spoken = managers_of(settings, bonuses, arm).dialogues(policy, settings.seeds[0])
-                for kind, lines in zip(KINDS, spoken, strict=True):
-                    yield "\n".join([f"{arm}, {bonuses} bonuses, a user who is {kind}", *lines])
+    for bonuses, arm in itertools.product(settings.bonuses, settings.arms):
+        with contextlib.suppress(NotRecorded):
+            names = ("always", "block", "last")
+            policy = {name: records.array(name, **of(arm, bonuses)) for name in names}
+            spoken = managers_of(settings, bonuses, arm).dialogues(policy, settings.seeds[0])
+            for kind, lines in zip(KINDS, spoken, strict=True):
+                yield "\n".join([f"{arm}, {bonuses} bonuses, a user who is {kind}", *lines])

@@ -43,17 +43,16 @@ def course(environment: Interview, log_probs: Array, user: Array | int) -> Cours
 
     The environment must have `sees="states"`.
     """
-    kind, blocks, seen = environment.kind_of(user), environment.blocks, (len(PHASES), len(WORDS))
+    kind = environment.kind_of(user)
     transitions = jnp.asarray(environment.moves.transitions, jnp.float32)[kind]
-    worth, probs = jnp.asarray(environment.worth), jnp.exp(log_probs)
+    worth = jnp.asarray(environment.worth)
+    blocks = environment.blocks
     # From here on q is the phase before, p the phase of the turn, and t and u, w and v trust and word before and after.
-    probs = probs.reshape(-1, *seen, environment.vocabulary_size)
-    phases, acts = (
-        probs[..., :FIRST_ACT],
-        probs[..., FIRST_ACT:FIRST_WORD].reshape(-1, *seen, len(PHASES), len(ACTS)),
-    )
+    probs = jnp.exp(log_probs).reshape(-1, len(PHASES), len(WORDS), environment.vocabulary_size)
+    phases = probs[..., :FIRST_ACT]
+    acts = probs[..., FIRST_ACT:FIRST_WORD].reshape(*phases.shape, len(ACTS))
 
-    def turn(before: Array, number: Array) -> tuple[Array, tuple[Array, Array]]:
+    def turn(before: Array, number: Array) -> tuple[Array, Course]:
         block = number // environment.every
         if environment.hierarchy:
             chosen = jnp.einsum("twq,qwp->twp", before, phases[block])
@@ -62,11 +61,13 @@ def course(environment: Interview, log_probs: Array, user: Array | int) -> Cours
         else:
             visits = jnp.einsum("twq,qwpa->twpa", before, acts[block])
         reward = jnp.einsum("twpa,tpavu,pv->", visits, transitions, worth)
-        return jnp.einsum("twpa,tpavu->uvp", visits, transitions), (visits, reward)
+        after = jnp.einsum("twpa,tpavu->uvp", visits, transitions)
+        return after, Course(visits, reward)
 
     first = jnp.zeros((LEVELS, len(WORDS), len(PHASES)))
     first = first.at[environment.first_trust(user), NEUTRAL, 0].set(1.0)
-    return Course(*jax.lax.scan(turn, first, jnp.arange(environment.turns))[1])
+    _, found = jax.lax.scan(turn, first, jnp.arange(environment.turns))
+    return found
 
 
 def best_return(environment: Interview, user: int) -> float:
@@ -88,10 +89,12 @@ def _legal(environment: Interview) -> np.ndarray:
         raise ValueError(
             f"sees is {environment.sees!r}: the tokens before do not determine what is legal, take states"
         )
-    token, seen = np.arange(environment.vocabulary_size), len(PHASES) * len(WORDS)
+    token = np.arange(environment.vocabulary_size)
     acts = (token >= FIRST_ACT) & (token < FIRST_WORD)
+    observations = len(PHASES) * len(WORDS) * environment.blocks
+    if not environment.hierarchy:
+        return np.tile(acts, (observations, 1))
     phases = np.repeat(np.arange(len(PHASES)), len(WORDS))[:, None]
     of_phase = acts & ((token - FIRST_ACT) // len(ACTS) == phases)
-    if not environment.hierarchy:
-        return np.tile(acts, (seen * environment.blocks, 1))
-    return np.concatenate([np.tile(token < FIRST_ACT, (seen * environment.blocks, 1)), of_phase])
+    of_master = np.tile(token < FIRST_ACT, (observations, 1))
+    return np.concatenate([of_master, of_phase])

@@ -122,20 +122,18 @@ class Managers:
                 adapted = self.adapted(parameters, seed, step, other if shuffled else user)
                 return self.gradient(adapted, seed, step + 1, user)
 
-            gradient = jax.tree.map(
-                lambda leaf: leaf.mean(axis=0), jax.vmap(of_user)(users, others)
+            gradients = jax.vmap(of_user)(users, others)
+            moved = jax.tree.map(
+                lambda one, by: one - learning_rate * by.mean(axis=0), parameters, gradients
             )
-            return jax.tree.map(
-                lambda one, by: one - learning_rate * by, parameters, gradient
-            ), None
+            return moved, None
 
         return _recorded(update, self.prior(seed), updates, record_every)
 
     def course(self, parameters: Parameters, user: Array) -> tuple[Array, Array]:
         """Distributions of the phase at the first turn of each block, `[blocks, phases]`, and the expected return."""
-        found = course(
-            self.environment, log_probs_of(self.environment, self.policy.table(parameters)), user
-        )
+        log_probs = log_probs_of(self.environment, self.policy.table(parameters))
+        found = course(self.environment, log_probs, user)
         return found.phases[:: self.environment.every], found.rewards.sum()
 
     def exactly_learned(
@@ -153,42 +151,36 @@ class Managers:
           inner: times `self.inner`; 0 for the policy gradient without meta-learning.
           second: 1 for MAML with its second derivatives, 0 for first-order MAML.
         """
-        users, worth = (
-            jnp.arange(self.environment.users),
-            EXACT_SCALE / jnp.asarray(self.best_returns),
-        )
+        users = jnp.arange(self.environment.users)
+        worth = EXACT_SCALE / jnp.asarray(self.best_returns)
 
         def share(parameters: Parameters, user: Array) -> Array:
             return worth[user] * self.course(parameters, user)[1]
 
+        def adapted(one: Array, by: Array) -> Array:
+            step = inner * jnp.where(self.of_master, by, 0.0)
+            step = second * step + (1 - second) * jax.lax.stop_gradient(step)
+            return one + self.inner * step
+
         def after(parameters: Parameters, user: Array) -> Array:
-            step = jax.tree.map(
-                lambda by: inner * jnp.where(self.of_master, by, 0.0),
-                jax.grad(share)(parameters, user),
-            )
-            step = jax.tree.map(
-                lambda by: second * by + (1 - second) * jax.lax.stop_gradient(by), step
-            )
-            return share(
-                jax.tree.map(lambda one, by: one + self.inner * by, parameters, step), user
-            )
+            gradient = jax.grad(share)(parameters, user)
+            return share(jax.tree.map(adapted, parameters, gradient), user)
+
+        def mean_after(parameters: Parameters) -> Array:
+            return jax.vmap(after, (None, 0))(parameters, users).mean()
 
         def update(parameters: Parameters, _: Array) -> tuple[Parameters, None]:
-            gradient = jax.grad(
-                lambda parameters: jax.vmap(after, (None, 0))(parameters, users).mean()
-            )(parameters)
-            return jax.tree.map(
-                lambda one, by: one + learning_rate * by, parameters, gradient
-            ), None
+            gradient = jax.grad(mean_after)(parameters)
+            moved = jax.tree.map(lambda one, by: one + learning_rate * by, parameters, gradient)
+            return moved, None
 
         return _recorded(update, self.prior(seed), updates, record_every)
 
     @functools.cached_property
     def best_returns(self) -> np.ndarray:
         """`[users]`, of a policy that sees everything."""
-        return np.float32(
-            [best_return(self.environment, user) for user in range(self.environment.users)]
-        )
+        users = range(self.environment.users)
+        return np.float32([best_return(self.environment, user) for user in users])
 
     def measured(self, parameters: Parameters, seed: Array) -> dict[str, Array]:
         """Exact measures of a policy (see `described`), and as `adapted_...` their means after adaptations."""
@@ -196,9 +188,8 @@ class Managers:
 
         def after(number: Array) -> dict[str, Array]:
             def of_user(user: Array) -> tuple[Array, Array]:
-                return self.course(
-                    self.adapted(parameters, seed, LATER + len(users) * number + user, user), user
-                )
+                step = LATER + len(users) * number + user
+                return self.course(self.adapted(parameters, seed, step, user), user)
 
             return described(*jax.vmap(of_user)(users), self.best_returns)
 
@@ -215,9 +206,8 @@ class Managers:
         def of_user(user: Array) -> Array:
             adapted = self.adapted(parameters, jnp.int32(seed), LATER + user, user)
             prompts, key = self.environment.prompts(user[None]), jax.random.key(seed)
-            return sample_groups(self.environment, self.policy, adapted, prompts, key, 1).tokens[
-                0, 0
-            ]
+            said = sample_groups(self.environment, self.policy, adapted, prompts, key, 1)
+            return said.tokens[0, 0]
 
         return [self.environment.in_words(tokens) for tokens in np.asarray(of_user(users))]
 

@@ -47,9 +47,8 @@ def learned_in_context(
     @jax.jit
     @jax.vmap
     def measured(parameters, seed):
-        sampled = sample_groups(
-            task, policy, parameters, prompts, stream(seed, LATER, "sampling"), samples
-        )
+        key = stream(seed, LATER, "sampling")
+        sampled = sample_groups(task, policy, parameters, prompts, key, samples)
         first = jnp.arange(task.blocks) * (2 * task.every + 1)
         phases = (sampled.tokens[..., first, None] == jnp.arange(len(PHASES))).mean(axis=1)
         return described(phases, task.verify(sampled).rewards.mean(axis=1), best)
