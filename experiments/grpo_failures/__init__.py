@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from experiments.grpo_failures import histories
 from experiments.grpo_failures.histories import (
     calls,
     has_lost,
@@ -40,18 +39,18 @@ from ipsrl import study
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Bars, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import any_of
+from ipsrl.records.tidy import Records
 
-ARMS, WINDOWS, LAST = (
-    8,
-    20,
-    50,
-)  # Outcomes; windows of training; steps that must all be above the limit at the end.
-BONUSES = tuple(f"grpo(entropy={bonus})" for bonus in (0.03, 0.1, 0.3))
-ALONE, LIMIT = "left alone", 0.5
-Runs = Callable[
-    [str, int], np.ndarray
-]  # Objective and number of right outcomes -> `[S, steps + 1, 8]` logits.
+ARMS = 8
+WINDOWS = 20
+"""Parts of training in which silent groups are counted."""
+LAST = 50
+"""Steps at the end in which all entropies must be above the limit if a run is back."""
+LIMIT = 0.5
+BONUSES = ("grpo(entropy=0.03)", "grpo(entropy=0.1)", "grpo(entropy=0.3)")
+ALONE = "left alone"
+Runs = Callable[[str, int], np.ndarray]
+"""Objective and number of right outcomes -> `[S, steps + 1, 8]` logits."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,74 +82,83 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    runs = functools.cache(
-        lambda text, right: logits_of_runs(text, right, spread(right, ARMS), settings)
-    )
+    @functools.cache
+    def runs(objective: str, right: int) -> np.ndarray:
+        return logits_of_runs(objective, right, spread(right, ARMS), settings)
+
     for size in settings.group_sizes:
-        yield study.Curve(
-            {"part": "silent", "group_size": size}, functools.partial(groups, size, settings)
-        )
-    for text, right in itertools.product(settings.objectives, settings.right):
-        labels = {"part": "monitor", "objective": text, "right": right}
-        yield study.Curve(
-            labels, functools.partial(watched, runs, text, right, settings), ["limit"]
-        )
-    for text in (ALONE, *settings.objectives):
-        yield study.Curve(
-            {"part": "after", "objective": text},
-            functools.partial(after_call, runs, text, settings),
-        )
+        labels = {"part": "silent", "group_size": size}
+        yield study.Curve(labels, functools.partial(groups, size, settings))
+    for objective, right in itertools.product(settings.objectives, settings.right):
+        labels = {"part": "monitor", "objective": objective, "right": right}
+        compute = functools.partial(watched, runs, objective, right, settings)
+        yield study.Curve(labels, compute, ["limit"])
+    for objective in (ALONE, *settings.objectives):
+        labels = {"part": "after", "objective": objective}
+        yield study.Curve(labels, functools.partial(after_call, runs, objective, settings))
 
 
 def groups(size: int, settings: Settings) -> study.Points:
     """The share of silent groups in windows of training."""
     right = max(settings.right)
-    logits = logits_of_runs(
-        "grpo", right, spread(right, ARMS), dataclasses.replace(settings, group_size=size)
-    )
+    of_size = dataclasses.replace(settings, group_size=size)
+    logits = logits_of_runs("grpo", right, spread(right, ARMS), of_size)
     steps = np.linspace(0, settings.steps, WINDOWS + 1).astype(int)[1:]
     return study.Points(steps, silent_groups(logits, right, size, WINDOWS), settings.seeds)
 
 
-def watched(runs: Runs, text: str, right: int, settings: Settings) -> study.Points:
+def watched(runs: Runs, objective: str, right: int, settings: Settings) -> study.Points:
     """Which runs the monitor calls at each limit, and which have lost their outcomes at the end."""
-    logits = runs(text, right)
-    called = np.stack(
-        [calls(logits, right, limit).any(axis=1) for limit in settings.limits], axis=1
-    )
+    logits = runs(objective, right)
+    called = [calls(logits, right, limit).any(axis=1) for limit in settings.limits]
     values = {
         "limit": settings.limits,
-        "called": 1 * called,
+        "called": 1 * np.stack(called, axis=1),
         "lost": 1 * has_lost(logits[:, -1:], right),
     }
     return study.Points([settings.steps] * len(settings.limits), values, settings.seeds)
 
 
-def after_call(runs: Runs, text: str, settings: Settings) -> study.Points:
+def after_call(runs: Runs, objective: str, settings: Settings) -> study.Points:
     """GRPO's called runs: whether entropy is `back` above the limit, and the outcomes `whole` at an accuracy of 0.9."""
     right = max(settings.right)
-    logits, seeds = runs("grpo", right), np.array(settings.seeds)
+    logits = runs("grpo", right)
     fires = calls(logits, right, LIMIT)
-    if not len(chosen := np.flatnonzero(fires.any(axis=1))):
+    called = np.flatnonzero(fires.any(axis=1))
+    if not len(called):
         raise ValueError("the monitor calls no run of GRPO: take more --steps")
-    at_call, others = logits[chosen, fires[chosen].argmax(axis=1)], seeds[chosen] + 1000
-    later = (
-        logits[chosen] if text == ALONE else logits_of_runs(text, right, at_call, settings, others)
-    )
-    last, end = later[:, -LAST:], measures(later[:, -1:], right)
-    back = (measures(last, right)["entropy"] > LIMIT).all(axis=1, keepdims=True)
+    seeds = np.array(settings.seeds)[called]
+    if objective == ALONE:
+        later = logits[called]
+    else:
+        at_call = logits[called, fires[called].argmax(axis=1)]
+        later = logits_of_runs(objective, right, at_call, settings, seeds + 1000)
+    end = measures(later[:, -1:], right)
+    back = measures(later[:, -LAST:], right)["entropy"] > LIMIT
     whole = ~has_lost(later[:, -1:], right) & (end["accuracy"] >= 0.9)
-    return study.Points(
-        [settings.steps], {"back": 1 * back, "whole": 1 * whole, **end}, seeds[chosen]
-    )
+    values = {"back": 1 * back.all(axis=1, keepdims=True), "whole": 1 * whole, **end}
+    return study.Points([settings.steps], values, seeds)
+
+
+def more_silent(records: Records) -> np.ndarray:
+    """`[S]`, by how much more groups are silent than computed, in the mean over training."""
+    silent, exact = (records.curve(name)[1].mean(axis=1) for name in ("silent", "exact"))
+    return silent - exact
 
 
 def brings_back(objective: str) -> study.Claim:
-    return study.above(after("whole", objective=objective), 0.5)
+    return study.above(after_a_call("whole", objective=objective), 0.5)
 
 
-after = functools.partial(study.share, part="after")
+after_a_call = functools.partial(study.share, part="after")
 at_each_size = functools.partial(study.at_each, "group_size", part="silent")
+under_each = functools.partial(study.at_each, "objective", part="monitor", limit=LIMIT)
+MORE_SILENT = study.Computed("share of silent groups less p^G + (1 - p)^G", more_silent)
+# Not of all objectives together: that share is set by which of them are trained.
+MOST_CALLED = study.above(study.share("called"), 0.9)
+FEW_CALLED = study.below(study.share("called"), 0.1)
+CALLS_MOST = "the monitor calls over 0.9, under each objective"
+CALLS_FEW = "the monitor calls under 0.1, under each objective"
 FEW_BACK = "less than 0.1 of called runs come back above 0.5 nats"
 BRINGS_BACK = "brings the outcomes of most called runs back, at accuracy 0.9"
 SOLVED = (
@@ -158,38 +166,44 @@ SOLVED = (
 )
 CLAIMS = {
     "the share of silent groups is p^G + (1 - p)^G within 0.01, at each size": at_each_size(
-        histories.as_computed
+        study.near(MORE_SILENT, 0.0, 0.01)
     ),
     SOLVED: at_each_size(study.above(study.final("silent"), 0.9)),
-    **histories.alarms(LIMIT),
-    f"left alone, {FEW_BACK}": study.below(after("back", objective=ALONE), 0.1),
-    f"switched to GRPO, {FEW_BACK}": study.below(after("back", objective="grpo"), 0.1),
-    f"some entropy bonus {BRINGS_BACK}": lambda records: any_of(
-        brings_back(name)(records) for name in BONUSES
+    f"of runs that lose their 2 right outcomes {CALLS_MOST}": under_each(
+        MOST_CALLED, right=2, lost=1
     ),
+    f"of runs that lose their 4 right outcomes {CALLS_MOST}": under_each(
+        MOST_CALLED, right=4, lost=1
+    ),
+    f"of runs that keep their 2 right outcomes {CALLS_FEW}": under_each(
+        FEW_CALLED, right=2, lost=0
+    ),
+    f"of runs that keep their 4 right outcomes {CALLS_FEW}": under_each(
+        FEW_CALLED, right=4, lost=0
+    ),
+    f"of runs with 1 right outcome, none to lose, {CALLS_FEW}": under_each(
+        FEW_CALLED, right=1, lost=0
+    ),
+    f"left alone, {FEW_BACK}": study.below(after_a_call("back", objective=ALONE), 0.1),
+    f"switched to GRPO, {FEW_BACK}": study.below(after_a_call("back", objective="grpo"), 0.1),
+    f"some entropy bonus {BRINGS_BACK}": study.some(map(brings_back, BONUSES)),
     f"IPS {BRINGS_BACK}": brings_back("ips_grpo"),
 }
-NUMBERS = {
-    "share of silent groups at the end, G = 8": study.final("silent", part="silent", group_size=8),
-    **histories.alarm_shares(LIMIT),
-    "back above 0.5 nats when left alone": after("back", objective=ALONE),
-    "outcomes back with a bonus of 0.1": after("whole", objective=BONUSES[1]),
-    "outcomes back with IPS": after("whole", objective="ips_grpo"),
-}
-ENDS = ("back", "whole", "entropy", "effective", "accuracy")
-COLUMNS = {"silent": ("silent", "exact"), "monitor": ("called", "lost"), "after": ENDS}
 TABLE = study.one_below_the_other(
-    *(study.Table(names, where={"part": part}) for part, names in COLUMNS.items())
+    study.Table(("silent", "exact"), where={"part": "silent"}),
+    study.Table(("called", "lost"), where={"part": "monitor"}),
+    study.Table(("back", "whole", "entropy", "effective", "accuracy"), where={"part": "after"}),
 )
 SILENT = {"by": "group_size", "where": {"part": "silent"}}
 GROUPS = [Line("exact", **SILENT, dashed=True), Markers("silent", **SILENT)]
-CALLED, BACK = (
-    Line("called", "limit", where={"part": "monitor", "right": 4}),
-    Bars("whole", where={"part": "after"}),
+CALLED = Line("called", "limit", where={"part": "monitor", "right": 4})
+BACK = Bars("whole", where={"part": "after"})
+FIGURE = Panels(
+    [
+        Panel(GROUPS, "GRPO, by group size", "updates", "share of silent groups"),
+        Panel(
+            [CALLED], "4 right outcomes of 8", "limit of the monitor, nats", "share of runs called"
+        ),
+        Panel([BACK], "GRPO's called runs", "share with outcomes back, accuracy 0.9"),
+    ]
 )
-PANELS = [
-    Panel(GROUPS, "GRPO, by group size", "updates", "share of silent groups"),
-    Panel([CALLED], "4 right outcomes of 8", "limit of the monitor, nats", "share of runs called"),
-    Panel([BACK], "GRPO's called runs", "share with outcomes back, accuracy 0.9"),
-]
-FIGURE = Panels(PANELS)
