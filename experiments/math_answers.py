@@ -158,8 +158,15 @@ def evaluate(
     Outcomes are numbers, or the texts of answers, right or wrong; answers without one have none. Right is what gets the
     full reward. Policies of all steps and seeds are asked with the same random numbers.
     """
-    how = settings.answers, settings.evaluated_by(settings.temperature), settings.prompts_at_once
-    answers = independent_answers(held_out, policy, parameters, stream(0, 0, "evaluation"), *how)
+    answers = independent_answers(
+        held_out,
+        policy,
+        parameters,
+        stream(0, 0, "evaluation"),
+        settings.answers,
+        settings.evaluated_by(settings.temperature),
+        settings.prompts_at_once,
+    )
     outcomes = answers.outcomes
     pass_at = mean_pass_at_k(outcomes.right.sum(axis=1), settings.answers, settings.tried)
     metrics = {
@@ -172,12 +179,18 @@ def evaluate(
     return Evaluation(metrics, shares, completions(held_out, answers, names=()))
 
 
-def narrows(objective: str, records: Records) -> bool:
-    """Whether an objective raises pass@1 and lowers pass@k at the largest k, both beyond their intervals."""
-    last = [name for name in records.rows[0] if name.startswith("pass_at_")][-1]
-    start = {name: records.mean(name, objective=START) for name in ("pass_at_1", last)}
-    sooner = records.low("pass_at_1", objective=objective) > start["pass_at_1"]
-    return records.high(last, objective=objective) < start[last] and sooner
+def at_largest_k(records: Records) -> np.ndarray:
+    """`[S]`, pass@k at the end at the largest k that was tried."""
+    tried = [name for name in records.measured if name.startswith("pass_at_")]
+    return records.ends(tried[-1])
+
+
+def narrows(objective: str) -> study.Claim:
+    """Whether an objective makes right answers likelier, and fewer questions solvable, than before training."""
+    sooner = study.difference("pass_at_1", {"objective": objective}, {"objective": START})
+    last = study.Computed("pass@k at the largest k", at_largest_k)
+    more = last.within(objective=objective) - last.within(objective=START)
+    return study.every([study.above(sooner, 0.0), study.below(more, 0.0)])
 
 
 def figure(records: Records, settings: Settings) -> style.Drawing:
@@ -196,23 +209,24 @@ def figure(records: Records, settings: Settings) -> style.Drawing:
 
 
 CLAIMS = {
-    f"{name}: pass@1 rises and pass@k at the largest k falls, intervals apart from the start": functools.partial(
-        narrows, name
+    f"{name}: pass@1 rises and pass@k at the largest k falls, intervals apart from the start": narrows(
+        name
     )
     for name in Settings().objectives
 }
 TABLE = study.Table(
-    title="{evaluation_data}, {answers} answers to each question, mean over seeds {seeds} [95 % bootstrap interval]",
+    title="{evaluation_data}, {answers} answers to each question, mean over seeds {seeds} [95 % interval]",
     decimals=2,
 )
-VERTICAL = {
-    "ylabel": "pass@k: share of questions with\na right one among k answers",
-    "ylim": (0, None),
-}
-LINES = Panel(
-    [Line("pass_at", "k")], "{evaluation_data}", "k, number of answers", xscale="log", **VERTICAL
+PANEL = Panel(
+    [Line("pass_at", "k")],
+    "{evaluation_data}",
+    "k, number of answers",
+    "pass@k: share of questions with\na right one among k answers",
+    xscale="log",
+    ylim=(0, None),
 )
-PANELS = Panels([LINES], size=(6.4, 3.6))
+PANELS = Panels([PANEL], size=(6.4, 3.6))
 FIGURE = figure
 VARIANTS: dict[str, study.Variant] = {}
 

@@ -9,6 +9,7 @@ import pytest
 from experiments import warm_start
 from ipsrl.environments import catalog as environments
 from ipsrl.policies.hugging_face import load_parameters
+from ipsrl.records.tidy import Records
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.study import Output, Study
 from ipsrl.study.language_model import LanguageModelFlags
@@ -34,7 +35,7 @@ def test_a_supervised_start_teaches(checkpoint, tmp_path):
     run(STUDY, asked, "smoke", Output(tmp_path, resume=False))
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["complete"]
-    assert 0 <= summary["numbers"]["share of right answers"]["mean"] <= 1
+    assert 0 <= summary["final"][0]["pass_at_1"]["mean"] <= 1
     # Killed before it was measured: what was taught is not taught again.
     (tmp_path / "summary.json").unlink()
     written = (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns
@@ -50,6 +51,12 @@ def test_a_supervised_start_teaches(checkpoint, tmp_path):
         for folder in (checkpoint, tmp_path / "model")
     )
     assert after > before + 1  # nats a token
+
+
+def test_one_checkpoint_decides():
+    (claim,) = warm_start.CLAIMS.values()
+    rows = [{"step": 20, "task": "a", "seed": 3, "pass_at_1": share} for share in (0.41, 0.39)]
+    assert [claim(Records([row], ("task",))) for row in rows] == [True, False]
 
 
 @pytest.mark.parametrize(
