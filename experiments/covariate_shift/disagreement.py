@@ -143,23 +143,6 @@ def _checked_data(
     return values, counts, sums
 
 
-@checked
-def largest_test_error(misspecification: float, threshold: float) -> float:
-    """The population's bound on the squared error at every input that training can reach, (tau + eps)^2 [derived].
-
-    It is free of C, and 16 eps^2 at tau = 3 eps. n samples add a term that grows with C / n.
-
-    Raises:
-      ValueError: the threshold is not above 2 eps: the best function may lose, and nothing is bounded.
-    """
-    if not threshold > 2 * misspecification >= 0:
-        raise ValueError(
-            f"threshold is {shown(threshold)}, it must be above twice the misspecification, {2 * misspecification:g}: "
-            "at less the best function may lose to one that is further from the target elsewhere"
-        )
-    return (threshold + misspecification) ** 2
-
-
 def smooth_game(
     predict: Callable[[Any], Array],
     first: Any,

@@ -9,7 +9,6 @@ from experiments.covariate_shift.disagreement import (
     compared,
     disagreement_regression,
     gate,
-    largest_test_error,
     least_squares,
     smooth_game,
     undefeated,
@@ -87,7 +86,7 @@ def test_no_population_leads_further_from_the_target_than_the_bound(seed, multip
     eps = np.abs(values - target).max(axis=1).min()
     law = np.append(np.full(7, (1 - 1 / ratio) / 7 + 1e-9), 1 / ratio)[:, None]
     taken = disagreement_regression(values, law, law * target[:, None], multiple * eps)[0]
-    assert np.abs(values[taken] - target).max() < np.sqrt(largest_test_error(eps, multiple * eps)) + 1e-9
+    assert np.abs(values[taken] - target).max() < (multiple + 1) * eps + 1e-9
 
 
 def test_a_narrow_smooth_gate_is_the_hard_one():
@@ -115,7 +114,7 @@ def test_the_smooth_game_leaves_least_squares_for_what_is_within_the_bound():
     """Least squares is at s = 0.622, where 0.0099 (1 - s) = 0.007 (0.1 + 0.7 s): |f| = 0.535 on the rare input."""
     counts, sums = jnp.asarray(LAW[:, 0]), jnp.asarray(TARGET[:, 0])
     first, _ = smooth_game(blend, jnp.asarray(0.622), jnp.asarray(0.5), counts, sums, 3 * EPS, 0.01, 2000, 1e-3)
-    assert abs(blend(first)[1]) < np.sqrt(largest_test_error(EPS, 3 * EPS))
+    assert abs(blend(first)[1]) < 4 * EPS
     with pytest.raises(ValueError, match=r"width is 0.0, it must be positive: the hard gate has no gradient"):
         smooth_game(blend, 0.6, 0.5, counts, sums, 3 * EPS, 0.0, 1, 1e-3)
 
@@ -127,8 +126,6 @@ def test_the_smooth_game_leaves_least_squares_for_what_is_within_the_bound():
         (lambda: least_squares(VALUES, 0 * LAW, TARGET), "in each set of data a sample"),
         (lambda: disagreement_regression(VALUES, LAW, TARGET, -1.0), "threshold is -1.0 and width 0.0, neither must"),
         (lambda: disagreement_regression(VALUES, LAW, TARGET, 0.3, -1.0), "neither must be negative"),
-        (lambda: largest_test_error(0.1, 0.2), "threshold is 0.2, it must be above twice the misspecification, 0.2"),
-        (lambda: largest_test_error(0.1, 0.05), "above twice the misspecification"),
     ],
 )
 def test_what_cannot_be_regressed(call, message):
