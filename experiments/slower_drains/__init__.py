@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from experiments.slower_drains.drains import MORE, delays, ends_as, exact, keeps_more, measures
+from experiments.slower_drains.drains import LATER, MORE, delay, elsewhere, exact, measures
 from ipsrl import objectives, study
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE, Steps
 from ipsrl.environments.bandit import Bandit
@@ -59,9 +59,10 @@ CONTROLS = {
 }
 METHODS = CLIPS | CONTROLS
 CLAIMED = {name: label for name, label in METHODS.items() if name != "aer"}
-PLACEBO, SLOW = "grpo, quarter of the step", 4
+PLACEBO, SLOWER = "grpo, quarter of the step", 4
 MOST, SEVERAL = 8, (2, 4, 8)  # Steps on a batch.
-REWARDS, START = (1.0, 1.0, 1.0, 1.0, 0.0), (0.2, 0.14, 0.1, 0.06, 0.5)
+REWARDS = (1.0, 1.0, 1.0, 1.0, 0.0)
+START = (0.2, 0.14, 0.1, 0.06, 0.5)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,98 +78,102 @@ class Settings(study.EnsembleSettings):
     record_every: int = positive(1)
 
 
-SMOKE = Settings(
-    ("grpo", "gppo", "ips_grpo"), seeds=(0, 1, 2, 3), group_size=4, steps=400, passes=(2,)
-)
 PRESETS = {
-    "smoke": SMOKE,
+    "smoke": Settings(
+        ("grpo", "gppo", "ips_grpo"), seeds=(0, 1, 2, 3), group_size=4, steps=400, passes=(2,)
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(256)), steps=20_000),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
+    rate, slow_rate = settings.learning_rate, settings.learning_rate / SLOWER
+    for text in settings.objectives:
+        yield from both_sides(text, text, rate, settings)
+    yield from both_sides(PLACEBO, "grpo", slow_rate, settings)
+
+
+def both_sides(label: str, text: str, rate: float, settings: Settings) -> Iterator[study.Curve]:
+    """An objective, exact and sampled, at each number of steps on a batch."""
     bandit, policy = Bandit(REWARDS), Tabular(1, len(REWARDS), tuple(np.log(START).tolist()))
     record = functools.partial(outcome_probs, bandit, policy)
     measure = functools.partial(measures, rewards=REWARDS, every=settings.record_every)
-    arms = [(text, text, settings.learning_rate) for text in settings.objectives]
-    for label, text, size in (*arms, (PLACEBO, "grpo", settings.learning_rate / SLOW)):
-        for k in settings.passes:
-            labels = {"objective": label, "k": k}
-            flow = functools.partial(exact, objectives.make(text), Steps(k, size), settings)
-            yield study.Curve({"side": "exact", **labels}, flow)
-            steps = {"learning_rate": size, "epochs": k, "whole_runs": True}
-            yield study.trained(
-                bandit,
-                policy,
-                text,
-                settings,
-                record,
-                measure,
-                {"side": "sampled", **labels},
-                **steps,
-            )
+    for k in settings.passes:
+        labels = {"objective": label, "k": k}
+        flow = functools.partial(exact, objectives.make(text), Steps(k, rate), settings)
+        yield study.Curve({"side": "exact", **labels}, flow)
+        yield study.trained(
+            bandit,
+            policy,
+            text,
+            settings,
+            record,
+            measure,
+            {"side": "sampled", **labels},
+            learning_rate=rate,
+            epochs=k,
+            whole_runs=True,
+        )
+
+
+def more(value: str, name: str, rival: str) -> study.Number:
+    """A sampled value at the end less that of a rival, at most steps on a batch."""
+    at_most = {"side": "sampled", "k": MOST}
+    return study.difference(value, at_most | {"objective": name}, at_most | {"objective": rival})
+
+
+def ends_as(name: str, word: str = "") -> study.Claim:
+    """Whether exact training ends at a word, by default GRPO's, at each number of steps on a batch."""
+    return study.at_each("k", study.below(elsewhere(name, word), 0.5), side="exact")
 
 
 AT_MOST = f"at {MOST} steps on a batch (sampled)"
 CLAIMS = {
     **{
-        f"{label} ends with over {MORE} more right outcomes of 4 than GRPO, {AT_MOST}": keeps_more(
-            "effective", name, "grpo", MOST
+        f"{label} ends with over {MORE} more right outcomes of 4 than GRPO, {AT_MOST}": study.above(
+            more("effective", name, "grpo"), MORE
         )
         for name, label in CLAIMED.items()
     },
     **{
         f"{label} has over {MORE} more right outcomes of 4 when its reward first is 0.9 than GRPO with a quarter of "
-        f"the step, {AT_MOST}": keeps_more("at_bar", name, PLACEBO, MOST)
+        f"the step, {AT_MOST}": study.above(more("at_bar", name, PLACEBO), MORE)
         for name, label in CLAIMED.items()
     },
     **{
-        f"{label} delays GRPO's half-time by over a tenth at 2, 4 and 8 steps on a batch (exact)": delays(
-            name, SEVERAL
+        f"{label} delays GRPO's half-time by over a tenth at 2, 4 and 8 steps on a batch (exact)": study.every(
+            study.above(delay(name).within(k=k), LATER) for k in SEVERAL
         )
         for name, label in CLAIMED.items()
     },
-    "no clip and no covariance method changes where GRPO ends (exact)": ends_as(CLIPS),
+    "no clip and no covariance method changes where GRPO ends (exact)": study.every(
+        ends_as(name) for name in CLIPS
+    ),
     **{
-        f"{label} does not change where GRPO ends (exact)": ends_as([name])
+        f"{label} does not change where GRPO ends (exact)": ends_as(name)
         for name, label in CLAIMED.items()
         if name in CONTROLS
     },
-    "GRPO collapses (exact)": ends_as(["grpo"], "collapses"),
-    "IPS-GRPO keeps both right outcomes alike (exact)": ends_as(
-        ["ips_grpo"], "uniform over correct"
-    ),
+    "GRPO collapses (exact)": ends_as("grpo", "collapses"),
+    "IPS-GRPO keeps both right outcomes alike (exact)": ends_as("ips_grpo", "uniform over correct"),
 }
-SHOWN = {
-    "grpo": "GRPO",
-    **METHODS,
-    PLACEBO: "GRPO with a quarter of the step",
-    "ips_grpo": "IPS-GRPO",
-}
-NUMBERS = {
-    f"right outcomes kept of 4, {MOST} steps on a batch, {label}": study.final(
-        "effective", side="sampled", objective=name, k=MOST
-    )
-    for name, label in SHOWN.items()
-} | {
-    f"half-time in batches (exact), {MOST} steps on a batch, {label}": study.final(
-        "half_time", side="exact", objective=name, k=MOST
-    )
-    for name, label in SHOWN.items()
-}
-EXACT, SAMPLED = {"side": "exact"}, {"side": "sampled"}
+EXACT = {"side": "exact"}
+SAMPLED = {"side": "sampled"}
 TABLE = study.one_below_the_other(
     study.Grid("word", "k", EXACT, "where training ends, by k steps on a batch (exact)"),
     study.Grid("half_time", "k", EXACT, "half-time in batches (exact, at most {steps})"),
     study.Grid("effective", "k", SAMPLED, "effective right outcomes of 4 at the end (sampled)"),
     study.Grid("at_bar", "k", SAMPLED, "the same when the reward first is 0.9 (sampled)"),
 )
-AXES, HIDDEN = {"xlabel": "steps on each batch, k (aer is as grpo)", "xscale": "log2"}, ("aer",)
-LINES = (
-    Line("half_time", "k", where=EXACT, without=HIDDEN),
-    Line("effective", "k", where=SAMPLED, without=HIDDEN),
+AXES = {"xlabel": "steps on each batch, k (aer is as grpo)", "xscale": "log2"}
+HIDDEN = ("aer",)
+HALF_TIMES = Line("half_time", "k", where=EXACT, without=HIDDEN)
+KEPT = Line("effective", "k", where=SAMPLED, without=HIDDEN)
+FIGURE = Panels(
+    [
+        Panel([HALF_TIMES], ylabel="half-time, exact (batches)", yscale="log", **AXES),
+        Panel([KEPT], ylabel="effective right outcomes of 4, sampled", **AXES),
+    ],
+    size=(13, 5.2),
 )
-LEFT = Panel(LINES[:1], ylabel="half-time, exact (batches)", yscale="log", **AXES)
-RIGHT = Panel(LINES[1:], ylabel="effective right outcomes of 4, sampled", **AXES)
-FIGURE = Panels([LEFT, RIGHT], size=(13, 5.2))

@@ -1,7 +1,6 @@
 """How much of several right outcomes training keeps, and how fast it loses them: sampled, and in expectation."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import softmax
@@ -14,9 +13,9 @@ from ipsrl.dynamics.verdict import word_for
 from ipsrl.measures.diversity import effective_outcomes_of_distribution
 from ipsrl.objectives.objective import Objective
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import Claim, above, all_of
 from ipsrl.study.curves import Points
-from ipsrl.study.numbers import difference
+from ipsrl.study.numbers import Computed
+from ipsrl.study.settings import EnsembleSettings
 
 BAR = 0.9
 """The probability of right outcomes at which runs of different speed are compared."""
@@ -34,83 +33,63 @@ def measures(probs: np.ndarray, rewards: Sequence[float], every: int) -> dict[st
     """
     kept = probs[..., np.array(rewards) > 0]
     reward = kept.sum(axis=-1)
-    effective = np.asarray(effective_outcomes_of_distribution(kept / reward[..., None]), np.float64)
-    at_bar = np.where(reward >= BAR, effective, np.nan)[
-        np.arange(len(probs)), (reward >= BAR).argmax(axis=1)
-    ]
+    shares = kept / reward[..., None]
+    effective = np.asarray(effective_outcomes_of_distribution(shares), np.float64)
+    solved = reward >= BAR
+    when_solved = np.take_along_axis(effective, first(solved), axis=1)
+    at_bar = np.where(solved.any(axis=1, keepdims=True), when_solved, np.nan)
     gone = effective - 1 <= (effective[:, :1] - 1) / 2
-    half_time = np.where(gone.any(axis=1), gone.argmax(axis=1), probs.shape[1] - 1) * every
-    found = {
-        "effective": effective[:, -1],
-        "reward": reward[:, -1],
+    gone[:, -1] = True
+    return {
+        "effective": effective[:, -1:],
+        "reward": reward[:, -1:],
         "at_bar": at_bar,
-        "half_time": half_time,
+        "half_time": first(gone) * every,
     }
-    return {name: values[:, None] for name, values in found.items()}
 
 
-def exact(objective: Objective, each: Steps, settings: Any) -> Points:
+def first(happens: np.ndarray) -> np.ndarray:
+    """`[S, 1]`, the first place of each row at which something happens; 0 if it never does."""
+    return happens.argmax(axis=1)[:, None]
+
+
+def exact(objective: Objective, each: Steps, settings: EnsembleSettings) -> Points:
     """Expected training on rewards 1, 1, 0 with these steps on each batch.
-
-    The settings have `EnsembleSettings`' steps, record_every and group_size.
 
     Returns:
       `measures` of the flow from the first of `STARTS`, and the word for the ends of the flows from all.
     """
-    field = Field(objective, CASES["binary"], settings.group_size, steps=each)
-    path = expected_training(
-        objective, field.rewards, STARTS, settings.group_size, each, settings.steps
-    )
+    size, steps, every = settings.group_size, settings.steps, settings.record_every
+    field = Field(objective, CASES["binary"], size, steps=each)
+    path = expected_training(objective, field.rewards, STARTS, size, each, steps)
     cases = dict.fromkeys(CASES, case_of(field, path))
-    every = settings.record_every
-    found = measures(softmax(path[None, ::every, 0], axis=-1), field.rewards, every)
-    return Points([settings.steps], found | {"word": word_for(cases, cases)})
+    probs = softmax(path[None, ::every, 0], axis=-1)
+    values = measures(probs, field.rewards, every)
+    return Points([steps], values | {"word": word_for(cases, cases)})
 
 
-def keeps_more(value: str, name: str, rival: str, k: int) -> Claim:
-    """Whether an objective has over `MORE` more of a sampled value than its rival at k steps, paired by seed."""
-    ours, theirs = (
-        {"side": "sampled", "k": k, "objective": objective} for objective in (name, rival)
-    )
-    return above(difference(value, ours, theirs), MORE)
+def delay(name: str) -> Computed:
+    """An exact half-time over GRPO's; NaN where training is too short for one that is `LATER` times as long."""
+
+    def ratio(records: Records) -> float:
+        theirs = records.mean("half_time", objective="grpo")
+        if LATER * theirs >= records.column("step").max():
+            return np.nan
+        return records.mean("half_time", objective=name) / theirs
+
+    return Computed(f"half-time of {name} over GRPO's", ratio, {"side": "exact"})
 
 
-def delays(name: str, steps: Sequence[int]) -> Claim:
-    """Whether exact half-times are over `LATER` times those of GRPO at each of these steps on a batch.
+def elsewhere(name: str, word: str = "") -> Computed:
+    """1 if exact training ends at another word than this one, by default GRPO's, else 0.
 
-    Undecided where GRPO's does not lie within training.
+    NaN where one of them is `other`, which is also the word of training that has not ended.
     """
 
-    def at(k: int, records: Records) -> bool | None:
-        ours, rows = (
-            records.where(side="exact", objective=objective, k=k) for objective in (name, "grpo")
-        )
-        half_time = rows.mean("half_time")
-        return (
-            None
-            if half_time >= rows.column("step").max()
-            else ours.mean("half_time") > LATER * half_time
-        )
+    def differs(records: Records) -> float:
+        found = records.where(objective=name).column("word")[0]
+        expected = word or records.where(objective="grpo").column("word")[0]
+        return np.nan if "other" in (found, expected) else found != expected
 
-    return lambda records: all_of(at(k, records) for k in steps)
-
-
-def ends_as(names: Iterable[str], *words: str) -> Claim:
-    """Whether exact training of these objectives ends at these words, by default GRPO's, over all k.
-
-    The word `other` decides nothing: it is also that of training that has not ended.
-    """
-
-    def of(name: str, records: Records) -> set[str]:
-        return set(records.where(side="exact", objective=name).column("word").tolist())
-
-    def holds(records: Records) -> bool | None:
-        expected, found = (
-            set(words) or of("grpo", records),
-            set().union(*(of(name, records) for name in names)),
-        )
-        if found - expected - {"other"}:
-            return False if "other" not in expected else None
-        return None if "other" in found else True
-
-    return holds
+    of = word or "that of GRPO"
+    return Computed(f"whether {name} ends at another word than {of}", differs, {"side": "exact"})
