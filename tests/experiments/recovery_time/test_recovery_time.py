@@ -5,18 +5,6 @@ from experiments import recovery_time
 from experiments.recovery_time import EXACT, PRESETS
 from ipsrl.dynamics.finite_groups import COUNT_RULES
 from ipsrl.dynamics.time_scales import recovery_coefficient
-from ipsrl.records.tidy import Records
-from ipsrl.study import claims
-
-
-def test_the_mean_field_may_be_a_tenth_off():
-    def decided(*times):
-        row = {"rule": "no baseline", "kind": "sampled", "seed": 0, "step": 1, "mean_field": 1.0}
-        rows = [row | {"start": start, "time": time} for start, time in enumerate(times)]
-        return list(claims.decided(recovery_time.CLAIMS, Records(rows, ("rule", "kind", "start"))).values())
-
-    assert decided(1.09, 0.91) == [True]
-    assert decided(1.0, 1.11) == [False]
 
 
 def test_theory_begins_a_hundred_times_below_the_rarest_start_and_rules_differ_there():
