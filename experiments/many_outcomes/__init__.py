@@ -32,11 +32,14 @@ from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
+from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 
-COUNTS, EMA, EXACT = (
-    f"ips_grpo(probability={estimate})" for estimate in ("counts", "ema", "exact")
-)
+COUNTS = "ips_grpo(probability=counts)"
+EMA = "ips_grpo(probability=ema)"
+EXACT = "ips_grpo(probability=exact)"
+LARGEST = 4096
+"""Number of outcomes of which a claim is made."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +47,8 @@ class Settings(study.Settings):
     """A pass is K samples; each of `rate_batches` has 32 groups."""
 
     objectives: tuple[str, ...] = study.objectives(("grpo", COUNTS, EMA, EXACT))
-    num_outcomes: tuple[int, ...] = study.rising((16, 64, 256, 1024, 4096), least=2, most=2**20)
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3), least=2)
+    num_outcomes: tuple[int, ...] = study.rising((16, 64, 256, 1024, LARGEST), least=2, most=2**20)
+    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
     group_size: int = at_least(3, 16)
     passes: int = positive(16)
     learning_rate: float = positive(1.6)
@@ -76,38 +79,36 @@ PRESETS = {
 def curves(settings: Settings) -> Iterator[study.Curve]:
     updates = 12 * settings.rate_batches * max(settings.num_outcomes)
     memory.require(updates, "the updates of --rate_batches", "lower it, or --num_outcomes")
-    numbered = functools.partial(dict, passes=np.arange(settings.passes + 1))
     for text in settings.objectives:
         for count in settings.num_outcomes:
-            right = settings.spread * norm.ppf((np.arange(count) + 0.5) / count)
-            logits = np.append(right, logsumexp(right) + logit(0.5)).astype(np.float32)
-            bandit, start = Bandit((1.0,) * count + (0.0,)), {"logits": logits[None]}
-            policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
-            each_pass, labels = (
-                count // settings.group_size,
-                {"objective": text, "num_outcomes": count},
-            )
-            pace = {"steps": settings.passes * each_pass, "record_every": each_pass}
-            yield study.trained(
-                bandit,
-                policy,
-                text,
-                settings,
-                measures,
-                numbered,
-                labels,
-                initial_parameters=start,
-                **pace,
-            )
+            yield trained(text, count, settings)
     for estimate in restoring_rates.ESTIMATES:
         for count in settings.num_outcomes:
-            yield study.Curve(
-                {"estimate": estimate, "K": count},
-                functools.partial(rate, estimate, count, settings),
-            )
+            compute = functools.partial(rate, estimate, count, settings)
+            yield study.Curve({"estimate": estimate, "K": count}, compute)
 
 
-def measures(parameters) -> dict[str, jax.Array]:
+def trained(text: str, count: int, settings: Settings) -> study.Curve:
+    """The curve of one objective with so many good outcomes, recorded after each pass."""
+    bandit = Bandit((1.0,) * count + (0.0,))
+    right = settings.spread * norm.ppf((np.arange(count) + 0.5) / count)
+    logits = np.append(right, logsumexp(right) + logit(0.5)).astype(np.float32)
+    updates = count // settings.group_size
+    return study.trained(
+        bandit,
+        Tabular(bandit.num_observations, bandit.vocabulary_size),
+        text,
+        settings,
+        measures,
+        functools.partial(dict, passes=np.arange(settings.passes + 1)),
+        {"objective": text, "num_outcomes": count},
+        initial_parameters={"logits": logits[None]},
+        steps=settings.passes * updates,
+        record_every=updates,
+    )
+
+
+def measures(parameters: Parameters) -> dict[str, jax.Array]:
     """`diversity`, the effective number of rewarded outcomes as a share of them, and `reward`, their probability."""
     right = jax.nn.softmax(parameters["logits"][0])[:-1]
     reward = right.sum()
@@ -120,37 +121,27 @@ def measures(parameters) -> dict[str, jax.Array]:
 def rate(estimate: restoring_rates.Estimate, count: int, settings: Settings) -> study.Points:
     """The rates; each batch of groups counts as a seed."""
     where = (estimate, count, settings.group_size)
+    rates = restoring_rates.sampled(*where, settings.displacement, settings.rate_batches)
     values = {
-        "rate": restoring_rates.sampled(*where, settings.displacement, settings.rate_batches)[
-            :, None
-        ],
+        "rate": rates[:, None],
         "exact": restoring_rates.exact(*where, settings.displacement),
         "closed_form": restoring_rates.closed_form(*where),
     }
     return study.Points([1], values, range(settings.rate_batches))
 
 
-def rates_agree(records) -> bool:
-    errors = [
-        (rows.ends("rate"), rows.mean("exact"))
-        for _, rows in records.having("rate").each("estimate", "K")
-    ]
-    return all(abs(r.mean() - exact) <= 3 * r.std(ddof=1) / np.sqrt(len(r)) for r, exact in errors)
+def kept(objective: str) -> study.Number:
+    return study.final("diversity", objective=objective, num_outcomes=LARGEST)
 
 
-def exact_keeps_more(records) -> bool:
-    most = {"num_outcomes": max(records.where(objective="grpo").distinct("num_outcomes"))}
-    rivals = [records.high("diversity", objective=name, **most) for name in ("grpo", COUNTS)]
-    return records.low("diversity", objective=EXACT, **most) > max(rivals)
-
-
+AGREE = study.near(study.final("rate"), study.final("exact"), 0.02)
 CLAIMS = {
-    "at the largest K exact probabilities keep more than counts and than GRPO, intervals apart": exact_keeps_more,
-    "measured rates are within 3 standard errors of the exact means": rates_agree,
-}
-NUMBERS = {
-    f"{label}, K = 4096": study.final("diversity", objective=name, num_outcomes=4096)
-    for label, name in (("GRPO", "grpo"), ("counts", COUNTS), ("exact", EXACT))
+    "at the largest K exact probabilities keep more than counts and than GRPO": study.every(
+        study.above(kept(EXACT), kept(rival)) for rival in ("grpo", COUNTS)
+    ),
+    "measured rates are within 0.02 of the exact means": study.at_each(
+        "estimate", study.at_each("K", AGREE)
+    ),
 }
 KEPT = study.Table(
     {"diversity": "effective outcomes / K", "reward": "reward"}, rows=("objective", "num_outcomes")
@@ -164,10 +155,18 @@ AXES = {
     "xlabel": "number of equally good outcomes K (groups of {group_size} samples)",
     "xscale": "log",
 }
-KEPT_LINES = [Line("diversity", "num_outcomes", at_end=True)]
-RATE_LINES = [Line("closed_form", "K", "estimate", dashed=True), Markers("rate", "K", "estimate")]
-LEFT = Panel(KEPT_LINES, ylabel="effective outcomes / K after training", **AXES)
-RIGHT = Panel(
-    RATE_LINES, ylabel="restoring rate (1 = infinitely many samples)", yscale="log", **AXES
+FIGURE = Panels(
+    [
+        Panel(
+            [Line("diversity", "num_outcomes", at_end=True)],
+            ylabel="effective outcomes / K after training",
+            **AXES,
+        ),
+        Panel(
+            [Line("closed_form", "K", "estimate", dashed=True), Markers("rate", "K", "estimate")],
+            ylabel="restoring rate (1 = infinitely many samples)",
+            yscale="log",
+            **AXES,
+        ),
+    ]
 )
-FIGURE = Panels([LEFT, RIGHT])

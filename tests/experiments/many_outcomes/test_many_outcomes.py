@@ -3,32 +3,6 @@ import pytest
 
 from experiments import many_outcomes
 from experiments.many_outcomes import COUNTS, EXACT
-from ipsrl.records.tidy import Records
-from ipsrl.study import claims
-
-LABELS = ("objective", "num_outcomes", "estimate", "K")
-KEEPS_MORE, AGREE = many_outcomes.CLAIMS
-
-
-def test_claims():
-    def decided(grpo, counts, exact, rates):
-        kept = {"grpo": grpo, COUNTS: counts, EXACT: exact}
-        rows = [
-            {"objective": name, "num_outcomes": count, "seed": seed, "step": 1, "diversity": share + 0.01 * seed}
-            for name, share in kept.items()
-            # At the smaller K all are alike.
-            for count, share in ((16, 0.5), (64, share))
-            for seed in range(3)
-        ]
-        rows += [
-            {"estimate": "counts", "K": 16, "seed": seed, "step": 1, "rate": rate, "exact": 1.0}
-            for seed, rate in enumerate(rates)
-        ]
-        return claims.decided(many_outcomes.CLAIMS, Records(rows, LABELS))
-
-    # The standard error of -1 and 1 is 1.
-    assert decided(0.5, 0.6, 0.7, [2.9, 4.9]) == {KEEPS_MORE: True, AGREE: True}
-    assert decided(0.5, 0.69, 0.7, [3.1, 5.1]) == {KEEPS_MORE: False, AGREE: False}
 
 
 def test_measures_are_of_what_pays():
