@@ -31,16 +31,13 @@ import dataclasses
 from collections.abc import Iterator
 from functools import partial
 
-from experiments.molecules_enumerated.reaction_products import (
-    arm,
-    figure,
-    follows_routes,
-    proportional,
-    settled,
-)
+from experiments.molecules_enumerated import reaction_products
+from experiments.molecules_enumerated.reaction_products import MOVED, arm
 from ipsrl import study
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.fields import between, positive
+from ipsrl.figures.style import Drawing
+from ipsrl.records.tidy import Records
 
 NAMES = {
     "grpo": "GRPO",
@@ -86,17 +83,31 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         yield each(ADAM, text, optimizer="adam", learning_rate=settings.adam_rate)
 
 
+APART = 0.05
+"""Limit of a total variation: about half of that between target and target times routes."""
+
+
+def proportional(**labels: str) -> study.Claim:
+    variation = study.final("total_variation", **labels)
+    exponent = study.final("routes_exponent", **labels)
+    return study.every([study.below(variation, APART), study.near(exponent, 0, 0.1)])
+
+
+def follows_routes(objective: str, other: str) -> study.Claim:
+    further = study.difference("total_variation", {"objective": objective}, {"objective": other})
+    exponent = study.final("routes_exponent", objective=objective)
+    return study.every([study.above(further, APART), study.near(exponent, 1, 0.1)])
+
+
 IN_PROPORTION = "samples in proportion to reward: total variation below 0.05, exponent of the routes within 0.1 of 0"
 OF_BOTH = {
     "GRPO keeps one product: fewer than 2 effective ones": study.below(
         study.final("effective_products", objective=GRPO), 2
-    )
-}
-OF_BOTH |= {
-    f"{NAMES[text]} {IN_PROPORTION}": proportional(objective=text)
-    for text in (COUNTS, EXACT, LEARNED, BALANCE)
-}
-OF_BOTH |= {
+    ),
+    **{
+        f"{NAMES[text]} {IN_PROPORTION}": proportional(objective=text)
+        for text in (COUNTS, EXACT, LEARNED, BALANCE)
+    },
     "without a backward policy routes count in full: their exponent is within 0.1 of 1, and the total variation is "
     "more than 0.05 above that with a uniform one": follows_routes(PLACEBO, EXACT),
     "counts are not drawn to products with more routes: the exponent of the routes is below 0.1": study.below(
@@ -105,35 +116,35 @@ OF_BOTH |= {
     "counts sharpen the target: the exponent of the reward is above 1.5": study.above(
         study.final("reward_exponent", objective=COUNTS), 1.5
     ),
-    "the total variation of no arm moves by 0.02 in the last quarter": settled,
+    "the total variation of no arm moves by 0.02 in the last quarter": study.at_each(
+        "objective", study.near(MOVED, 0, 0.02)
+    ),
 }
+SMALL_GROUPS = {"objective": COUNTS, "training": SGD}
+LARGE_GROUPS = {"objective": COUNTS, "training": LARGE}
 CLAIMS = {
-    f"{called}: {sentence}": study.among(claim, training=training)
-    for called, training in (("SGD", SGD), ("Adam", ADAM))
-    for sentence, claim in OF_BOTH.items()
-}
-SMALL_GROUPS, LARGE_GROUPS = (
-    {"objective": COUNTS, "training": training} for training in (SGD, LARGE)
-)
-CLAIMS |= {
+    **{
+        f"{called}: {sentence}": study.among(claim, training=training)
+        for called, training in {"SGD": SGD, "Adam": ADAM}.items()
+        for sentence, claim in OF_BOTH.items()
+    },
     "in large groups counts end nearer to the target than in groups of 16, by more than 0.05": study.above(
         study.difference("total_variation", SMALL_GROUPS, LARGE_GROUPS), 0.05
     ),
     f"in large groups {NAMES[COUNTS]} {IN_PROPORTION}": proportional(**LARGE_GROUPS),
 }
-MAIN = {"total_variation": "total variation", "routes_exponent": "exponent of the routes"}
-NUMBERS = {
-    f"{name}, {called}": study.final(value, objective=text, training=SGD)
-    for value, called in MAIN.items()
-    for text, name in NAMES.items()
-}
 COLUMNS = {
+    "total_variation": "total variation",
+    "routes_exponent": "exponent of the routes",
     "reward_exponent": "of the reward",
     "effective_products": "effective products",
     "qed": "QED",
+    "routes": "routes",
 }
-TITLE = "{training}, means over seeds {seeds} [95 % bootstrap interval]"
-TABLE = study.Table(
-    MAIN | COLUMNS | {"routes": "routes"}, TITLE, rows=("objective",), each="training"
-)
-FIGURE = partial(figure, SGD)
+TITLE = "{training}, means over seeds {seeds} [95 % interval]"
+TABLE = study.Table(COLUMNS, TITLE, rows=("objective",), each="training")
+
+
+def FIGURE(records: Records, settings: Settings) -> Drawing:
+    reactions = Reactions(sharpness=settings.sharpness)
+    return reaction_products.figure(SGD, reactions, records, settings)

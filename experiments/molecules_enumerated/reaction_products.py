@@ -4,9 +4,9 @@ Curves have the labels `objective` and `training`; policies are tables of logits
 """
 
 import dataclasses
-from typing import Any
 
 import numpy as np
+from jax import Array
 from matplotlib.figure import Figure
 
 from experiments.molecules_enumerated import against_target
@@ -16,32 +16,33 @@ from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel
 from ipsrl.measures import distances, diversity
 from ipsrl.measures.power_law import exponents
+from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.line_styles import line_styles
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import Claim, above, all_of, below, close
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.ensembles import trained
-from ipsrl.study.numbers import difference, final
-
-APART, NEAR = 0.05, 0.1
-"""Limits of claims: of a total variation, about half of that between target and target times routes; of an exponent."""
+from ipsrl.study.numbers import Computed
+from ipsrl.study.settings import EnsembleSettings
 
 
 def arm(
-    reactions: Reactions, settings: Any, training: str, objective: str, **changed: Any
+    reactions: Reactions,
+    settings: EnsembleSettings,
+    training: str,
+    objective: str,
+    **changed: float | str,
 ) -> Curve:
     """The curve of one objective, with the probabilities of the products at the end of the first seed's training.
 
     Args:
-      settings: have `EnsembleSettings`' fields.
       training: the curve's label beside the objective.
       changed: arguments of `trained` and overrides for the settings, in this training.
     """
     policy = Tabular(reactions.num_observations, reactions.vocabulary_size)
 
-    def record(parameters: Any) -> dict[str, Any]:
+    def record(parameters: Parameters) -> dict[str, Array]:
         return {"probs": outcome_probs(reactions, policy, parameters)}
 
     labels = {"objective": objective, "training": training}
@@ -50,9 +51,8 @@ def arm(
     def compute() -> Points:
         found = curve.compute()
         probs = found.values["probs"]
-        return dataclasses.replace(
-            found, values=measures(probs, reactions), arrays={"probs": probs[0, -1]}
-        )
+        arrays = {"probs": probs[0, -1]}
+        return dataclasses.replace(found, values=measures(probs, reactions), arrays=arrays)
 
     return dataclasses.replace(curve, compute=compute)
 
@@ -75,35 +75,21 @@ def measures(probs: np.ndarray, reactions: Reactions) -> dict[str, np.ndarray]:
     }
 
 
-def proportional(**labels: str) -> Claim:
-    """Whether products are sampled as their rewards say: total variation below APART, routes' exponent NEAR 0."""
-    variation, exponent = (
-        final(value, **labels) for value in ("total_variation", "routes_exponent")
-    )
-    return lambda records: all_of(
-        [below(variation, APART)(records), close(exponent(records), 0.0, NEAR)]
-    )
+def last_quarter(records: Records) -> np.ndarray:
+    """`[S]`, what is added to a total variation in the last quarter of training."""
+    steps, values = records.curve("total_variation")
+    late = values[:, steps >= 0.75 * steps[-1]]
+    return late[:, -1] - late[:, 0]
 
 
-def follows_routes(one: str, other: str) -> Claim:
-    """Whether an objective's exponent of the routes is NEAR 1, its total variation over APART above another's."""
-    further = difference("total_variation", {"objective": one}, {"objective": other})
-    exponent = final("routes_exponent", objective=one)
-    return lambda records: all_of(
-        [above(further, APART)(records), close(exponent(records), 1.0, NEAR)]
-    )
+MOVED = Computed("change of the total variation in the last quarter", last_quarter)
 
 
-def settled(records: Records, within: float = 0.02) -> bool | None:
-    """Whether every objective's mean total variation stays this close to its end in the last quarter of training."""
-    curves = [rows.curve("total_variation") for _, rows in records.each("objective")]
-    late = [values.mean(axis=0)[steps >= 0.75 * steps[-1]] for steps, values in curves]
-    return all_of(bool(np.abs(values - values[-1]).max() < within) for values in late)
-
-
-def figure(training: str, records: Records, settings: Any) -> style.Drawing:
+def figure(
+    training: str, reactions: Reactions, records: Records, settings: EnsembleSettings
+) -> style.Drawing:
     """Total variations over one training, and the products' probabilities at its end for the first seed."""
-    reactions, records = Reactions(sharpness=settings.sharpness), records.where(training=training)
+    records = records.where(training=training)
     target, routes = reactions.outcome_space(0).target, reactions.route_counts()
     names, line = records.distinct("objective"), Line("total_variation")
     learned = {name: records.array("probs", objective=name, training=training) for name in names}
