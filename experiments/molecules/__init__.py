@@ -36,58 +36,14 @@ A budget counts different valid molecules; the reward of a repetition is known. 
 after three times as many strings is stopped. The document beside the figure shows the best molecules of each arm.
 """
 
-import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
-from experiments.molecules.flags import MoleculeFlags
+from experiments.molecules.flags import ARMS, Settings
 from experiments.molecules.prior import AMIDES
-from experiments.molecules.search import SearchArm, at_end, better_in_both, more_at_end, prior_curve
+from experiments.molecules.search import SearchArm, prior_curve
 from experiments.molecules.tables import FIGURES, TABLES, best_molecules
 from ipsrl import study
-from ipsrl.environments.molecules.chemistry import IDENTITIES
-from ipsrl.fields import one_of
 
-SCAFFOLD, CLASS = "scaffold", "scaffold_class"
-ARMS = {
-    "prior": SearchArm(""),
-    "reinvent": SearchArm(
-        "reinvent", SCAFFOLD, "best_answers(size=100, drawn=5), diversity_filter(bucket=10)"
-    ),
-    "reinvent_alone": SearchArm("reinvent"),
-    "grpo": SearchArm("grpo"),
-    "ips_canonical": SearchArm("ips_grpo"),
-    "ips_scaffold": SearchArm("ips_grpo", SCAFFOLD),
-    "ips_class": SearchArm("ips_grpo", CLASS),
-    "ips_exact": SearchArm("ips_grpo(alpha=0.0625, probability=exact)"),
-    "mara": SearchArm("mara(beta=0.0078125, threshold=0.8)"),
-    "trajectory_balance": SearchArm(
-        "trajectory_balance(log_reward_floor=-40, reward_exponent=16, learning_rate=1.0)"
-    ),
-    "darling": SearchArm("darling", SCAFFOLD),
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings(MoleculeFlags):
-    """`arms` are those above, or objectives, whose outcomes are `identity`: canonical, scaffold, scaffold_class."""
-
-    arms: tuple[str, ...] = study.selecting(study.objectives(tuple(ARMS), also=tuple(ARMS)))
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2))
-    identity: str = one_of(*IDENTITIES, default="canonical")
-
-
-PAPER_SIZE: dict[str, Any] = {
-    "rate_scale": 0.1,
-    "prior_molecules": 2_000_000,
-    "prior_rate": 1e-3,
-    "prior_batch": 128,
-    "max_tokens": 128,
-    "hidden_size": 256,
-    "num_layers": 12,
-    "state_size": 16,
-}
-SMALL: dict[str, Any] = {"evaluations": 10_000, "samples": 10_000}
 PRESETS = {
     "smoke": Settings(
         arms=("prior", "grpo"),
@@ -103,8 +59,19 @@ PRESETS = {
         num_layers=1,
     ),
     "demo": Settings(),
-    "small": Settings(**SMALL),
-    "paper": Settings(**SMALL, **PAPER_SIZE),
+    "small": Settings(evaluations=10_000, samples=10_000),
+    "paper": Settings(
+        evaluations=10_000,
+        samples=10_000,
+        rate_scale=0.1,
+        prior_molecules=2_000_000,
+        prior_rate=1e-3,
+        prior_batch=128,
+        max_tokens=128,
+        hidden_size=256,
+        num_layers=12,
+        state_size=16,
+    ),
 }
 NEEDS = ("rdkit",)
 
@@ -115,6 +82,20 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     for seed in settings.seeds:
         for name in settings.arms:
             yield search.curve(name, ARMS.get(name) or SearchArm(name, settings.identity), seed)
+
+
+def at_end(value: str, arm: str) -> study.Number:
+    return study.final(value, part="search", arm=arm)
+
+
+def finds_more(one: str, other: str) -> study.Claim:
+    return study.above(at_end("yield_80", one), at_end("yield_80", other))
+
+
+def better_in_both(one: str, other: str) -> study.Claim:
+    """Whether an arm finds more molecules than another one, and more different ones."""
+    more_different = study.above(at_end("circles", one), at_end("circles", other))
+    return study.every([finds_more(one, other), more_different])
 
 
 SCALED = {
@@ -129,21 +110,20 @@ OTHERS = {
     "grpo": "GRPO",
 }
 REPEATED = {"grpo": "GRPO", "ips_canonical": "IPS-GRPO by counts of canonical strings"}
-FOUND = "molecules of stand-in reward 0.80"
 CLAIMS = {
     **{
-        f"IPS-GRPO by {named} finds more {FOUND} than {other}": study.above(
-            more_at_end("yield_80", name, arm), 0
+        f"IPS-GRPO by {named} finds more molecules of stand-in reward 0.80 than {other}": finds_more(
+            name, arm
         )
         for name, named in SCALED.items()
         for arm, other in OTHERS.items()
     },
     **{
-        f"IPS-GRPO by {named} finds more of them than {other}, and more #Circles": better_in_both(
+        f"IPS-GRPO by {named} finds more of them than {OTHERS[arm]}, and more #Circles": better_in_both(
             name, arm
         )
         for name, named in SCALED.items()
-        for arm, other in (("reinvent", "REINVENT"), ("grpo", "GRPO"))
+        for arm in ("reinvent", "grpo")
     },
     **{
         f"{named} find more of them than counts of canonical strings, and more #Circles": better_in_both(
@@ -158,22 +138,14 @@ CLAIMS = {
         )
         for name, named in REPEATED.items()
     },
-    "MARA finds more than REINVENT (arXiv 2510.20817)": study.above(
-        more_at_end("yield_80", "mara", "reinvent"), 0
-    ),
-    "REINVENT finds more than the prior alone": study.above(
-        more_at_end("yield_80", "reinvent", "prior"), 0
-    ),
+    "MARA finds more than REINVENT (arXiv 2510.20817)": finds_more("mara", "reinvent"),
+    "REINVENT finds more than the prior alone": finds_more("reinvent", "prior"),
 }
 SHARE = "share of evaluations at 0.80 (stand-in reward here)"
 NUMBERS = {
-    f"{SHARE}, {name}": at_end("share_80", arm)
-    for arm, name in {
-        "reinvent": "REINVENT",
-        "ips_canonical": "IPS-GRPO",
-        "mara": "MARA",
-        "grpo": "GRPO",
-    }.items()
+    f"{SHARE}, REINVENT": at_end("share_80", "reinvent"),
+    f"{SHARE}, IPS-GRPO": at_end("share_80", "ips_canonical"),
+    f"{SHARE}, MARA": at_end("share_80", "mara"),
 }
 # SYNTH, of 10,000 evaluations; MARA's of arXiv 2510.20817, where REINVENT has 0.6569.
 PAPER = {f"{SHARE}, REINVENT": 0.5695, f"{SHARE}, IPS-GRPO": 0.7371, f"{SHARE}, MARA": 0.6834}

@@ -1,26 +1,50 @@
-"""The flags of searches for molecules."""
+"""The arms and the flags of searches for molecules."""
 
 import dataclasses
 import math
 
 from experiments.molecules.prior import GROUPS, Pretraining
-from experiments.molecules.search import MoleculeSearch
+from experiments.molecules.search import MoleculeSearch, SearchArm
+from ipsrl import study
 from ipsrl.distributed.start_up import cores
 from ipsrl.environments.molecules import rewards
+from ipsrl.environments.molecules.chemistry import IDENTITIES
 from ipsrl.environments.molecules.data import MOSES, check_source
-from ipsrl.fields import accepted_by, at_least, between, positive
-from ipsrl.study.settings import Settings
+from ipsrl.fields import accepted_by, at_least, between, one_of, positive
+
+ARMS = {
+    "prior": SearchArm(""),
+    "reinvent": SearchArm(
+        "reinvent", "scaffold", "best_answers(size=100, drawn=5), diversity_filter(bucket=10)"
+    ),
+    "reinvent_alone": SearchArm("reinvent"),
+    "grpo": SearchArm("grpo"),
+    "ips_canonical": SearchArm("ips_grpo"),
+    "ips_scaffold": SearchArm("ips_grpo", "scaffold"),
+    "ips_class": SearchArm("ips_grpo", "scaffold_class"),
+    "ips_exact": SearchArm("ips_grpo(alpha=0.0625, probability=exact)"),
+    "mara": SearchArm("mara(beta=0.0078125, threshold=0.8)"),
+    "trajectory_balance": SearchArm(
+        "trajectory_balance(log_reward_floor=-40, reward_exponent=16, learning_rate=1.0)"
+    ),
+    "darling": SearchArm("darling", "scaffold"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class MoleculeFlags(Settings):
-    """`reward` is one of `ipsrl.environments.molecules.rewards`, such as "all_amide"; `data` a set of molecules.
+class Settings(study.Settings):
+    """`arms` are those above, or objectives, whose outcomes are `identity`: canonical, scaffold, scaffold_class.
+
+    `reward` is one of `ipsrl.environments.molecules.rewards`, such as "all_amide"; `data` a set of molecules.
 
     `evaluations` is the budget, `records` the number of its parts that are recorded, `samples` the strings by which the
     last policy is measured. A step samples two groups of `group_size` strings. `rate_scale` multiplies the learning
     rates of all arms. The prior, of `hidden_size` and so on, reads `prior_molecules` at the rate `prior_rate`.
     """
 
+    arms: tuple[str, ...] = study.selecting(study.objectives(tuple(ARMS), also=tuple(ARMS)))
+    seeds: tuple[int, ...] = study.seeds((0, 1, 2))
+    identity: str = one_of(*IDENTITIES, default="canonical")
     reward: str = accepted_by(rewards.make, "synth")
     evaluations: int = positive(2000)
     records: int = positive(20)
@@ -47,8 +71,7 @@ class MoleculeFlags(Settings):
     def host_devices(self) -> int:
         return math.gcd(cores(), GROUPS)
 
-    # In quotes, so that a command line is read without what a search imports.
-    def search(self) -> "MoleculeSearch":
+    def search(self) -> MoleculeSearch:
         prior = Pretraining(
             self.data,
             self.prior_molecules,
@@ -59,5 +82,12 @@ class MoleculeFlags(Settings):
             self.num_layers,
             self.state_size,
         )
-        how = self.group_size, self.evaluations, self.records, self.samples, self.rate_scale
-        return MoleculeSearch(prior, rewards.make(self.reward), *how)
+        return MoleculeSearch(
+            prior,
+            rewards.make(self.reward),
+            self.group_size,
+            self.evaluations,
+            self.records,
+            self.samples,
+            self.rate_scale,
+        )

@@ -43,41 +43,18 @@ def evaluations_until(rewards: np.ndarray, threshold: float, number: int = 100) 
     if number < 1:
         raise ValueError(f"number is {number}, it must be at least 1")
     found = np.flatnonzero(_line(rewards, "rewards") >= threshold)
-    return float(found[number - 1] + 1) if len(found) >= number else float("nan")
-
-
-@checked
-def tanimoto(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Similarities of all pairs: bits of both / bits of one of them, float32 `[N, M]` in [0, 1].
-
-    Two without any bit have the similarity 1, as in MOSES (arXiv 1811.12823).
-
-    Args:
-      one: `[N, B]` bool.
-      other: `[M, B]` bool.
-
-    Raises:
-      ValueError: they are no fingerprints, or not equally long.
-    """
-    one, other = _bits(one, "one"), _bits(other, "other")
-    if one.shape[1] != other.shape[1]:
-        raise ValueError(
-            f"one has fingerprints of {one.shape[1]} bits, and other of {other.shape[1]}"
-        )
-    similarities = np.empty((len(one), len(other)), np.float32)
-    for start in range(0, len(one), BLOCK):
-        similarities[start : start + BLOCK] = _similarities(
-            *_overlaps(one[start : start + BLOCK], other)
-        )
-    return similarities
+    if len(found) < number:
+        return float("nan")
+    return float(found[number - 1] + 1)
 
 
 @checked
 def internal_diversity(fingerprints: np.ndarray) -> float:
-    """IntDiv1 of MOSES (arXiv 1811.12823): 1 - (1 / N^2) sum_{x, y} tanimoto(x, y), in [0, 1 - 1/N].
+    """IntDiv1 of MOSES (arXiv 1811.12823): 1 - (1 / N^2) sum_{x, y} similarity(x, y), in [0, 1 - 1/N].
 
-    The sum is over all N^2 ordered pairs, those of a molecule with itself among them, as in the paper's formula and its
-    code; without these it would be N / (N - 1) times as large. 0 for one molecule, NaN for none. Memory grows as N.
+    Two without any bit have the similarity 1, as there. The sum is over all N^2 ordered pairs, those of a molecule with
+    itself among them, as in the paper's formula and its code; without these it would be N / (N - 1) times as large. 0
+    for one molecule, NaN for none. Memory grows as N.
 
     Args:
       fingerprints: `[N, B]` bool.
@@ -85,15 +62,17 @@ def internal_diversity(fingerprints: np.ndarray) -> float:
     Raises:
       ValueError: they are no fingerprints.
     """
-    bits = _bits(fingerprints, "fingerprints")
+    bits = _bits(fingerprints)
     if not len(bits):
         return float("nan")
     total = 0.0
     for start in range(0, len(bits), BLOCK):
-        similarities = _similarities(*_overlaps(bits[start : start + BLOCK], bits[start:]))
+        both, either = _overlaps(bits[start : start + BLOCK], bits[start:])
+        similarities = np.where(either > 0, both / np.maximum(either, 1), np.float32(1))
+        own = similarities[:, :BLOCK].sum(dtype=np.float64)
+        later = similarities[:, BLOCK:].sum(dtype=np.float64)
         # Pairs with later blocks count in both orders.
-        own, later = similarities[:, :BLOCK], similarities[:, BLOCK:]
-        total += own.sum(dtype=np.float64) + 2 * later.sum(dtype=np.float64)
+        total += own + 2 * later
     return 1 - total / len(bits) ** 2
 
 
@@ -115,17 +94,18 @@ def circles(fingerprints: np.ndarray, distance: float = 0.75) -> int:
     """
     if not 0 <= distance < 1:
         raise ValueError(f"distance is {distance}, it must be at least 0, and below 1")
-    bits = _bits(fingerprints, "fingerprints")
+    bits = _bits(fingerprints)
     centers = np.zeros(len(bits), bool)
     for start in range(0, len(bits), BLOCK):
         block = bits[start : start + BLOCK]
-        counts = ~np.any(_near(block, bits[centers], distance), axis=1)
+        counts = ~_near(block, bits[centers], distance).any(axis=1)
         near = _near(block, block, distance)
         for row in range(len(block)):
             # Those before it in its own block that count.
-            counts[row] &= not np.any(near[row, :row] & counts[:row])
+            before = near[row, :row] & counts[:row]
+            counts[row] &= not before.any()
         centers[start : start + BLOCK] = counts
-    return int(np.sum(centers))
+    return int(centers.sum())
 
 
 @checked
@@ -140,16 +120,18 @@ def histogram_distance(one: np.ndarray, other: np.ndarray) -> float:
       other: `[M]`.
     """
     one, other = _line(one, "one"), _line(other, "other")
-    return float(wasserstein_distance(one, other)) if len(one) and len(other) else float("nan")
+    if not len(one) or not len(other):
+        return float("nan")
+    return float(wasserstein_distance(one, other))
 
 
-def _bits(fingerprints: np.ndarray, name: str) -> np.ndarray:
+def _bits(fingerprints: np.ndarray) -> np.ndarray:
     """Fingerprints as float32 `[N, B]`, whose products are exact; raises ValueError if they are none."""
     fingerprints = np.asarray(fingerprints)
     if fingerprints.ndim != 2 or fingerprints.dtype != bool:
         raise ValueError(
-            f"{name} has the shape {fingerprints.shape} and the type {fingerprints.dtype}, it must be [molecule, bit] "
-            "and hold True and False"
+            f"fingerprints has the shape {fingerprints.shape} and the type {fingerprints.dtype}, it must be "
+            "[molecule, bit] and hold True and False"
         )
     return fingerprints.astype(np.float32)
 
@@ -157,11 +139,8 @@ def _bits(fingerprints: np.ndarray, name: str) -> np.ndarray:
 def _overlaps(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of bits that both have, and that one of them has, float32 `[N, M]`, of `_bits`."""
     both = one @ other.T
-    return both, one.sum(axis=1)[:, None] + other.sum(axis=1) - both
-
-
-def _similarities(both: np.ndarray, either: np.ndarray) -> np.ndarray:
-    return np.where(either > 0, both / np.maximum(either, 1), np.float32(1))
+    sizes, of_other = one.sum(axis=1), other.sum(axis=1)
+    return both, sizes[:, None] + of_other - both
 
 
 def _near(one: np.ndarray, other: np.ndarray, distance: float) -> np.ndarray:
@@ -170,7 +149,8 @@ def _near(one: np.ndarray, other: np.ndarray, distance: float) -> np.ndarray:
     The quotient is in float64, so that a distance of 13 / 20 is 0.65 as Python reads it.
     """
     both, either = _overlaps(one, other)
-    return np.divide(either - both, np.maximum(either, 1), dtype=np.float64) <= distance
+    distances = np.divide(either - both, np.maximum(either, 1), dtype=np.float64)
+    return distances <= distance
 
 
 def _line(values: np.ndarray, name: str) -> np.ndarray:

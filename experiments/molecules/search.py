@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from experiments.molecules.measures import circles, evaluations_until, internal_diversity, passing
 from experiments.molecules.prior import GROUPS, Pretraining, Sample, mesh_of_groups, sampled
@@ -19,9 +20,7 @@ from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.measures.diversity import distinct_outcomes, effective_outcomes, largest_outcome_share
 from ipsrl.records.run_log import require_finite
 from ipsrl.rollouts.sources.source import Groups
-from ipsrl.study.claims import Claim, above, all_of
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.numbers import Number, difference, final
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.step import TrainState
@@ -85,7 +84,8 @@ class MoleculeSearch:
 
     def trainer(self, arm: SearchArm) -> Trainer:
         """Of an arm; its steps are not used."""
-        rate, filters = LEARNING_RATE * self.rate_scale, make_batch_filters(arm.filters)
+        rate = LEARNING_RATE * self.rate_scale
+        filters = make_batch_filters(arm.filters)
         how = TrainSettings(1, GROUPS, self.group_size, learning_rate=rate, **filters)
         # The placebo samples as GRPO does.
         objective = objectives.make(arm.objective or "grpo")
@@ -104,37 +104,36 @@ class MoleculeSearch:
         """
         trainer, environment = self.trainer(arm), self.environment()
         found: dict[str, Molecule] = {}
-        strings, repeats, evaluated, in_step = [0], [0], [0], GROUPS * self.group_size
+        strings, repeats, evaluated = [0], [0], [0]
+        in_step = GROUPS * self.group_size
         with jax.set_mesh(mesh_of_groups()):
             prior = jax.tree.map(jnp.asarray, self.pretraining.parameters)
             # A step donates the parameters.
-            state = trainer.begin(jnp.int32(seed), None, jax.tree.map(jnp.copy, prior), None)
-            for _ in range(self.patience * math.ceil(self.budget / in_step)):
+            start = jax.tree.map(jnp.copy, prior)
+            state = trainer.begin(jnp.int32(seed), None, start, None)
+            for step in range(1, 1 + self.patience * math.ceil(self.budget / in_step)):
                 state, groups, _ = trainer.ask(state)
                 read = environment.molecules(jax.device_get(groups[0]))
-                for molecule in itertools.chain(*read):
-                    if molecule is not None:
-                        found.setdefault(molecule.canonical, molecule)
-                strings.append(strings[-1] + in_step)
+                for molecule in filter(None, itertools.chain(*read)):
+                    found.setdefault(molecule.canonical, molecule)
                 # Filters put the answers that they add behind those of the policy.
-                repeats.append(
-                    repeats[-1] + sum(_repeats(group[: self.group_size]) for group in read)
-                )
+                of_policy = [group[: self.group_size] for group in read]
+                strings.append(step * in_step)
+                repeats.append(repeats[-1] + sum(map(_repeats, of_policy)))
                 evaluated.append(min(len(found), self.budget))
                 if len(found) >= self.budget:
                     break
                 if arm.objective:
                     state, metrics = _learned(trainer, state, groups)
-                    require_finite(jax.device_get(metrics), len(strings) - 1, "none")
+                    require_finite(jax.device_get(metrics), step, "none")
                 else:
                     state = dataclasses.replace(state, step=state.step + 1)
             # The prior's environment is the same for all arms, and so is the program that samples.
             of_prior = self.pretraining.environment
             sample = sampled(of_prior, trainer.policy, state.parameters, self.samples, seed, prior)
+        in_budget = list(found.values())[: self.budget]
         sampling = {"strings": strings, "repeats": repeats}
-        return self.measured(
-            list(found.values())[: self.budget], sampling, evaluated
-        ) | self.produced(sample)
+        return self.measured(in_budget, sampling, evaluated) | self.produced(sample)
 
     def measured(
         self, found: list[Molecule], sampling: dict[str, list[int]], evaluated: list[int]
@@ -151,9 +150,8 @@ class MoleculeSearch:
         levels, first = np.unique(evaluated, return_index=True)
         for name, counted in sampling.items():
             values[name] = np.interp(self.marks, levels, np.array(counted)[first])
-        good = fingerprints(
-            [molecule.canonical for molecule in found if molecule.reward >= THRESHOLDS["80"]]
-        )
+        above = [molecule for molecule in found if molecule.reward >= THRESHOLDS["80"]]
+        good = fingerprints([molecule.canonical for molecule in above])
         best = sorted(found, key=lambda molecule: -molecule.reward)[:SHOWN]
         return values | {
             "diversity": internal_diversity(good),
@@ -168,27 +166,29 @@ class MoleculeSearch:
         frequent molecule; `divergence`, KL(policy || prior) of strings, in nats.
         """
         molecules = self.environment().read(sample.texts)
-        number, valid = len(molecules), sum(molecule is not None for molecule in molecules)
-        canonical, scaffolds = (
-            jnp.array([self.environment(identity).outcome(molecule) for molecule in molecules])
-            for identity in ("canonical", "scaffold")
-        )
+        rewards = [0.0 if molecule is None else molecule.reward for molecule in molecules]
+        canonical = self.outcomes("canonical", molecules)
+        number = len(molecules)
+        valid = number - molecules.count(None)
         return {
             "valid": valid / number,
             "unique_valid": int(distinct_outcomes(canonical)) / number,
-            "mean_reward": sum(
-                0.0 if molecule is None else molecule.reward for molecule in molecules
-            )
-            / number,
-            "scaffolds": float(effective_outcomes(scaffolds)),
+            "mean_reward": sum(rewards) / number,
+            "scaffolds": float(effective_outcomes(self.outcomes("scaffold", molecules))),
             "top": float(largest_outcome_share(canonical)) * valid / number,
             "divergence": float(np.mean(sample.log_probs - sample.reference_log_probs)),
         }
 
+    def outcomes(self, identity: str, molecules: list[Molecule | None]) -> Array:
+        """`[N]`, ids."""
+        environment = self.environment(identity)
+        return jnp.array([environment.outcome(molecule) for molecule in molecules])
+
     @property
     def marks(self) -> np.ndarray:
         """`[records + 1]`, the evaluations at which a search is recorded."""
-        return np.rint(np.linspace(0, self.budget, self.records + 1)).astype(int)
+        marks = np.linspace(0, self.budget, self.records + 1)
+        return np.rint(marks).astype(int)
 
     def curve(self, name: str, arm: SearchArm, seed: int) -> Curve:
         """`run`; steps are evaluations.
@@ -196,31 +196,25 @@ class MoleculeSearch:
         Raises:
           ValueError: the arm cannot be trained here.
         """
-        trainer = self.trainer(arm)
+        trainer, mesh = self.trainer(arm), mesh_of_groups()
         try:
             check_run(
-                trainer.environment,
-                trainer.policy,
-                trainer.objective,
-                trainer.settings,
-                mesh_of_groups(),
+                trainer.environment, trainer.policy, trainer.objective, trainer.settings, mesh
             )
         except ValueError as error:
-            raise ValueError(
-                f"the arm {name}, whose outcomes are {arm.identity}: {error}"
-            ) from error
+            outcomes = f"the arm {name}, whose outcomes are {arm.identity}"
+            raise ValueError(f"{outcomes}: {error}") from error
 
         def compute() -> Points:
             found = self.run(arm, seed)
             arrays = {kept: found.pop(kept) for kept in ("best", "best_rewards")}
             # What is measured at the end only has no value before.
-            before = np.full(len(self.marks) - 1, np.nan)
+            before = [np.nan] * self.records
             values = {
-                kept: value if np.ndim(value) else [*before, value] for kept, value in found.items()
+                kept: [value if np.ndim(value) else [*before, value]]
+                for kept, value in found.items()
             }
-            return Points(
-                self.marks, {kept: [value] for kept, value in values.items()}, [seed], arrays
-            )
+            return Points(self.marks, values, [seed], arrays)
 
         return Curve({"part": "search", "arm": name, "seed": seed}, compute)
 
@@ -230,8 +224,7 @@ def prior_curve(search: MoleculeSearch) -> Curve:
 
     def compute() -> Points:
         prior = search.pretraining
-        found = prior.report(prior.parameters, search.samples)
-        return Points([0], {name: [[value]] for name, value in found.items()})
+        return Points([0], prior.report(prior.parameters, search.samples))
 
     return Curve({"part": "prior"}, compute)
 
@@ -245,19 +238,3 @@ def _repeats(group: list[Molecule | None]) -> int:
     """How many strings of a group repeat a molecule of it."""
     valid = [molecule.canonical for molecule in group if molecule is not None]
     return len(valid) - len(set(valid))
-
-
-def more_at_end(value: str, one: str, other: str) -> Number:
-    """A value at the end of one arm less that of another one, paired by seed."""
-    return difference(value, {"part": "search", "arm": one}, {"part": "search", "arm": other})
-
-
-def better_in_both(one: str, other: str) -> Claim:
-    """Whether one arm finds more molecules than another one, and more different ones."""
-    claims = [above(more_at_end(value, one, other), 0) for value in ("yield_80", "circles")]
-    return lambda records: all_of(claim(records) for claim in claims)
-
-
-def at_end(value: str, arm: str) -> Number:
-    """A value at the end of an arm."""
-    return final(value, part="search", arm=arm)

@@ -1,9 +1,9 @@
 """Tables, figure and page of searches for molecules."""
 
 from pathlib import Path
-from typing import Any
 
 from experiments.molecules.figure import draw_rows
+from experiments.molecules.flags import Settings
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.text_table import aligned
@@ -11,16 +11,13 @@ from ipsrl.records.tidy import Records
 from ipsrl.study.tables import Table, cell, one_below_the_other
 
 PRIOR = {
-    name: name.replace("distance_", "distance of ")
-    for name in (
-        "valid",
-        "unique",
-        "novel",
-        "distance_logP",
-        "distance_SA",
-        "distance_QED",
-        "distance_weight",
-    )
+    "valid": "valid",
+    "unique": "unique",
+    "novel": "novel",
+    "distance_logP": "distance of logP",
+    "distance_SA": "distance of SA",
+    "distance_QED": "distance of QED",
+    "distance_weight": "distance of weight",
 }
 SEARCHED = {
     "yield_80": "found at 0.80",
@@ -40,9 +37,7 @@ PRODUCED = {
     "top": "top-1 mass",
     "divergence": "KL to the prior",
 }
-OF_SEARCHES: dict[str, Any] = {"where": {"part": "search"}, "rows": ("arm",)}
-
-
+SEARCH = {"part": "search"}
 OUTCOMES = {
     "ips_canonical": "canonical",
     "ips_scaffold": "scaffold",
@@ -51,12 +46,11 @@ OUTCOMES = {
 }
 
 
-def of_papers(records: Records, settings: Any) -> str:
+def of_papers(records: Records, settings: Settings) -> str:
     """The papers' yields beside ours, for each estimate of an outcome's probability."""
-    searches = records.where(part="search")
 
     def found(arm: str) -> str:
-        return cell(searches.where(arm=arm), "yield_80")
+        return cell(records.where(part="search", arm=arm), "yield_80")
 
     rows = [
         ["yield", "evaluations", "REINVENT", "IPS-GRPO", "MARA"],
@@ -82,31 +76,28 @@ TABLES = one_below_the_other(
     Table(PRIOR, "the prior; distances to the split test of {data}", where={"part": "prior"}),
     Table(
         SEARCHED,
-        "stand-in reward {reward}, {evaluations} evaluations, seeds {seeds} [95 % bootstrap interval]",
-        **OF_SEARCHES,
+        "stand-in reward {reward}, {evaluations} evaluations, seeds {seeds} [95 % interval]",
+        SEARCH,
+        ("arm",),
     ),
-    Table(PRODUCED, "{samples} strings of the last policy", **OF_SEARCHES),
+    Table(PRODUCED, "{samples} strings of the last policy", SEARCH, ("arm",)),
     of_papers,
 )
 
 
-def best_molecules(records: Records, settings: Any, png: Path) -> list[Path]:
+def best_molecules(records: Records, settings: Settings, png: Path) -> list[Path]:
     """The best molecules of the first seed."""
     page = png.with_name("best_molecules.png")
-    labels = {"part": "search", "seed": settings.seeds[0]}
-    rows = {
-        name: list(
-            zip(
-                *(records.array(kept, arm=name, **labels) for kept in ("best", "best_rewards")),
-                strict=True,
-            )
-        )
-        for name in settings.arms
-    }
-    found = {name: molecules for name, molecules in rows.items() if molecules}
-    if not found:
+    rows = {}
+    for arm in settings.arms:
+        labels = {"part": "search", "arm": arm, "seed": settings.seeds[0]}
+        best = records.array("best", **labels)
+        if len(best):
+            scored = zip(best, records.array("best_rewards", **labels), strict=True)
+            rows[f"{arm}, stand-in reward"] = list(scored)
+    if not rows:
         return []
-    draw_rows(page, {f"{name}, stand-in reward": molecules for name, molecules in found.items()})
+    draw_rows(page, rows)
     return [page]
 
 

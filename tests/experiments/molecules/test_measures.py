@@ -7,21 +7,20 @@ import numpy as np
 import pytest
 
 from experiments.molecules import measures
-from experiments.molecules.measures import (
-    circles,
-    evaluations_until,
-    histogram_distance,
-    internal_diversity,
-    passing,
-    tanimoto,
-)
+from experiments.molecules.measures import circles, evaluations_until, histogram_distance, internal_diversity, passing
 
 FOUR = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [0, 0, 0, 0]], bool)
-SIMILARITIES = [[1, 2 / 3, 0, 0], [2 / 3, 1, 1 / 4, 0], [0, 1 / 4, 1, 0], [0, 0, 0, 1]]
 
 
 def random_bits(number, bits=64, share=0.3):
     return np.random.default_rng(0).random((number, bits)) < share
+
+
+def similarities(bits):
+    both = bits.astype(int) @ bits.T
+    sizes = bits.sum(axis=1)
+    either = sizes[:, None] + sizes - both
+    return np.where(either > 0, both / np.maximum(either, 1), 1)
 
 
 def test_the_yield_counts_rewards_from_the_threshold_on():
@@ -37,18 +36,8 @@ def test_evaluations_until_enough_are_found():
     assert evaluations_until(np.ones(200), 1.0) == 100
 
 
-def test_similarities_by_hand():
-    found = tanimoto(FOUR, FOUR)
-    np.testing.assert_allclose(found, SIMILARITIES, rtol=1e-7)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(tanimoto(FOUR[:1], FOUR), SIMILARITIES[:1], rtol=1e-7)
-    assert tanimoto(FOUR[:0], FOUR).shape == (0, 4)
-    # Two without any bit are equal, as in MOSES.
-    assert tanimoto(FOUR[3:], FOUR[3:]) == 1
-
-
 def test_internal_diversity_by_hand():
-    # All pairs, each molecule with itself among them.
+    # All pairs, each molecule with itself among them; two without any bit are equal, as in MOSES.
     assert internal_diversity(FOUR) == pytest.approx(1 - (4 + 2 * (2 / 3 + 1 / 4)) / 16)
     assert internal_diversity(FOUR[:1]) == 0
     assert internal_diversity(FOUR[[1, 1, 1]]) == 0
@@ -78,7 +67,7 @@ def test_a_distance_is_near_where_its_decimal_is_reached():
 
 def test_a_greedy_count_is_at_most_the_largest_set():
     bits = random_bits(10, 12)
-    far = tanimoto(bits, bits) < 0.5
+    far = similarities(bits) < 0.5
     largest = max(
         size
         for size in range(1, 11)
@@ -90,16 +79,16 @@ def test_a_greedy_count_is_at_most_the_largest_set():
 
 def test_blocks_change_nothing(monkeypatch):
     bits = random_bits(37)
-    whole = tanimoto(bits, bits), internal_diversity(bits), [circles(bits, distance) for distance in (0.6, 0.75, 0.85)]
-    chosen = []
+    alike, distances, chosen = similarities(bits), (0.6, 0.75, 0.85), []
     for number in range(len(bits)):
-        if all(1 - whole[0][number, before] > 0.75 for before in chosen):
+        if all(1 - alike[number, before] > 0.75 for before in chosen):
             chosen.append(number)
-    assert whole[2][1] == len(chosen)
+    found = [circles(bits, distance) for distance in distances]
+    assert found[1] == len(chosen)
+    assert internal_diversity(bits) == pytest.approx(1 - alike.mean(), rel=1e-6)
     monkeypatch.setattr(measures, "BLOCK", 8)
-    np.testing.assert_array_equal(tanimoto(bits, bits), whole[0])
-    assert internal_diversity(bits) == pytest.approx(whole[1], rel=1e-6) == pytest.approx(1 - whole[0].mean(), rel=1e-6)
-    assert [circles(bits, distance) for distance in (0.6, 0.75, 0.85)] == whole[2]
+    assert internal_diversity(bits) == pytest.approx(1 - alike.mean(), rel=1e-6)
+    assert [circles(bits, distance) for distance in distances] == found
 
 
 def test_the_distance_of_samples_is_that_of_what_must_be_moved():
