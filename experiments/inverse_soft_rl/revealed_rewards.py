@@ -36,7 +36,6 @@ OUTCOMES = {
     "graded": (1.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0),
 }
 """Rewards of eight outcomes, the right ones first; the first two are equally good in both."""
-RIGHT = 4
 LONG = 10_000
 """Length of a chain from which on its errors are compared with their limits."""
 
@@ -74,9 +73,8 @@ class Process:
 
     @functools.cached_property
     def log_policy(self) -> np.ndarray:
-        return np.asarray(
-            soft_control(self.rewards, self.transitions, self.discount, TEMPERATURE)[0]
-        )
+        found, _ = soft_control(self.rewards, self.transitions, self.discount, TEMPERATURE)
+        return np.asarray(found)
 
     @functools.cached_property
     def law(self) -> np.ndarray:
@@ -88,9 +86,8 @@ class Process:
     ) -> np.ndarray:
         """The least-squares reward of a policy, `[..., S, A]`; the transitions are known by default."""
         moves = self.transitions if transitions is None else transitions
-        return np.asarray(
-            least_squares_reward(log_policy, moves, weights, self.discount, TEMPERATURE)[0]
-        )
+        found, _ = least_squares_reward(log_policy, moves, weights, self.discount, TEMPERATURE)
+        return np.asarray(found)
 
     def regrets(self, rewards: np.ndarray, transitions: np.ndarray) -> np.ndarray:
         """`[...]`, what the soft-optimal policies of rewards `[..., S, A]` lose under the expert's reward."""
@@ -101,6 +98,10 @@ class Process:
 
         found = jax.jit(jax.vmap(lost))(jnp.asarray(rewards.reshape(-1, STATES, ACTIONS)))
         return np.asarray(found).reshape(rewards.shape[:-2])
+
+
+KINDS = ("tabular", "slow chain", "strong penalty", "uniform weights", "rank 1")
+TABULAR, SLOW, PENALISED, UNIFORM, LOW = KINDS
 
 
 def errors(
@@ -122,53 +123,53 @@ def errors(
         least squares, whose target differs as well; or "rank 1", where no policy of the class is the expert.
     """
     with jax.enable_x64(True):
-        hold = held if kind == "slow chain" else 0.0
+        hold = held if kind == SLOW else 0.0
         process = Process.drawn(0, discount, hold)
         expert = np.exp(process.log_policy)
         counts = demonstrated(discount, hold, tuple(lengths), tuple(seeds))
         actions = counts.sum(axis=-1).astype(float)
-        best = 0.0
-        if kind == "rank 1":
-            fit = jax.jit(jax.vmap(lambda one: low_rank_policy(one, 1, PSEUDO_COUNT)))
-            policies = fit(actions.reshape(-1, STATES, ACTIONS))
-            policies = np.asarray(policies).reshape(actions.shape)
-            best = float(
-                excess_divergence(expert, low_rank_policy(process.law, 1, 0.0), process.law)
-            )
-        else:
-            policies = np.asarray(
-                tabular_policy(actions, STRONG if kind == "strong penalty" else PSEUDO_COUNT)
-            )
-        uniform = np.full(expert.shape, 1 / expert.size)
+        policies = estimated(kind, actions)
+        moves = np.asarray(transitions_of(counts, PSEUDO_COUNT))
+        divergence = np.asarray(excess_divergence(expert, policies, process.law))
+        values = {}
+        if kind == LOW:
+            best = low_rank_policy(process.law, 1, 0.0)
+            of_class = float(excess_divergence(expert, best, process.law))
+            divergence = divergence - of_class
+            values = {"divergence of the class": of_class}
         weights, of_expert = actions + PSEUDO_COUNT, process.law
-        if kind == "uniform weights":
-            weights, of_expert = np.broadcast_to(uniform, weights.shape), uniform
+        if kind == UNIFORM:
+            of_expert = np.full(expert.shape, 1 / expert.size)
+            weights = np.broadcast_to(of_expert, weights.shape)
+        usual_target = process.revealed(process.log_policy, process.law)
         target = process.revealed(process.log_policy, of_expert)
-        rewards = process.revealed(
-            np.log(policies), weights, np.asarray(transitions_of(counts, PSEUDO_COUNT))
-        )
+        rewards = process.revealed(np.log(policies), weights, moves)
         error = np.asarray(norm(rewards - target, process.law))
-        divergence = np.asarray(excess_divergence(expert, policies, process.law)) - best
-        values = {
+        values |= {
             "divergence": divergence,
             "reward error": error,
             "slope of divergence": log_slopes(lengths, divergence)[:, None],
             "slope of reward error": log_slopes(lengths, error)[:, None],
             "regret": process.regrets(rewards, process.transitions),
             "regret elsewhere": process.regrets(rewards, process.with_other_moves(0, changed)),
-            "apart from the invariant law's": float(
-                norm(target - process.revealed(process.log_policy, process.law), process.law)
-            ),
+            "apart from the invariant law's": float(norm(target - usual_target, process.law)),
         }
-        if kind in ("tabular", "slow chain", "strong penalty"):
+        if kind in (TABULAR, SLOW, PENALISED):
             limit = limit_of_reward_error(expert, process.transitions, discount, TEMPERATURE)
-            values |= of_limits(
-                lengths, divergence, error, limit_of_divergence(expert), float(limit)
-            )
-            values |= {"steps to mix": mixing_time(expert, process.transitions)}
-        if kind == "rank 1":
-            values |= {"divergence of the class": best}
+            limits = limit_of_divergence(expert), float(limit)
+            values |= of_limits(lengths, divergence, error, *limits)
+            values["steps to mix"] = mixing_time(expert, process.transitions)
     return Points(lengths, values, seeds)
+
+
+def estimated(kind: str, actions: np.ndarray) -> np.ndarray:
+    """`[S, L, S, A]`, policies from counts of actions in states."""
+    if kind == LOW:
+        fit = jax.jit(jax.vmap(lambda of_chain: low_rank_policy(of_chain, 1, PSEUDO_COUNT)))
+        policies = fit(actions.reshape(-1, STATES, ACTIONS))
+        return np.asarray(policies).reshape(actions.shape)
+    penalty = STRONG if kind == PENALISED else PSEUDO_COUNT
+    return np.asarray(tabular_policy(actions, penalty))
 
 
 @functools.lru_cache(maxsize=2)
@@ -190,12 +191,11 @@ def of_limits(
     """n KL and n error^2 over their limits, `[S, 1]`, means over the lengths from `LONG` on, or of the longest."""
     sizes = np.asarray(lengths, float)
     late = sizes >= min(LONG, sizes.max())
-    scaled = {
-        "n KL / limit": divergence * sizes / of_divergence,
-        "n error^2 / limit": error**2 * sizes / of_error,
-    }
+    divergences = divergence * sizes / of_divergence
+    squares = error**2 * sizes / of_error
     return {
-        name: of_seeds[:, late].mean(axis=1, keepdims=True) for name, of_seeds in scaled.items()
+        "n KL / limit": divergences[:, late].mean(axis=1, keepdims=True),
+        "n error^2 / limit": squares[:, late].mean(axis=1, keepdims=True),
     }
 
 
@@ -211,19 +211,17 @@ def at_discount(discount: float, length: int, seeds: Sequence[int]) -> Points:
         process = Process.drawn(0, discount)
         expert = np.exp(process.log_policy)
         counts = chain_counts(expert, process.transitions, (length,), seeds)[:, 0]
-        actions = counts.sum(axis=-1) + PSEUDO_COUNT
+        actions = counts.sum(axis=-1)
         target = process.revealed(process.log_policy, process.law)
-        policies = tabular_policy(counts.sum(axis=-1), PSEUDO_COUNT)
-        rewards = process.revealed(
-            np.log(policies), actions, np.asarray(transitions_of(counts, PSEUDO_COUNT))
-        )
+        policies = tabular_policy(actions, PSEUDO_COUNT)
+        moves = np.asarray(transitions_of(counts, PSEUDO_COUNT))
+        rewards = process.revealed(np.log(policies), actions + PSEUDO_COUNT, moves)
         error = np.asarray(norm(rewards - target, process.law))
         again = np.exp(soft_control(target, process.transitions, discount, TEMPERATURE)[0])
+        limit = limit_of_reward_error(expert, process.transitions, discount, TEMPERATURE)
         values = {
             "n error^2": (length * error**2)[:, None],
-            "limit": float(
-                limit_of_reward_error(expert, process.transitions, discount, TEMPERATURE)
-            ),
+            "limit": float(limit),
             "norm revealed": float(norm(target, process.law)),
             "norm of the expert's": float(norm(process.rewards, process.law)),
             "policy off by": float(np.abs(again - expert).max()),
@@ -269,6 +267,7 @@ def trained(
     draws: int,
 ) -> Curve:
     """The curve of what the policies that an objective trains reveal at the end, one for each seed."""
+    rewards = np.array(OUTCOMES[world])
     bandit = Bandit(OUTCOMES[world])
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
     return study.trained(
@@ -277,7 +276,7 @@ def trained(
         objective,
         None,
         lambda parameters: log_probs_table(policy, parameters, bandit)[0],
-        functools.partial(of_policies, rewards=np.array(OUTCOMES[world]), seeds=seeds, draws=draws),
+        functools.partial(of_policies, rewards=rewards, seeds=seeds, draws=draws),
         whole_runs=True,
         labels={"part": "trained", "world": world, "kind": objective},
         seeds=seeds,
@@ -305,32 +304,34 @@ def of_policies(
     """
     log_probs = log_probs[:, -1]
     revealed = of_one_state(log_probs)
-    best, half, wrong = rewards == rewards.max(), rewards == rewards.max() / 2, rewards == 0
-    gap_to_wrong = revealed[..., best].mean(axis=-1) - revealed[..., wrong].mean(axis=-1)
+    right, wrong = rewards > 0, rewards == 0
+    best, half = rewards == rewards.max(), rewards == rewards.max() / 2
+    of_best = revealed[..., best].mean(axis=-1)
+    probs = np.exp(log_probs)
     values = {
-        "return": np.exp(log_probs) @ rewards,
+        "return": probs @ rewards,
         "gap of equals": np.ptp(revealed[..., best], axis=-1),
-        "gap to wrong": gap_to_wrong,
+        "gap to wrong": of_best - revealed[..., wrong].mean(axis=-1),
     }
     if half.any():
-        values |= {
-            "gap of halves": revealed[..., best].mean(axis=-1) - revealed[..., half].mean(axis=-1)
-        }
-    probs = np.exp(log_probs)
+        values["gap of halves"] = of_best - revealed[..., half].mean(axis=-1)
+
     probs = probs / probs.sum(axis=-1, keepdims=True)
-    pairs = zip(seeds, probs, strict=True)
     counts = np.stack(
-        [np.random.default_rng(seed).multinomial(draws, of_seed) for seed, of_seed in pairs]
+        [
+            np.random.default_rng(seed).multinomial(draws, of_seed)
+            for seed, of_seed in zip(seeds, probs, strict=True)
+        ]
     )
-    from_counts = of_one_state(
-        np.log(tabular_policy(counts[..., None, :], PSEUDO_COUNT))[..., 0, :]
-    )
-    difference = from_counts[..., ~wrong][..., :, None] - from_counts[..., wrong][..., None, :]
+    of_counts = tabular_policy(counts[..., None, :], PSEUDO_COUNT)
+    from_counts = of_one_state(np.log(of_counts)[..., 0, :])
+    difference = from_counts[..., right][..., :, None] - from_counts[..., wrong][..., None, :]
+    told_apart = np.where(np.abs(difference) < 1e-9, 0.5, difference > 0)
     favourite = np.arange(len(rewards)) == probs.argmax(axis=-1)[..., None]
     others = np.where(favourite, 0.0, np.exp(from_counts))
     values |= {
-        "told apart": np.where(np.abs(difference) < 1e-9, 0.5, difference > 0).mean(axis=(-2, -1)),
-        "unseen": (counts[..., ~wrong] == 0).mean(axis=-1),
+        "told apart": told_apart.mean(axis=(-2, -1)),
+        "unseen": (counts[..., right] == 0).mean(axis=-1),
         "without the favourite": (others @ rewards) / others.sum(axis=-1),
     }
     return {name: of_seeds[:, None] for name, of_seeds in values.items()}
@@ -343,8 +344,7 @@ def of_one_state(log_probs: np.ndarray) -> np.ndarray:
     """
     with jax.enable_x64(True):
         log_policy = log_probs[..., None, :]
-        alone = np.ones((log_probs.shape[-1], 1))
-        moves = np.broadcast_to(alone[None], (*log_probs.shape[:-1], 1, *alone.shape))
-        return np.asarray(
-            least_squares_reward(log_policy, moves, np.exp(log_policy), 0.0, TEMPERATURE)[0]
-        )[..., 0, :]
+        law = np.exp(log_policy)
+        moves = np.ones((*log_policy.shape, 1))
+        reward, _ = least_squares_reward(log_policy, moves, law, 0.0, TEMPERATURE)
+        return np.asarray(reward)[..., 0, :]
