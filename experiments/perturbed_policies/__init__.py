@@ -39,24 +39,21 @@ from ipsrl.fields import Range, at_least, in_range, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, near
-from ipsrl.study.numbers import Number
 from ipsrl.study.settings import rising
 
 FEW, MANY = "few", "many"
-SYSTEMS = (PATHS, MANY), (PATHS, FEW), (VEHICLES, MANY)
-OUTCOMES, FREE, BOUNDED = "outcomes", "free", "bounded"
-RADII = {FREE: math.inf, BOUNDED: 2.0}
-OBJECTIVES = RETURN, GRPO, IPS = "reinforce", "grpo", "ips_grpo"
+SYSTEMS = ((PATHS, MANY), (PATHS, FEW), (VEHICLES, MANY))
+OUTCOMES = "outcomes"
+LAMBDAS = (0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.57, 0.8)
+RADII = {"free": math.inf, "bounded": 2.0}
+OBJECTIVES = RETURN, GRPO, IPS = ("reinforce", "grpo", "ips_grpo")
 
 
 def are_smoothings(numbers: tuple[float, ...]) -> bool:
-    fitted = [number for number in numbers if POWER_LAW[0] <= number <= POWER_LAW[1]]
-    return (
-        list(numbers) == sorted(set(numbers))
-        and numbers[0] == 0
-        and numbers[-1] < math.inf
-        and len(fitted) >= 2
-    )
+    least, most = POWER_LAW
+    increase = list(numbers) == sorted(set(numbers))
+    fitted = [number for number in numbers if least <= number <= most]
+    return increase and numbers[0] == 0 and numbers[-1] < math.inf and len(fitted) >= 2
 
 
 SMOOTHINGS = Range(
@@ -77,9 +74,7 @@ class Settings(study.Settings):
     size: int = at_least(8, 4096)
     angles: int = at_least(3, 97)
     draws: tuple[int, ...] = rising((2, 32), least=2, most=10_000)
-    smoothings: tuple[float, ...] = in_range(
-        SMOOTHINGS, (0.0, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.57, 0.8)
-    )
+    smoothings: tuple[float, ...] = in_range(SMOOTHINGS, (0.0, *LAMBDAS))
     samples: tuple[int, ...] = rising((25, 50, 100, 200, 400), least=1, most=1_000_000)
     sets: int = positive(200)
     trained_seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
@@ -98,14 +93,22 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        (0, 1), 1024, 33, (2, 12), (0.0, 0.1, 0.2, 0.4, 0.8), (25, 50), 50, (0, 1), 400
+        seeds=(0, 1),
+        size=1024,
+        angles=33,
+        draws=(2, 12),
+        smoothings=(0.0, 0.1, 0.2, 0.4, 0.8),
+        samples=(25, 50),
+        sets=50,
+        trained_seeds=(0, 1),
+        steps=400,
     ),
     "demo": Settings(),
     "paper": Settings(
-        tuple(range(32)),
-        65_536,
-        193,
-        (2, 64),
+        seeds=tuple(range(32)),
+        size=65_536,
+        angles=193,
+        draws=(2, 64),
         samples=(50, 100, 200, 400, 800, 1600, 3200),
         sets=500,
         trained_seeds=tuple(range(128)),
@@ -115,12 +118,18 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    rest = settings.angles, settings.smoothings, settings.samples, settings.sets
-    for draws in settings.draws:
-        yield from of_pools(Pools(PATHS, draws, settings.seeds, settings.size, *rest), settings)
-    yield from of_pools(
-        Pools(VEHICLES, settings.draws[1], settings.seeds, settings.size // 4, *rest), settings
+    few, many = settings.draws
+    pools = functools.partial(
+        Pools,
+        seeds=settings.seeds,
+        number=settings.angles,
+        smoothings=settings.smoothings,
+        samples=settings.samples,
+        sets=settings.sets,
     )
+    yield from pools(PATHS, few, size=settings.size).curves(FEW)
+    yield from pools(PATHS, many, size=settings.size).curves(MANY)
+    yield from pools(VEHICLES, many, size=settings.size // 4).curves(MANY)
     for objective in OBJECTIVES:
         for scale, radius in RADII.items():
             trained = functools.partial(
@@ -135,22 +144,22 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
             yield study.Curve({"world": OUTCOMES, "objective": objective, "scale": scale}, trained)
 
 
-def of_pools(pools: Pools, settings: Settings) -> Iterator[study.Curve]:
-    """The curves of these pools, whose draws are called few or many."""
-    word = MANY if pools.draws == settings.draws[1] else FEW
-    for curve in pools.curves():
-        yield dataclasses.replace(curve, labels={**curve.labels, "draws": word})
-
-
-def slope(name: str, world: str = PATHS, draws: str = MANY) -> Number:
+def slope(name: str, world: str = PATHS, draws: str = MANY) -> study.Number:
     return study.final(name, world=world, draws=draws, kind="exponents")
 
 
-def of_n(name: str, n: int, world: str = PATHS, draws: str = MANY) -> Number:
+def of_n(name: str, n: int, world: str = PATHS, draws: str = MANY) -> study.Number:
     return study.final(name, world=world, draws=draws, kind="of n", n=n)
 
 
-def right_paths(objective: str, scale: str = FREE, name: str = "effective") -> Number:
+def saved(smoothing: float, n: int, world: str) -> study.Number:
+    """What a perturbation takes off the excess of learned policies that decide with it."""
+    learned = {"world": world, "draws": MANY, "kind": "learned", "n": n}
+    without, perturbed = learned | {"smoothing": 0.0}, learned | {"smoothing": smoothing}
+    return study.difference("excess_perturbed", without, perturbed)
+
+
+def right_paths(objective: str, scale: str = "free", name: str = "effective") -> study.Number:
     return study.final(name, world=OUTCOMES, objective=objective, scale=scale)
 
 
@@ -175,15 +184,15 @@ CLAIMS = {
         slope("excess over n"), -0.35
     ),
     **{
-        f"n = {n}: the best lambda saves over a quarter of the excess, without perturbation ({world}, {draws} draws)": above(
-            of_n("gain", n, world, draws), 0.25
-        )
+        f"n = {n}: the best lambda saves over a quarter of the excess, without perturbation "
+        f"({world}, {draws} draws)": above(of_n("gain", n, world, draws), 0.25)
         for world, draws in SYSTEMS
         for n in (25, 400)
     },
     **{
-        f"n = {n}: some lambda lowers the excess of policies that decide with their perturbation ({world}, many draws)": above(
-            of_n("gain_perturbed", n, world), 0
+        f"n = {n}: some lambda lowers the excess of policies that decide with their perturbation "
+        f"({world}, many draws)": study.some(
+            above(saved(smoothing, n, world), 0) for smoothing in LAMBDAS
         )
         for world in (PATHS, VEHICLES)
         for n in (25, 400)
@@ -209,7 +218,7 @@ CLAIMS = {
         for scale in RADII
     },
     "free scores outgrow the perturbation: |s| above 4 lambda under GRPO": above(
-        right_paths(GRPO, FREE, "length"), 4
+        right_paths(GRPO, name="length"), 4
     ),
 }
 SLOPES = (
@@ -219,26 +228,7 @@ SLOPES = (
     "best lambda over n",
     "excess over n",
 )
-OF_N = "best_lambda", "least_excess", "gain", "gain_perturbed", "predicted_excess"
-NUMBERS = {
-    **{
-        f"slope of {name} ({world}, {draws} draws)": slope(name, world, draws)
-        for world, draws in SYSTEMS
-        for name in SLOPES
-    },
-    **{
-        f"{name.replace('_', ' ')}, n = {n} ({world}, {draws} draws)": of_n(name, n, world, draws)
-        for world, draws in SYSTEMS
-        for n in (25, 400)
-        for name in OF_N
-    },
-    **{
-        f"{name}, {objective}, {scale} scores": right_paths(objective, scale, name)
-        for objective in OBJECTIVES
-        for scale in RADII
-        for name in ("reward", "effective")
-    },
-}
+OF_N = ("best_lambda", "least_excess", "gain", "gain_perturbed", "predicted_excess")
 TABLE = study.one_below_the_other(
     study.Table(SLOPES, "slopes", {"kind": "exponents"}, ("world", "draws")),
     study.Table(OF_N, "from n instances", {"kind": "of n"}, ("world", "draws", "n")),
@@ -253,21 +243,12 @@ TABLE = study.one_below_the_other(
     ),
 )
 LEARNED = {"world": PATHS, "draws": MANY, "kind": "learned"}
-AXES = "lambda", "excess risk"
+WITHOUT = Line("excess", "smoothing", "n", LEARNED)
+WITH = Line("excess_perturbed", "smoothing", "n", LEARNED)
 FIGURE = Panels(
     [
-        Panel(
-            [Line("excess", "smoothing", "n", LEARNED)],
-            "decided without perturbation",
-            *AXES,
-            yscale="log",
-        ),
-        Panel(
-            [Line("excess_perturbed", "smoothing", "n", LEARNED)],
-            "decided with it",
-            *AXES,
-            yscale="log",
-        ),
+        Panel([WITHOUT], "decided without perturbation", "lambda", "excess risk", yscale="log"),
+        Panel([WITH], "decided with it", "lambda", "excess risk", yscale="log"),
         Panel(
             [Line("best_lambda", "n", "draws", {"world": PATHS, "kind": "of n"})],
             "best lambda",

@@ -21,7 +21,11 @@ from ipsrl.structures import PolicyScores, Rollouts
 from ipsrl.study.curves import Points
 
 GRID = GridPath(4, 4)
-RIGHT = ((0, 1, 2, 3, 7, 11, 15), (0, 4, 8, 12, 13, 14, 15), (0, 1, 5, 6, 10, 11, 15))
+RIGHT = (
+    (0, 1, 2, 3, 7, 11, 15),
+    (0, 4, 8, 12, 13, 14, 15),
+    (0, 1, 5, 6, 10, 11, 15),
+)
 """Nodes of the paths of reward 1: along both borders, and a staircase. No mixture of two of them is another path."""
 GROUP = 32
 MEASURED_BY = 4096
@@ -30,21 +34,26 @@ MEASURED_BY = 4096
 
 def rewards() -> np.ndarray:
     """`[K]` float32, of all paths: 1 of the right ones, 0 of the others."""
-    edges = GRID.edges().tolist()
-    right = [sorted(edges.index(list(move)) for move in itertools.pairwise(path)) for path in RIGHT]
-    return np.array([np.flatnonzero(path).tolist() in right for path in GRID.paths()], np.float32)
+    number = {tuple(edge): place for place, edge in enumerate(GRID.edges().tolist())}
+    right = [{number[move] for move in itertools.pairwise(path)} for path in RIGHT]
+    taken = [set(np.flatnonzero(path).tolist()) for path in GRID.paths()]
+    return np.array([path in right for path in taken], np.float32)
 
 
 def outcome(scores: Array) -> Array:
     """`[...]` int32, the number of the best path among `GRID.paths()`."""
-    return (
-        (GRID.solve(scores) @ GRID.paths().T.astype(np.float32)).argmax(axis=-1).astype(jnp.int32)
-    )
+    shared = GRID.solve(scores) @ GRID.paths().T.astype(np.float32)
+    return shared.argmax(axis=-1).astype(jnp.int32)
 
 
 @functools.partial(jax.jit, static_argnames=("text", "steps"))
 def train(
-    text: str, steps: int, seeds: Array, smoothing: float, rate: float, radius: float
+    text: str,
+    steps: int,
+    seeds: Array,
+    smoothing: float,
+    rate: float,
+    radius: float,
 ) -> Array:
     """`[S, D]`, the scores after stochastic gradient ascent from zero.
 
@@ -58,11 +67,13 @@ def train(
     objective, pays = objectives.make(text), jnp.asarray(rewards())
 
     def step(scores: Array, key: Array) -> tuple[Array, None]:
-        perturbed = scores + smoothing * jax.random.normal(key, (GROUP, GRID.size))
+        noise = jax.random.normal(key, (GROUP, GRID.size))
+        perturbed = scores + smoothing * noise
         found = outcome(perturbed)
 
         def log_density(scores: Array) -> Array:
-            return -((perturbed - scores) ** 2).sum(axis=-1)[None, :, None] / (2 * smoothing**2)
+            squares = ((perturbed - scores) ** 2).sum(axis=-1)
+            return -squares[None, :, None] / (2 * smoothing**2)
 
         rollouts = Rollouts(
             prompt_index=jnp.zeros(1, jnp.int32),
@@ -82,18 +93,23 @@ def train(
             return output.loss_sum / output.count
 
         moved = scores - rate * jax.grad(loss)(scores)
-        return moved * jnp.minimum(1, radius / jnp.maximum(jnp.linalg.norm(moved), 1e-9)), None
+        length = jnp.maximum(jnp.linalg.norm(moved), 1e-9)
+        return moved * jnp.minimum(1, radius / length), None
 
     def run(seed: Array) -> Array:
-        return jax.lax.scan(
-            step, jnp.zeros(GRID.size), jax.random.split(jax.random.key(seed), steps)
-        )[0]
+        keys = jax.random.split(jax.random.key(seed), steps)
+        return jax.lax.scan(step, jnp.zeros(GRID.size), keys)[0]
 
     return jax.vmap(run)(seeds)
 
 
 def trained(
-    text: str, seeds: Sequence[int], steps: int, smoothing: float, rate: float, radius: float
+    text: str,
+    seeds: Sequence[int],
+    steps: int,
+    smoothing: float,
+    rate: float,
+    radius: float,
 ) -> Points:
     """At the end of training, by `MEASURED_BY` samples of each policy.
 
@@ -101,18 +117,16 @@ def trained(
     |s| / lambda, which grows where the policy undoes its perturbation.
     """
     scores = train(text, steps, jnp.asarray(seeds), smoothing, rate, radius)
-    noise = jax.random.normal(jax.random.key(0), (MEASURED_BY, GRID.size))
-    found = np.asarray(jax.lax.map(lambda each: outcome(each + smoothing * noise), scores))
+    noise = smoothing * jax.random.normal(jax.random.key(0), (MEASURED_BY, GRID.size))
+    found = np.asarray(jax.lax.map(lambda each: outcome(each + noise), scores))
     right = np.flatnonzero(rewards())
-    probs = np.stack([(found == each).mean(axis=1) for each in right], axis=1)
+    probs = (found[:, :, None] == right).mean(axis=1)
     reward = probs.sum(axis=1)
     shares = probs / np.where(reward == 0, 1, reward)[:, None]
-    effective = np.where(
-        reward == 0, 0.0, np.asarray(effective_outcomes_of_distribution(jnp.asarray(shares)))
-    )
-    length = np.linalg.norm(np.asarray(scores), axis=1) / smoothing
-    return Points(
-        [steps],
-        {"reward": reward[:, None], "effective": effective[:, None], "length": length[:, None]},
-        seeds,
-    )
+    effective = np.asarray(effective_outcomes_of_distribution(jnp.asarray(shares)))
+    values = {
+        "reward": reward,
+        "effective": np.where(reward == 0, 0.0, effective),
+        "length": np.linalg.norm(np.asarray(scores), axis=1) / smoothing,
+    }
+    return Points([steps], {name: value[:, None] for name, value in values.items()}, seeds)

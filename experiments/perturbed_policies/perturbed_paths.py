@@ -29,8 +29,11 @@ Decided = Callable[[Array, Array], Array]
 """(scores `[D]`, costs of an instance) -> `[]`, the cost of the decision."""
 PATHS, VEHICLES = "paths", "vehicles"
 GRID, TASKS = GridPath(5, 5), 5
-SCENARIOS, VEHICLE_COST, DELAY_COST, MEAN = 8, 15.0, 2.0, 3.0
-"""`MEAN` is the time that a task takes, and its mean delay."""
+SCENARIOS = 8
+VEHICLE_COST = 15.0
+DELAY_COST = 2.0
+MEAN = 3.0
+"""The time that a task takes, and its mean delay."""
 AT_ONCE = 256
 
 
@@ -41,7 +44,8 @@ def angles(number: int) -> np.ndarray:
 
 def directions(number: int) -> np.ndarray:
     """`[A, 2]` float32 weights of length 1."""
-    return np.stack([np.cos(angles(number)), np.sin(angles(number))], axis=1).astype(np.float32)
+    angle = angles(number)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
 
 
 def paths(key: Array, size: int) -> tuple[Array, Array, Array]:
@@ -74,14 +78,17 @@ def vehicles(key: Array, size: int) -> tuple[Array, Array, Array]:
     travel = jnp.linalg.norm(place[:, :, None] - place[:, None], axis=-1)
     slack = start[:, None, :] - start[:, :, None] - MEAN - travel
     before = vehicle_scheduling.predecessors(TASKS)
-    costs = jax.vmap(
-        lambda *each: vehicle_scheduling.schedule_costs(*each, VEHICLE_COST, DELAY_COST, before)
-    )(slack, delays, travel)
+
+    def of_schedules(*instance: Array) -> Array:
+        return vehicle_scheduling.schedule_costs(*instance, VEHICLE_COST, DELAY_COST, before)
+
+    costs = jax.vmap(of_schedules)(slack, delays, travel)
     i, j = vehicle_scheduling.arcs(TASKS).T
     leaves = i == vehicle_scheduling.DEPOT
-    tight = jnp.where(leaves, 0.0, MEAN * jax.nn.softplus(-slack[:, i, j] / MEAN))
+    of_arc = slack[:, i, j]
+    tight = jnp.where(leaves, 0.0, MEAN * jax.nn.softplus(-of_arc / MEAN))
     length = jnp.where(leaves, VEHICLE_COST, travel[:, i, j])
-    late = jnp.maximum(delays[:, :, i] - slack[:, None, i, j], 0.0).mean(axis=1)
+    late = jnp.maximum(delays[:, :, i] - of_arc[:, None], 0.0).mean(axis=1)
     target = length + DELAY_COST * jnp.where(leaves, 0.0, late)
     return jnp.stack([length, tight], axis=-1), costs, target
 
@@ -111,10 +118,12 @@ def risks(
     def of_instance(instance: tuple[Array, Array, Array]) -> Array:
         features, costs, noise = instance
 
+        def cost(scores: Array) -> Array:
+            return decided(scores, costs)
+
         def of_weights(weights: Array) -> Array:
-            return perturbed_costs(
-                lambda each: decided(each, costs), scores_of(weights, features), noise, smoothing
-            ).mean()
+            scores = scores_of(weights, features)
+            return perturbed_costs(cost, scores, noise, smoothing).mean()
 
         return jax.vmap(of_weights)(jnp.asarray(directions(number)))
 
@@ -142,10 +151,10 @@ def predicted_weights(features: Array, costs: Array, counts: Array | None = None
             "instance or more"
         )
     counts = jnp.ones(len(features), features.dtype) if counts is None else counts
-    squares = jnp.einsum("n,nfg->fg", counts, jnp.einsum("ndf,ndg->nfg", features, features))
-    return jnp.linalg.pinv(squares, hermitian=True) @ (
-        counts @ jnp.einsum("ndf,nd->nf", features, costs)
-    )
+    of_instances = jnp.einsum("ndf,ndg->nfg", features, features)
+    squares = jnp.einsum("n,nfg->fg", counts, of_instances)
+    products = counts @ jnp.einsum("ndf,nd->nf", features, costs)
+    return jnp.linalg.pinv(squares, hermitian=True) @ products
 
 
 POWER_LAW = 0.1, 0.4
@@ -189,30 +198,24 @@ def population(
     of_pool, of_noise = jax.random.split(jax.random.key(seed))
     features, costs, targets = draw(of_pool, size)
     noise = jax.random.normal(of_noise, (size, draws, oracle.size))
-    # Without perturbation all draws are the same.
-    tables = [
-        risks(decided, features, costs, noise[:, : draws if each else 1], each, number)
-        for each in smoothings
-    ]
-    tables = list(map(np.asarray, tables))
+    tables = []
+    for smoothing in smoothings:
+        # Without perturbation all draws are the same.
+        needed = noise if smoothing else noise[:, :1]
+        tables.append(np.asarray(risks(decided, features, costs, needed, smoothing, number)))
     pool = np.array([table.mean(axis=0, dtype=np.float64) for table in tables])
     best = pool[0].argmin()
     least, weights = pool[0, best], directions(number)[best]
-
-    crossing, variance = [], []
-    for smoothing in smoothings[1:]:
-        some = (each[:OF_GRADIENTS] for each in (features, costs, noise))
-        found = at_weights(decided, oracle, weights, *some, smoothing)
-        crossing.append(float(found[0]))
-        variance.append(float(found[1]))
+    some = [each[:OF_GRADIENTS] for each in (features, costs, noise)]
+    at_best = [
+        at_weights(decided, oracle, weights, *some, smoothing) for smoothing in smoothings[1:]
+    ]
+    crossing, variance = np.array(at_best, np.float64).T
 
     rng, axis = np.random.default_rng(seed), angles(number)
     fit = jax.jit(jax.vmap(functools.partial(predicted_weights, features, targets)))
-    excess, perturbed, predicted = (
-        np.zeros((len(tables), len(samples))),
-        np.zeros((len(tables), len(samples))),
-        [],
-    )
+    excess = np.zeros((len(tables), len(samples)))
+    perturbed, predicted = excess.copy(), []
     for place, sample in enumerate(samples):
         drawn = rng.multinomial(sample, np.full(size, 1 / size), size=sets).astype(np.float32)
         for level, table in enumerate(tables):
@@ -220,8 +223,10 @@ def population(
             excess[level, place] = pool[0, chosen].mean() - least
             perturbed[level, place] = pool[level, chosen].mean() - least
         x, y = np.asarray(fit(drawn)).T
-        predicted.append(np.interp(np.arctan2(y, x), axis, pool[0]).mean() - least)
-    lows = np.array([lowest(np.array(smoothings[1:]), of_sample) for of_sample in excess[1:].T])
+        of_angle = np.interp(np.arctan2(y, x), axis, pool[0])
+        predicted.append(of_angle.mean() - least)
+    positive = np.array(smoothings[1:])
+    lows = np.array([lowest(positive, of_sample) for of_sample in excess[1:].T])
     return {
         "bias": pool[:, best] - least,
         "crossing": np.array([0.0, *crossing]),
@@ -249,9 +254,8 @@ def at_weights(
     def of_instance(features: Array, costs: Array, noise: Array) -> tuple[Array, Array]:
         scores = scores_of(weights, features)
         found = perturbed_costs(lambda each: decided(each, costs), scores, noise, smoothing)
-        return crossing_probability(oracle, scores, noise, smoothing), gradient_estimates(
-            found, noise, smoothing
-        )
+        crossing = crossing_probability(oracle, scores, noise, smoothing)
+        return crossing, gradient_estimates(found, noise, smoothing)
 
     crossing, estimates = jax.vmap(of_instance)(features, costs, noise)
     return crossing.mean(), estimates.var(axis=(0, 1)).mean()
@@ -267,8 +271,10 @@ def lowest(smoothings: np.ndarray, excess: np.ndarray) -> tuple[float, float]:
     if near.sum() >= 3 and excess.min() > 0:
         at, of = np.log(smoothings[near]), np.log(excess[near])
         square, slope, constant = np.polyfit(at, of, 2)
-        if square > 0 and at[0] < (place := -slope / (2 * square)) < at[-1]:
-            return float(np.exp(place)), float(np.exp(constant - slope**2 / (4 * square)))
+        place = -slope / (2 * square)
+        if square > 0 and at[0] < place < at[-1]:
+            value = constant - slope**2 / (4 * square)
+            return float(np.exp(place)), float(np.exp(value))
     return float(smoothings[excess.argmin()]), float(excess.min())
 
 
@@ -294,39 +300,37 @@ class Pools:
         found = [population(self.world, self.draws, seed, *shape) for seed in self.seeds]
         return {name: np.stack([each[name] for each in found]) for name in found[0]}
 
-    def curves(self) -> Iterator[Curve]:
-        """A curve for each lambda, each lambda and n, and each n, and one of the exponents."""
-        labels = {"world": self.world, "draws": self.draws}
+    def curves(self, draws: str) -> Iterator[Curve]:
+        """A curve for each lambda, each lambda and n, and each n, and one of the exponents.
+
+        Args:
+          draws: what the number of draws is called.
+        """
+        labels = {"world": self.world, "draws": draws}
         for level, smoothing in enumerate(self.smoothings):
             of_level = labels | {"smoothing": smoothing}
             if level:
-                yield Curve(
-                    of_level | {"kind": "in the pool"}, functools.partial(self.in_pool, level)
-                )
+                in_pool = functools.partial(self.in_pool, level)
+                yield Curve(of_level | {"kind": "in the pool"}, in_pool)
             for place, sample in enumerate(self.samples):
-                yield Curve(
-                    of_level | {"kind": "learned", "n": sample},
-                    functools.partial(self.learned, level, place),
-                )
+                learned = functools.partial(self.learned, level, place)
+                yield Curve(of_level | {"kind": "learned", "n": sample}, learned)
         for place, sample in enumerate(self.samples):
-            yield Curve(
-                labels | {"kind": "of n", "n": sample}, functools.partial(self.from_samples, place)
-            )
+            from_samples = functools.partial(self.from_samples, place)
+            yield Curve(labels | {"kind": "of n", "n": sample}, from_samples)
         yield Curve(labels | {"kind": "exponents"}, self.exponents)
 
     def in_pool(self, level: int) -> Points:
         """Bias, crossing and variance of one lambda."""
         found = self.measured()
-        return self._points(
-            {name: found[name][:, level] for name in ("bias", "crossing", "variance")}
-        )
+        names = ("bias", "crossing", "variance")
+        return self._points({name: found[name][:, level] for name in names})
 
     def learned(self, level: int, place: int) -> Points:
         """Excess by one lambda from samples of one size."""
         found = self.measured()
-        return self._points(
-            {name: found[name][:, level, place] for name in ("excess", "excess_perturbed")}
-        )
+        names = ("excess", "excess_perturbed")
+        return self._points({name: found[name][:, level, place] for name in names})
 
     def from_samples(self, place: int) -> Points:
         """Of samples of one size: the best lambda and its excess, what smoothing gains, and predict then optimise.
@@ -337,6 +341,7 @@ class Pools:
         """
         found = self.measured()
         without, least = found["excess"][:, 0, place], found["least"][:, place]
+        predicted = found["predicted"][:, place]
         perturbed = found["excess_perturbed"][:, 1:, place].min(axis=1)
         divisor = np.where(without > 0, without, np.nan)
         return self._points(
@@ -345,8 +350,8 @@ class Pools:
                 "least_excess": least,
                 "gain": 1 - least / divisor,
                 "gain_perturbed": 1 - perturbed / divisor,
-                "predicted_excess": found["predicted"][:, place],
-                "more_than_predicted": least - found["predicted"][:, place],
+                "predicted_excess": predicted,
+                "more_than_predicted": least - predicted,
             }
         )
 
@@ -354,15 +359,14 @@ class Pools:
         """Slopes in log-log: of crossing, bias and variance over lambda, of the best lambda and its excess over n."""
         found, smoothings = self.measured(), np.array(self.smoothings)
         fitted = (smoothings >= POWER_LAW[0]) & (smoothings <= POWER_LAW[1])
-        names = "crossing", "bias", "variance"
         slopes = {
             f"{name} over lambda": log_slopes(smoothings[fitted], found[name][:, fitted])
-            for name in names
+            for name in ("crossing", "bias", "variance")
         }
-        of_n = {"best lambda": found["best"], "excess": found["least"]}
-        return self._points(
-            slopes | {f"{name} over n": log_slopes(self.samples, of) for name, of in of_n.items()}
-        )
+        slopes["best lambda over n"] = log_slopes(self.samples, found["best"])
+        slopes["excess over n"] = log_slopes(self.samples, found["least"])
+        return self._points(slopes)
 
     def _points(self, values: dict[str, np.ndarray]) -> Points:
-        return Points([0], {name: value[:, None] for name, value in values.items()}, self.seeds)
+        of_seeds = {name: value[:, None] for name, value in values.items()}
+        return Points([0], of_seeds, self.seeds)
