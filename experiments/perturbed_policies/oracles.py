@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.arguments import shown
-from ipsrl.fields import Checked, at_least, positive
+from ipsrl.fields import Checked, positive
 
 
 class Oracle(Checked, abc.ABC):
@@ -57,30 +57,6 @@ class Oracle(Checked, abc.ABC):
             raise ValueError(
                 f"scores and costs of {self} must be [..., {self.size}], not {jnp.shape(scores)}"
             )
-
-
-@dataclasses.dataclass(frozen=True)
-class TopK(Oracle):
-    """The k of `items` items with the highest scores; of equal ones those that stand first.
-
-    Raises:
-      ValueError: k is not in 1 .. items.
-    """
-
-    items: int = at_least(1)
-    k: int = at_least(1)
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.k > self.items:
-            raise ValueError(f"k is {self.k}, it must be at most items = {self.items}")
-
-    @property
-    def size(self) -> int:
-        return self.items
-
-    def value(self, scores: Array) -> Array:
-        return jax.lax.top_k(scores, self.k)[0].sum()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,18 +109,7 @@ class GridPath(Oracle):
         return best[self.rows - 1, self.columns - 1]
 
     def paths(self) -> np.ndarray:
-        """`[K, D]` zeros and ones, all K = (rows + columns - 2 over rows - 1) paths.
-
-        Raises:
-          ValueError: there are more than a hundred thousand of them.
-        """
-        counts = np.ones((self.rows, self.columns))
-        for i in range(1, self.rows):
-            counts[i] = np.cumsum(counts[i - 1])
-        if counts[-1, -1] > MOST_LISTED:
-            raise ValueError(
-                f"{self} has {counts[-1, -1]:g} paths, at most {MOST_LISTED} are listed"
-            )
+        """`[K, D]` zeros and ones, all K = (rows + columns - 2 over rows - 1) paths."""
         leaving: dict[int, list[tuple[int, int]]] = {}
         for number, (start, end) in enumerate(self.edges().tolist()):
             leaving.setdefault(start, []).append((number, end))
@@ -158,9 +123,6 @@ class GridPath(Oracle):
         solutions = np.zeros((len(found), self.size), np.int8)
         np.put_along_axis(solutions, np.array(sorted(found)), 1, axis=1)
         return solutions
-
-
-MOST_LISTED = 100_000
 
 
 @dataclasses.dataclass(frozen=True)

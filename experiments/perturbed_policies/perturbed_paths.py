@@ -141,15 +141,7 @@ def predicted_weights(features: Array, costs: Array, counts: Array | None = None
       features: `[N, D, F]`.
       costs: `[N, D]`, one for each component of each instance.
       counts: `[N]`, how often each instance stands in the training set; once by default.
-
-    Raises:
-      ValueError: there are no instances, or shapes differ.
     """
-    if features.ndim != 3 or features.size == 0 or costs.shape != features.shape[:-1]:
-        raise ValueError(
-            f"features has shape {features.shape} and costs {costs.shape}, they must be [N, D, F] and [N, D] with one "
-            "instance or more"
-        )
     counts = jnp.ones(len(features), features.dtype) if counts is None else counts
     of_instances = jnp.einsum("ndf,ndg->nfg", features, features)
     squares = jnp.einsum("n,nfg->fg", counts, of_instances)

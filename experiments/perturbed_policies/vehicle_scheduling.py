@@ -7,12 +7,10 @@ partitions of the tasks into vehicles. Components of a solution, and of scores, 
 """
 
 import functools
-import math
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from scipy.optimize import linear_sum_assignment
 
 from experiments.perturbed_policies.oracles import Listed
 from ipsrl.arguments import checked
@@ -60,29 +58,6 @@ def schedules(tasks: int) -> Listed:
     for schedule, before in zip(listed, predecessors(tasks).tolist(), strict=True):
         schedule[[number[arc] for arc in zip(before, range(tasks), strict=True)]] = 1
     return Listed(tuple(map(tuple, listed.tolist())))
-
-
-@checked
-def best_schedule(scores: np.ndarray) -> np.ndarray:
-    """`[D]`, the schedule of the highest score for any number of tasks, as an assignment of predecessors to tasks.
-
-    On the host, by `scipy.optimize.linear_sum_assignment`; T^3 operations.
-
-    Raises:
-      ValueError: D is not T (T + 1) / 2 for any T.
-    """
-    tasks = (math.isqrt(8 * scores.size + 1) - 1) // 2
-    if scores.ndim != 1 or scores.size == 0 or tasks * (tasks + 1) // 2 != scores.size:
-        raise ValueError(f"scores has shape {scores.shape}, it must be [T (T + 1) / 2] for T tasks")
-    start, end = arcs(tasks).T
-    # A column for each task as the predecessor, then one for each vehicle that leaves the depot.
-    column = np.where(start == DEPOT, tasks + end, start)
-    gain = np.full((tasks, 2 * tasks), -np.inf)
-    gain[end, column] = scores
-    rows, columns = linear_sum_assignment(gain, maximize=True)
-    taken = np.zeros(gain.shape, int)
-    taken[rows, columns] = 1
-    return taken[end, column]
 
 
 def schedule_costs(

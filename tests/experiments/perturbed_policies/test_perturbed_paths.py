@@ -18,6 +18,7 @@ from experiments.perturbed_policies.perturbed_paths import (
     population,
     risks,
 )
+from tests.experiments.perturbed_policies.known import best_schedule
 
 SIZE, NUMBER, SMOOTHINGS, SAMPLES = 64, 9, (0.0, 0.1, 0.2, 0.4), (20, 40)
 
@@ -45,7 +46,7 @@ def test_risks_of_vehicles_are_costs_of_the_best_assignment():
     solutions = vehicle_scheduling.schedules(TASKS).solutions
     for place, weights in enumerate(directions(NUMBER)):
         scores = np.asarray(scores_of(weights, features), np.float64)
-        taken = [solutions.index(tuple(vehicle_scheduling.best_schedule(each).tolist())) for each in scores]
+        taken = [solutions.index(tuple(best_schedule(each).tolist())) for each in scores]
         assert found[:, place] == pytest.approx(np.asarray(costs)[np.arange(20), taken], rel=1e-5)
 
 
