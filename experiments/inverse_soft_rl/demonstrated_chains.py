@@ -7,21 +7,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.core import Tracer
 
 from experiments.inverse_soft_rl.rewards import least_squares_reward, norm
-from experiments.inverse_soft_rl.soft_bellman import check, invariant_law
-from ipsrl.arguments import checked, shown
+from experiments.inverse_soft_rl.soft_bellman import invariant_law
 
-PARTS = ("policy", "transitions", "law")
 LONGEST = 100_000_000
 BLOCK = 10_000
 """Steps of which the random numbers are drawn at once."""
 
 
-@checked
 def chain_counts(
-    policy: Array, transitions: Array, lengths: Sequence[int], seeds: Sequence[int]
+    policy: Array,
+    transitions: Array,
+    lengths: Sequence[int],
+    seeds: Sequence[int],
 ) -> np.ndarray:
     """`[N, L, S, A, S]`: how often each transition happened in the first steps of one chain for each of N seeds.
 
@@ -33,37 +32,19 @@ def chain_counts(
       transitions: `[S, A, S]`.
       lengths: L numbers of steps, rising.
       seeds: N of them.
-
-    Raises:
-      ValueError: shapes differ, lengths do not rise or are above 1e8, or the chain has several invariant laws.
     """
-    check(transitions, policy=policy)
-    policy, transitions = np.asarray(policy, np.float64), np.asarray(transitions, np.float64)
-    if (
-        not len(lengths)
-        or lengths[0] < 1
-        or not (np.diff(lengths) > 0).all()
-        or lengths[-1] > LONGEST
-    ):
-        raise ValueError(
-            f"lengths is {shown(lengths)}, its numbers must rise, from 1 or more to {LONGEST:.0e} at most"
-        )
-    if not len(seeds):
-        raise ValueError("seeds is empty, it must have one number for each chain")
+    policy = np.asarray(policy, np.float64)
+    transitions = np.asarray(transitions, np.float64)
     with jax.enable_x64(True):
         law = np.asarray(invariant_law(policy, transitions)).sum(axis=-1)
-    if not np.isfinite(law).all() or not (law > -1e-9).all():
-        raise ValueError(
-            "the chain has several invariant laws: every state must be reachable from every other one"
-        )
     states, actions = policy.shape
-    bounds = np.cumsum(
-        (policy[:, :, None] * transitions).reshape(states, actions * states), axis=-1
-    )
+    moves = policy[:, :, None] * transitions
+    bounds = np.cumsum(moves.reshape(states, actions * states), axis=-1)
     # Exactly 1 behind the last possible move, so that rounding makes no other one possible.
     bounds = (bounds / bounds[:, -1:])[:, :-1]
     keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
-    state = jax.vmap(lambda key: jax.random.choice(key, states, p=jnp.asarray(law)))(keys)
+    of_states = jnp.asarray(law)
+    state = jax.vmap(lambda key: jax.random.choice(key, states, p=of_states))(keys)
     counts = np.zeros((len(seeds), states, states * actions), np.int64)
     found, done, block = [], 0, 0
     for length in lengths:
@@ -71,30 +52,37 @@ def chain_counts(
             steps = min(BLOCK, length - done)
             state, moves = _walk(bounds, keys, block, state, steps)
             for row, of_seed in enumerate(np.asarray(moves).T):
-                counts[row] += np.bincount(of_seed, minlength=counts[row].size).reshape(
-                    counts[row].shape
-                )
+                happened = np.bincount(of_seed, minlength=counts[row].size)
+                counts[row] += happened.reshape(counts[row].shape)
             done, block = done + steps, block + 1
         found.append(counts.reshape(-1, states, actions, states).copy())
     return np.stack(found, axis=1)
 
 
 @functools.partial(jax.jit, static_argnums=4)
-def _walk(bounds: Array, keys: Array, block: int, state: Array, steps: int) -> tuple[Array, Array]:
+def _walk(
+    bounds: Array,
+    keys: Array,
+    block: int,
+    state: Array,
+    steps: int,
+) -> tuple[Array, Array]:
     """The states `[N]` after some steps, and the moves `[steps, N]`, each (state * A + action) * S + next state."""
     states, choices = bounds.shape[0], bounds.shape[1] + 1
-    draws = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, block + 1), (steps,)))(
-        keys
-    ).T
+
+    def drawn(key):
+        of_block = jax.random.fold_in(key, block + 1)
+        return jax.random.uniform(of_block, (steps,))
 
     def step(state, draw):
-        choice = (draw[:, None] >= bounds[state]).sum(axis=-1).astype(jnp.int32)
+        passed = draw[:, None] >= bounds[state]
+        choice = passed.sum(axis=-1).astype(jnp.int32)
         return choice % states, state * choices + choice
 
+    draws = jax.vmap(drawn)(keys).T
     return jax.lax.scan(step, state.astype(jnp.int32), draws, unroll=8)
 
 
-@checked
 def limit_of_divergence(policy: Array) -> float:
     """lim n E[KL] = S (A - 1) / 2 of the tabular maximum likelihood policy, whatever the chain.
 
@@ -103,23 +91,14 @@ def limit_of_divergence(policy: Array) -> float:
 
     Args:
       policy: `[S, A]`, all positive.
-
-    Raises:
-      ValueError: it has another shape.
     """
-    if np.ndim(policy) != 2:
-        raise ValueError(f"policy has the shape {np.shape(policy)}, it must be [S, A]")
     states, actions = np.shape(policy)
     return states * (actions - 1) / 2
 
 
-@checked
+@jax.jit
 def limit_of_reward_error(
-    policy: Array,
-    transitions: Array,
-    discount: float,
-    temperature: float,
-    estimated: tuple[str, ...] = PARTS,
+    policy: Array, transitions: Array, discount: float, temperature: float
 ) -> Array:
     """lim n E[||r - r_LS||^2], the norm in L2(rho), of the least-squares reward of one long chain of n steps.
 
@@ -132,23 +111,7 @@ def limit_of_reward_error(
       policy: `[S, A]`, all positive.
       transitions: `[S, A, S]`.
       discount, temperature: gamma and lambda.
-      estimated: which of `PARTS` are estimated; the others are known.
-
-    Raises:
-      ValueError: as `least_squares_reward`, or a part is unknown.
     """
-    check(transitions, discount, temperature, policy=policy)
-    if not isinstance(policy, Tracer) and not (np.asarray(policy) > 0).all():
-        raise ValueError(
-            "policy has an action of probability 0, which reveals no reward: mix it with others"
-        )
-    if unknown := [part for part in estimated if part not in PARTS]:
-        raise ValueError(f"estimated has {unknown[0]!r}, it may have {', '.join(PARTS)}")
-    return _limit_of_reward_error(policy, transitions, discount, temperature, estimated)
-
-
-@functools.partial(jax.jit, static_argnames="estimated")
-def _limit_of_reward_error(policy, transitions, discount, temperature, estimated):
     law = invariant_law(policy, transitions)
     joint = policy[:, :, None] * transitions
 
@@ -156,15 +119,15 @@ def _limit_of_reward_error(policy, transitions, discount, temperature, estimated
         marginal = joint.sum(axis=-1)
         moved = marginal / marginal.sum(axis=-1, keepdims=True)
         where = joint / marginal[..., None]
-        parts = {"policy": moved, "transitions": where, "law": invariant_law(moved, where)}
-        exact = {"policy": policy, "transitions": transitions, "law": law}
-        used = {name: parts[name] if name in estimated else exact[name] for name in PARTS}
-        return least_squares_reward(
-            jnp.log(used["policy"]), used["transitions"], used["law"], discount, temperature
-        )[0]
+        estimated = invariant_law(moved, where)
+        return least_squares_reward(jnp.log(moved), where, estimated, discount, temperature)[0]
 
     slopes = jax.jacfwd(reward_of)(joint)  # [S, A, S, A, S]
     # Var(slope . q_s) = (sum q slope^2 - (sum q slope)^2) / (n rho(s)) for each entry of the reward and each state.
-    flat, weights = slopes.reshape(*slopes.shape[:3], -1), joint.reshape(len(joint), -1)
-    variance = (weights * flat**2).sum(axis=-1) - (weights * flat).sum(axis=-1) ** 2
-    return norm(jnp.sqrt((variance / law.sum(axis=-1)).sum(axis=-1)), law) ** 2
+    flat = slopes.reshape(*slopes.shape[:3], -1)
+    weights = joint.reshape(len(joint), -1)
+    squares = (weights * flat**2).sum(axis=-1)
+    means = (weights * flat).sum(axis=-1)
+    variance = (squares - means**2) / law.sum(axis=-1)
+    deviation = jnp.sqrt(variance.sum(axis=-1))
+    return norm(deviation, law) ** 2

@@ -20,3 +20,8 @@ def expert():
     with jax.enable_x64(True):
         log_policy = np.asarray(soft_control(rewards, transitions, DISCOUNT, TEMPERATURE)[0])
         return transitions, rewards, log_policy, np.asarray(invariant_law(np.exp(log_policy), transitions))
+
+
+def consistent_reward(log_policy, values, transitions, discount, temperature):
+    """The member of the class of consistent rewards with these values, see `least_squares_reward`."""
+    return temperature * log_policy + values[:, None] - discount * transitions @ values

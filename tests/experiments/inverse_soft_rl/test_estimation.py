@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import minimize
 
 from experiments.inverse_soft_rl.demonstrated_chains import (
-    PARTS,
     chain_counts,
     limit_of_divergence,
     limit_of_reward_error,
@@ -55,26 +54,6 @@ def test_errors_tend_to_their_limits(demonstrated):
     found = {6.0: divergences[:, -1] * LENGTHS[-1], limit: demonstrated["errors"][:, -1] ** 2 * LENGTHS[-1]}
     for expected, values in found.items():
         assert values.mean() == pytest.approx(expected, abs=4 * values.std() / np.sqrt(len(SEEDS)))
-
-
-def test_the_limit_of_each_part():
-    """At discount 0 the projection takes off each state's mean of lambda log pi: what is left has 12 lambda^2."""
-    transitions, _, log_policy, _ = expert()
-    with jax.enable_x64(True):
-        at = {
-            temperature: float(limit_of_reward_error(np.exp(log_policy), transitions, 0.0, temperature, ("policy",)))
-            for temperature in (1.0, 2.0)
-        }
-        parts = [
-            float(limit_of_reward_error(np.exp(log_policy), transitions, DISCOUNT, TEMPERATURE, estimated))
-            for estimated in (("policy",), ("policy", "transitions"), PARTS)
-        ]
-        nothing = limit_of_reward_error(np.exp(log_policy), transitions, DISCOUNT, TEMPERATURE, ())
-    assert at == {1.0: pytest.approx(12), 2.0: pytest.approx(48)}
-    assert float(nothing) == 0
-    assert parts == sorted(parts)
-    with pytest.raises(ValueError, match="estimated has 'reward', it may have policy, transitions, law"):
-        limit_of_reward_error(np.exp(log_policy), transitions, DISCOUNT, TEMPERATURE, ("reward",))
 
 
 def test_counts_are_those_of_a_chain(demonstrated):
@@ -138,39 +117,6 @@ def test_a_state_in_which_all_actions_are_alike_is_no_obstacle():
     with jax.enable_x64(True):
         uniform = low_rank_policy(np.full((4, 3), 5.0), 1, 0.0)
     np.testing.assert_allclose(uniform, np.full((4, 3), 1 / 3), atol=1e-12)
-
-
-def test_estimates_that_are_impossible():
-    transitions, _, log_policy, _ = expert()
-    policy = np.exp(log_policy)
-    with pytest.raises(ValueError, match="pseudo_count is -1, it must not be negative"):
-        tabular_policy(np.ones((2, 2)), -1)
-    with pytest.raises(ValueError, match="an action was never seen in some state and pseudo_count is 0"):
-        tabular_policy(np.array([[1, 0]]), 0.0)
-    with pytest.raises(ValueError, match="an action was never seen in some state and pseudo_count is 0"):
-        transitions_of(np.zeros((2, 1, 2)), 0.0)
-    with pytest.raises(ValueError, match="rank is 0, it must lie between 1 and 3"):
-        low_rank_policy(np.ones((6, 3)), 0, 0.5)
-    with pytest.raises(ValueError, match=r"counts is .*, no number may be negative"):
-        tabular_policy(np.array([[1, -1]]), 0.5)
-    with pytest.raises(ValueError, match=r"counts has the shape \(3,\), it must have a row of actions for each state"):
-        tabular_policy(np.ones(3), 0.5)
-    with pytest.raises(ValueError, match=r"counts has the shape \(1, 6, 3\), it must be \[S, A\]"):
-        low_rank_policy(np.ones((1, 6, 3)), 1, 0.5)
-    with pytest.raises(ValueError, match="iterations is 0, it must be at least 1"):
-        low_rank_policy(np.ones((6, 3)), 1, 0.5, iterations=0)
-    with pytest.raises(ValueError, match=r"policy is .*, its rows must be distributions over actions"):
-        chain_counts(2 * policy, transitions, (10,), (0,))
-    with pytest.raises(ValueError, match="seeds is empty"):
-        chain_counts(policy, transitions, (10,), ())
-    with pytest.raises(ValueError, match="they must end with the same"):
-        excess_divergence(policy, policy[:5], policy)
-    with pytest.raises(ValueError, match="policy has an action of probability 0, which reveals no reward"):
-        limit_of_reward_error(np.eye(6)[:, :3] + np.eye(6)[:, 3:], transitions, DISCOUNT, TEMPERATURE)
-    with pytest.raises(ValueError, match="its numbers must rise"):
-        chain_counts(policy, transitions, (10, 10), (0,))
-    with pytest.raises(ValueError, match="several invariant laws"):
-        chain_counts(np.ones((2, 1)), np.eye(2)[:, None], (10,), (0,))
 
 
 def test_excess_divergence_of_what_is_never_done():
