@@ -197,7 +197,8 @@ class AtEach(Claim):
         return dataclasses.replace(self, labels={**self.labels, **labels})
 
     def comparisons(self, records: Records) -> Iterator[Comparison]:
-        yield from self.whole(records).comparisons(records)
+        with contextlib.suppress(NotRecorded):
+            yield from self.whole(records).comparisons(records)
 
 
 Claims = Mapping[str, Claim]

@@ -50,7 +50,5 @@ def test_a_headline_is_decided_by_claims_of_its_study(monkeypatch):
 
 
 def test_results_have_a_folder():
-    with pytest.raises(
-        ValueError, match="small_study has a headline, but no folder for its results: make small_study/ of"
-    ):
+    with pytest.raises(ValueError, match="small_study has a headline, but no folder for its results: make "):
         claim_pages.result_path(Study.of(small_study))

@@ -142,7 +142,8 @@ def test_parts_and_how_many_were_tried():
             assert every(both)(clear) is (one and other)
             assert some(both)(clear) is (one or other)
     # One part refutes all, whatever was not recorded.
-    assert every([parts[False], above(final("y"), 0)])(clear) is False
+    for missing in (above(final("y"), 0), at_each("size", above(final("y"), 0))):
+        assert decision(every([parts[False], missing]), clear).verdict is False
 
 
 def test_a_claim_of_each_value_of_a_label():
