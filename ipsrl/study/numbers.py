@@ -232,15 +232,23 @@ class Best(Number):
 
     Attributes:
       number: of the records of `ipsrl.study.tuning.best_for_others`.
-      score, among: as there.
+      score, among, judged_at: as there.
     """
 
     number: Number
     score: str
     among: tuple[str, ...] = ("learning_rate",)
+    judged_at: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def of_seeds(self, records: Records) -> OfSeeds:
-        return self.number.of_seeds(best_for_others(records, self.score, self.among))
+        return self.number.of_seeds(self._best(records))
+
+    def __call__(self, records: Records, level: float = LEVEL) -> Interval:
+        """That of the number: a share has its own kind of interval."""
+        return self.number(self._best(records), level)
+
+    def _best(self, records: Records) -> Records:
+        return best_for_others(records, self.score, self.among, self.judged_at)
 
     def within(self, **labels: Any) -> "Best":
         return dataclasses.replace(self, number=self.number.within(**labels))

@@ -6,7 +6,8 @@ luckiest one too, and more so for an arm that has more rates to choose from.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,12 @@ def other_seeds(seeds: Sequence[int], number: int) -> list[int]:
     return list(itertools.islice((seed for seed in itertools.count() if seed not in seeds), number))
 
 
-def best_for_others(records: Records, score: str, among: tuple[str, ...] = ("learning_rate",)) -> Records:
+def best_for_others(
+    records: Records,
+    score: str,
+    among: tuple[str, ...] = ("learning_rate",),
+    judged_at: Mapping[str, Any] = MappingProxyType({}),
+) -> Records:
     """Only the best curves: each half of the seeds has the one that ends with the highest mean for the other half.
 
     Halves are every other seed. A choice for each seed by all others would leave the seeds of a result dependent on
@@ -31,6 +37,8 @@ def best_for_others(records: Records, score: str, among: tuple[str, ...] = ("lea
       score: name of the value that is highest at the best.
       among: the labels that are chosen, for each combination of the others. In the result they are values, as they may
         differ between seeds.
+      judged_at: labels of other curves by whose score the choice is made, as far as they differ; curves for which there
+        are no such others are left out.
 
     Raises:
       NotRecorded: there is no curve with this value.
@@ -38,29 +46,34 @@ def best_for_others(records: Records, score: str, among: tuple[str, ...] = ("lea
     """
     others = tuple(name for name in records.labels if name not in among)
     rows = [row for row in records.rows if not any(name in row for name in among)]
-    for _, alike in records.having(score, *among).each(*others):
-        rows += _best_rows(alike, score)
+    alike = {frozenset(labels.items()): curves for labels, curves in records.having(score, *among).each(*others)}
+    for labels, curves in alike.items():
+        judges = alike.get(frozenset((dict(labels) | judged_at).items()))
+        rows += _best_rows(curves, judges, score, among) if judges else []
     if not rows:
         raise NotRecorded(f"there is no record of {score} to choose {' and '.join(among)} by")
     return dataclasses.replace(records, rows=rows, labels=others)
 
 
-def of_best(view: Callable[..., Any], score: str) -> Callable[..., Any]:
+def of_best(view: Callable[..., Any], score: str, **choice: Any) -> Callable[..., Any]:
     """A number, a claim, a table or a figure of the curves of `best_for_others`.
 
     Args:
       view: a function of records, and perhaps of settings.
-      score: as there.
+      score, choice: as there.
     """
-    return lambda records, *settings: view(best_for_others(records, score), *settings)
+    return lambda records, *settings: view(best_for_others(records, score, **choice), *settings)
 
 
-def _best_rows(records: Records, score: str) -> list[Record]:
-    curves = [rows for _, rows in records.each()]
-    ends, seeds = np.array([rows.ends(score) for rows in curves]), curves[0].distinct("seed")
+def _best_rows(curves: Records, judges: Records, score: str, among: tuple[str, ...]) -> list[Record]:
+    choices, judged = zip(*judges.each(*among), strict=True)
+    ends, seeds = np.array([of_choice.ends(score) for of_choice in judged]), judges.distinct("seed")
     if not seeds:
-        return list(curves[ends[:, 0].argmax()].rows)
+        return list(curves.where(**choices[ends[:, 0].argmax()]).rows)
     if len(seeds) < 2:
         raise TooFewSeeds("to choose by other seeds takes two or more")
-    best = [curves[ends[:, 1 - half :: 2].mean(axis=1).argmax()] for half in (0, 1)]
-    return [row for number, seed in enumerate(seeds) for row in best[number % 2].where(seed=seed).rows]
+    best = [choices[ends[:, 1 - half :: 2].mean(axis=1).argmax()] for half in (0, 1)]
+    chosen = [
+        {labels["seed"]: of_seed.rows for labels, of_seed in curves.where(**choice).each("seed")} for choice in best
+    ]
+    return [row for number, seed in enumerate(seeds) for row in chosen[number % 2].get(seed, ())]

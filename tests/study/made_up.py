@@ -12,7 +12,7 @@ from ipsrl.study.numbers import Best, Combined, Constant, Final, Share
 
 LAST_STEP = 10**6
 RUNS = 5000
-"""So many decide a share that lies near its limit."""
+"""At most so many decide a share that lies near its limit."""
 
 
 class NotLinear(Exception):
@@ -45,7 +45,7 @@ def linear(number):
             return {(): value}
         case Final(value, labels) | Share(value, labels, _):
             return {(value, tuple(sorted(labels.items(), key=str)), getattr(number, "limit", None), type(number)): 1.0}
-        case Best(inner, _, _):
+        case Best(number=inner):
             return linear(inner)
         case Combined(sign, left, right):
             one, other = linear(left), linear(right)
@@ -91,10 +91,11 @@ def records_for(claim, verdict, seeds=8, noise=1e-3):
     means, slack = solved(claim, verdict)
     assert slack > 1e-9, f"no records give {verdict}"
     rng, rows = np.random.default_rng(0), collections.defaultdict(dict)
-    scores = {number.score for number in numbers_of(claim) if isinstance(number, Best)}
-    rates = {name: 0.1 for number in numbers_of(claim) if isinstance(number, Best) for name in number.among}
+    of_best = [number for number in numbers_of(claim) if isinstance(number, Best)]
+    scores = {number.score for number in of_best}
+    rates = {name: 0.1 for number in of_best for name in number.among}
     if any(leaf[3] is Share for leaf in means) and seeds == 8:
-        seeds = RUNS
+        seeds = min(RUNS, math.ceil((4 / slack) ** 2))
     for (value, labels, limit, kind), mean in means.items():
         if kind is Share:
             happened = np.arange(seeds) < round(mean * seeds)
@@ -105,11 +106,15 @@ def records_for(claim, verdict, seeds=8, noise=1e-3):
         for seed in range(seeds):
             step = dict(labels).get("step", LAST_STEP)
             key = (tuple(item for item in labels if item[0] != "step"), step, seed)
-            rows[key] |= dict.fromkeys(scores, 0.0) | {value: drawn[seed]}
+            rows[key] = dict.fromkeys(scores, 0.0) | rows[key] | {value: drawn[seed]}
+    for number in of_best:
+        for of_curve, *where in list(rows):
+            judges = (tuple(sorted((dict(of_curve) | number.judged_at).items(), key=str)), *where)
+            rows[judges] = dict.fromkeys(scores, 0.0) | rows[judges]
     names = {name for of_curve, _, _ in rows for name, _ in of_curve}
     ordered = sorted(rows.items(), key=lambda row: row[0][1])
     tidy = [
-        dict(of_curve) | rates | {"step": step, "seed": seed} | values for (of_curve, step, seed), values in ordered
+        rates | dict(of_curve) | {"step": step, "seed": seed} | values for (of_curve, step, seed), values in ordered
     ]
     return Records(tidy, (*names, *rates))
 

@@ -198,3 +198,9 @@ def test_a_number_of_the_best_curves_is_chosen_by_other_seeds():
     # The first rate is best for the even seed, so the odd one gets it.
     assert best.of_seeds(Records(rows, ("arm", "rate"))).values.tolist() == [0.2, 0.1]
     assert best.within(arm="b").number == final("x", arm="b")
+
+
+def test_a_share_of_the_best_curves_has_its_exact_interval():
+    rows = [{"arm": "a", "rate": 1, "seed": seed, "step": 1, "x": 1} for seed in range(10)]
+    found = Best(share("x", arm="a"), "x", ("rate",))(Records(rows, ("arm", "rate")))
+    assert (found.low, found.high) == pytest.approx((0.025**0.1, 1))

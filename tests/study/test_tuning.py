@@ -24,6 +24,17 @@ def test_each_half_of_the_seeds_has_the_rate_that_is_best_for_the_other_half():
     assert found.ends("score", arm="b").tolist() == [0.7, 0.6]
 
 
+def test_other_curves_may_decide_the_choice():
+    rows = curves([0.9, 0.9], [0.2, 0.3]) + curves([0.1, 0.2], [0.7, 0.8], arm="b")
+    records = Records(rows, ("arm", "learning_rate"))
+    found = best_for_others(records, "score", judged_at={"arm": "a"})
+    assert [found.ends("learning_rate", arm=arm).tolist() for arm in "ab"] == [[1, 1], [1, 1]]
+    assert found.ends("score", arm="b").tolist() == [0.1, 0.2]
+    alone = dataclasses.replace(records, rows=curves([0.1, 0.2], arm="b"))
+    with pytest.raises(NotRecorded):
+        best_for_others(alone, "score", judged_at={"arm": "a"})
+
+
 def test_a_view_of_the_best_curves_may_ask_for_settings():
     records = Records(curves([0.9, 0.1], [0.2, 0.3]), ("arm", "learning_rate"))
     assert of_best(lambda records: records.ends("score").tolist(), "score")(records) == [0.2, 0.1]
