@@ -7,7 +7,7 @@ Paper     DPPO 2602.04879 (more stable than clip-higher and CISPO), BAPO 2510.18
 Arms      Surrogates: no ratio, the plain one, GRPO's clip, the six, truncated and masked weights (TIS, MIS, at 2), a
           clip of the whole answer's ratio, GPPO without its gradient below 1 - low. All have GRPO's advantages, a mean
           over tokens, and as many sampled words. Placebo for a limit: a smaller step of the plain ratio. The best step
-          has the highest mean reward in training, on the seeds reported; differences are paired by seed. Age is the
+          of a seed has the highest mean reward in training on other seeds; differences are paired by seed. Age is the
           number of batches between the policy that sampled and the one that learns. Rewards are exact; states share
           parameters, because in tables hardly any step is too long (`experiments.words.shared_words`).
 Command   python -m experiments.staleness
@@ -21,12 +21,11 @@ Smoke     python -m experiments.staleness --preset=smoke
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from experiments.words import stale_groups
 from experiments.words.shared_words import SharedTable, Words, moves
-from experiments.words.stale_groups import BATCHES, Ends, beyond, ends, mean, mean_so_far
 from ipsrl import study
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Bars
@@ -35,41 +34,34 @@ from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.objectives.aggregation import TokenMean
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.surrogates import clip_variants, ratio
-from ipsrl.records.tidy import Records
+from ipsrl.study.tuning import of_best
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
 
-SIX = {
+SURROGATES = {
+    "no_ratio": ratio.PolicyGradient(),
+    "plain": clip_variants.ImportanceRatio(),
+    "grpo": ratio.ClippedRatio(),
     "clip_higher": ratio.ClippedRatio(0.2, 0.28),
     "gppo": clip_variants.GradientPreservingClip(dual_clip=10.0),
     "cispo": clip_variants.TruncatedRatio(),
     "bapo": clip_variants.BalancedClip(),
     "dppo": clip_variants.DivergenceMask(),
     "gspo": ratio.ClippedSequenceRatio(3e-4, 4e-4),
-}
-SURROGATES = {
-    "no_ratio": ratio.PolicyGradient(),
-    "plain": clip_variants.ImportanceRatio(),
-    "grpo": ratio.ClippedRatio(),
-    **SIX,
     "tis": clip_variants.TruncatedRatio(cap=2.0),
     "mis": ratio.BoundedRatio(2.0),
     "answer_ratio": ratio.ClippedSequenceRatio(0.5, 1.0, "sum"),
     "gppo_upper": clip_variants.GradientPreservingClip(negative_scale=0.0, dual_clip=10.0),
 }
-PARTS = ("tis", "mis", "answer_ratio")
-NAMES = {
-    "no_ratio": "no ratio",
+SIX = ("clip_higher", "gppo", "cispo", "bapo", "dppo", "gspo")
+NAMES = {name: name.upper() for name in SURROGATES} | {
     "plain": "the plain ratio",
     "grpo": "GRPO's clip",
     "clip_higher": "clip-higher",
-}
-NAMES |= {
     "answer_ratio": "a clip of the answer's ratio",
     "gppo_upper": "GPPO without its gradient below 1 - low",
 }
-NAMES |= {name: name.upper() for name in SURROGATES if name not in NAMES}
 WORDS = Words()
 POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size)
 
@@ -98,107 +90,135 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     for number in settings.mini_batches:
         for name in settings.surrogates:
             labels = {"surrogate": name, "mini_batches": number}
-            yield study.Curve(
-                labels, partial(runs, name, number, settings), ("age", "learning_rate")
-            )
+            compute = partial(runs, name, number, settings)
+            yield study.Curve(labels, compute, ("age", "learning_rate"))
 
 
 def runs(name: str, mini_batches: int, settings: Settings) -> study.Points:
     """`reward`, `entropy` and `broken` are those of the end; the others, `score` of the reward, means over the run."""
-    sizes = BATCHES * settings.intervals, WORDS.num_prompts, settings.group_size
     training = TrainSettings(
-        *sizes, max_gradient_norm=None, batching=Batching(mini_batches=mini_batches)
+        stale_groups.BATCHES * settings.intervals,
+        WORDS.num_prompts,
+        settings.group_size,
+        max_gradient_norm=None,
+        batching=Batching(mini_batches=mini_batches),
     )
-    trainer = Trainer(
-        WORDS, POLICY, Objective(GroupMeanStd(), SURROGATES[name], TokenMean()), training
-    )
+    objective = Objective(GroupMeanStd(), SURROGATES[name], TokenMean())
+    trainer = Trainer(WORDS, POLICY, objective, training)
     grid = settings.seeds, settings.ages, settings.learning_rates
     measured, of_batches = stale_groups.train_on_old_groups(
-        trainer, partial(moves, WORDS, POLICY), BATCHES, *grid
+        trainer, partial(moves, WORDS, POLICY), stale_groups.BATCHES, *grid
     )
-    metrics = {name: of.mean(-1) for name, of in of_batches.items()}
-    reward, masked = measured["reward"], metrics.get("clip_fraction", 0 * measured["reward"])
-    of_run = measured | {"score": reward, "masked": masked, "divergence": metrics["behaviour_kl"]}
-    values = {name: mean_so_far(of) for name, of in of_run.items()}
-    values |= {
+    metrics = {name: values.mean(-1) for name, values in of_batches.items()}
+    reward = measured["reward"]
+    courses = measured | {
+        "score": reward,
+        "masked": metrics.get("clip_fraction", 0 * reward),
+        "divergence": metrics["behaviour_kl"],
+    }
+    values = {name: stale_groups.mean_so_far(course) for name, course in courses.items()} | {
         "reward": reward,
         "entropy": metrics["token_entropy"],
         "broken": stale_groups.broken(reward),
     }
-    return stale_groups.points(
-        {name: of[..., -1:] for name, of in values.items()}, training.steps, *grid
-    )
+    ends = {name: of_run[..., -1:] for name, of_run in values.items()}
+    return stale_groups.points(ends, training.steps, *grid)
 
 
-def end(name: str, value: str, age: int, best_at: int, mini_batches: int = 8) -> Ends:
-    """At the learning rate whose mean reward over training is highest at the age `best_at`."""
-    return ends(
-        value, "score", {"age": best_at}, surrogate=name, mini_batches=mini_batches, age=age
-    )
+def arm(name: str, mini_batches: int = 8, age: int = 8) -> dict[str, str | int]:
+    """The labels of its runs with all learning rates."""
+    return {"surrogate": name, "mini_batches": mini_batches, "age": age}
 
 
-def kept(name: str, mini_batches: int = 8) -> study.Number:
-    """The last reward at age 8, less nine tenths of that at age 0 of the same seed."""
-    return beyond(
-        end(name, "reward", 8, 0, mini_batches), end(name, "reward", 0, 0, mini_batches), times=0.9
-    )
+def at_the_step_of_age_0(number: study.Number) -> study.Number:
+    """A number of runs with the step whose mean reward over training is highest at age 0."""
+    return study.Best(number, "score", judged_at={"age": 0})
 
 
-def stable(names: Iterable[str], number: int, wanted: bool, records: Records) -> bool | None:
-    """Whether all of some surrogates are, or are not, with a number of mini-batches."""
-    unbroken = (not end(name, "broken", 8, 0, number)(records).any() for name in names)
-    found = study.all_of([*unbroken, *(kept(name, number)(records).exceeds(0.0) for name in names)])
-    return None if found is None else found is wanted
+def kept(name: str, mini_batches: int) -> study.Number:
+    """The last reward at age 8, less nine tenths of that at age 0."""
+    aged, fresh = (study.final("reward", **arm(name, mini_batches, age)) for age in (8, 0))
+    return at_the_step_of_age_0(aged - 0.9 * fresh)
 
 
-RULE = "(at age 8 with the step best at age 0: last reward above 0.9 of age 0's, no run ends below half of its best)"
+def broken(name: str, mini_batches: int) -> study.Number:
+    """The share of runs at age 8 that end below half of their best."""
+    return at_the_step_of_age_0(study.share("broken", **arm(name, mini_batches)))
+
+
+def stable(name: str, mini_batches: int) -> study.Claim:
+    unbroken = study.below(broken(name, mini_batches), 0.5)
+    return study.every([study.above(kept(name, mini_batches), 0.0), unbroken])
+
+
+def unstable(name: str, mini_batches: int) -> study.Claim:
+    mostly_broken = study.above(broken(name, mini_batches), 0.5)
+    return study.some([study.below(kept(name, mini_batches), 0.0), mostly_broken])
+
+
+def learns_more(name: str, other: str) -> study.Claim:
+    gain = study.difference("score", arm(name), arm(other))
+    return study.above(study.Best(gain, "score"), 0.02)
+
+
+RULE = "at age 8 with the step best at age 0: last reward above 0.9 of age 0's, most runs end above half of their best"
 TIMES = {8: "8 mini-batches", 4: "4 mini-batches", 1: "one mini-batch"}
-STABLE, NOT = f"{{}} stays stable with {{}} {RULE}", f"{{}} does not stay stable with {{}} {RULE}"
-CLAIMS = {STABLE.format(NAMES[n], TIMES[8]): partial(stable, (n,), 8, True) for n in (*SIX, *PARTS)}
-CLAIMS |= {
-    NOT.format(NAMES[n], TIMES[m]): partial(stable, (n,), m, False)
-    for m in TIMES
-    for n in ("plain", "grpo")
-}
-CLAIMS |= {
-    STABLE.format("each of the six", TIMES[m]): partial(stable, SIX, m, True) for m in (4, 1)
-}
-BEST = {name: end(name, "score", 8, 8) for name in SURROGATES}
-PAIRS = [(name, "plain") for name in SIX] + [
+MARGIN = "each at its best step, by over 0.02 of mean reward in training, 8 mini-batches"
+PAIRS = [
+    *((name, "plain") for name in SIX),
     ("bapo", "grpo"),
     ("dppo", "clip_higher"),
     ("dppo", "cispo"),
 ]
-MORE = "{} learns more than {} at age 8: each at its best step, by over 0.02 of mean reward in training, 8 mini-batches"
-CLAIMS |= {
-    MORE.format(NAMES[a], NAMES[b]): study.above(beyond(BEST[a], BEST[b]), 0.02) for a, b in PAIRS
+CLAIMS = {
+    **{
+        f"{NAMES[name]} stays stable with {TIMES[8]} ({RULE})": stable(name, 8)
+        for name in (*SIX, "tis", "mis", "answer_ratio")
+    },
+    **{
+        f"{NAMES[name]} does not stay stable with {times} ({RULE})": unstable(name, number)
+        for number, times in TIMES.items()
+        for name in ("plain", "grpo")
+    },
+    **{
+        f"each of the six stays stable with {TIMES[number]} ({RULE})": study.every(
+            stable(name, number) for name in SIX
+        )
+        for number in (4, 1)
+    },
+    **{
+        f"{NAMES[name]} learns more than {NAMES[other]} at age 8: {MARGIN}": learns_more(
+            name, other
+        )
+        for name, other in PAIRS
+    },
 }
-NUMBERS = {f"{NAMES[n]}, last reward at age 0": mean(end(n, "reward", 0, 0)) for n in SURROGATES}
-NUMBERS |= {
-    f"{NAMES[n]}, last reward at age 8 with the same step": mean(end(n, "reward", 8, 0))
-    for n in SURROGATES
+NUMBERS = {
+    f"{NAMES[name]}, last reward at age 8 with the step best at age 0": at_the_step_of_age_0(
+        study.final("reward", **arm(name))
+    )
+    for name in ("plain", "grpo", *SIX, "gppo_upper")
 }
-KEPT = "{}, {}: last reward at age 8 less 0.9 of that at age 0, same step"
-NUMBERS |= {KEPT.format(NAMES[n], TIMES[m]): kept(n, m) for m in TIMES for n in SURROGATES}
-NUMBERS |= {
-    f"{NAMES[n]}, mean reward at age 8 with its best step": mean(best) for n, best in BEST.items()
-}
-TABLE = study.Table(
-    title="{mini_batches} mini-batches", where={"learning_rate": 0.03}, each="mini_batches"
+TABLE = of_best(
+    study.Table(title="{mini_batches} mini-batches, each at its best step", each="mini_batches"),
+    "score",
 )
-WHERE = [
-    {"mini_batches": 8, "age": age, "learning_rate": rate}
-    for age, rate in ((0, 0.03), (8, 0.03), (8, 0.1))
-]
-TITLE = "age {age}, learning rate {learning_rate}, {mini_batches} mini-batches"
-BARS = {
-    TITLE.format(**at): Bars("reward", by="surrogate", where=at, without=("no_ratio",))
-    for at in WHERE
-}
 FIGURE = Panels(
     [
-        Panel([bars], title, "exact reward at the end", xlim=(0, 1.05))
-        for title, bars in BARS.items()
+        Panel(
+            [
+                Bars(
+                    "reward",
+                    by="surrogate",
+                    where={"mini_batches": 8, "age": age, "learning_rate": rate},
+                    without=("no_ratio",),
+                )
+            ],
+            f"age {age}, learning rate {rate}, 8 mini-batches",
+            "exact reward at the end",
+            xlim=(0, 1.05),
+        )
+        for age, rate in ((0, 0.03), (8, 0.03), (8, 0.1))
     ]
 )
 

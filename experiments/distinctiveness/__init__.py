@@ -9,7 +9,7 @@ Arms      GRPO; the mask at tau = 0.5 and, mild, 0.25; beside each a random mask
           reward, the placebo. Anchors where a group has no right answer: an expert's, a right word (masked: with the
           mild mask), or, as placebo, one more of the policy (own). Half of the runs have a grader that errs once in ten
           answers, so that equal answers get opposite signs. Accuracies are exact, at each arm's best learning rate,
-          chosen on the same seeds. Gradients of GRPO and of masks are those of the same batches, every tenth of GRPO's
+          chosen by other seeds. Gradients of GRPO and of masks are those of the same batches, every tenth of GRPO's
           at its best rate. Differences are paired by seed. Words of six letters: `experiments.words.shared_words`.
 Command   python -m experiments.distinctiveness
 Time      demo three minutes on two CPU cores (four CPU minutes), smoke 20 CPU seconds; paper, not run, an hour.
@@ -26,18 +26,19 @@ from functools import cache, partial
 
 from experiments.distinctiveness.word_gradients import ACCURACIES, with_gradients, word_runs
 from experiments.words.shared_words import DecidedWords, RightWord, SharedTable
-from experiments.words.stale_groups import Ends, beyond, ends, mean
 from ipsrl import objectives, study
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Bars
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.study.claims import any_of
 from ipsrl.study.placebos import RandomPairs
+from ipsrl.study.tuning import of_best
 
 WORDS = DecidedWords()
 POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size, width=64)
-DAGRPO, EXPERT = objectives.make("dagrpo"), OffPolicyAnswers(1, at_most=0.0, refine=RightWord())
+DAGRPO = objectives.make("dagrpo")
+EXPERT = OffPolicyAnswers(1, at_most=0.0, refine=RightWord())
+OWN = OffPolicyAnswers(1, at_most=0.0)
 ARMS = {
     "grpo": (objectives.make("grpo"), None),
     "mask": (objectives.make("dagrpo(tau=0.5)"), None),
@@ -45,15 +46,12 @@ ARMS = {
     "mild_mask": (objectives.make("dagrpo(tau=0.25)"), None),
     "mild_random_mask": (dataclasses.replace(DAGRPO, advantages=RandomPairs(0.25)), None),
     "anchors": (objectives.make("dagrpo(tau=0, anchors=True)"), EXPERT),
-    "own_anchors": (
-        objectives.make("dagrpo(tau=0, anchors=True)"),
-        OffPolicyAnswers(1, at_most=0.0),
-    ),
+    "own_anchors": (objectives.make("dagrpo(tau=0, anchors=True)"), OWN),
     "masked_anchors": (objectives.make("dagrpo(tau=0.25, anchors=True)"), EXPERT),
 }
-MASKS = {"mask": "random_mask", "mild_mask": "mild_random_mask"}
-WEIGHED = ("grpo", *MASKS, *MASKS.values())
-GRADERS = ("an exact grader", 0.0), ("a grader that errs once in ten answers", 0.1)
+PLACEBOS = {"mask": "random_mask", "mild_mask": "mild_random_mask"}
+WEIGHED = ("grpo", *PLACEBOS, *PLACEBOS.values())
+GRADERS = {"an exact grader": 0.0, "a grader that errs once in ten answers": 0.1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,98 +74,96 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    run, masks = (
-        partial(word_runs, WORDS, POLICY, settings),
-        {name: ARMS[name][0] for name in WEIGHED},
-    )
+    grid = settings.seeds, (0,), settings.learning_rates
+    run = partial(word_runs, WORDS, POLICY, grid, settings.group_size, settings.intervals)
+    weighed = {name: ARMS[name][0] for name in WEIGHED}
     for errors in settings.errors:
         # Run once: all masks weigh the batches of GRPO's runs.
-        of_grpo = cache(partial(run, errors, *ARMS["grpo"], masks))
+        of_grpo = cache(partial(run, errors, *ARMS["grpo"], weighed))
         for arm in settings.arms:
             own = of_grpo if arm == "grpo" else partial(run, errors, *ARMS[arm])
-            compute = partial(with_gradients, own, of_grpo, arm, settings)
+            compute = partial(with_gradients, own, of_grpo, arm, grid)
             yield study.Curve({"arm": arm, "errors": errors}, compute, ("age", "learning_rate"))
 
 
-def end(value: str, arm: str, errors: float) -> Ends:
+def end(value: str, arm: str, errors: float) -> study.Number:
     """At the arm's best learning rate if it is an accuracy, else at GRPO's, whose batches are measured."""
     judged_at = {} if value in ACCURACIES else {"arm": "grpo"}
-    return ends(value, "accuracy", judged_at, arm=arm, errors=errors)
+    number = study.final(value, arm=arm, errors=errors)
+    return study.Best(number, "accuracy", judged_at=judged_at)
 
 
 def higher(value: str, one: str, other: str, errors: float = 0.0, by: float = 0.02) -> study.Claim:
     """By more than a margin, in runs of the same seeds."""
-    return study.above(beyond(end(value, one, errors), end(value, other, errors)), by)
+    return study.above(end(value, one, errors), end(value, other, errors), by)
 
 
 def a_mask(claim: Callable[[str, str], study.Claim]) -> study.Claim:
     """Whether a claim holds of one of the masks, given its name and its placebo's."""
-    return lambda records: any_of(claim(mask, placebo)(records) for mask, placebo in MASKS.items())
+    return study.some(claim(*pair) for pair in PLACEBOS.items())
 
 
 def calmer(errors: float, mask: str, placebo: str) -> study.Claim:
     """Whether both measures of a mask's norms are below nine tenths of its placebo's."""
-    pairs = [
-        (end(norm, mask, errors), end(norm, placebo, errors)) for norm in ("norm_std", "norm_max")
-    ]
-    return lambda records: study.all_of(
-        study.below(beyond(*pair, times=0.9), 0.0)(records) for pair in pairs
+    return study.every(
+        study.below(end(norm, mask, errors), 0.9 * end(norm, placebo, errors))
+        for norm in ("norm_std", "norm_max")
     )
 
 
 def claims_with(grader: str, errors: float) -> dict[str, study.Claim]:
     near, far = end("near", "grpo", errors), end("far", "grpo", errors)
-    above, one = partial(higher, errors=errors), f"With {grader}, one of the two masks"
+    more = partial(higher, errors=errors)
+    one = f"With {grader}, one of the two masks"
     return {
         f"With {grader}, near copies of opposite sign clash: the mean cosine of their gradients, under GRPO, is below "
-        "-0.05": study.below(mean(near), -0.05),
+        "-0.05": study.below(near, -0.05),
         f"With {grader}, the mean cosine of opposite signs is more than 0.05 lower in near copies than in other "
-        "answers, under GRPO": study.above(beyond(far, near), 0.05),
+        "answers, under GRPO": study.above(far, near, 0.05),
         f"{one} raises the cosine between both signs of a group, on GRPO's batches, by more than 0.05 beyond its "
-        "random mask": a_mask(partial(above, "clash", by=0.05)),
+        "random mask": a_mask(partial(more, "clash", by=0.05)),
         f"{one} takes spikes away, on GRPO's batches: the largest norm of a gradient and the norm's deviation are "
         "below 0.9 of its random mask's": a_mask(partial(calmer, errors)),
         f"{one} ends more than 0.02 above GRPO's accuracy": a_mask(
-            lambda mask, _: above("accuracy", mask, "grpo")
+            lambda mask, _: more("accuracy", mask, "grpo")
         ),
         f"{one} ends more than 0.02 above its random mask's accuracy": a_mask(
-            partial(above, "accuracy")
+            partial(more, "accuracy")
         ),
     }
 
 
-CLAIMS = claims_with(*GRADERS[0]) | claims_with(*GRADERS[1])
-HOPELESS = "With an exact grader, anchors of an expert raise the accuracy on hopeless prompts by more than 0.02 beyond "
-CLAIMS |= {
-    HOPELESS + "GRPO's": higher("hopeless", "anchors", "grpo"),
-    HOPELESS + "that with anchors of the policy": higher("hopeless", "anchors", "own_anchors"),
+HOPELESS = "With an exact grader, anchors of an expert raise the accuracy on hopeless prompts by more than 0.02 beyond"
+CLAIMS = {
+    sentence: claim
+    for grader, errors in GRADERS.items()
+    for sentence, claim in claims_with(grader, errors).items()
+} | {
+    f"{HOPELESS} GRPO's": higher("hopeless", "anchors", "grpo"),
+    f"{HOPELESS} that with anchors of the policy": higher("hopeless", "anchors", "own_anchors"),
     "With an exact grader, anchors of an expert with the mild mask end more than 0.02 above the accuracy of anchors of "
     "an expert alone": higher("accuracy", "masked_anchors", "anchors"),
 }
-BY_ARM = {
-    "clash": "cosine of both signs",
-    "alignment": "cosine with the exact gradient",
-    "norm_max": "largest norm",
-}
-REPORTED = {(arm, "accuracy"): "accuracy" for arm in ARMS}
-REPORTED |= {
-    (arm, "hopeless"): "accuracy on hopeless prompts" for arm in ("grpo", "anchors", "own_anchors")
-}
-REPORTED |= {("grpo", "near"): "cosine in near copies", ("grpo", "far"): "cosine in other answers"}
-REPORTED |= {(arm, value): text for value, text in BY_ARM.items() for arm in WEIGHED}
 NUMBERS = {
-    f"{grader}, {arm.replace('_', ' ')}, {text}": mean(end(value, arm, errors))
-    for grader, errors in GRADERS
-    for (arm, value), text in REPORTED.items()
+    f"{grader}, {what}, at GRPO's best learning rate": end(value, "grpo", errors)
+    for grader, errors in GRADERS.items()
+    for value, what in {"near": "cosine in near copies", "far": "cosine in others"}.items()
 }
-WHERE, GRADER = {"learning_rate": 0.03}, "errors of the grader: {errors}"
-TABLE = study.Table(where=WHERE, rows=("errors", "arm"))
+ROWS = ("errors", "arm")
+FIXED = {"learning_rate": 0.03}
+TABLE = study.one_below_the_other(
+    of_best(study.Table(ACCURACIES, "at each arm's best learning rate", rows=ROWS), "accuracy"),
+    study.Table(title="at a learning rate of 0.03", where=FIXED, rows=ROWS),
+)
 PANELS = {
     "accuracy": "accuracy",
     "hopeless": "accuracy on hopeless prompts",
     "clash": "cosine, on GRPO's batches",
 }
-DRAWN = [
-    Panel([Bars(value, by="arm", where=WHERE)], GRADER, text) for value, text in PANELS.items()
-]
-FIGURE = Panels(DRAWN, each="errors")
+FIGURE = Panels(
+    [
+        Panel([Bars(value, by="arm", where=FIXED)], "errors of the grader: {errors}", text)
+        for value, text in PANELS.items()
+    ],
+    each="errors",
+)

@@ -6,7 +6,8 @@ from jax import Array
 
 def cosine(one: Array, other: Array) -> Array:
     """Of vectors `[..., D]`; NaN where one of them is zero."""
-    return (one * other).sum(axis=-1) / jnp.sqrt((one**2).sum(axis=-1) * (other**2).sum(axis=-1))
+    squares = (one**2).sum(axis=-1) * (other**2).sum(axis=-1)
+    return (one * other).sum(axis=-1) / jnp.sqrt(squares)
 
 
 def opposite_cosines(gradients: Array, advantages: Array, close: Array) -> dict[str, Array]:
@@ -21,11 +22,17 @@ def opposite_cosines(gradients: Array, advantages: Array, close: Array) -> dict[
       `near` and `far`, means over pairs that are close and that are not, and `gap`, far - near; `clash`, the mean
       over groups of the cosine between the sums of both signs. NaN where there is no such pair or group.
     """
-    pulls, sign = gradients * advantages[..., None], jnp.sign(advantages)
+    pulls = gradients * advantages[..., None]
+    sign = jnp.sign(advantages)
     opposite = sign[:, :, None] * sign[:, None, :] < 0
-    pairs = cosine(pulls[:, :, None], pulls[:, None, :])
-    near, far = (
-        jnp.nanmean(jnp.where(opposite & chosen, pairs, jnp.nan)) for chosen in (close, ~close)
-    )
-    up, down = (jnp.where((sign == side)[..., None], pulls, 0.0).sum(axis=1) for side in (1, -1))
-    return {"near": near, "far": far, "gap": far - near, "clash": jnp.nanmean(cosine(up, down))}
+    cosines = cosine(pulls[:, :, None], pulls[:, None, :])
+
+    def mean(pairs: Array) -> Array:
+        return jnp.nanmean(jnp.where(opposite & pairs, cosines, jnp.nan))
+
+    def total(side: int) -> Array:
+        return jnp.where((sign == side)[..., None], pulls, 0.0).sum(axis=1)
+
+    near, far = mean(close), mean(~close)
+    clash = jnp.nanmean(cosine(total(1), total(-1)))
+    return {"near": near, "far": far, "gap": far - near, "clash": clash}

@@ -1,7 +1,6 @@
 """Runs on words that record how good the gradients of batches are, and whether answers pull apart."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +32,8 @@ ACCURACIES = ("accuracy", "hopeless")
 OF_RUN = "of the run"
 Runs = Mapping[str, dict[str, np.ndarray]]
 """What `word_runs` returns."""
+Grid = tuple[Sequence[int], Sequence[int], Sequence[float]]
+"""Seeds, ages of groups and learning rates."""
 
 
 def gradient_measures(
@@ -48,9 +49,8 @@ def gradient_measures(
     def accuracy(parameters):
         return (words.distribution(policy, parameters) * words.reward_table()).sum(axis=-1).mean()
 
-    rollouts = Rollouts.of(
-        *groups, keys=jax.random.split(jax.random.key(0), len(groups[1].rewards))
-    )
+    keys = jax.random.split(jax.random.key(0), len(groups[1].rewards))
+    rollouts = Rollouts.of(*groups, keys=keys)
     advantages = objective.weigh(rollouts, objective.init(words.sizes))[0].advantages[..., 0]
     gradients = policy.answer_gradients(of_sampler, groups[0])
     close = shared_tokens(rollouts.tokens, rollouts.token_mask) > 0.6
@@ -67,16 +67,17 @@ def gradient_measures(
 def word_runs(
     words: DecidedWords,
     policy: SharedTable,
-    settings: Any,
+    grid: Grid,
+    group_size: int,
+    intervals: int,
     errors: float,
     objective: Objective,
     anchors: OffPolicyAnswers | None,
     weighed: Mapping[str, Objective] | None = None,
 ) -> Runs:
-    """Of the runs of all seeds and learning rates, after each interval of BATCHES batches.
+    """Of all runs of a grid, after each interval of BATCHES batches.
 
     Args:
-      settings: have seeds, learning_rates, group_size and intervals.
       errors: rate of the grader's errors, for right and for wrong answers.
       anchors: answers that take the place of some of a group's.
       weighed: objectives that weigh the answers of these runs' batches, the last one of each interval.
@@ -86,42 +87,41 @@ def word_runs(
       means over the batches so far, and in place of the norm `norm_std` and `norm_max`, over the same batches; all
       `[S, 1, R, U]`.
     """
-    steps, sizes = BATCHES * settings.intervals, (words.num_prompts, settings.group_size)
-    training = TrainSettings(steps, *sizes, max_gradient_norm=None, off_policy=anchors)
-    trainer, grid = (
-        Trainer(words, policy, objective, training),
-        (settings.seeds, (0,), settings.learning_rates),
+    training = TrainSettings(
+        BATCHES * intervals,
+        words.num_prompts,
+        group_size,
+        max_gradient_norm=None,
+        off_policy=anchors,
     )
+    trainer = Trainer(words, policy, objective, training)
 
     def measure(parameters, of_sampler, groups):
         now = (words.distribution(policy, parameters) * words.reward_table()).sum(axis=-1)
         accuracies = {"accuracy": now.mean(), "hopeless": now[words.hopeless].mean()}
-        by_name = (weighed or {}).items()
-        gradients = {
-            name: gradient_measures(words, policy, by, of_sampler, groups) for name, by in by_name
+        return {OF_RUN: accuracies} | {
+            name: gradient_measures(words, policy, weighing, of_sampler, groups)
+            for name, weighing in (weighed or {}).items()
         }
-        return {OF_RUN: accuracies} | gradients
 
-    measured, _ = train_on_old_groups(
-        trainer, measure, BATCHES, *grid, NoisyVerifier(errors, errors)
-    )
+    verifier = NoisyVerifier(errors, errors)
+    measured, _ = train_on_old_groups(trainer, measure, BATCHES, *grid, verifier)
     return {
         name: values if name == OF_RUN else _so_far(values) for name, values in measured.items()
     }
 
 
 def with_gradients(
-    own: Callable[[], Runs], weighing: Callable[[], Runs], name: str, settings: Any
+    own: Callable[[], Runs], weighing: Callable[[], Runs], name: str, grid: Grid
 ) -> Points:
     """The accuracies of an objective's own runs, and its gradients on the batches of those that weigh it, if any do."""
-    values = own()[OF_RUN] | weighing().get(name, {})
-    return points(values, BATCHES, settings.seeds, (0,), settings.learning_rates)
+    return points(own()[OF_RUN] | weighing().get(name, {}), BATCHES, *grid)
 
 
 def _so_far(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     norms = values["norm"]
-    calm = {
+    means = {name: mean_so_far(of_run) for name, of_run in values.items() if name != "norm"}
+    return means | {
         "norm_std": std_so_far(norms[..., None]),
         "norm_max": np.maximum.accumulate(norms, axis=-1),
     }
-    return {name: mean_so_far(of) for name, of in values.items() if name != "norm"} | calm

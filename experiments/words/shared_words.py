@@ -74,35 +74,34 @@ class Words(Checked, StateGraph):
     def step(self, state: Array, token: Array) -> Array:
         node = state % self.nodes
         child = node * self.letters + 1 + token
-        return jnp.where(
-            child < self.nodes, state - node + child, self.num_observations + child - self.nodes
-        )
+        word = self.num_observations + child - self.nodes
+        return jnp.where(child < self.nodes, state - node + child, word)
 
     def num_parents(self, state: Array) -> Array:
         return jnp.where(self.finished(state) | (state % self.nodes > 0), 1, 0)
 
     def outcome_names(self) -> tuple[str, ...]:
-        places = np.indices((self.letters,) * self.length).reshape(self.length, -1).T
-        return tuple("".join(chr(ord("a") + letter) for letter in word) for word in places.tolist())
+        return tuple("".join(chr(ord("a") + letter) for letter in word) for word in self.words)
+
+    @property
+    def words(self) -> np.ndarray:
+        """`[K, T]`, the letters of each outcome."""
+        return np.indices((self.letters,) * self.length).reshape(self.length, -1).T
 
     def reward_table(self) -> np.ndarray:
-        order = np.random.default_rng(0).permuted(
-            np.tile(np.arange(self.num_outcomes), (self.asked, 1)), axis=1
-        )
+        words = np.tile(np.arange(self.num_outcomes), (self.asked, 1))
+        order = np.random.default_rng(0).permuted(words, axis=1)
         return (order < self.right).astype(np.float32)
 
     def distribution(self, policy: "SharedTable", parameters: Parameters) -> Array:
         """`[P, K]`, the exact probability of each word at each prompt."""
-        actions = jnp.exp(log_probs_table(policy, parameters, self)).reshape(
-            self.asked, self.nodes, self.letters
-        )
+        actions = jnp.exp(log_probs_table(policy, parameters, self))
+        actions = actions.reshape(self.asked, self.nodes, self.letters)
         reached, first = jnp.ones((self.asked, 1)), 0
         for level in range(self.length):
-            of_level = actions[:, first : first + self.letters**level]
-            reached, first = (
-                (reached[..., None] * of_level).reshape(self.asked, -1),
-                first + self.letters**level,
-            )
+            beyond = first + self.letters**level
+            reached = (reached[..., None] * actions[:, first:beyond]).reshape(self.asked, -1)
+            first = beyond
         return reached
 
 
@@ -123,11 +122,10 @@ class DecidedWords(Words):
 
     def reward_table(self) -> np.ndarray:
         numbers = np.random.default_rng(0)
-        words = np.indices((self.letters,) * self.length).reshape(self.length, -1).T
         wanted = numbers.integers(self.letters, size=(self.asked, 1, self.length))
         order = numbers.permuted(np.tile(np.arange(self.length), (self.asked, 1)), axis=1)
         filler = (order > 1) & ~self.hopeless[:, None]
-        return ((words == wanted) | filler[:, None]).all(axis=-1).astype(np.float32)
+        return ((self.words == wanted) | filler[:, None]).all(axis=-1).astype(np.float32)
 
 
 class RightWord(Refine):
@@ -136,14 +134,13 @@ class RightWord(Refine):
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
     ) -> tuple[Trajectories, float]:
-        own, words = attempts[0], sampled.environment
-        right = jnp.asarray(words.reward_table().argmax(axis=1))[own.prompts.index]
-        letters = (
-            right[:, None] // words.letters ** np.arange(words.length - 1, -1, -1) % words.letters
-        )
-        states = [words.first_state(own.prompts.index)]
-        for place in range(words.length - 1):
-            states.append(words.step(states[-1], letters[:, place]))
+        own, environment = attempts[0], sampled.environment
+        prompts = own.prompts.index
+        right = jnp.asarray(environment.reward_table().argmax(axis=1))[prompts]
+        letters = jnp.asarray(environment.words)[right]
+        states = [environment.first_state(prompts)]
+        for place in range(environment.length - 1):
+            states.append(environment.step(states[-1], letters[:, place]))
         first = jax.tree.map(lambda leaf: leaf[:, :1], dataclasses.replace(own, prompts=None))
         written = {"tokens": letters[:, None], "observations": jnp.stack(states, axis=-1)[:, None]}
         return dataclasses.replace(first, prompts=own.prompts, **written), 0.0
@@ -177,23 +174,21 @@ class SharedTable(Tabular):
 
     def answer_gradients(self, parameters: Parameters, trajectories: Trajectories) -> Array:
         """`[P, G, F V]`, the gradient of the log-probability of each answer by the weights."""
-        features = jnp.asarray(_features(self.num_observations, self.width))[
-            trajectories.observations
-        ]
+        features = self._features(trajectories.observations)
         probs = jax.nn.softmax(features @ parameters["weights"])
         beyond = jax.nn.one_hot(trajectories.tokens, self.vocabulary_size) - probs
         gradients = jnp.einsum("pgtf,pgtv,pgt->pgfv", features, beyond, trajectories.token_mask)
         return gradients.reshape(*trajectories.truncated.shape, -1)
 
     def _logits(self, parameters: Parameters, observations: Array) -> Array:
-        return (
-            jnp.asarray(_features(self.num_observations, self.width))[observations]
-            @ parameters["weights"]
-        )
+        return self._features(observations) @ parameters["weights"]
+
+    def _features(self, observations: Array) -> Array:
+        return jnp.asarray(_normal(self.num_observations, self.width))[observations]
 
 
 @functools.cache
-def _features(states: int, width: int) -> np.ndarray:
+def _normal(states: int, width: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=(states, width)).astype(np.float32)
 
 
@@ -206,6 +201,7 @@ def moves(
 ) -> dict[str, Array]:
     """Exact means over prompts: `reward`, and `distance`, the total variation between this policy and the sampler."""
     del groups
-    now, then = (words.distribution(policy, of) for of in (parameters, of_sampler))
+    now = words.distribution(policy, parameters)
+    then = words.distribution(policy, of_sampler)
     reward = (now * words.reward_table()).sum(axis=-1).mean()
     return {"reward": reward, "distance": jnp.abs(now - then).sum(axis=-1).mean() / 2}

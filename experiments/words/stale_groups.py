@@ -10,20 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.policies.policy import Parameters
-from ipsrl.records.tidy import Records, interval_of
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.source import Actors, Groups, Request
-from ipsrl.study.claims import tuned
 from ipsrl.study.curves import Points
-from ipsrl.study.numbers import Number
 from ipsrl.training.trainer import Trainer
 
 BATCHES = 10
 """Between two records of a study."""
 Measure = Callable[[Parameters, Parameters, Groups], dict[str, Any]]
 """(parameters, those that sampled the last batch, that batch) -> numbers, or dicts of them."""
-Ends = Callable[[Records], np.ndarray]
-"""`[S]`, a value of each seed at the end of a run."""
 
 
 def train_on_old_groups(
@@ -49,16 +44,13 @@ def train_on_old_groups(
         every]`, U = steps / every; float64.
     """
     trainer.check(runs=len(seeds) * len(ages) * len(learning_rates))
-    grid = jnp.meshgrid(
-        jnp.asarray(seeds),
-        jnp.asarray(ages),
-        jnp.asarray(learning_rates, jnp.float32),
-        indexing="ij",
-    )
+    rates = jnp.asarray(learning_rates, jnp.float32)
+    grid = jnp.meshgrid(jnp.asarray(seeds), jnp.asarray(ages), rates, indexing="ij")
     one = functools.partial(_run, trainer, measure, every, max(ages), reward)
     found = jax.jit(jax.vmap(one))(*(axis.ravel() for axis in grid))
+    shape = grid[0].shape
     return jax.tree.map(
-        lambda leaf: np.asarray(leaf, np.float64).reshape(*grid[0].shape, *leaf.shape[1:]), found
+        lambda leaf: np.asarray(leaf, np.float64).reshape(*shape, *leaf.shape[1:]), found
     )
 
 
@@ -70,15 +62,12 @@ def points(
     learning_rates: Sequence[float],
 ) -> Points:
     """Values `[S, A, R, U]` as points of one curve, with the further values `age` and `learning_rate`."""
-    intervals = next(iter(values.values())).shape[-1]
-    _, age, rate, number = np.meshgrid(
-        seeds, ages, learning_rates, range(1, intervals + 1), indexing="ij"
-    )
-    by_seed = {
-        name: of.reshape(len(seeds), -1)
-        for name, of in {**values, "age": age, "learning_rate": rate}.items()
-    }
-    return Points(every * number[0].ravel(), by_seed, seeds)
+    *_, intervals = next(iter(values.values())).shape
+    steps = every * np.arange(1, intervals + 1)
+    _, age, rate, step = np.meshgrid(seeds, ages, learning_rates, steps, indexing="ij")
+    columns = {**values, "age": age, "learning_rate": rate}
+    by_seed = {name: column.reshape(len(seeds), -1) for name, column in columns.items()}
+    return Points(step[0].ravel(), by_seed, seeds)
 
 
 def mean_so_far(values: np.ndarray) -> np.ndarray:
@@ -98,29 +87,6 @@ def broken(reward: np.ndarray) -> np.ndarray:
     return (reward < np.maximum.accumulate(reward, axis=-1) / 2).astype(float)
 
 
-def ends(value: str, judged_by: str, judged_at: Mapping[str, Any], **labels: Any) -> Ends:
-    """A value of the runs with these labels, at the learning rate that ends with the highest mean of `judged_by`.
-
-    The rate is chosen on all seeds, the same that are reported.
-
-    Args:
-      judged_at: labels of other runs whose best rate is taken, as far as they differ.
-    """
-    return lambda records: records.ends(
-        value, **tuned(records, judged_by, **labels | judged_at) | labels
-    )
-
-
-def mean(of: Ends) -> Number:
-    """The mean over seeds."""
-    return lambda records: interval_of(of(records))
-
-
-def beyond(one: Ends, other: Ends, times: float = 1.0) -> Number:
-    """The mean over seeds of a value less `times` another one of the same seed."""
-    return lambda records: interval_of(one(records) - times * other(records))
-
-
 def _run(trainer, measure, every, oldest, reward, seed, age, learning_rate):
     state = trainer.begin(seed, learning_rate, None, reward)
     # The policies before the next batch, before the last one, and so on.
@@ -128,12 +94,14 @@ def _run(trainer, measure, every, oldest, reward, seed, age, learning_rate):
         lambda leaf: jnp.broadcast_to(leaf, (oldest + 2, *leaf.shape)), state.parameters
     )
 
+    def of_age(kept, age):
+        return jax.tree.map(lambda leaf: leaf[age], kept)
+
     def batch(carry, _):
         state, kept, _ = carry
-        actors = Actors(jax.tree.map(lambda leaf: leaf[age], kept), state.reference)
-        source, groups, _ = trainer.groups_from(
-            state.source, actors, Request(state.seed, state.step)
-        )
+        actors = Actors(of_age(kept, age), state.reference)
+        request = Request(state.seed, state.step)
+        source, groups, _ = trainer.groups_from(state.source, actors, request)
         state, metrics = trainer.learn(state, groups)
         kept = jax.tree.map(
             lambda old, new: jnp.concatenate([new[None], old[:-1]]), kept, state.parameters
@@ -142,13 +110,11 @@ def _run(trainer, measure, every, oldest, reward, seed, age, learning_rate):
 
     def interval(carry, _):
         (state, kept, groups), metrics = jax.lax.scan(batch, carry, length=every)
-        measured = measure(state.parameters, jax.tree.map(lambda leaf: leaf[age + 1], kept), groups)
+        measured = measure(state.parameters, of_age(kept, age + 1), groups)
         return (state, kept, groups), (measured, metrics)
 
-    no_groups = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-        jax.eval_shape(batch, (state, kept, 0), 0)[0][2],
-    )
-    return jax.lax.scan(interval, (state, kept, no_groups), length=trainer.settings.steps // every)[
-        1
-    ]
+    (_, _, shapes), _ = jax.eval_shape(batch, (state, kept, 0), 0)
+    no_groups = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    intervals = trainer.settings.steps // every
+    _, recorded = jax.lax.scan(interval, (state, kept, no_groups), length=intervals)
+    return recorded
