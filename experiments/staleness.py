@@ -105,9 +105,9 @@ def runs(name: str, mini_batches: int, settings: Settings) -> study.Points:
     )
     objective = Objective(GroupMeanStd(), SURROGATES[name], TokenMean())
     trainer = Trainer(WORDS, POLICY, objective, training)
-    grid = settings.seeds, settings.ages, settings.learning_rates
+    grid = stale_groups.Grid(settings.seeds, settings.ages, settings.learning_rates)
     measured, of_batches = stale_groups.train_on_old_groups(
-        trainer, partial(moves, WORDS, POLICY), stale_groups.BATCHES, *grid
+        trainer, partial(moves, WORDS, POLICY), stale_groups.BATCHES, grid
     )
     metrics = {name: values.mean(-1) for name, values in of_batches.items()}
     reward = measured["reward"]
@@ -122,7 +122,7 @@ def runs(name: str, mini_batches: int, settings: Settings) -> study.Points:
         "broken": stale_groups.broken(reward),
     }
     ends = {name: of_run[..., -1:] for name, of_run in values.items()}
-    return stale_groups.points(ends, training.steps, *grid)
+    return stale_groups.points(ends, training.steps, grid)
 
 
 def arm(name: str, mini_batches: int = 8, age: int = 8) -> dict[str, str | int]:

@@ -26,6 +26,7 @@ from functools import cache, partial
 
 from experiments.distinctiveness.word_gradients import ACCURACIES, with_gradients, word_runs
 from experiments.words.shared_words import DecidedWords, RightWord, SharedTable
+from experiments.words.stale_groups import Grid
 from ipsrl import objectives, study
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Bars
@@ -74,7 +75,7 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    grid = settings.seeds, (0,), settings.learning_rates
+    grid = Grid(settings.seeds, (0,), settings.learning_rates)
     run = partial(word_runs, WORDS, POLICY, grid, settings.group_size, settings.intervals)
     weighed = {name: ARMS[name][0] for name in WEIGHED}
     for errors in settings.errors:

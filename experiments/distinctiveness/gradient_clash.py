@@ -6,8 +6,11 @@ from jax import Array
 
 def cosine(one: Array, other: Array) -> Array:
     """Of vectors `[..., D]`; NaN where one of them is zero."""
-    squares = (one**2).sum(axis=-1) * (other**2).sum(axis=-1)
-    return (one * other).sum(axis=-1) / jnp.sqrt(squares)
+
+    def dot(left, right):
+        return (left * right).sum(-1)
+
+    return dot(one, other) / jnp.sqrt(dot(one, one) * dot(other, other))
 
 
 def opposite_cosines(gradients: Array, advantages: Array, close: Array) -> dict[str, Array]:
@@ -24,15 +27,22 @@ def opposite_cosines(gradients: Array, advantages: Array, close: Array) -> dict[
     """
     pulls = gradients * advantages[..., None]
     sign = jnp.sign(advantages)
-    opposite = sign[:, :, None] * sign[:, None, :] < 0
-    cosines = cosine(pulls[:, :, None], pulls[:, None, :])
+    opposite = sign[:, :, None] * sign[:, None] < 0
+    cosines = cosine(pulls[:, :, None], pulls[:, None])
 
-    def mean(pairs: Array) -> Array:
-        return jnp.nanmean(jnp.where(opposite & pairs, cosines, jnp.nan))
+    def mean(pairs):
+        chosen = jnp.where(opposite & pairs, cosines, jnp.nan)
+        return jnp.nanmean(chosen)
 
-    def total(side: int) -> Array:
-        return jnp.where((sign == side)[..., None], pulls, 0.0).sum(axis=1)
+    def total(side):
+        has_side = (sign == side)[..., None]
+        return jnp.where(has_side, pulls, 0.0).sum(1)
 
-    near, far = mean(close), mean(~close)
-    clash = jnp.nanmean(cosine(total(1), total(-1)))
-    return {"near": near, "far": far, "gap": far - near, "clash": clash}
+    near = mean(close)
+    far = mean(~close)
+    return {
+        "near": near,
+        "far": far,
+        "gap": far - near,
+        "clash": jnp.nanmean(cosine(total(1), total(-1))),
+    }

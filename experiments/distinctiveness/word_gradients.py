@@ -1,6 +1,6 @@
 """Runs on words that record how good the gradients of batches are, and whether answers pull apart."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from experiments.distinctiveness.gradient_clash import cosine, opposite_cosines
 from experiments.words.shared_words import DecidedWords, SharedTable, Words
 from experiments.words.stale_groups import (
     BATCHES,
+    Grid,
     mean_so_far,
     points,
     std_so_far,
@@ -32,8 +33,6 @@ ACCURACIES = ("accuracy", "hopeless")
 OF_RUN = "of the run"
 Runs = Mapping[str, dict[str, np.ndarray]]
 """What `word_runs` returns."""
-Grid = tuple[Sequence[int], Sequence[int], Sequence[float]]
-"""Seeds, ages of groups and learning rates."""
 
 
 def gradient_measures(
@@ -105,7 +104,7 @@ def word_runs(
         }
 
     verifier = NoisyVerifier(errors, errors)
-    measured, _ = train_on_old_groups(trainer, measure, BATCHES, *grid, verifier)
+    measured, _ = train_on_old_groups(trainer, measure, BATCHES, grid, verifier)
     return {
         name: values if name == OF_RUN else _so_far(values) for name, values in measured.items()
     }
@@ -115,7 +114,7 @@ def with_gradients(
     own: Callable[[], Runs], weighing: Callable[[], Runs], name: str, grid: Grid
 ) -> Points:
     """The accuracies of an objective's own runs, and its gradients on the batches of those that weigh it, if any do."""
-    return points(own()[OF_RUN] | weighing().get(name, {}), BATCHES, *grid)
+    return points(own()[OF_RUN] | weighing().get(name, {}), BATCHES, grid)
 
 
 def _so_far(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -142,8 +142,13 @@ class RightWord(Refine):
         for place in range(environment.length - 1):
             states.append(environment.step(states[-1], letters[:, place]))
         first = jax.tree.map(lambda leaf: leaf[:, :1], dataclasses.replace(own, prompts=None))
-        written = {"tokens": letters[:, None], "observations": jnp.stack(states, axis=-1)[:, None]}
-        return dataclasses.replace(first, prompts=own.prompts, **written), 0.0
+        written = dataclasses.replace(
+            first,
+            prompts=own.prompts,
+            tokens=letters[:, None],
+            observations=jnp.stack(states, axis=-1)[:, None],
+        )
+        return written, 0.0
 
 
 @dataclasses.dataclass(frozen=True)

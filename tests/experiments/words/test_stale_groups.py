@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from experiments.words.shared_words import SharedTable, Words
-from experiments.words.stale_groups import broken, mean_so_far, points, std_so_far, train_on_old_groups
+from experiments.words.stale_groups import Grid, broken, mean_so_far, points, std_so_far, train_on_old_groups
 from ipsrl import objectives
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
@@ -25,7 +25,7 @@ def measure(now, then, groups):
 
 @functools.cache
 def found():
-    return train_on_old_groups(TRAINER, measure, 1, (0, 1), (0, 1, 2), (0.1, 0.2))
+    return train_on_old_groups(TRAINER, measure, 1, Grid((0, 1), (0, 1, 2), (0.1, 0.2)))
 
 
 def test_at_age_0_a_run_is_the_trainers():
@@ -53,7 +53,7 @@ def test_a_batch_is_sampled_by_the_policy_of_its_age():
 
 def test_points_keep_each_value_beside_its_age_and_learning_rate():
     values = np.arange(24.0).reshape(2, 3, 2, 2)
-    found = points({"value": values}, 10, (5, 6), (0, 1, 2), (0.1, 0.2))
+    found = points({"value": values}, 10, Grid((5, 6), (0, 1, 2), (0.1, 0.2)))
     rows = [row for row in found.records({}) if (row["seed"], row["age"], row["learning_rate"]) == (6, 1, 0.2)]
     assert [(row["step"], row["value"]) for row in rows] == [(10, values[1, 1, 1, 0]), (20, values[1, 1, 1, 1])]
 
