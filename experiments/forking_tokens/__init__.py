@@ -23,31 +23,31 @@ Smoke     python -m experiments.forking_tokens --preset=smoke
 """
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterator
-
-import numpy as np
+from collections.abc import Iterator, Sequence
 
 from experiments.forking_tokens.top_tokens import FIFTH, forks_curve, text_runs
 from ipsrl import study
 from ipsrl.fields import one_of, positive, probability
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.claims import Claim, above, close
-from ipsrl.study.numbers import Number
 from ipsrl.study.text_tasks import SMALL, SMOKE
 
-ALL, TOP, REST, RANDOM, PLAN = ARMS = (
-    "dapo(overlong=0)",
-    "forking_tokens",
-    "forking_tokens(tokens=others)",
-    "forking_tokens(tokens=random)",
-    "forking_tokens(tokens=planning)",
-)
-LARGER, EASY, HARD, TEXT = "all tokens, 5 x step", "slips 0.002", "slips 0.1", "text"
+ALL = "dapo(overlong=0)"
+TOP = "forking_tokens"
+REST = "forking_tokens(tokens=others)"
+RANDOM = "forking_tokens(tokens=random)"
+PLAN = "forking_tokens(tokens=planning)"
+ARMS = (ALL, TOP, REST, RANDOM, PLAN)
+LARGER = "all tokens, 5 x step"
 NAMES = {ALL: "all tokens", TOP: "the top fifth", RANDOM: "a random fifth", LARGER: LARGER}
-EARLY, LATE, MARGIN, SAME = 600, 3000, 0.01, 0.86
+EXACT = {"slips 0.002": 0.002, "slips 0.02": 0.02, "slips 0.1": 0.1}
+EASY, _, HARD = EXACT
+TEXT = "text"
+TASKS = (*EXACT, TEXT)
+EARLY, LATE = 600, 3000
+MARGIN = 0.01
+SAME = 0.86
+"""The paper's share of the top fifth that the first policy would choose."""
 TEXTS = {
     "smoke": dataclasses.replace(SMOKE, seeds=(0,)),
     "demo": dataclasses.replace(SMALL, steps=100, evaluate_every=10),
@@ -60,7 +60,7 @@ class Settings(study.EnsembleSettings):
     """`slips` are the probabilities of a slip at the start; `text` is the size of the task in words."""
 
     objectives: tuple[str, ...] = study.objectives(ARMS)
-    slips: tuple[float, ...] = probability((0.002, 0.02, 0.1))
+    slips: tuple[float, ...] = probability(tuple(EXACT.values()))
     seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
     learning_rate: float = positive(1.0)
     steps: int = positive(LATE)
@@ -76,56 +76,42 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
-    arms = {text: (text, 1.0) for text in settings.objectives} | {LARGER: (ALL, 1 / FIFTH)}
-    for slip, (arm, (text, times)) in itertools.product(settings.slips, arms.items()):
-        labels = {"task": f"slips {slip:g}", "objective": arm}
-        yield forks_curve(slip, text, settings, labels, times * settings.learning_rate)
+    for slip in settings.slips:
+        task = {"task": f"slips {slip:g}"}
+        for arm in settings.objectives:
+            labels = task | {"objective": arm}
+            yield forks_curve(slip, arm, settings, labels, settings.learning_rate)
+        labels = task | {"objective": LARGER}
+        yield forks_curve(slip, ALL, settings, labels, settings.learning_rate / FIFTH)
     in_text = dataclasses.replace(TEXTS[settings.text], objectives=settings.objectives)
     yield from text_runs("addition(digits=2, problems=32)", in_text).curves({"task": TEXT})
 
 
-def values(records: Records, value: str, task: str, arm: str, step: int) -> np.ndarray:
-    """`[S]`, after a number of updates, in text at the end."""
-    labels = {"task": task} if task == TEXT else {"task": task, "step": step}
-    return records.where(**labels).ends(value, objective=arm)
+def end(value: str, task: str, arm: str, step: int = EARLY) -> study.Number:
+    """After a number of updates, in text at the end."""
+    at = {} if task == TEXT else {"step": step}
+    return study.final(value, task=task, objective=arm, **at)
 
 
-def mean(value: str, task: str, arm: str, step: int = EARLY) -> Number:
-    return lambda records: interval_of(values(records, value, task, arm, step))
-
-
-def gain(one: str, other: str, task: str, step: int = EARLY) -> Number:
-    """For NUMBERS: by how much one arm scores more than another, seed by seed."""
-    return lambda r: interval_of(
-        values(r, "score", task, one, step) - values(r, "score", task, other, step)
+def ahead(
+    one: str, other: str, by: float, tasks: Sequence[str] = TASKS, step: int = EARLY
+) -> study.Claim:
+    """Whether one arm scores more than another on all of these tasks."""
+    return study.every(
+        study.above(end("score", task, one, step), end("score", task, other, step), by)
+        for task in tasks
     )
-
-
-def on_all(claim: Callable[[str], Claim], also_text: bool = True) -> Claim:
-    """For CLAIMS: whether what is claimed of a task holds on all of them, or on all exact ones."""
-    return lambda r: study.all_of(
-        claim(task)(r) for task in r.distinct("task") if also_text or task != TEXT
-    )
-
-
-def ahead(one: str, other: str, by: float, also_text: bool = True, step: int = EARLY) -> Claim:
-    return on_all(lambda task: above(gain(one, other, task, step), by), also_text)
-
-
-def like_all(task: str) -> Claim:
-    return lambda records: close(gain(RANDOM, ALL, task)(records), 0.0, MARGIN)
 
 
 AT = "after 600 updates (text: at the end)"
+SLOWER = "the top fifth scores at most 0.01 below all tokens"
 CLAIMS = {
-    f"{AT} the top fifth scores at most 0.01 below all tokens, on all tasks": ahead(
-        TOP, ALL, -MARGIN
+    f"{AT} {SLOWER}, on all tasks": ahead(TOP, ALL, -MARGIN),
+    f"after 600 updates {SLOWER} where steps are right already (slips 0.002)": ahead(
+        TOP, ALL, -MARGIN, (EASY,)
     ),
-    "after 600 updates the top fifth scores at most 0.01 below all tokens where steps are right already (slips 0.002)": above(
-        gain(TOP, ALL, EASY), -MARGIN
-    ),
-    "after 3000 updates the top fifth scores at most 0.01 below all tokens, on all exact tasks": ahead(
-        TOP, ALL, -MARGIN, False, LATE
+    f"after 3000 updates {SLOWER}, on all exact tasks": ahead(
+        TOP, ALL, -MARGIN, tuple(EXACT), LATE
     ),
     f"{AT} the other four fifths score more than 0.01 below all tokens, on all tasks": ahead(
         ALL, REST, MARGIN
@@ -133,34 +119,26 @@ CLAIMS = {
     f"{AT} the top fifth scores more than 0.01 above a random fifth, on all tasks": ahead(
         TOP, RANDOM, MARGIN
     ),
-    "after 600 updates a random fifth scores within 0.01 of all tokens, on all exact tasks": on_all(
-        like_all, False
+    "after 600 updates a random fifth scores within 0.01 of all tokens, on all exact tasks": (
+        study.every(
+            study.near(end("score", task, RANDOM), end("score", task, ALL), MARGIN)
+            for task in EXACT
+        )
     ),
-    "after 600 updates the top fifth scores at most 0.01 below all tokens with five times the step, on all exact tasks": ahead(
-        TOP, LARGER, -MARGIN, False
+    f"after 600 updates {SLOWER} with five times the step, on all exact tasks": ahead(
+        TOP, LARGER, -MARGIN, tuple(EXACT)
     ),
     f"{AT} plan tokens score at most 0.01 below the top fifth, on all tasks": ahead(
         PLAN, TOP, -MARGIN
     ),
-    f"{AT} the first policy would choose 86 % of the top fifth or more, on all tasks": on_all(
-        lambda task: above(mean("overlap", task, TOP), SAME)
+    f"{AT} the first policy would choose 86 % of the top fifth or more, on all tasks": study.every(
+        study.above(end("overlap", task, TOP), SAME) for task in TASKS
     ),
 }
 NUMBERS = {
-    f"reward of {NAMES[arm]}, {task}, {when}": mean("score", task, arm, step)
-    for when, step in {"after 600 updates": EARLY, "after 3000 updates": LATE}.items()
-    for task, arm in itertools.product((EASY, HARD), NAMES)
-} | {f"reward of {NAMES[arm]}, text": mean("score", TEXT, arm) for arm in (ALL, TOP, RANDOM)}
-NUMBERS |= {
-    f"{what}, {task}, {AT}": mean(value, task, arm)
-    for task, (what, value, arm) in itertools.product(
-        (EASY, HARD, TEXT),
-        (
-            ("effective right outcomes of all tokens", "effective", ALL),
-            ("effective right outcomes of the top fifth", "effective", TOP),
-            ("share of the top fifth that the first policy would choose", "overlap", TOP),
-        ),
-    )
+    f"reward of {name}, {task}, after 600 updates": end("score", task, arm)
+    for task in (EASY, HARD)
+    for arm, name in NAMES.items()
 }
 TABLE = study.Table(
     ("score", "effective", "entropy", "share", "overlap"),
@@ -168,17 +146,21 @@ TABLE = study.Table(
     rows=("objective",),
     each="task",
 )
-SCORE, EFFECTIVE, OVERLAP = (
-    Line(value, markers=False) for value in ("score", "effective", "overlap")
+LINES = {
+    "score": "score, the mean reward",
+    "effective": "effective right outcomes",
+    "overlap": "share the first policy would choose",
+}
+LEVELS = {"overlap": [Level(SAME, "the paper's")]}
+FIGURE = Panels(
+    [
+        Panel(
+            [Line(value, markers=False), *LEVELS.get(value, [])],
+            "{task}",
+            "updates",
+            ylabel,
+        )
+        for value, ylabel in LINES.items()
+    ],
+    each="task",
 )
-PANELS = [
-    Panel([SCORE], "{task}", "updates", "score, the mean reward"),
-    Panel([EFFECTIVE], "{task}", "updates", "effective right outcomes"),
-    Panel(
-        [OVERLAP, Level(SAME, "the paper's")],
-        "{task}",
-        "updates",
-        "share the first policy would choose",
-    ),
-]
-FIGURE = Panels(PANELS, each="task")

@@ -22,6 +22,7 @@ from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts
 from ipsrl.study.curves import Curve
 from ipsrl.study.ensembles import trained
+from ipsrl.study.settings import EnsembleSettings
 from ipsrl.study.text_tasks import TextTaskSettings, training_grid
 from ipsrl.study.training_runs import TrainingGrid
 
@@ -52,14 +53,17 @@ def exact_measures(
     probs, rewards = outcome_probs(forks, policy, parameters), forks.reward_table()[0]
     reward = (probs * rewards).sum()
     effective = diversity.effective_outcomes_of_distribution(probs * rewards / reward)
-    entropy = sampled_entropy(
-        forks, policy, first, parameters, forks.prompts(jnp.zeros(1, jnp.int32)), ANSWERS
-    )
+    prompt = forks.prompts(jnp.zeros(1, jnp.int32))
+    entropy = sampled_entropy(forks, policy, first, parameters, prompt, ANSWERS)
     return {"score": reward, "effective": effective, **entropy}
 
 
 def forks_curve(
-    slip: float, objective: str, settings: Any, labels: Mapping[str, Any], learning_rate: float
+    slip: float,
+    objective: str,
+    settings: EnsembleSettings,
+    labels: Mapping[str, Any],
+    learning_rate: float,
 ) -> Curve:
     """`exact_measures` of the runs of an objective on forks whose steps slip with this probability at first."""
     forks = Forks()

@@ -58,7 +58,8 @@ def train_on_old_groups(
     first = mesh[0]
     trainer.check(runs=first.size)
     run = functools.partial(_run, trainer, measure, every, max(grid.ages), reward)
-    found = jax.jit(jax.vmap(run))(*map(np.ravel, mesh))
+    of_all = jax.jit(jax.vmap(run))
+    found = of_all(*map(np.ravel, mesh))
 
     def over_grid(leaf):
         return np.asarray(leaf, float).reshape(*first.shape, *leaf.shape[1:])
