@@ -28,44 +28,56 @@ Smoke     python -m experiments.evolution --preset=smoke
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator
 
-from experiments.evolution.evolved import SHARED, TABLED, Arm, at, each_lower, exact, more, sampled
+from experiments.evolution.evolved import SHARED, TABLED, Arm, exact, sampled
 from ipsrl import study
 from ipsrl.fields import Range, in_range, one_of, positive
 from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, every, near
 
-ARMS = "grpo", "ips_grpo", "es", "es_greedy", "es_ips", "es_random", "grpo_random"
-GRPO, IPS, ES, GREEDY, BY_IPS, RANDOM, GRPO_RANDOM = ARMS
-FLOW, EXACT = "exact_flow", (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
-NOISES, SHARED_NOISES = (
-    {0.1: 0.02, 1.0: 0.05, 4.0: 0.2},
-    {0.1: 0.01, 0.3: 0.01, 1.0: 0.01},
-)  # Noise -> learning rate.
+GRPO = "grpo"
+IPS = "ips_grpo"
+ES = "es"
+GREEDY = "es_greedy"
+BY_IPS = "es_ips"
+RANDOM = "es_random"
+GRPO_RANDOM = "grpo_random"
+KINDS = (GRPO, IPS, ES, GREEDY, BY_IPS, RANDOM, GRPO_RANDOM)
+FLOW = "exact_flow"
+FLOW_NOISES = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
+RATES = {0.1: 0.02, 1.0: 0.05, 4.0: 0.2}
+"""Noise -> learning rate, on the table."""
+SHARED_RATES = {0.1: 0.01, 0.3: 0.01, 1.0: 0.01}
 WORLDS = {
     TABLED: (
         Arm(GRPO, "grpo", 0.05),
         Arm(IPS, "ips_grpo", 0.05),
         Arm(GRPO_RANDOM, "grpo", 0.05, random=True),
-        *(Arm(ES, "grpo", rate, noise) for noise, rate in NOISES.items()),
-        *(Arm(GREEDY, "grpo", rate, noise, greedy=True) for noise, rate in NOISES.items()),
-        *(Arm(RANDOM, "grpo", rate, noise, random=True) for noise, rate in NOISES.items()),
-        Arm(BY_IPS, "ips_grpo", NOISES[1.0], 1.0),
+        *(Arm(ES, "grpo", rate, noise) for noise, rate in RATES.items()),
+        *(Arm(GREEDY, "grpo", rate, noise, greedy=True) for noise, rate in RATES.items()),
+        *(Arm(RANDOM, "grpo", rate, noise, random=True) for noise, rate in RATES.items()),
+        Arm(BY_IPS, "ips_grpo", RATES[1.0], 1.0),
     ),
     SHARED: (
         Arm(GRPO, "grpo", 0.0015),
         Arm(IPS, "ips_grpo", 0.003),
-        *(Arm(ES, "grpo", rate, noise) for noise, rate in SHARED_NOISES.items()),
-        Arm(GREEDY, "grpo", SHARED_NOISES[0.3], 0.3, greedy=True),
-        Arm(BY_IPS, "ips_grpo", SHARED_NOISES[0.3], 0.3),
-        Arm(RANDOM, "grpo", SHARED_NOISES[0.3], 0.3, random=True),
+        *(Arm(ES, "grpo", rate, noise) for noise, rate in SHARED_RATES.items()),
+        Arm(GREEDY, "grpo", SHARED_RATES[0.3], 0.3, greedy=True),
+        Arm(BY_IPS, "ips_grpo", SHARED_RATES[0.3], 0.3),
+        Arm(RANDOM, "grpo", SHARED_RATES[0.3], 0.3, random=True),
     ),
 }
-R65, R90, R99, RARER = "rarer at 0.65", "rarer at 0.9", "rarer at 0.99", "rarer at the end"
-PASS, WORDS = "pass@4 at 0.6", "effective at 0.6"
-LITTLE, MORE = 0.01, 0.05  # Differences of shares and of pass@4 that do not count.
+R65 = "rarer at 0.65"
+R90 = "rarer at 0.9"
+R99 = "rarer at 0.99"
+RARER = "rarer at the end"
+PASS = "pass@4 at 0.6"
+WORDS = "effective at 0.6"
+LITTLE, MORE = 0.01, 0.05
+"""Differences of shares and of pass@4 that do not count."""
 EVEN = Range("be even and positive", lambda number: number > 0 and number % 2 == 0)
 
 
@@ -73,7 +85,7 @@ EVEN = Range("be even and positive", lambda number: number > 0 and number % 2 ==
 class Settings(study.Settings):
     """Each of a `population`, or of a group of that size, answers each prompt once in each of the steps."""
 
-    arms: tuple[str, ...] = study.selecting(one_of(*ARMS, default=ARMS))
+    arms: tuple[str, ...] = study.selecting(one_of(*KINDS, default=KINDS))
     seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
     population: int = in_range(EVEN, 64)
     steps: int = positive(1000)
@@ -85,21 +97,33 @@ class Settings(study.Settings):
 PRESETS = {
     "smoke": Settings((GRPO, ES, BY_IPS), tuple(range(8)), 64, 600, (0, 1), 4, 5),
     "demo": Settings(),
-    "paper": Settings(ARMS, tuple(range(256)), 256, 4000, tuple(range(64)), 256, 2000),
+    "paper": Settings(KINDS, tuple(range(256)), 256, 4000, tuple(range(64)), 256, 2000),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    for noise in EXACT:
-        yield study.Curve(
-            {"world": TABLED, "kind": FLOW, "noise": noise}, functools.partial(exact, noise)
-        )
-    chosen = {
-        world: [arm for arm in arms if arm.kind in settings.arms] for world, arms in WORLDS.items()
-    }
-    yield from sampled(chosen[TABLED], TABLED, settings.seeds, settings.population, settings.steps)
+    for noise in FLOW_NOISES:
+        labels = {"world": TABLED, "kind": FLOW, "noise": noise}
+        yield study.Curve(labels, functools.partial(exact, noise))
+    table = settings.seeds, settings.population, settings.steps
     shared = settings.shared_seeds, settings.shared_population, settings.shared_steps
-    yield from sampled(chosen[SHARED], SHARED, *shared)
+    for world, sizes in {TABLED: table, SHARED: shared}.items():
+        chosen = [arm for arm in WORLDS[world] if arm.kind in settings.arms]
+        yield from sampled(chosen, world, *sizes)
+
+
+def at(value: str, kind: str, noise: float = 0.0, world: str = TABLED) -> study.Number:
+    return study.final(value, world=world, kind=kind, noise=noise)
+
+
+def in_words(value: str, kind: str, noise: float = 0.0) -> study.Number:
+    """A value where states are shared."""
+    return at(value, kind, noise, SHARED)
+
+
+def each_lower(*numbers: study.Number) -> study.Claim:
+    """Whether each number is more than `LITTLE` below the one before."""
+    return every(above(earlier, later, LITTLE) for earlier, later in itertools.pairwise(numbers))
 
 
 CLAIMS = {
@@ -107,80 +131,71 @@ CLAIMS = {
         near(at(value, FLOW, 0.1), at(value, FLOW), LITTLE) for value in (R90, R99)
     ),
     "each larger noise leaves over 0.01 more of the rarer's share at accuracy 0.99 (exact flow)": each_lower(
-        LITTLE, *(at(R99, FLOW, noise) for noise in reversed(EXACT[1:]))
+        *(at(R99, FLOW, noise) for noise in reversed(FLOW_NOISES[1:]))
     ),
-    "at every noise the rarer's share falls by over 0.01 from accuracy 0.65 to 0.99, and again later (exact flow)": every(
-        each_lower(LITTLE, *(at(value, FLOW, noise) for value in (R65, R99, RARER)))
-        for noise in EXACT
+    "at every noise the rarer's share falls by over 0.01 from accuracy 0.65 to 0.99, and again later (exact flow)": (
+        every(
+            each_lower(*(at(value, FLOW, noise) for value in (R65, R99, RARER)))
+            for noise in FLOW_NOISES
+        )
     ),
     **{
         f"noise {noise:g}: the rarer's share is within 0.05 of the exact flow's at accuracy 0.99 (table)": near(
             at(R99, ES, noise), at(R99, FLOW, noise), MORE
         )
-        for noise in NOISES
+        for noise in RATES
     },
     "noise 0.1: the rarer's share is within 0.05 of that under GRPO at accuracy 0.9 (table)": near(
-        more(R90, (ES, 0.1), (GRPO, 0.0)), 0.0, MORE
+        at(R90, ES, 0.1), at(R90, GRPO), MORE
     ),
     **{
         f"noise {noise:g}: the rarer's share is over 0.05 above that under GRPO at accuracy 0.99 (table)": above(
-            more(R99, (ES, noise), (GRPO, 0.0)), MORE
+            at(R99, ES, noise), at(R99, GRPO), MORE
         )
-        for noise in NOISES
+        for noise in RATES
     },
     **{
-        f"noise {noise:g}, greedy: the rarer's share is over 0.01 above that under GRPO at accuracy 0.65 (table)": above(
-            more(R65, (GREEDY, noise), (GRPO, 0.0)), LITTLE
+        f"noise {noise:g}, greedy: the rarer's share is over 0.01 above that under GRPO at accuracy 0.65 (table)": (
+            above(at(R65, GREEDY, noise), at(R65, GRPO), LITTLE)
         )
-        for noise in NOISES
+        for noise in RATES
     },
     "noise 1: IPS rewards leave over 0.05 more of the rarer's share at accuracy 0.99 (table)": above(
-        more(R99, (BY_IPS, 1.0), (ES, 1.0)), MORE
+        at(R99, BY_IPS, 1.0), at(R99, ES, 1.0), MORE
     ),
     **{
         f"noise {noise:g}: random rewards cost over 0.05 of the rarer's share, 0.4 (table)": below(
             at(RARER, RANDOM, noise), 0.4 - MORE
         )
-        for noise in NOISES
+        for noise in RATES
     },
     **{
         f"noise {noise:g}: pass@4 is over 0.01 above that of GRPO at accuracy 0.6 (shared)": above(
-            more(PASS, (ES, noise), (GRPO, 0.0), SHARED), LITTLE
+            in_words(PASS, ES, noise), in_words(PASS, GRPO), LITTLE
         )
-        for noise in SHARED_NOISES
+        for noise in SHARED_RATES
     },
     "noise 0.3, greedy: pass@4 is over 0.01 above that of GRPO at accuracy 0.6 (shared)": above(
-        more(PASS, (GREEDY, 0.3), (GRPO, 0.0), SHARED), LITTLE
+        in_words(PASS, GREEDY, 0.3), in_words(PASS, GRPO), LITTLE
     ),
     **{
         f"noise {noise:g}: over 0.5 more effective right words are left than by GRPO at accuracy 0.6 (shared)": above(
-            more(WORDS, (ES, noise), (GRPO, 0.0), SHARED), 0.5
+            in_words(WORDS, ES, noise), in_words(WORDS, GRPO), 0.5
         )
-        for noise in SHARED_NOISES
+        for noise in SHARED_RATES
     },
     "noise 0.3: IPS rewards leave over 0.5 more effective right words at accuracy 0.6 (shared)": above(
-        more(WORDS, (BY_IPS, 0.3), (ES, 0.3), SHARED), 0.5
+        in_words(WORDS, BY_IPS, 0.3), in_words(WORDS, ES, 0.3), 0.5
     ),
     "noise 0.3: random rewards cost over a quarter of the 16 effective right words (shared)": below(
-        at("effective", RANDOM, 0.3, SHARED), 12.0
+        in_words("effective", RANDOM, 0.3), 12.0
     ),
 }
-SHOWN = {TABLED: ("accuracy", R90, R99, RARER), SHARED: ("accuracy", WORDS, PASS, "effective")}
-NUMBERS = {
-    f"{value}, {arm.kind}" + f", noise {arm.noise:g}" * (arm.noise > 0) + f" ({world})": at(
-        value, arm.kind, arm.noise, world
-    )
-    for world, values in SHOWN.items()
-    for value in values
-    for arm in WORLDS[world]
-    # Without a signal accuracy reaches no bar.
-    if not (arm.random and " at 0." in value)
-}
 TABLE = study.one_below_the_other(
-    *(
-        study.Table(values, world, {"world": world}, ("kind", "noise"))
-        for world, values in SHOWN.items()
-    )
+    study.Table(("accuracy", R90, R99, RARER), TABLED, {"world": TABLED}, ("kind", "noise")),
+    study.Table(
+        ("accuracy", WORDS, PASS, "effective"), SHARED, {"world": SHARED}, ("kind", "noise")
+    ),
 )
 
 
@@ -192,11 +207,10 @@ def drawn(value: str, world: str) -> list[Layer]:
     ]
 
 
-LINE = Line(R99, "noise", "kind", {"kind": FLOW}, dashed=True)
 FIGURE = Panels(
     [
         Panel(
-            [LINE, *drawn(R99, TABLED)],
+            [Line(R99, "noise", "kind", {"kind": FLOW}, dashed=True), *drawn(R99, TABLED)],
             "table, accuracy 0.99",
             "noise",
             "share of the rarer right outcome",
@@ -208,7 +222,10 @@ FIGURE = Panels(
             "effective right words of 16",
         ),
         Panel(
-            drawn(PASS, SHARED), "shared states, accuracy 0.6", "noise", "pass@4 at accuracy 0.6"
+            drawn(PASS, SHARED),
+            "shared states, accuracy 0.6",
+            "noise",
+            "pass@4 at accuracy 0.6",
         ),
     ]
 )

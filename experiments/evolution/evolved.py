@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,9 +19,7 @@ from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
-from ipsrl.study.claims import Claim, all_of
 from ipsrl.study.curves import Curve, Points
-from ipsrl.study.numbers import Number, difference
 from ipsrl.study.placebos import RandomRewards
 from ipsrl.training.trainer import Trainer
 
@@ -76,32 +73,32 @@ def sampled(
     arms: Sequence[Arm], world: str, seeds: Sequence[int], group_size: int, steps: int
 ) -> Iterator[Curve]:
     """The curves of these arms in a world, of the same seeds and with as many answers in each step."""
-    every = {
-        "seeds": seeds,
-        "group_size": group_size,
-        "steps": steps,
-        "record_every": math.gcd(steps, 5),
-    }
     if world == TABLED:
-        bandit, policy = Bandit(REWARDS), Tabular(1, len(START), tuple(np.log(START).tolist()))
-        here = {
-            "environment": bandit,
-            "policy": policy,
-            "record": functools.partial(outcome_probs, bandit, policy),
-        }
-        here |= {"measure": of_table}
+        environment = Bandit(REWARDS)
+        policy = Tabular(1, len(START), tuple(np.log(START).tolist()))
+        record = functools.partial(outcome_probs, environment, policy)
+        of_world = {"measure": of_table}
     else:
-        words = Words(asked=8, length=3, right=16)
-        policy = SharedTable(words.num_observations, words.vocabulary_size)
-        here = {
-            "environment": words,
-            "policy": policy,
-            "record": functools.partial(words.distribution, policy),
+        environment = Words(asked=8, length=3, right=16)
+        policy = SharedTable(environment.num_observations, environment.vocabulary_size)
+        record = functools.partial(environment.distribution, policy)
+        of_world = {
+            "measure": functools.partial(of_words, rewards=environment.reward_table()),
+            "prompts_per_step": environment.asked,
+            "optimizer": "adam",
         }
-        here |= {"prompts_per_step": words.asked, "optimizer": "adam"}
-        here |= {"measure": functools.partial(of_words, rewards=words.reward_table())}
     for arm in arms:
-        yield arm.curve(world, **here, **every)
+        yield arm.curve(
+            world,
+            environment=environment,
+            policy=policy,
+            record=record,
+            seeds=seeds,
+            group_size=group_size,
+            steps=steps,
+            record_every=math.gcd(steps, 5),
+            **of_world,
+        )
 
 
 def of_table(probs: np.ndarray) -> dict[str, np.ndarray]:
@@ -124,13 +121,16 @@ def of_words(probs: np.ndarray, rewards: np.ndarray) -> dict[str, np.ndarray]:
     effective at B, pass@k at B: exp(H), and exact pass@k with k = `TRIES`, where accuracy first reaches `SHARED_BAR`.
     """
     of_prompts = (probs * rewards).sum(axis=-1)
-    accuracy, passed = of_prompts.mean(axis=-1), (1 - (1 - of_prompts) ** TRIES).mean(axis=-1)
-    effective = np.asarray(
-        rewarded.measures(jnp.asarray(probs), rewards)["effective_outcomes"], np.float64
-    )
-    at_bar = {f"effective at {SHARED_BAR}": effective, f"pass@{TRIES} at {SHARED_BAR}": passed}
-    found = {"accuracy": accuracy[:, -1:], "effective": effective[:, -1:]}
-    return found | {name: at_each_run(accuracy, of, SHARED_BAR) for name, of in at_bar.items()}
+    accuracy = of_prompts.mean(axis=-1)
+    passed = (1 - (1 - of_prompts) ** TRIES).mean(axis=-1)
+    found = rewarded.measures(jnp.asarray(probs), rewards)
+    effective = np.asarray(found["effective_outcomes"], np.float64)
+    return {
+        "accuracy": accuracy[:, -1:],
+        "effective": effective[:, -1:],
+        f"effective at {SHARED_BAR}": at_each_run(accuracy, effective, SHARED_BAR),
+        f"pass@{TRIES} at {SHARED_BAR}": at_each_run(accuracy, passed, SHARED_BAR),
+    }
 
 
 def at_each_run(accuracy: np.ndarray, values: np.ndarray, bar: float) -> np.ndarray:
@@ -141,30 +141,8 @@ def at_each_run(accuracy: np.ndarray, values: np.ndarray, bar: float) -> np.ndar
 def exact(noise: float) -> Points:
     """The flow of `smoothed_velocity` from START, as `of_table`."""
     rewards, times = np.array(REWARDS), np.append(0.0, np.geomspace(0.1, LAST, 400))
-    logits = flows.integrate(
-        functools.partial(smoothed_velocity, rewards=rewards, noise=noise), np.log(START), times
-    )
-    probs = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return Points([0], of_table((probs / probs.sum(axis=-1, keepdims=True))[None]))
-
-
-def at(value: str, kind: str, noise: float = 0.0, world: str = TABLED) -> Number:
-    """A value of an arm, a kind and a noise, in a world."""
-    return study.final(value, world=world, kind=kind, noise=noise)
-
-
-def more(
-    value: str, one: tuple[str, float], other: tuple[str, float], world: str = TABLED
-) -> Number:
-    """A value of the first arm, a kind and a noise, less that of the second, paired by seed."""
-    return difference(
-        value, *({"world": world, "kind": kind, "noise": noise} for kind, noise in (one, other))
-    )
-
-
-def each_lower(by: float, *numbers: Number) -> Claim:
-    """Whether each number is more than `by` below the one before."""
-    pairs = list(itertools.pairwise(numbers))
-    return lambda records: all_of(
-        earlier(records).exceeds(later(records), by) for earlier, later in pairs
-    )
+    velocity = functools.partial(smoothed_velocity, rewards=rewards, noise=noise)
+    logits = flows.integrate(velocity, np.log(START), times)
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    probs = weights / weights.sum(axis=-1, keepdims=True)
+    return Points([0], of_table(probs[None]))

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from experiments.evolution.evolved import at, each_lower, exact, of_table, of_words
-from ipsrl.records.tidy import Records
+from experiments.evolution.evolved import exact, of_table, of_words
 
 
 def test_measures_of_the_table_are_taken_where_accuracy_reaches_each_bar():
@@ -34,18 +33,3 @@ def test_exact_flows_lose_the_rarer_outcome_later_with_more_noise():
         course = [values[name][0, 0] for name in ("rarer at 0.65", "rarer at 0.9", "rarer at 0.99", "rarer at the end")]
         assert np.all(np.diff(course) < 0)
     assert all(with_noise[f"rarer at {bar}"] > without[f"rarer at {bar}"] for bar in (0.65, 0.9, 0.99))
-
-
-def records(**values):
-    labels = ("world", "kind", "noise")
-    return Records(
-        [{"world": "table", "kind": kind, "noise": 0.0, "step": 0, "x": value} for kind, value in values.items()],
-        labels,
-    )
-
-
-def test_each_number_is_lower_than_the_one_before():
-    a, b, c = (at("x", kind) for kind in "abc")
-    of = records(a=0.5, b=0.4, c=0.395)
-    assert each_lower(0.05, a, b)(of) is True
-    assert each_lower(0.05, a, b, c)(of) is False
