@@ -11,7 +11,8 @@ Arms      No penalty; COMBO (rho = 0) and both balls with rho of 0.1, 0.5, 2, ea
           wrong by 0.1 on pairs without data, MOPO by 1 / sqrt(1 + visits). All exact but the data. Networks
           (`half_a_square`): a map of smooth rewards and wind for each seed, 100 transitions of its left half, an
           ensemble of four MLPs as the model, whose disagreement is MOPO's, an MLP as Q, the KL ball. Placebo: 2000
-          transitions of the whole map. Weights and numbers of transitions were set after trials.
+          transitions of the whole map. The best weight and rho for a seed have the highest mean return of other seeds.
+          Weights and numbers of transitions were set after trials.
 Command   python -m experiments.pessimism
 Time      demo three and a half CPU minutes, smoke 18 CPU seconds; paper, not run, an estimated day.
 Expected  Table, return at the start and share of 16 seeds in which Q bounds it: no penalty 0.00, 0; weight 0.03: COMBO
@@ -36,6 +37,7 @@ Smoke     python -m experiments.pessimism --preset=smoke
 import dataclasses
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 from experiments.pessimism import half_a_map, half_a_square
 from experiments.pessimism.critic import Pessimism
@@ -43,20 +45,35 @@ from ipsrl import study
 from ipsrl.fields import at_least, non_negative
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.tidy import Records
-from ipsrl.study.claims import above, all_of, among, any_of, near, tuned
-from ipsrl.study.numbers import difference
+from ipsrl.study.claims import above, among, every, near, some
+from ipsrl.study.tuning import of_best
 
-NONE, COMBO, KL, CHI, MOPO = "no penalty", "COMBO", "DROMO, KL", "DROMO, chi-square", "MOPO-like"
-TABULAR, NETWORKS, PLACEBO = "table", "networks", "networks, data everywhere"
-WEIGHTS, RADII = (0.01, 0.03, 0.1, 0.3), (0.1, 0.5, 2.0)
-BALLS = {TABULAR: {KL: "kl", CHI: "chi_square"}, NETWORKS: {KL: "kl"}, PLACEBO: {KL: "kl"}}
-PENALTIES = {TABULAR: (0.03, 0.1, 0.3, 1.0)} | dict.fromkeys(
-    (NETWORKS, PLACEBO), (0.1, 0.3, 1.0, 3.0)
-)
+NONE = "no penalty"
+COMBO = "COMBO"
+KL = "DROMO, KL"
+CHI = "DROMO, chi-square"
+MOPO = "MOPO-like"
+TABULAR = "table"
+NETWORKS = "networks"
+PLACEBO = "networks, data everywhere"
+WEIGHTS = (0.01, 0.03, 0.1, 0.3)
+RADII = (0.1, 0.5, 2.0)
+BALLS = {
+    TABULAR: {KL: "kl", CHI: "chi_square"},
+    NETWORKS: {KL: "kl"},
+    PLACEBO: {KL: "kl"},
+}
+PENALTIES = {
+    TABULAR: (0.03, 0.1, 0.3, 1.0),
+    NETWORKS: (0.1, 0.3, 1.0, 3.0),
+    PLACEBO: (0.1, 0.3, 1.0, 3.0),
+}
+"""Weights of the MOPO-like penalty."""
 EVERYWHERE = 20
 LITTLE = 0.05
 """Differences of returns and of shares of seeds that do not count."""
+BEST = {"score": "return", "among": ("weight", "radius")}
+"""The best weight and radius of a method for a seed have the largest mean return of other seeds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,197 +101,151 @@ PRESETS = {
 def critics(world: str, **kept: float) -> dict[tuple[str, float, float], Pessimism]:
     """(method, weight, rho) -> the critic; `kept` are fields of all."""
     found = {(NONE, 0.0, 0.0): Pessimism(**kept)}
+    radii = (0.5,) if world == PLACEBO else RADII
     for weight in WEIGHTS:
         found[COMBO, weight, 0.0] = Pessimism(beta=weight, **kept)
         for method, ball in BALLS[world].items():
-            for radius in RADII if world != PLACEBO else (0.5,):
-                found[method, weight, radius] = Pessimism(
-                    beta=weight, radius=radius, ball=ball, **kept
-                )
-    return found | {
-        (MOPO, weight, 0.0): Pessimism(uncertainty=weight, **kept) for weight in PENALTIES[world]
-    }
+            for radius in radii:
+                critic = Pessimism(beta=weight, radius=radius, ball=ball, **kept)
+                found[method, weight, radius] = critic
+    for weight in PENALTIES[world]:
+        found[MOPO, weight, 0.0] = Pessimism(uncertainty=weight, **kept)
+    return found
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    seeds = settings.seeds
-    for world, of_table in {TABULAR: True, NETWORKS: False, PLACEBO: False}.items():
-        kept = (
-            {"steps": settings.steps}
-            if of_table
-            else {"steps": settings.updates, "discount": 0.9, "rate": 30.0}
-        )
-        for (method, weight, radius), critic in critics(world, **kept).items():
-            if of_table:
-                compute = functools.partial(
-                    half_a_map.runs, critic, seeds, settings.samples, settings.error
-                )
-            else:
-                data = (
-                    (EVERYWHERE * settings.transitions, 1.0)
-                    if world == PLACEBO
-                    else (settings.transitions, 0.5)
-                )
-                compute = functools.partial(half_a_square.runs, critic, seeds, *data)
-            yield study.Curve({"world": world} | of(method, weight, radius), compute)
+    data = settings.samples, settings.error
+    for arm, critic in critics(TABULAR, steps=settings.steps).items():
+        compute = functools.partial(half_a_map.runs, critic, settings.seeds, *data)
+        yield study.Curve({"world": TABULAR} | of(*arm), compute)
+    number = settings.transitions
+    for world, data in {NETWORKS: (number, 0.5), PLACEBO: (EVERYWHERE * number, 1.0)}.items():
+        for arm, critic in critics(world, steps=settings.updates, discount=0.9, rate=30.0).items():
+            compute = functools.partial(half_a_square.runs, critic, settings.seeds, *data)
+            yield study.Curve({"world": world} | of(*arm), compute)
 
 
-def of(method: str, weight: float = 0.0, radius: float = 0.0) -> dict:
+def of(method: str, weight: float = 0.0, radius: float = 0.0) -> dict[str, Any]:
     """The labels of an arm."""
     return {"method": method, "weight": weight, "radius": radius}
+
+
+def best(method: str, value: str = "return") -> study.Number:
+    """A value of a method at its best weight and radius."""
+    return study.Best(study.final(value, method=method), **BEST)
 
 
 def better(method: str, weight: float, radius: float) -> study.Claim:
     """Whether it is a lower bound in more seeds than COMBO of this weight, at no lower return, but for `LITTLE`."""
     arms = of(method, weight, radius), of(COMBO, weight)
-    parts = above(difference("valid", *arms), LITTLE), above(difference("return", *arms), -LITTLE)
-    return lambda records: all_of(part(records) for part in parts)
+    bounds, returns = (study.difference(value, *arms) for value in ("valid", "return"))
+    return every([above(bounds, LITTLE), above(returns, -LITTLE)])
 
 
-def best(method: str, records: Records) -> dict:
-    """The labels of the weight and radius whose mean return is largest, on the same seeds."""
-    radii = records.where(method=method).distinct("radius")
-    each = [
-        tuned(records, "return", along="weight", method=method, radius=radius) for radius in radii
-    ]
-    return max(
-        each, key=lambda labels: records.mean("return", **labels), default={"method": method}
-    )
-
-
-def at_best(value: str, method: str) -> study.Number:
-    return lambda records: records.final(value, **best(method, records))
-
-
-def valid(method: str) -> study.Number:
-    """The share of seeds in which its value is a lower bound, at its best."""
-    return lambda records: study.share("valid", **best(method, records))(records)
-
-
-def gain(method: str, other: str, value: str = "return") -> study.Number:
-    """A value of one method at its best less that of another at its own best, paired by seed."""
-    return lambda records: difference(value, best(method, records), best(other, records))(records)
-
-
-def for_some_radius(method: str, weight: float) -> study.Claim:
-    parts = [better(method, weight, radius) for radius in RADII]
-    return lambda records: any_of(part(records) for part in parts)
+SURER = "for some rho a bound in over 0.05 more seeds than COMBO, at no lower return"
 
 
 def in_each(world: str) -> dict[str, study.Claim]:
     """Claims of tables, and of networks."""
-    balls = BALLS[world]
     found = {
         **{
-            f"{method}, weight {weight:g}: for some rho a bound in over 0.05 more seeds than COMBO, at no lower return": for_some_radius(
-                method, weight
+            f"{method}, weight {weight:g}: {SURER}": some(
+                better(method, weight, radius) for radius in RADII
             )
-            for method in balls
+            for method in BALLS[world]
             for weight in WEIGHTS
         },
         **{
             f"{method}: at its best weight and rho it returns over 0.05 more than COMBO at its best weight": above(
-                gain(method, COMBO), LITTLE
+                best(method), best(COMBO), LITTLE
             )
-            for method in balls
+            for method in BALLS[world]
         },
         **{
             f"{method}: at its best weight and rho it is a bound in over 0.05 more seeds than COMBO at its best": above(
-                gain(method, COMBO, "valid"), LITTLE
+                best(method, "valid"), best(COMBO, "valid"), LITTLE
             )
-            for method in balls
+            for method in BALLS[world]
         },
         "the MOPO-like penalty at its best returns over 0.05 more than DROMO (KL) at its best": above(
-            gain(MOPO, KL), LITTLE
+            best(MOPO), best(KL), LITTLE
         ),
-        "more is not better: DROMO (KL) with weight 0.3 and rho 2 returns over 0.05 less than at its best": lambda records: (
-            above(difference("return", best(KL, records), of(KL, WEIGHTS[-1], RADII[-1])), LITTLE)(
-                records
-            )
+        "more is not better: DROMO (KL) with weight 0.3 and rho 2 returns over 0.05 less than at its best": above(
+            best(KL), study.final("return", **of(KL, 0.3, 2.0)), LITTLE
         ),
         "COMBO at its best weight is a lower bound in over three of four seeds": above(
-            valid(COMBO), 0.75
+            study.Best(study.share("valid", method=COMBO), **BEST), 0.75
         ),
     }
     return {f"{world}: {sentence}": among(claim, world=world) for sentence, claim in found.items()}
 
 
-def in_world(number: study.Number, world: str) -> study.Number:
-    return lambda records: number(records.where(world=world))
-
-
-def numbers(world: str) -> dict[str, study.Number]:
-    methods, values = (COMBO, *BALLS[world], MOPO), ("return", "gap", "visited", "unvisited")
-    found = {
-        f"{value}, {method} at its best": at_best(value, method)
-        for value in values
-        for method in methods
-    }
-    found |= {f"valid, {method} at its best": valid(method) for method in methods}
-    for method in BALLS[world]:
-        for radius in RADII:
-            arm = of(method, 0.03, radius)
-            found[f"return, {method}, weight 0.03, rho {radius:g}"] = study.final("return", **arm)
-            found[f"valid, {method}, weight 0.03, rho {radius:g}"] = study.share("valid", **arm)
-    found |= {f"{value}, {NONE}": study.final(value, **of(NONE)) for value in values}
-    found |= {f"valid, {NONE}": study.share("valid", **of(NONE))}
-    return {f"{world}: {label}": in_world(number, world) for label, number in found.items()}
+def without_penalty(value: str, world: str) -> study.Number:
+    return study.final(value, world=world, **of(NONE))
 
 
 CLAIMS = {
     "table: without a penalty Q is over 0.5 too high on pairs without data": above(
-        study.final("unvisited", world=TABULAR, **of(NONE)), 0.5
+        without_penalty("unvisited", TABULAR), 0.5
     ),
     **in_each(TABULAR),
     "table: KL at its best returns over 0.05 more than chi-square at its best": among(
-        above(gain(KL, CHI), LITTLE), world=TABULAR
+        above(best(KL), best(CHI), LITTLE), world=TABULAR
     ),
     "networks: without a penalty the value of the policy is over 0.05 too high": above(
-        study.final("gap", world=NETWORKS, **of(NONE)), LITTLE
+        without_penalty("gap", NETWORKS), LITTLE
     ),
     "networks: without a penalty it is over 0.05 higher above the true one than with many data everywhere": above(
-        difference("gap", {"world": NETWORKS} | of(NONE), {"world": PLACEBO} | of(NONE)), LITTLE
+        without_penalty("gap", NETWORKS), without_penalty("gap", PLACEBO), LITTLE
     ),
     **{
         f"networks: {method} at its best returns over 0.05 more than no penalty": among(
-            above(gain(method, NONE), LITTLE), world=NETWORKS
+            above(best(method), best(NONE), LITTLE), world=NETWORKS
         )
         for method in (COMBO, KL, MOPO)
     },
     **in_each(NETWORKS),
     **{
         f"placebo, data everywhere: {method} at its best changes the return by less than 0.05": among(
-            near(gain(method, NONE), 0.0, LITTLE), world=PLACEBO
+            near(best(method), best(NONE), LITTLE), world=PLACEBO
         )
         for method in (COMBO, KL, MOPO)
     },
 }
-NUMBERS = numbers(TABULAR) | numbers(NETWORKS) | numbers(PLACEBO)
-TABLE = study.Table(
-    ("return", "valid", "gap", "visited", "unvisited", "below"), "{world}", each="world"
+VALUES = ("return", "valid", "gap", "visited", "unvisited", "below")
+TABLE = study.one_below_the_other(
+    study.Table(VALUES, "{world}", each="world"),
+    of_best(
+        study.Table((*VALUES, "weight", "radius"), "{world}, at the best", each="world"), **BEST
+    ),
 )
 
 
 def panel(value: str, ylabel: str, world: str) -> Panel:
-    shown = {COMBO: 0.0, MOPO: 0.0} | dict.fromkeys(BALLS[world], 0.5)
+    radii = {COMBO: 0.0, MOPO: 0.0} | dict.fromkeys(BALLS[world], 0.5)
     lines = [
         Line(value, "weight", "method", {"world": world, "method": method, "radius": radius})
-        for method, radius in shown.items()
+        for method, radius in radii.items()
     ]
     return Panel(
-        [*lines, Level(0.0)], f"{world}, rho = 0.5", "weight of the penalty", ylabel, xscale="log"
+        [*lines, Level(0.0)],
+        f"{world}, rho = 0.5",
+        "weight of the penalty",
+        ylabel,
+        xscale="log",
     )
 
 
+YLABELS = {
+    "return": "true return",
+    "gap": "Q above the true value",
+    "unvisited": "Q above the true one, no data",
+}
 FIGURE = Panels(
     [
         panel(value, ylabel, world)
         for world in (TABULAR, NETWORKS)
-        for value, ylabel in (
-            ("return", "true return"),
-            ("gap", "Q above the true value"),
-            ("unvisited", "Q above the true one, no data"),
-        )
+        for value, ylabel in YLABELS.items()
     ],
     columns=3,
 )
