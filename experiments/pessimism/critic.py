@@ -46,29 +46,26 @@ def worst(values: Array, probs: Array, radius: float | Array, ball: str = "kl") 
     the mean is E_d Q + sqrt(2 rho Var_d Q). Each has one unknown scale, found by bisection. A radius of 0, or values
     that are all equal where d > 0, give d itself; one beyond that of the best values gives d restricted to these.
     """
-    values, best = (
-        jnp.where(probs > 0, values, -jnp.inf),
-        jnp.max(jnp.where(probs > 0, values, -jnp.inf)),
-    )
-    below = jnp.where(
-        probs > 0, best - values, jnp.inf
-    )  # How far below the best each value is, inf where d = 0.
-    spread = jnp.max(jnp.where(probs > 0, below, 0.0))
+    possible = probs > 0
+    values = jnp.where(possible, values, -jnp.inf)
+    best = jnp.max(values)
+    # How far below the best each value is, inf where d = 0.
+    below = jnp.where(possible, best - values, jnp.inf)
+    spread = jnp.max(jnp.where(possible, below, 0.0))
 
     def tilted(log_scale: Array) -> Array:
         scale = jnp.exp(log_scale) * jnp.where(spread > 0, spread, 1.0)
-        weights = jnp.exp(-below / scale) if ball == "kl" else jnp.maximum(0.0, 1 - below / scale)
-        weighted = probs * jnp.where(probs > 0, weights, 0.0)
+        far = below / scale
+        weights = jnp.exp(-far) if ball == "kl" else jnp.maximum(0.0, 1 - far)
+        weighted = probs * jnp.where(possible, weights, 0.0)
         return weighted / weighted.sum()
 
     def distance(q: Array) -> Array:
-        ratio = jnp.where(probs > 0, q / jnp.where(probs > 0, probs, 1.0), 0.0)
-        terms = (
-            q * jnp.log(jnp.where(ratio > 0, ratio, 1.0))
-            if ball == "kl"
-            else probs * (ratio - 1) ** 2 / 2
-        )
-        return terms.sum()
+        ratio = jnp.where(possible, q / jnp.where(possible, probs, 1.0), 0.0)
+        if ball == "kl":
+            log_ratio = jnp.log(jnp.where(ratio > 0, ratio, 1.0))
+            return (q * log_ratio).sum()
+        return (probs * (ratio - 1) ** 2 / 2).sum()
 
     def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
@@ -121,6 +118,11 @@ class Pessimism(Checked):
     steps: int = at_least(1, 300)
     rate: float = positive(5.0)
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The fields that may differ between critics of one program."""
+        return {name: value for name, value in vars(self).items() if name not in ("ball", "steps")}
+
 
 def q_values(model: Model, policy: Array, discount: float | Array) -> Array:
     """`[S, A]`, the exact Q of a policy `[S, A]`: r + gamma P V, V = sum_a pi Q."""
@@ -164,36 +166,32 @@ def improved(model: Model, counts: Array, critic: Pessimism) -> tuple[Array, Arr
     From a uniform policy. Each step takes the worst distribution for the last Q, solves for Q, and improves the policy;
     where the steps come to rest Q solves the critic's equation.
     """
-    numbers = {
-        name: getattr(critic, name)
-        for name in ("beta", "radius", "share", "uncertainty", "discount", "rate")
-    }
-    return _improved(model, counts, numbers, critic.ball, critic.steps)
+    return _improved(model, counts, critic.numbers, critic.ball, critic.steps)
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
 def _improved(
-    model: Model, counts: Array, of: dict[str, Array], ball: str, steps: int
+    model: Model, counts: Array, numbers: dict[str, Array], ball: str, steps: int
 ) -> tuple[Array, Array]:
     """One program for all critics of a ball, because compiling takes longer than running."""
     data = counts / counts.sum()
-    rewards = model.rewards - of["uncertainty"] / jnp.sqrt(1 + counts)
-    start = data.sum(axis=1)
+    rewards = model.rewards - numbers["uncertainty"] / jnp.sqrt(1 + counts)
+    start, share, discount = data.sum(axis=1), numbers["share"], numbers["discount"]
 
     def penalised(policy: Array, values: Array) -> Array:
-        visits = _visits(model, policy, of["discount"])
+        visits = _visits(model, policy, discount)
         in_model = _visited(policy, start, visits)
-        lowered = worst(values.ravel(), in_model.ravel(), of["radius"], ball).reshape(values.shape)
-        weights = of["share"] * data + (1 - of["share"]) * in_model
-        penalty = of["beta"] * (lowered - data) / jnp.where(weights > 0, weights, 1.0)
-        return _q_values(
-            Model(model.transitions, rewards - penalty), policy, of["discount"], visits
-        )
+        lowered = worst(values.ravel(), in_model.ravel(), numbers["radius"], ball)
+        weights = share * data + (1 - share) * in_model
+        beyond_data = lowered.reshape(values.shape) - data
+        penalty = numbers["beta"] * beyond_data / jnp.where(weights > 0, weights, 1.0)
+        penalised_model = Model(model.transitions, rewards - penalty)
+        return _q_values(penalised_model, policy, discount, visits)
 
     def step(carried: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
         logits, values = carried
         values = penalised(jax.nn.softmax(logits, axis=1), values)
-        return (logits + of["rate"] * values, values), None
+        return (logits + numbers["rate"] * values, values), None
 
     (logits, values), _ = jax.lax.scan(step, (jnp.zeros_like(rewards), rewards), length=steps)
     policy = jax.nn.softmax(logits, axis=1)
@@ -220,8 +218,8 @@ def learned_model(
         raise ValueError(
             "visits are all 0, there must be at least one observed transition to learn a model from"
         )
-    seen, safe = counts > 0, np.maximum(counts, 1)
+    seen = counts > 0
+    safe = np.maximum(counts, 1)
     transitions = np.where(seen[..., None], visits / safe[..., None], guessed)
-    return Model(
-        jnp.asarray(transitions), jnp.asarray(np.where(seen, rewards / safe, guessed_rewards))
-    )
+    means = np.where(seen, rewards / safe, guessed_rewards)
+    return Model(jnp.asarray(transitions), jnp.asarray(means))

@@ -1,7 +1,7 @@
 """A grid of which data cover the left half: a learned model guesses rewards in the right half, and is wrong there."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +10,15 @@ import numpy as np
 from experiments.pessimism.critic import Model, Pessimism, improved, learned_model, q_values
 from ipsrl.study.curves import Points
 
-SIDE, COVERED, SLIP = 10, 5, 0.1
-"""Of the grid; columns that data cover; how often a random move replaces the chosen one."""
-MOVES = np.array([[0, 1], [0, -1], [-1, 0], [1, 0]])
-"""Up, down, left, right."""
-STATES, START, GOAL = SIDE * SIDE, 0, SIDE * SIDE - SIDE + COVERED - 1
+SIDE, COVERED = 10, 5
+"""Of the grid; columns that data cover."""
+SLIP = 0.1
+"""How often a random move replaces the chosen one."""
+UP, DOWN, LEFT, RIGHT = (0, 1), (0, -1), (-1, 0), (1, 0)
+MOVES = np.array((UP, DOWN, LEFT, RIGHT))
+STATES = SIDE * SIDE
+START = 0
+GOAL = STATES - SIDE + COVERED - 1
 """The start is the lower left corner, the goal the upper end of the last covered column."""
 EPISODE = 50
 """Steps after which data start anew, anywhere in the covered half."""
@@ -23,12 +27,16 @@ EPISODE = 50
 @functools.cache
 def grid() -> tuple[np.ndarray, np.ndarray]:
     """Transitions `[S, A, S]` and rewards `[S, A]`, the probability of entering the goal, which leads to the start."""
-    places = np.stack([np.arange(STATES) % SIDE, np.arange(STATES) // SIDE], axis=1)
-    following = np.clip(places[:, None] + MOVES, 0, SIDE - 1) @ np.array([1, SIDE])
+    rows, columns = np.divmod(np.arange(STATES), SIDE)
+    places = np.stack([columns, rows], axis=1)
+    moved_to = np.clip(places[:, None] + MOVES, 0, SIDE - 1)
+    following = moved_to @ [1, SIDE]
     moved = np.eye(STATES)[following]
-    transitions = (1 - SLIP) * moved + SLIP * moved.mean(axis=1, keepdims=True)
+    at_random = moved.mean(axis=1, keepdims=True)
+    transitions = (1 - SLIP) * moved + SLIP * at_random
     rewards = transitions[..., GOAL].copy()
-    transitions[GOAL], rewards[GOAL] = np.eye(STATES)[START], 0.0
+    transitions[GOAL] = np.eye(STATES)[START]
+    rewards[GOAL] = 0.0
     return transitions, rewards
 
 
@@ -40,22 +48,22 @@ def collected(random: np.random.Generator, samples: int) -> tuple[np.ndarray, np
     """
     transitions, _ = grid()
     cumulative = transitions.cumsum(axis=-1)
-    visits, rewards = np.zeros(transitions.shape), np.zeros(transitions.shape[:2])
-    starts = random.integers(0, COVERED, samples) + SIDE * random.integers(0, SIDE, samples)
-    actions = np.where(
-        random.uniform(size=samples) < 0.5,
-        random.integers(0, 4, samples),
-        random.choice([0, 3], samples),
-    )
+    visits = np.zeros(transitions.shape)
+    rewards = np.zeros(transitions.shape[:2])
+    columns = random.integers(0, COVERED, samples)
+    rows = random.integers(0, SIDE, samples)
+    starts = columns + SIDE * rows
+    at_random = random.uniform(size=samples) < 0.5
+    moves = random.integers(0, 4, samples)
+    actions = np.where(at_random, moves, random.choice([0, 3], samples))
+    outcomes = random.uniform(size=samples)
     state, ends = START, 0
-    for step, (action, outcome) in enumerate(
-        zip(actions, random.uniform(size=samples), strict=True)
-    ):
+    for step, (action, outcome) in enumerate(zip(actions, outcomes, strict=True)):
         if step >= ends or state % SIDE >= COVERED:
-            state, ends = starts[step], step + EPISODE
-        following = min(
-            int(np.searchsorted(cumulative[state, action], outcome, side="right")), STATES - 1
-        )
+            state = starts[step]
+            ends = step + EPISODE
+        following = np.searchsorted(cumulative[state, action], outcome, side="right")
+        following = min(int(following), STATES - 1)
         visits[state, action, following] += 1
         rewards[state, action] += (following == GOAL) & (state != GOAL)
         state = following
@@ -70,10 +78,11 @@ def learned(seed: int, samples: int, error: float) -> tuple[Model, np.ndarray]:
     random = np.random.default_rng(seed)
     visits, rewards = collected(random, samples)
     moves = (grid()[0] > 0.5).astype(float)
-    guessed = moves / np.maximum(1, moves.sum(axis=-1, keepdims=True))
-    return learned_model(
-        visits, rewards, guessed, error * random.normal(size=rewards.shape)
-    ), visits.sum(axis=-1)
+    number = moves.sum(axis=-1, keepdims=True)
+    guessed = moves / np.maximum(1, number)
+    guessed_rewards = error * random.normal(size=rewards.shape)
+    model = learned_model(visits, rewards, guessed, guessed_rewards)
+    return model, visits.sum(axis=-1)
 
 
 def runs(critic: Pessimism, seeds: Sequence[int], samples: int, error: float) -> Points:
@@ -86,24 +95,36 @@ def runs(critic: Pessimism, seeds: Sequence[int], samples: int, error: float) ->
     """
     with jax.enable_x64(True):
         each = [learned(seed, samples, error) for seed in seeds]
-        models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(model for model, _ in each))
-        counts = jnp.asarray(np.stack([visits for _, visits in each]))
-        policies, values = jax.vmap(lambda *of_seed: improved(*of_seed, critic))(models, counts)
+        models, counts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+        policies, values = jax.vmap(lambda *data: improved(*data, critic))(models, counts)
         true = Model(*map(jnp.asarray, grid()))
-        exact = jax.vmap(lambda policy: q_values(true, policy, critic.discount))(policies)
-        policies, values, exact, counts = (
-            np.asarray(array) for array in (policies, values, exact, counts)
-        )
-    above, seen = values - exact, counts > 0
-    gap = (policies * above)[:, START].sum(axis=1)
-    found = {
-        "return": (policies * exact)[:, START].sum(axis=1),
+        evaluate = jax.vmap(lambda policy: q_values(true, policy, critic.discount))
+        exact = evaluate(policies)
+        found = policies, values, exact, counts
+    policies, values, exact, counts = map(np.asarray, found)
+    above = values - exact
+    seen = counts > 0
+
+    def at_start(values):
+        return (policies * values)[:, START].sum(axis=1)
+
+    def mean(chosen):
+        total = (above * chosen).sum(axis=(1, 2))
+        return total / chosen.sum(axis=(1, 2))
+
+    gap = at_start(above)
+    measured = {
+        "return": at_start(exact),
         "gap": gap,
         "valid": gap <= 0,
-        "visited": (above * seen).sum(axis=(1, 2)) / seen.sum(axis=(1, 2)),
-        "unvisited": (above * ~seen).sum(axis=(1, 2)) / (~seen).sum(axis=(1, 2)),
+        "visited": mean(seen),
+        "unvisited": mean(~seen),
         "below": (above <= 0).mean(axis=(1, 2)),
     }
-    return Points(
-        [critic.steps], {name: np.asarray(of, float)[:, None] for name, of in found.items()}, seeds
-    )
+    return at_end(critic, measured, seeds)
+
+
+def at_end(critic: Pessimism, measured: Mapping[str, np.ndarray], seeds: Sequence[int]) -> Points:
+    """The points of a curve with `[S]` values after the last step."""
+    values = {name: np.asarray(of_seeds, float)[:, None] for name, of_seeds in measured.items()}
+    return Points([critic.steps], values, seeds)

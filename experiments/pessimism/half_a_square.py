@@ -23,20 +23,23 @@ import optax
 from jax import Array
 
 from experiments.pessimism.critic import Pessimism, worst
+from experiments.pessimism.half_a_map import MOVES, at_end
 from ipsrl.study.curves import Points
 
-MOVES = np.array([[0, 1], [0, -1], [-1, 0], [1, 0]])
-"""Up, down, left, right; a move has the length `STEP`."""
 STEP, WIND = 0.1, 0.5
-"""Of a move; standard deviation of the wind in units of it."""
+"""The length of a move; standard deviation of the wind in units of it."""
 LENGTH, WAVES = 0.25, 64
 """How far off places are alike, and the number of waves that make up a random function."""
 NOISE = 0.1
 """Of observed rewards, which have a standard deviation of 1 over the map."""
-WIDTH, MEMBERS, BATCH, RATE, FOLLOW = 32, 4, 64, 3e-3, 0.05
-"""Of hidden layers; of the ensemble; of samples a step; of Adam; of the parameters that follow."""
-PLACES, HORIZON = 128, 60
-"""In each half, at which values are compared; steps after which true returns end."""
+WIDTH, MEMBERS = 32, 4
+"""Of hidden layers; of the ensemble."""
+BATCH, RATE, FOLLOW = 64, 3e-3, 0.05
+"""Samples of a step; the rates of Adam and of the parameters that follow."""
+PLACES = 128
+"""In each half, at which values are compared."""
+HORIZON = 60
+"""Steps after which true returns end."""
 
 Network = list[tuple[Array, Array]]
 """Weights and biases."""
@@ -54,8 +57,10 @@ class Square:
 
     @classmethod
     def drawn(cls, random: np.random.Generator) -> "Square":
-        waves, phases = random.normal(size=(WAVES, 2)) / LENGTH, random.uniform(0, 2 * np.pi, WAVES)
-        return cls(waves, phases, random.normal(size=(WAVES, 3)) * np.sqrt(2 / WAVES))
+        waves = random.normal(size=(WAVES, 2)) / LENGTH
+        phases = random.uniform(0, 2 * np.pi, WAVES)
+        heights = random.normal(size=(WAVES, 3)) * np.sqrt(2 / WAVES)
+        return cls(waves, phases, heights)
 
     def moved(self, places: Array, actions: Array) -> tuple[Array, Array]:
         """The displacement in steps `[N, 2]`, before walls end it, and the reward `[N]`."""
@@ -71,10 +76,11 @@ def following(places: Array, displacements: Array) -> Array:
 def network(random: np.random.Generator, outputs: int, *shape: int) -> Network:
     """At its start; several of them with leading axes of this shape."""
     sizes = (2, WIDTH, WIDTH, outputs)
-    weights = [
-        random.normal(size=(*shape, *pair)) / np.sqrt(pair[0]) for pair in itertools.pairwise(sizes)
-    ]
-    return [(weight, np.zeros((*shape, weight.shape[-1]))) for weight in weights]
+    layers = []
+    for inputs, units in itertools.pairwise(sizes):
+        weights = random.normal(size=(*shape, inputs, units)) / np.sqrt(inputs)
+        layers.append((weights, np.zeros((*shape, units))))
+    return layers
 
 
 def applied(parameters: Network, places: Array) -> Array:
@@ -82,14 +88,15 @@ def applied(parameters: Network, places: Array) -> Array:
     hidden = (places - 0.5) / LENGTH
     for weight, bias in parameters[:-1]:
         hidden = jax.nn.swish(hidden @ weight + bias)
-    return hidden @ parameters[-1][0] + parameters[-1][1]
+    weight, bias = parameters[-1]
+    return hidden @ weight + bias
 
 
 def predicted(parameters: Network, places: Array, actions: Array) -> Array:
     """`[N, 3]`, displacement in steps and reward."""
-    return applied(parameters, places).reshape(len(places), len(MOVES), 3)[
-        jnp.arange(len(places)), actions
-    ]
+    number = len(places)
+    of_moves = applied(parameters, places).reshape(number, len(MOVES), 3)
+    return of_moves[jnp.arange(number), actions]
 
 
 def index(uniform: Array, size: int) -> Array:
@@ -99,7 +106,8 @@ def index(uniform: Array, size: int) -> Array:
 
 def moves(q: Network, places: Array, rate: Array, uniform: Array) -> Array:
     """`[N]`, moves of softmax(rate Q) by the inverse of their distribution."""
-    below = jax.nn.softmax(rate * applied(q, places))[:, :-1].cumsum(axis=1)
+    probs = jax.nn.softmax(rate * applied(q, places))
+    below = probs[:, :-1].cumsum(axis=1)
     return (below <= uniform[:, None]).sum(axis=1)
 
 
@@ -107,13 +115,12 @@ def collected(
     random: np.random.Generator, square: Square, covered: float, samples: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Data: places `[N, 2]` anywhere left of `covered`, random actions `[N]`, displacements and rewards `[N, 3]`."""
-    places, actions = (
-        random.uniform(size=(samples, 2)) * [covered, 1.0],
-        random.integers(0, len(MOVES), samples),
-    )
+    places = random.uniform(size=(samples, 2)) * [covered, 1.0]
+    actions = random.integers(0, len(MOVES), samples)
     displacements, rewards = square.moved(places, actions)
     noisy = rewards + NOISE * random.normal(size=samples)
-    return places, actions, np.concatenate([displacements, noisy[:, None]], axis=1)
+    outcomes = np.concatenate([displacements, noisy[:, None]], axis=1)
+    return places, actions, outcomes
 
 
 def fitted(key: Array, start: Network, data: Data, steps: int) -> Network:
@@ -126,14 +133,15 @@ def fitted(key: Array, start: Network, data: Data, steps: int) -> Network:
         rows = index(jax.random.uniform(key, (BATCH,)), len(places))
 
         def loss(parameters: Network) -> Array:
-            return (
-                (predicted(parameters, places[rows], actions[rows]) - outcomes[rows]) ** 2
-            ).mean()
+            found = predicted(parameters, places[rows], actions[rows])
+            return ((found - outcomes[rows]) ** 2).mean()
 
         updates, state = optimizer.update(jax.grad(loss)(parameters), state)
         return (optax.apply_updates(parameters, updates), state), None
 
-    return jax.lax.scan(step, (start, optimizer.init(start)), jax.random.split(key, steps))[0][0]
+    carried = start, optimizer.init(start)
+    (parameters, _), _ = jax.lax.scan(step, carried, jax.random.split(key, steps))
+    return parameters
 
 
 def improved(
@@ -141,7 +149,7 @@ def improved(
     start: Network,
     data: Data,
     members: Network,
-    of: dict[str, Array],
+    numbers: dict[str, Array],
     ball: str,
     steps: int,
 ) -> Network:
@@ -150,66 +158,74 @@ def improved(
     Q is in units of mean rewards, because rewards are multiplied by 1 - discount.
     """
     places, actions, outcomes = data
+    rate, discount, share = numbers["rate"], numbers["discount"], numbers["share"]
     optimizer = optax.adam(RATE)
 
     def step(carried: tuple, key: Array) -> tuple[tuple, None]:
         parameters, slow, state, walking = carried
         # One draw a step, because each adds seconds to compiling.
         of_move, of_member, of_row, of_start, of_end = jax.random.uniform(key, (5, BATCH))
-        chosen = moves(slow, walking, of["rate"], of_move)
+        chosen = moves(slow, walking, rate, of_move)
         each = jax.vmap(predicted, (0, None, None))(members, walking, chosen)
         imagined = each[index(of_member, MEMBERS), jnp.arange(BATCH)]
         disagreement = jnp.sqrt(each.var(axis=0).sum(axis=-1))
-        imagined = imagined.at[:, 2].add(-of["uncertainty"] * disagreement)
+        imagined = imagined.at[:, 2].add(-numbers["uncertainty"] * disagreement)
         rows = index(of_row, len(places))
-        at, taken = (
-            jnp.concatenate([places[rows], walking]),
-            jnp.concatenate([actions[rows], chosen]),
-        )
+        at = jnp.concatenate([places[rows], walking])
+        taken = jnp.concatenate([actions[rows], chosen])
         found = jnp.concatenate([outcomes[rows], imagined])
         after = following(at, found[:, :2])
         next_values = applied(slow, after)
-        next_value = (jax.nn.softmax(of["rate"] * next_values) * next_values).sum(axis=1)
-        backed = (1 - of["discount"]) * found[:, 2] + of["discount"] * next_value
+        next_probs = jax.nn.softmax(rate * next_values)
+        next_value = (next_probs * next_values).sum(axis=1)
+        backed = (1 - discount) * found[:, 2] + discount * next_value
 
         def loss(parameters: Network) -> Array:
             q = applied(parameters, at)[jnp.arange(2 * BATCH), taken]
             of_data, of_model = q[:BATCH], q[BATCH:]
-            lowered = jax.lax.stop_gradient(
-                worst(of_model, jnp.full(BATCH, 1 / BATCH), of["radius"], ball)
-            )
+            uniform = jnp.full(BATCH, 1 / BATCH)
+            lowered = worst(of_model, uniform, numbers["radius"], ball)
+            penalty = jax.lax.stop_gradient(lowered) @ of_model - of_data.mean()
             errors = (q - backed) ** 2 / 2
-            fit = of["share"] * errors[:BATCH].mean() + (1 - of["share"]) * errors[BATCH:].mean()
-            return of["beta"] * (lowered @ of_model - of_data.mean()) + fit
+            fit = share * errors[:BATCH].mean() + (1 - share) * errors[BATCH:].mean()
+            return numbers["beta"] * penalty + fit
 
         updates, state = optimizer.update(jax.grad(loss)(parameters), state)
         parameters = optax.apply_updates(parameters, updates)
         slow = optax.incremental_update(parameters, slow, FOLLOW)
-        walking = jnp.where(
-            of_end[:, None] < of["discount"], after[BATCH:], places[index(of_start, len(places))]
-        )
+        goes_on = of_end[:, None] < discount
+        anew = places[index(of_start, len(places))]
+        walking = jnp.where(goes_on, after[BATCH:], anew)
         return (parameters, slow, state, walking), None
 
-    carried = start, start, optimizer.init(start), places[jnp.arange(BATCH) % len(places)]
-    return jax.lax.scan(step, carried, jax.random.split(key, steps))[0][1]
+    first = places[jnp.arange(BATCH) % len(places)]
+    carried = start, start, optimizer.init(start), first
+    keys = jax.random.split(key, steps)
+    (_, slow, _, _), _ = jax.lax.scan(step, carried, keys)
+    return slow
 
 
 def returns(
-    key: Array, square: Square, q: Network, places: Array, actions: Array, of: dict[str, Array]
+    key: Array,
+    square: Square,
+    q: Network,
+    places: Array,
+    actions: Array,
+    numbers: dict[str, Array],
 ) -> Array:
     """`[N]`, true returns of an action and then softmax(rate Q), in units of mean rewards."""
+    discount = numbers["discount"]
 
-    def step(carried: tuple[Array, Array], key: Array) -> tuple[tuple[Array, Array], Array]:
+    def step(carried, key):
         places, actions = carried
         displacements, rewards = square.moved(places, actions)
         places = following(places, displacements)
-        return (
-            places,
-            moves(q, places, of["rate"], jax.random.uniform(key, (len(places),))),
-        ), rewards
+        uniform = jax.random.uniform(key, (len(places),))
+        return (places, moves(q, places, numbers["rate"], uniform)), rewards
 
-    rewards = jax.lax.scan(step, (places, actions), jax.random.split(key, HORIZON))[1]
-    return (1 - of["discount"]) * of["discount"] ** jnp.arange(HORIZON) @ rewards
+    keys = jax.random.split(key, HORIZON)
+    _, rewards = jax.lax.scan(step, (places, actions), keys)
+    return (1 - discount) * discount ** jnp.arange(HORIZON) @ rewards
 
 
 @functools.cache
@@ -224,54 +240,57 @@ def learned(
     for seed in seeds:
         random = np.random.default_rng(seed)
         square = Square.drawn(random)
-        of_members, start = network(random, len(MOVES) * 3, MEMBERS), network(random, len(MOVES))
-        each.append((square, collected(random, square, covered, samples), of_members, start))
+        members = network(random, len(MOVES) * 3, MEMBERS)
+        start = network(random, len(MOVES))
+        data = collected(random, square, covered, samples)
+        each.append((square, data, members, start))
     squares, data, members, starts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
-    return squares, data, _fitted(_keys(seeds, 0, MEMBERS), members, data, steps), starts
+    ensembles = _fitted(_keys(seeds, 0, MEMBERS), members, data, steps)
+    return squares, data, ensembles, starts
 
 
 def _keys(seeds: Sequence[int], use: int, number: int) -> Array:
     """`[S, number]`."""
-    return jax.vmap(
-        lambda seed: jax.random.split(jax.random.fold_in(jax.random.key(seed), use), number)
-    )(np.array(seeds))
+
+    def of_seed(seed):
+        key = jax.random.fold_in(jax.random.key(seed), use)
+        return jax.random.split(key, number)
+
+    return jax.vmap(of_seed)(np.array(seeds))
 
 
-@functools.partial(jax.jit, static_argnums=3)
+@functools.partial(jax.jit, static_argnames="steps")
 def _fitted(keys: Array, members: Network, data: Data, steps: int) -> Network:
-    return jax.vmap(
-        jax.vmap(lambda key, start, data: fitted(key, start, data, steps), (0, 0, None))
-    )(keys, members, data)
+    fit = functools.partial(fitted, steps=steps)
+    of_seed = jax.vmap(fit, (0, 0, None))
+    return jax.vmap(of_seed)(keys, members, data)
 
 
-@functools.partial(jax.jit, static_argnums=(6, 7))
+@functools.partial(jax.jit, static_argnames=("ball", "steps"))
 def _compared(
     keys: Array,
     squares: Square,
     data: Data,
     members: Network,
     starts: Network,
-    of: dict[str, Array],
+    numbers: dict[str, Array],
     ball: str,
     steps: int,
 ) -> tuple[Array, Array, Array]:
     """Of each seed, probabilities, Q and true Q `[S, 2, PLACES, A]` at places in the left and in the right half."""
+    number = len(MOVES)
 
-    def one(
-        keys: Array, square: Square, data: Data, members: Network, start: Network
-    ) -> tuple[Array, Array, Array]:
-        q = improved(keys[0], start, data, members, of, ball, steps)
-        places = jax.random.uniform(keys[1], (PLACES, 2)) * jnp.array([0.5, 1.0])
-        places = jnp.concatenate([places, places + jnp.array([0.5, 0.0])])
-        at, actions = (
-            jnp.repeat(places, len(MOVES), axis=0),
-            jnp.arange(2 * PLACES * len(MOVES)) % len(MOVES),
-        )
-        values, exact = applied(q, places), returns(keys[2], square, q, at, actions, of)
-        shape = 2, PLACES, len(MOVES)
-        return tuple(
-            array.reshape(shape) for array in (jax.nn.softmax(of["rate"] * values), values, exact)
-        )
+    def one(keys, square, data, members, start):
+        q = improved(keys[0], start, data, members, numbers, ball, steps)
+        left = jax.random.uniform(keys[1], (PLACES, 2)) * jnp.array([0.5, 1.0])
+        places = jnp.concatenate([left, left + jnp.array([0.5, 0.0])])
+        at = jnp.repeat(places, number, axis=0)
+        actions = jnp.arange(2 * PLACES * number) % number
+        values = applied(q, places)
+        exact = returns(keys[2], square, q, at, actions, numbers)
+        probs = jax.nn.softmax(numbers["rate"] * values)
+        shape = 2, PLACES, number
+        return probs.reshape(shape), values.reshape(shape), exact.reshape(shape)
 
     return jax.vmap(one)(keys, squares, data, members, starts)
 
@@ -290,21 +309,24 @@ def runs(critic: Pessimism, seeds: Sequence[int], samples: int, covered: float) 
       covered: how much of the square data cover, from the left: 0.5, or 1 for all.
     """
     shared = learned(tuple(seeds), samples, covered, critic.steps)
-    names = ("beta", "radius", "share", "uncertainty", "discount", "rate")
-    numbers = {name: jnp.float32(getattr(critic, name)) for name in names}
+    numbers = {name: jnp.float32(number) for name, number in critic.numbers.items()}
     found = _compared(_keys(seeds, 1, 3), *shared, numbers, critic.ball, critic.steps)
     policies, values, exact = (np.asarray(array, float) for array in found)
     above = values - exact
-    gap = (policies * above)[:, 0].sum(axis=-1).mean(axis=-1)
+
+    def expected(values):
+        return (policies * values)[:, 0].sum(axis=-1).mean(axis=-1)
+
+    gap = expected(above)
+    half = covered <= 0.5
+    seen = above[:, :1] if half else above
     measured = {
-        "return": (policies * exact)[:, 0].sum(axis=-1).mean(axis=-1),
+        "return": expected(exact),
         "gap": gap,
         "valid": gap <= 0,
-        "visited": above[:, : 1 if covered <= 0.5 else 2].mean(axis=(1, 2, 3)),
+        "visited": seen.mean(axis=(1, 2, 3)),
         "below": (above <= 0).mean(axis=(1, 2, 3)),
-    } | ({"unvisited": above[:, 1].mean(axis=(1, 2))} if covered <= 0.5 else {})
-    return Points(
-        [critic.steps],
-        {name: np.asarray(of, float)[:, None] for name, of in measured.items()},
-        seeds,
-    )
+    }
+    if half:
+        measured["unvisited"] = above[:, 1].mean(axis=(1, 2))
+    return at_end(critic, measured, seeds)
