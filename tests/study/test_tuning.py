@@ -30,7 +30,7 @@ def test_other_curves_may_decide_the_choice():
     found = best_for_others(records, "score", judged_at={"arm": "a"})
     assert [found.ends("learning_rate", arm=arm).tolist() for arm in "ab"] == [[1, 1], [1, 1]]
     assert found.ends("score", arm="b").tolist() == [0.1, 0.2]
-    alone = dataclasses.replace(records, rows=curves([0.1, 0.2], arm="b"))
+    alone = Records(curves([0.1, 0.2], arm="b"), ("arm", "learning_rate"))
     with pytest.raises(NotRecorded):
         best_for_others(alone, "score", judged_at={"arm": "a"})
 
