@@ -221,6 +221,3 @@ FIGURE = Panels(
         for age, rate in ((0, 0.03), (8, 0.03), (8, 0.1))
     ]
 )
-
-if __name__ == "__main__":
-    study.main(__name__)
