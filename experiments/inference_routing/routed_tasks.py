@@ -1,7 +1,7 @@
-"""Online learners on the same tasks: tuned on some, measured on others, against the best fixed expert."""
+"""Online learners on the same tasks, with each rate, measured against the best fixed expert."""
 
+import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -56,47 +56,57 @@ def learner(
     )
 
 
-def points(
-    of: Learner,
-    rounds: int,
-    intervals: int,
-    seeds: Sequence[int],
-    tuning_seeds: Sequence[int],
-    learning_rates: Sequence[float],
-) -> Points:
-    """`measures` of a learner at the rate with the lowest mean regret on tasks of their own, the smallest of equals.
+@dataclasses.dataclass(frozen=True)
+class Runs:
+    """All runs of a learner: of each seed with each rate, and without a step, so that its experts keep equal weights.
 
-    `uniform_` precedes those of the learner that takes no step. A seed decides tasks and decisions, those of tuning by
-    another stream. `removable` is that of `experiments.inference_routing.best_baseline`.
-
-    Args:
-      seeds, tuning_seeds: of the runs that are reported, and of those that choose among `learning_rates`.
+    A seed decides tasks and decisions, the same for all rates.
     """
-    run = jax.jit(jax.vmap(functools.partial(of.run, rounds=rounds, intervals=intervals)))
-    block = 2 * len(seeds)
 
-    def found(name: str, seeds: Sequence[int], rates: Sequence[float]) -> dict[str, np.ndarray]:
-        """Each `[rate, seed, interval]`."""
-        rate = np.repeat(rates, len(seeds))
-        seed = np.tile(seeds, len(rates))
+    learner: Learner
+    rounds: int
+    intervals: int
+    seeds: tuple[int, ...]
+    learning_rates: tuple[float, ...]
+
+    @functools.cached_property
+    def measured(self) -> dict[str, np.ndarray]:
+        """Each of `measures`, `[rate, seed, interval]`; the last rate is 0."""
+        rates = (*self.learning_rates, 0.0)
+        rate, seed = np.repeat(rates, len(self.seeds)), np.tile(self.seeds, len(rates))
+        of_run = functools.partial(self.learner.run, rounds=self.rounds, intervals=self.intervals)
+        run = jax.jit(jax.vmap(of_run))
+        block = 2 * len(self.seeds)
         courses = []
         # As many runs at a time, because a program of another size is compiled anew.
         for first in range(0, len(seed), block):
             runs = np.arange(first, first + block) % len(seed)
-            keys = jax.vmap(lambda seed: stream(seed, 0, name))(jnp.asarray(seed[runs]))
+            keys = jax.vmap(lambda seed: stream(seed, 0, "reported"))(jnp.asarray(seed[runs]))
             courses.append(jax.device_get(run(keys, jnp.asarray(rate[runs], jnp.float32))))
         course = jax.tree.map(lambda *parts: np.concatenate(parts)[: len(seed)], *courses)
-        shape = (len(rates), len(seeds), intervals)
-        measured = measures(of, course, rounds).items()
-        return {name: value.reshape(shape) for name, value in measured}
+        shape = (len(rates), len(self.seeds), self.intervals)
+        found = measures(self.learner, course, self.rounds)
+        return {name: value.reshape(shape) for name, value in found.items()}
 
-    at_end = found("tuning", tuning_seeds, learning_rates)["regret"][..., -1].mean(axis=1)
-    best = learning_rates[int(np.argmin(np.round(at_end, 6)))]
-    reported = found("reported", seeds, (best, 0.0))
-    values = {name: value[0] for name, value in reported.items()}
-    values |= {f"uniform_{name}": value[1] for name, value in reported.items()}
-    values |= {"learning_rate": best, "removable": removable(of)}
-    return Points(np.arange(1, intervals + 1) * (rounds // intervals), values, seeds)
+    def with_rate(self, number: int, whole_course: bool) -> Points:
+        """`measures` with one of the rates, at the end or after each interval.
+
+        `minus_regret` is what the best rate has most of.
+        """
+        first = 0 if whole_course else self.intervals - 1
+        values = {name: value[number, :, first:] for name, value in self.measured.items()}
+        values["minus_regret"] = -values["regret"]
+        steps = np.arange(first + 1, self.intervals + 1) * (self.rounds // self.intervals)
+        return Points(steps, values, self.seeds)
+
+    def at_equal_weights(self) -> Points:
+        """`measures` at the end without a step, as `uniform_` and their name.
+
+        `removable` is that of `experiments.inference_routing.best_baseline`.
+        """
+        values = {f"uniform_{name}": value[-1, :, -1:] for name, value in self.measured.items()}
+        values["removable"] = removable(self.learner)
+        return Points([self.rounds], values, self.seeds)
 
 
 def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, np.ndarray]:

@@ -7,10 +7,10 @@ from experiments.inference_routing.exp4 import IntervalMeans
 from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
 from experiments.inference_routing.routed_tasks import (
     ARMS,
+    Runs,
     from_median,
     learner,
     measures,
-    points,
 )
 from ipsrl.records.tidy import Records
 
@@ -41,15 +41,20 @@ def test_measures_of_a_course_by_hand(budgets, over):
     np.testing.assert_allclose(found["off"], [[0.0, 0.2]])
 
 
-def test_the_rate_with_the_lowest_regret_of_other_tasks_is_reported():
+def test_a_seed_has_the_same_tasks_with_each_rate_and_whatever_runs_beside_it():
     of = learner("full", LAYERS, 0.15, 0.05, 0.1, 100.0)
-    found = points(of, 2000, 2, (0, 1, 2), (0, 1), (1e-9, 1e-2))
-    assert found.steps.tolist() == [1000, 2000]
-    assert found.values["learning_rate"] == 1e-2
-    assert found.values["regret"].shape == (3, 2)
-    assert (found.values["regret"] < found.values["uniform_regret"]).all()
-    alone = points(of, 2000, 2, (1,), (0, 1), (1e-2,))
-    np.testing.assert_allclose(alone.values["regret"], found.values["regret"][1:2], rtol=1e-3)
+    runs = Runs(of, 2000, 2, (0, 1, 2), (1e-9, 1e-2))
+    slow, fast = (runs.with_rate(number, whole_course=True) for number in (0, 1))
+    assert fast.steps.tolist() == [1000, 2000]
+    assert fast.values["regret"].shape == (3, 2)
+    np.testing.assert_array_equal(fast.values["minus_regret"], -fast.values["regret"])
+    assert (fast.values["regret"] < slow.values["regret"]).all()
+    alone = Runs(of, 2000, 2, (1,), (1e-2,)).with_rate(0, whole_course=False)
+    assert alone.steps.tolist() == [2000]
+    np.testing.assert_allclose(alone.values["regret"], fast.values["regret"][1:2, 1:], rtol=1e-3)
+    equal = runs.at_equal_weights()
+    # A tiny step hardly changes weights.
+    np.testing.assert_allclose(equal.values["uniform_regret"], slow.values["regret"][:, 1:], rtol=1e-3)
 
 
 def test_spread_is_the_distance_from_the_median():
