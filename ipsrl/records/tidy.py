@@ -30,9 +30,9 @@ class TooFewSeeds(LookupError):
     """An interval was requested, but there is only one seed."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Records:
-    """Records, and queries on them.
+    """Records, and queries on them; equal only to themselves.
 
     Attributes:
       rows: in the order of writing: by curve, seed and step.

@@ -5,6 +5,7 @@ luckiest one too, and more so for an arm that has more rates to choose from.
 """
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -30,7 +31,8 @@ def best_for_others(
 
     Halves are every other seed. A choice for each seed by all others would leave the seeds of a result dependent on
     each other, and its intervals too short where curves are about equally good. Without seeds there is no luck to be
-    kept out of a choice: the best curve is the best. Curves that have none of the labels `among` stay as they are.
+    kept out of a choice: the best curve is the best. Curves that have none of the labels `among` stay as they are. A
+    curve that ends with no finite number for one of the other seeds is worse than all that do.
 
     Args:
       records: of curves with the same seeds.
@@ -44,11 +46,17 @@ def best_for_others(
       NotRecorded: there is no curve with this value.
       TooFewSeeds: there is only one seed.
     """
+    return _best(records, score, among, tuple(judged_at.items()))
+
+
+# All claims and numbers of a study ask for the best curves of the same records.
+@functools.lru_cache(maxsize=8)
+def _best(records: Records, score: str, among: tuple[str, ...], judged_at: tuple[tuple[str, Any], ...]) -> Records:
     others = tuple(name for name in records.labels if name not in among)
     rows = [row for row in records.rows if not any(name in row for name in among)]
     alike = {frozenset(labels.items()): curves for labels, curves in records.having(score, *among).each(*others)}
     for labels, curves in alike.items():
-        judges = alike.get(frozenset((dict(labels) | judged_at).items()))
+        judges = alike.get(frozenset((dict(labels) | dict(judged_at)).items()))
         rows += _best_rows(curves, judges, score, among) if judges else []
     if not rows:
         raise NotRecorded(f"there is no record of {score} to choose {' and '.join(among)} by")
@@ -68,6 +76,7 @@ def of_best(view: Callable[..., Any], score: str, **choice: Any) -> Callable[...
 def _best_rows(curves: Records, judges: Records, score: str, among: tuple[str, ...]) -> list[Record]:
     choices, judged = zip(*judges.each(*among), strict=True)
     ends, seeds = np.array([of_choice.ends(score) for of_choice in judged]), judges.distinct("seed")
+    ends = np.where(np.isfinite(ends), ends, -np.inf)
     if not seeds:
         return list(curves.where(**choices[ends[:, 0].argmax()]).rows)
     if len(seeds) < 2:

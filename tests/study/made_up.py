@@ -106,7 +106,9 @@ def records_for(claim, verdict, seeds=8, noise=1e-3):
         for seed in range(seeds):
             step = dict(labels).get("step", LAST_STEP)
             key = (tuple(item for item in labels if item[0] != "step"), step, seed)
-            rows[key] = dict.fromkeys(scores, 0.0) | rows[key] | {value: drawn[seed]}
+            # A curve whose rate a number names is not the best one.
+            worth = -1e6 if rates.keys() & dict(labels).keys() else 0.0
+            rows[key] = dict.fromkeys(scores, worth) | rows[key] | {value: drawn[seed]}
     for number in of_best:
         for of_curve, *where in list(rows):
             judges = (tuple(sorted((dict(of_curve) | number.judged_at).items(), key=str)), *where)

@@ -1,6 +1,8 @@
+import numpy as np
 import pytest
 
 from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
+from ipsrl.study.numbers import Best, share_above
 from ipsrl.study.tuning import best_for_others, of_best, other_seeds
 
 
@@ -35,10 +37,25 @@ def test_other_curves_may_decide_the_choice():
         best_for_others(alone, "score", judged_at={"arm": "a"})
 
 
+def test_a_curve_that_ends_in_no_number_is_not_chosen():
+    rows = curves([0.1, 0.2], [0.9, np.nan], [np.nan, 0.9])
+    found = best_for_others(Records(rows, ("arm", "learning_rate")), "score")
+    # Each of the last two rates is best for one half, and has no number for the other.
+    np.testing.assert_array_equal(found.ends("learning_rate"), [3, 2])
+    assert np.isnan(found.ends("score")).all()
+
+
 def test_a_view_of_the_best_curves_may_ask_for_settings():
     records = Records(curves([0.9, 0.1], [0.2, 0.3]), ("arm", "learning_rate"))
     assert of_best(lambda records: records.ends("score").tolist(), "score")(records) == [0.2, 0.1]
     assert of_best(lambda records, settings: (len(records), settings), "score")(records, "all") == (4, "all")
+
+
+def test_a_share_of_the_best_runs_has_the_interval_of_a_share():
+    records = Records(curves([0.9, 0.1], [0.2, 0.3]), ("arm", "learning_rate"))
+    found = Best(share_above("score", 0.5), "score")(records)
+    assert (found.mean, found.low) == (0.0, 0.0)
+    assert found.high > 0.5
 
 
 def test_a_choice_by_other_seeds_takes_two_and_a_curve():
