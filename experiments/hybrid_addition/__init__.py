@@ -24,8 +24,8 @@ Smoke     python -m experiments.hybrid_addition --preset=smoke
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
-from functools import partial
 
 from experiments.hybrid_addition.mode_adders import ModeAdders
 from ipsrl import study
@@ -34,51 +34,54 @@ from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.transformer import Transformer
-from ipsrl.study.claims import above, all_of, any_of, below
+from ipsrl.study.claims import above, below, every, some
 from ipsrl.study.tuning import of_best
 from ipsrl.training.settings import TrainSettings
 
-WEAK, COMPETENT = "weak", "competent"
-RIGHT_SHORT = {
-    WEAK: 0.3,
-    COMPETENT: 0.9,
-}  # Probability that a step of a short demonstration is right; it has 1 to 4.
-GRPO, TOKENS, PAPERS, BETTER_ALPHA = (
-    "grpo",
-    "grpo(aggregation=token_mean)",
-    "degrpo(alpha=0.001)",
-    "degrpo(alpha=0.01)",
-)
-FORCED_GRPO, FORCED_HGPO, THINKING, HGPO = (
-    "forced_grpo",
-    "forced_hgpo",
-    "thinking_grpo",
-    "hgpo(think_token=5)",
-)
-WORDS = {
+WEAK = "weak"
+COMPETENT = "competent"
+RIGHT_STEPS = {WEAK: 0.3, COMPETENT: 0.9}
+"""Prior -> probability that a step of a short demonstration is right; it has 1 to 4."""
+
+GRPO = "grpo"
+TOKENS = "grpo(aggregation=token_mean)"
+PAPERS = "degrpo(alpha=0.001)"
+BETTER_ALPHA = "degrpo(alpha=0.01)"
+FORCED_GRPO = "forced_grpo"
+FORCED_HGPO = "forced_hgpo"
+THINKING = "thinking_grpo"
+FORCED = {
     FORCED_GRPO: (GRPO, "half"),
-    FORCED_HGPO: (HGPO, "half"),
+    FORCED_HGPO: ("hgpo(think_token=5)", "half"),
     THINKING: (GRPO, "think"),
-}  # Forced modes.
-DEGRPO = {PAPERS: 0.001, BETTER_ALPHA: 0.01, "degrpo(alpha=0.1)": 0.1}
+}
+"""Arms with forced modes -> the objective, and what is forced."""
+DEGRPO = {
+    PAPERS: "DeGRPO at alpha 0.001",
+    BETTER_ALPHA: "DeGRPO at alpha 0.01",
+    "degrpo(alpha=0.1)": "DeGRPO at alpha 0.1",
+}
 REMEDIES = {
     "dr_grpo": "Dr. GRPO",
-    **{arm: f"DeGRPO at alpha {alpha:g}" for arm, alpha in DEGRPO.items()},
+    **DEGRPO,
     "grpo(entropy=0.1)": "an entropy bonus of 0.1",
     "ips_grpo": "IPS-GRPO",
     FORCED_GRPO: "GRPO with forced halves",
     FORCED_HGPO: "HGPO with forced halves",
 }
 NAMES = {GRPO: "GRPO", TOKENS: "GRPO with the mean over tokens"} | REMEDIES
-CONTROLLED = (GRPO, BETTER_ALPHA)  # Arms that also begin with a competent short mode.
+CONTROLLED = (GRPO, BETTER_ALPHA)
+"""Arms that also begin with a competent short mode."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
     """`priors` are by their short mode; `answers` that think are sampled for each prompt to measure their skill."""
 
-    arms: tuple[str, ...] = study.selecting(study.objectives((*NAMES, THINKING), also=tuple(WORDS)))
-    priors: tuple[str, ...] = study.selecting(one_of(*RIGHT_SHORT, default=(WEAK, COMPETENT)))
+    arms: tuple[str, ...] = study.selecting(
+        study.objectives((*NAMES, THINKING), also=tuple(FORCED))
+    )
+    priors: tuple[str, ...] = study.selecting(one_of(*RIGHT_STEPS, default=(WEAK, COMPETENT)))
     seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
     learning_rates: tuple[float, ...] = positive((3e-4, 1e-3))
     problems: int = between(4, 144, 32)
@@ -92,15 +95,16 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(  # Training and measuring sample alike, so that there is one sampler to compile.
-        (THINKING,),
-        (WEAK,),
-        (0, 1),
-        (1e-3,),
-        4,
-        8,
-        1,
-        4,
+    # Training and measuring sample alike, so that there is one sampler to compile.
+    "smoke": Settings(
+        arms=(THINKING,),
+        priors=(WEAK,),
+        seeds=(0, 1),
+        learning_rates=(1e-3,),
+        problems=4,
+        hidden_size=8,
+        num_layers=1,
+        prior_steps=4,
         updates=1,
         prompts_per_step=4,
         group_size=4,
@@ -121,121 +125,99 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     training = TrainSettings(settings.updates, settings.prompts_per_step, settings.group_size)
     for prior in settings.priors:
         adders = ModeAdders(
-            task, policy, RIGHT_SHORT[prior], settings.prior_steps, training, settings.answers
+            task, policy, RIGHT_STEPS[prior], settings.prior_steps, training, settings.answers
         )
-        for arm in (
-            settings.arms if prior == WEAK else [arm for arm in CONTROLLED if arm in settings.arms]
-        ):
-            for rate in settings.learning_rates:
+        for arm, rate in itertools.product(settings.arms, settings.learning_rates):
+            if prior == WEAK or arm in CONTROLLED:
+                objective, forced = FORCED.get(arm, (arm, "none"))
                 labels = {"prior": prior, "arm": arm, "learning_rate": rate}
-                yield adders.curve(*WORDS.get(arm, (arm, "none")), rate, settings.seeds, labels)
+                yield adders.curve(objective, forced, rate, settings.seeds, labels)
+
+
+RATES = Settings().learning_rates
+
+
+def at_rate(value: str, arm: str, rate: float) -> study.Number:
+    return study.final(value, prior=WEAK, arm=arm, learning_rate=rate)
 
 
 def final(value: str, arm: str, prior: str = WEAK) -> study.Number:
-    return at_best(study.final(value, prior=prior, arm=arm))
+    """A value at the end, at the best learning rate."""
+    return study.Best(study.final(value, prior=prior, arm=arm), "reward")
 
 
-def more(arm: str, than: str = GRPO, prior: str = WEAK) -> study.Number:
+def gain(arm: str, than: str = GRPO, prior: str = WEAK) -> study.Number:
     """By how much a reward is above that of another arm, paired by seed."""
-    return at_best(
-        study.difference("reward", {"prior": prior, "arm": arm}, {"prior": prior, "arm": than})
-    )
+    return final("reward", arm, prior) - final("reward", than, prior)
 
 
-at_best, at_rate, RATES = (
-    partial(of_best, score="reward"),
-    partial(study.final, prior=WEAK),
-    Settings().learning_rates,
-)
-BETTER, THINK = "ends with a reward over 0.02 above", "of its answers thinking"
-ALPHAS, SKILLED = "alpha from 0.001 to 0.1", "with a competent short mode"
 CLAIMS = {
     **{
-        f"{NAMES[arm]} at a rate of {rate:g} ends with over 99 % {THINK}": above(
-            at_rate("thinking", arm=arm, learning_rate=rate), 0.99
+        f"{NAMES[arm]} at a rate of {rate:g} ends with over 99 % of its answers thinking": above(
+            at_rate("thinking", arm, rate), 0.99
         )
         for arm in (GRPO, TOKENS)
         for rate in RATES
     },
-    f"when GRPO at a rate of {RATES[-1]:g} first has over 99 % in one mode, or ends, the short skill is below 0.45": below(
-        at_rate("short_then", arm=GRPO, learning_rate=RATES[-1]), 0.45
-    ),
+    "when GRPO at a rate of 0.001 first has over 99 % in one mode, or ends,"
+    " the short skill is below 0.45": below(at_rate("short_then", GRPO, 1e-3), 0.45),
     **{
-        f"{name} ends with under 90 % {THINK}": below(final("thinking", arm), 0.9)
+        f"{name} ends with under 90 % of its answers thinking": below(final("thinking", arm), 0.9)
         for arm, name in REMEDIES.items()
     },
-    **{f"{name} {BETTER} GRPO's": above(more(arm), 0.02) for arm, name in REMEDIES.items()},
-    f"DeGRPO with some {ALPHAS} thinks more often at the hardest than at the easiest, by over 0.1": lambda r: (
-        any_of(above(final("fits", arm), 0.1)(r) for arm in DEGRPO)
+    **{
+        f"{name} ends with a reward over 0.02 above GRPO's": above(gain(arm), 0.02)
+        for arm, name in REMEDIES.items()
+    },
+    "DeGRPO with some alpha from 0.001 to 0.1 thinks more often at the hardest than at the easiest,"
+    " by over 0.1": some(above(final("fits", arm), 0.1) for arm in DEGRPO),
+    "DeGRPO at alpha 0.001 ends at most 0.02 in reward below each alpha from 0.001 to 0.1": every(
+        above(gain(PAPERS, than), -0.02) for than in DEGRPO if than != PAPERS
     ),
-    f"DeGRPO at alpha 0.001 ends at most 0.02 in reward below each {ALPHAS}": lambda r: all_of(
-        above(more(PAPERS, than), -0.02)(r) for than in DEGRPO if than != PAPERS
+    "HGPO with forced halves ends with a reward over 0.02 above GRPO with forced halves": above(
+        gain(FORCED_HGPO, FORCED_GRPO), 0.02
     ),
-    f"{NAMES[FORCED_HGPO]} {BETTER} {NAMES[FORCED_GRPO]}": above(
-        more(FORCED_HGPO, FORCED_GRPO), 0.02
-    ),
-    f"control: {SKILLED}, GRPO ends with under 50 % {THINK}": below(
+    "control: with a competent short mode, GRPO ends with under 50 % of its answers thinking": below(
         final("thinking", GRPO, COMPETENT), 0.5
     ),
-    f"placebo: {SKILLED}, DeGRPO at alpha 0.01 ends with a reward at most 0.02 above GRPO's": below(
-        more(BETTER_ALPHA, prior=COMPETENT), 0.02
-    ),
-    "shared parameters: GRPO that is forced to think raises the short skill by over 0.05, at each learning rate": study.at_each(
+    "placebo: with a competent short mode, DeGRPO at alpha 0.01 ends with a reward at most 0.02"
+    " above GRPO's": below(gain(BETTER_ALPHA, prior=COMPETENT), 0.02),
+    "shared parameters: GRPO that is forced to think raises the short skill by over 0.05,"
+    " at each learning rate": study.at_each(
         "learning_rate", above(study.final("short_gain"), 0.05), prior=WEAK, arm=THINKING
     ),
-    "shared parameters: DeGRPO at alpha 0.01 ends with a thinking skill over 0.05 below that of the prior": below(
-        final("think_gain", BETTER_ALPHA), -0.05
-    ),
-}
-SHOWN = {
-    "reward": "reward",
-    "thinking": "share of thinking",
-    "fits": "share of thinking, hardest less easiest",
-    "short": "short skill",
-    "think": "thinking skill",
-    "until": "updates until a mode has over 99 %",
+    "shared parameters: DeGRPO at alpha 0.01 ends with a thinking skill over 0.05 below that of"
+    " the prior": below(final("think_gain", BETTER_ALPHA), -0.05),
 }
 NUMBERS = {
-    f"{shown}, {NAMES[arm]}": final(value, arm) for value, shown in SHOWN.items() for arm in NAMES
-} | {
-    f"{shown}, GRPO at a rate of {rate:g}": at_rate(value, arm=GRPO, learning_rate=rate)
-    for value, shown in SHOWN.items()
-    for rate in RATES
-}
-NUMBERS["short skill gained, GRPO that is forced to think"] = final("short_gain", THINKING)
-STUCK = {
-    name: at_best(study.share_above("thinking", 0.9, prior=WEAK, arm=arm))
+    f"share of runs that end with over 90 % thinking, {name}": study.Best(
+        study.share_above("thinking", 0.9, prior=WEAK, arm=arm), "reward"
+    )
     for arm, name in NAMES.items()
 }
-NUMBERS |= {
-    f"share of runs that end with over 90 % thinking, {name}": share
-    for name, share in STUCK.items()
-}
-NUMBERS |= {
-    f"reward, {NAMES[arm]}, {SKILLED}": final("reward", arm, COMPETENT) for arm in CONTROLLED
-}
-LEVELS = [f"{name}_{level}" for name in ("thinking", "short", "think") for level in (1, 2, 3, 4)]
 COLUMNS = (
     "reward",
     "thinking",
     "until",
     "short_then",
-    *LEVELS,
+    *(f"{name}_{level}" for name in ("thinking", "short", "think") for level in (1, 2, 3, 4)),
     "short_gain",
     "think_gain",
     "learning_rate",
 )
-TABLE = at_best(study.Table(COLUMNS, "{prior} short mode", rows=("arm",), each="prior"))
+TABLE = of_best(study.Table(COLUMNS, "{prior} short mode", rows=("arm",), each="prior"), "reward")
 LINES = {"thinking": "share of thinking", "short": "short skill", "think": "thinking skill"}
 BARS = {
     "thinking": "share of thinking at the end",
     "fits": "thinking, hardest less easiest",
     "reward": "reward",
 }
-RUNS, LIKE_GRPO = {"prior": WEAK}, (TOKENS, "dr_grpo", "grpo(entropy=0.1)", FORCED_HGPO)
-UPPER = [
-    Panel([Line(name, by="arm", where=RUNS, without=LIKE_GRPO)], LINES[name], "updates")
-    for name in LINES
+LIKE_GRPO = (TOKENS, "dr_grpo", "grpo(entropy=0.1)", FORCED_HGPO)
+PANELS = [
+    Panel([Line(value, by="arm", where={"prior": WEAK}, without=LIKE_GRPO)], title, "updates")
+    for value, title in LINES.items()
 ]
-LOWER = [Panel([Bars(name, by="arm", where=RUNS)], BARS[name]) for name in BARS]
-FIGURE = at_best(Panels([*UPPER, *LOWER], (19, 9.5), columns=3))
+PANELS += [
+    Panel([Bars(value, by="arm", where={"prior": WEAK})], title) for value, title in BARS.items()
+]
+FIGURE = of_best(Panels(PANELS, (19, 9.5), columns=3), "reward")

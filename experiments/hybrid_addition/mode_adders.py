@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.modes.mode_paths import saturated_after
+from experiments.modes.mode_paths import settled
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.addition_modes import AdditionModes, columns
@@ -20,13 +20,12 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.sources.source import Groups
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.loop import check_run
+from ipsrl.training.measured import measured
 from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import TrainState
 from ipsrl.training.trainer import Trainer
 
 TABLES, DEMONSTRATIONS = 8, 8
@@ -69,15 +68,12 @@ class ModeAdders:
         """Tokens `[P, 2, T]` and lengths `[P, 2]` of a right answer in each mode, the short one first."""
         task = self.task
         tokens, lengths = np.zeros((task.num_prompts, 2, task.max_tokens), np.int32), []
-        for prompt, (one, other) in enumerate(task.summands):
-            answers = [task.answer(work, one + other) for work in (None, columns(one, other))]
-            for mode, symbols in enumerate(answers):
-                tokens[prompt, mode, : len(symbols) + 1] = [
-                    *map(task.vocabulary.index, symbols),
-                    STOP,
-                ]
-            lengths.append([len(symbols) + 1 for symbols in answers])
-        return jnp.asarray(tokens), jnp.asarray(lengths)
+        for of_prompt, (one, other) in zip(tokens, task.summands, strict=True):
+            for row, work in zip(of_prompt, (None, columns(one, other)), strict=True):
+                answer = [*map(task.vocabulary.index, task.answer(work, one + other)), STOP]
+                row[: len(answer)] = answer
+                lengths.append(len(answer))
+        return jnp.asarray(tokens), jnp.reshape(jnp.array(lengths), tokens.shape[:2])
 
     def of_prompts(self, parameters: Parameters, seed: int, step: int) -> dict[str, np.ndarray]:
         """`[P]`, of each prompt: the probabilities of `thinking` and of `choosing_short`, and the skills of both modes.
@@ -87,60 +83,37 @@ class ModeAdders:
         """
         tokens, lengths = self._right_answers
         prompts = self.task.prompts(jnp.arange(self.task.num_prompts))
-        chosen, right = jax.device_get(
-            _scored(self.policy, parameters, given_answers(prompts, tokens, lengths))
-        )
-        forced, key = (
-            dataclasses.replace(self.task, forced="think"),
-            stream(seed, step, "evaluation"),
-        )
-        sampled = jax.device_get(
-            sample_groups(forced, self.policy, parameters, prompts, key, self.answers)
-        )
+        given = given_answers(prompts, tokens, lengths)
+        chosen, right = jax.device_get(_scored(self.policy, parameters, given))
+        thinking = dataclasses.replace(self.task, forced="think")
+        key = stream(seed, step, "evaluation")
+        sampled = sample_groups(thinking, self.policy, parameters, prompts, key, self.answers)
         return {
             "thinking": chosen[:, 1],
             "choosing_short": chosen[:, 0],
             "short": right[:, 0],
-            "think": self.task.modes(sampled).right.mean(axis=1),
+            "think": self.task.modes(jax.device_get(sampled)).right.mean(axis=1),
         }
 
-    def measured(self, parameters: Parameters, seed: int, step: int) -> dict[str, float]:
+    def measures(self, parameters: Parameters, seed: int, step: int) -> dict[str, float]:
         """Means over prompts: `thinking`, `short` and `think`, and as `thinking_1` and so on by difficulty; `fits`, the
         share of thinking at the hardest less that at the easiest, `rarer`, the share of the rarer mode, and `reward`.
         """
         found = self.of_prompts(parameters, seed, step)
-        worth = (
-            found["choosing_short"] * found["short"]
-            + (1 - self.task.gamma) * found["thinking"] * found["think"]
-        )
-        values = {"reward": worth, **{name: found[name] for name in NAMES}}
-        for level in np.unique(self.task.difficulty).tolist():
-            values |= {
-                f"{name}_{level}": found[name][self.task.difficulty == level] for name in NAMES
-            }
+        right_short = found["choosing_short"] * found["short"]
+        right_thinking = found["thinking"] * found["think"]
+        values = {"reward": right_short + (1 - self.task.gamma) * right_thinking}
+        values |= {name: found[name] for name in NAMES}
+        levels = np.unique(self.task.difficulty).tolist()
+        for level in levels:
+            of_level = self.task.difficulty == level
+            values |= {f"{name}_{level}": found[name][of_level] for name in NAMES}
         means = {name: float(value.mean()) for name, value in values.items()}
-        means["fits"] = (
-            means[f"thinking_{self.task.difficulty.max()}"]
-            - means[f"thinking_{self.task.difficulty.min()}"]
-        )
-        return means | {"rarer": min(means["thinking"], float(found["choosing_short"].mean()))}
-
-    @property
-    def places(self) -> np.ndarray:
-        """The numbers of updates after which a path is measured, the first of them 0."""
-        return np.unique(np.linspace(0, self.training.steps, POINTS).astype(int))
-
-    def path(self, trainer: Trainer, rate: float, seed: int) -> list[dict[str, float]]:
-        """`measured` at the places."""
-        with jax.set_mesh(own_device_mesh()):
-            state = trainer.begin(jnp.int32(seed), jnp.float32(rate), self.prior(seed), None)
-            found = [self.measured(state.parameters, seed, 0)]
-            for step in range(1, trainer.settings.steps + 1):
-                state, groups, _ = trainer.ask(state)
-                state = _learned(trainer, state, groups)
-                if step in self.places:
-                    found.append(self.measured(state.parameters, seed, step))
-        return found
+        choosing_short = float(found["choosing_short"].mean())
+        return means | {
+            "fits": means[f"thinking_{levels[-1]}"] - means[f"thinking_{levels[0]}"],
+            "rarer": min(means["thinking"], choosing_short),
+        }
 
     def curve(
         self,
@@ -152,7 +125,7 @@ class ModeAdders:
     ) -> Curve:
         """What becomes of both modes.
 
-        Besides `measured`, points have `until`, the first point with over 99 % of answers in one mode, or the number of
+        Besides `measures`, points have `until`, the first point with over 99 % of answers in one mode, or the number of
         all updates if there is none; `short_then`, the skill `short` there; and `short_gain` and `think_gain`, what the
         skills gained since the beginning.
 
@@ -166,26 +139,31 @@ class ModeAdders:
         task = dataclasses.replace(self.task, forced=forced)
         trainer = Trainer(task, self.policy, objectives.make(objective), self.training)
         check_run(task, self.policy, trainer.objective, self.training, own_device_mesh())
+        places = np.unique(np.linspace(0, self.training.steps, POINTS).astype(int))
+
+        def path(seed: int) -> list[dict[str, float]]:
+            def measure(parameters: Parameters, step: int) -> dict[str, float]:
+                return self.measures(parameters, seed, step)
+
+            return measured(trainer, seed, self.prior(seed), measure, places, rate)
 
         def compute() -> Points:
-            paths = [self.path(trainer, rate, seed) for seed in seeds]
-            values = {
-                name: np.array([[at[name] for at in path] for path in paths])
-                for name in paths[0][0]
-            }
-            return Points(self.places, values | course(values, self.places), seeds)
+            paths = list(map(path, seeds))
+            names = paths[0][0]
+            values = {name: np.array([[at[name] for at in run] for run in paths]) for name in names}
+            return Points(places, values | course(values, places), seeds)
 
         return Curve(labels, compute)
 
 
 def course(values: Mapping[str, np.ndarray], steps: np.ndarray) -> dict[str, np.ndarray]:
     """What `ModeAdders.curve` adds to values `[S, U]` at steps `[U]`."""
-    place = np.nan_to_num(
-        saturated_after({"share": values["thinking"]}), nan=len(steps) - 1
-    ).astype(int)[:, None]
-    then = {"until": steps[place], "short_then": np.take_along_axis(values["short"], place, axis=1)}
-    return then | {
-        f"{name}_gain": values[name] - values[name][:, :1] for name in ("short", "think")
+    place = settled(values["thinking"])[:, None]
+    return {
+        "until": steps[place],
+        "short_then": np.take_along_axis(values["short"], place, axis=1),
+        "short_gain": values["short"] - values["short"][:, :1],
+        "think_gain": values["think"] - values["think"][:, :1],
     }
 
 
@@ -194,9 +172,3 @@ def _scored(policy: Transformer, parameters: Parameters, answers: Any) -> tuple[
     """`[P, G]`, the probabilities of the first token, and of the others given that."""
     log_probs = jnp.where(answers.token_mask, policy.score(parameters, answers, 1.0).log_probs, 0.0)
     return jnp.exp(log_probs[..., 0]), jnp.exp(log_probs[..., 1:].sum(axis=-1))
-
-
-# A trainer's own step compiles anew for each learning rate.
-@functools.partial(jax.jit, static_argnames="trainer", donate_argnames="state")
-def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> TrainState:
-    return trainer.learn(state, groups)[0]

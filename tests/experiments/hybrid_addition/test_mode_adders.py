@@ -29,7 +29,7 @@ def test_measures_are_those_of_the_policys_own_answers():
         np.testing.assert_allclose(exact[name], skill, atol=0.1)
     np.testing.assert_allclose(exact["thinking"], (found.mode == 1).mean(axis=1), atol=0.06)
     np.testing.assert_allclose(exact["choosing_short"], (found.mode == 0).mean(axis=1), atol=0.06)
-    means = ADDERS.measured(prior, 3, 0)
+    means = ADDERS.measures(prior, 3, 0)
     assert means["reward"] == pytest.approx(rewards.mean(), abs=0.03)
     assert means["short"] == pytest.approx((means["short_1"] + means["short_2"]) / 2, rel=1e-5)
     assert means["fits"] == pytest.approx(means["thinking_2"] - means["thinking_1"], abs=1e-6)

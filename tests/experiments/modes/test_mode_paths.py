@@ -4,13 +4,12 @@ import dataclasses
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from experiments.modes import mode_paths
 from experiments.modes.mode_bandit import ModeBandit
-from experiments.modes.mode_paths import Update, exact_path, points, sampled_paths, saturated_after
+from experiments.modes.mode_paths import Update, exact_path, points, sampled_paths, settled
 from ipsrl.objectives import make
 
 WORLD = ModeBandit(ceilings=(1.0, 0.2))
@@ -21,39 +20,39 @@ UPDATES = 160
 @functools.cache
 def path(objective, fixed=False, short=0.12):
     world = dataclasses.replace(WORLD, fixed=fixed)
-    found = exact_path(world, Update(make(objective), group_size=4), world.prior(short), UPDATES)
+    found = exact_path(world, Update(make(objective), group_size=4), world.prior(short), UPDATES, 1.0)
     return {name: np.asarray(values) for name, values in found.items()}
 
 
 def test_normalised_by_sequence_the_mode_saturates_before_the_short_skill_is_worth_it():
     """Later the skill still grows, by the rare short answers that have the largest advantages of their groups."""
     found = path("grpo")
-    after = saturated_after(found)
+    after = settled(found["share"])
     assert after < UPDATES
-    assert found["short"][int(after)] < BREAK_EVEN
-    assert (found["thinking"][int(after)] > 0.98).all()
+    assert found["short"][after] < BREAK_EVEN
+    assert (found["thinking"][after] > 0.98).all()
 
 
 def test_the_same_policy_keeps_both_modes_if_its_short_skill_is_there_from_the_start():
     found = path("grpo", fixed=True, short=0.83)
-    assert np.isnan(saturated_after(found))
+    assert settled(found["share"]) == UPDATES
     assert found["thinking"][-1, 0] < 0.3
     assert found["thinking"][-1, 1] > 0.7
     np.testing.assert_allclose(found["short"], 0.83, rtol=1e-5)
     # A short skill that stays low is no reason not to think.
-    assert not np.isnan(saturated_after(path("grpo", fixed=True)))
+    assert settled(path("grpo", fixed=True)["share"]) < UPDATES
 
 
 def test_a_small_weight_of_the_control_token_lets_the_short_skill_grow():
     found = path("degrpo(alpha=1e-4)")
-    assert np.isnan(saturated_after(found))
+    assert settled(found["share"]) == UPDATES
     assert found["short"][-1] > 0.83
     np.testing.assert_allclose(found["thinking"], 0.5, atol=0.01)
 
 
 def test_the_mean_of_sampled_runs_begins_as_the_exact_path():
-    update, prior = Update(make("dr_grpo"), group_size=4, learning_rate=0.5), WORLD.prior(0.3, 0.7)
-    exact, runs = exact_path(WORLD, update, prior, 4), sampled_paths(WORLD, update, prior, 4, range(512))
+    how = WORLD, Update(make("dr_grpo"), group_size=4), WORLD.prior(0.3, 0.7), 4, 0.5
+    exact, runs = exact_path(*how), sampled_paths(*how, range(512))
     for name in ("thinking", "short", "think"):
         values = np.asarray(runs[name], np.float64)
         assert values.shape == (512, 5, *np.shape(exact[name])[1:])
@@ -80,45 +79,10 @@ def test_the_inner_adaptation_goes_a_step_with_each_difficulty():
 def test_forced_answers_train_the_skill_of_a_mode_that_is_never_chosen():
     """With a short share of 1e-4 only forced answers are short, and no choice is forced into learning."""
     prior = WORLD.prior(thinking=1 - 1e-4)
-    update, forced = Update(make("grpo"), group_size=4, learning_rate=4.0), dataclasses.replace(WORLD, forced=True)
-    free, helped = (sampled_paths(world, update, prior, 20, range(4)) for world in (WORLD, forced))
+    update, forced = Update(make("grpo"), group_size=4), dataclasses.replace(WORLD, forced=True)
+    free, helped = (sampled_paths(world, update, prior, 20, 4.0, range(4)) for world in (WORLD, forced))
     assert (np.asarray(free["short"][:, -1]) < 0.13).all()
     assert (np.asarray(helped["short"][:, -1]) > 0.3).all()
-
-
-def test_a_rate_is_chosen_by_the_runs_of_other_seeds(monkeypatch):
-    """Of two seeds and the smallest other one at two rates: those that are reported would choose the second rate."""
-    asked = []
-
-    def sampled(world, update, prior, updates, seeds, learning_rates):
-        asked.extend(zip(seeds, learning_rates.tolist(), strict=True))
-        rewards = [0.1, 0.2, 0.9, 0.5, 0.6, 0.3]
-        return {"reward": jnp.float32([[0, reward] for reward in rewards])}
-
-    monkeypatch.setattr(mode_paths, "sampled_paths", sampled)
-    found, rate = mode_paths.best_paths(WORLD, Update(make("grpo")), WORLD.prior(), 1, (0.5, 2.0), (3, 0))
-    assert asked == [(3, 0.5), (0, 0.5), (1, 0.5), (3, 2.0), (0, 2.0), (1, 2.0)]
-    assert rate == 0.5
-    np.testing.assert_allclose(found["reward"], [[0, 0.1], [0, 0.2]], rtol=1e-6)
-
-
-def test_the_exact_path_has_the_rate_with_the_most_reward():
-    update = Update(make("dr_grpo"), group_size=3)
-    found, rate = mode_paths.best_paths(WORLD, update, WORLD.prior(), 3, (0.1, 1.0))
-    assert rate == 1.0
-    alone = exact_path(WORLD, update, WORLD.prior(), 3)
-    for name, values in alone.items():
-        np.testing.assert_allclose(found[name], np.asarray(values)[None], rtol=1e-5)
-    share = float(alone["share"][-1])
-    np.testing.assert_allclose(found["rarer_at_1"], [[min(share, 1 - share)]], rtol=1e-5)
-    assert found["rarer_at_0.1"].shape == (1, 1)
-
-
-def test_a_rate_that_ends_in_no_number_is_not_chosen(monkeypatch):
-    monkeypatch.setattr(
-        mode_paths, "sampled_paths", lambda *_: {"reward": jnp.float32([[0, 0.1]] * 2 + [[0, jnp.nan]] * 2)}
-    )
-    assert mode_paths.best_paths(WORLD, Update(make("grpo")), WORLD.prior(), 1, (0.5, 2.0), (3,))[1] == 0.5
 
 
 def test_what_became_of_the_modes():
@@ -137,12 +101,11 @@ def test_what_became_of_the_modes():
 def test_an_update_with_an_inner_step_counts_twice_on_a_curve():
     """It takes twice as many answers, so that curves have equally many of them at equal places."""
     one, two = (
-        points(WORLD, Update(make("dr_grpo"), group_size=3, inner=inner), WORLD.prior(), 8, (0.1, 1.0), None, 0.01)
+        points(WORLD, Update(make("dr_grpo"), 3, inner), WORLD.prior(), range(9), 1.0, None, 0.01)
         for inner in (0.0, 2.0)
     )
     assert one.steps.tolist() == list(range(9))
     assert two.steps.tolist() == [0, 2, 4, 6, 8]
-    assert one.values["learning_rate"] == two.values["learning_rate"] == 1.0
     # The path begins with a half that thinks: 11 tokens on average, in 3 answers to each of two prompts.
     assert one.values["kilotokens"][0, 1] == pytest.approx(0.066)
     assert "kilotokens" not in two.values
@@ -153,8 +116,8 @@ def test_bad_input():
     with pytest.raises(ValueError, match="inner is -1"):
         Update(make("grpo"), inner=-1.0)
     with pytest.raises(ValueError, match=r"inner is 1\.0: sampled runs have no inner adaptation, take exact_path"):
-        sampled_paths(WORLD, Update(make("grpo"), inner=1.0), WORLD.prior(), 1, [0])
+        sampled_paths(WORLD, Update(make("grpo"), inner=1.0), WORLD.prior(), 1, 1.0, [0])
     with pytest.raises(ValueError, match="forced is True: the exact path has no forced modes, take sampled_paths"):
-        exact_path(world, Update(make("grpo")), world.prior(), 1)
+        exact_path(world, Update(make("grpo")), world.prior(), 1, 1.0)
     with pytest.raises(ValueError, match="group_size is 6: with forced modes it must be a multiple of 4"):
-        sampled_paths(world, Update(make("grpo"), group_size=6), world.prior(), 1, [0])
+        sampled_paths(world, Update(make("grpo"), group_size=6), world.prior(), 1, 1.0, [0])
