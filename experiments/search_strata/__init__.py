@@ -9,8 +9,9 @@ Arms      GRPO; SAN alone (alpha 1); blends with alpha 0.4, 0.6, 0.8; a value ba
           look-ups; placebo: the blend 0.8 with strata dealt out at random. World: `searchers`, eight
           questions in `search_agent` that one look-up answers, or two or three; a prior that mostly knows the short
           way, and of the long ones nothing. A right answer is worth 1 (`equal`), more after more look-ups (`longer`:
-          0.4, 0.7, 1) or less (`shorter`: 1, 0.7, 0.4). Equally many answers, token sums, the best of five rates by
-          the reward of other seeds. Exact: expected updates on two strata, one of which can reach only half.
+          0.4, 0.7, 1) or less (`shorter`: 1, 0.7, 0.4). Equally many answers, token sums, five rates, of which each
+          half of the seeds has the best for the other half. Exact: expected updates on two strata, one of which can
+          reach only half.
 Command   python -m experiments.search_strata
 Time      demo three CPU minutes, smoke 15 CPU seconds; paper, not run, an hour.
 Expected  Five seeds, last reward (and share of long searches): `equal` all 0.997 or more, GRPO (0.05 [0.001, 0.11]),
@@ -27,10 +28,11 @@ Smoke     python -m experiments.search_strata --preset=smoke
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator
 
-from experiments.search_strata import searchers as world
 from experiments.search_strata.searchers import (
+    ADVANTAGES,
     BLENDS,
     EQUAL,
     GRPO,
@@ -39,19 +41,23 @@ from experiments.search_strata.searchers import (
     NAMES,
     SAN,
     SHORTER,
+    SHUFFLED,
+    VALUE,
     WORTH,
+    StrataSearchers,
+    objective_of,
+    two_strata,
 )
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import above, below, close
+from ipsrl.study.claims import above, below, near
+from ipsrl.study.tuning import of_best
 
 EXACT, SAMPLED = "exact", "sampled"
-MARGIN, MORE = (
-    0.02,
-    0.05,
-)  # Differences of reward, and of the share of long searches, that do not count.
+MARGIN = 0.02
+"""A difference of rewards that does not count."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +77,14 @@ class Settings(study.Settings):
 
 PRESETS = {
     "smoke": Settings(
-        (SAN,), (EQUAL,), (0, 1), (64.0,), group_size=4, intervals=1, steps_between=2, updates=4
+        arms=(SAN,),
+        regimes=(EQUAL,),
+        seeds=(0, 1),
+        learning_rates=(64.0,),
+        group_size=4,
+        intervals=1,
+        steps_between=2,
+        updates=4,
     ),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(20)), steps_between=200),
@@ -79,37 +92,49 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
+    searchers = StrataSearchers()
     for arm in settings.arms:
-        if arm not in world.ADVANTAGES:  # which carry a state, or sample
+        # The advantages of the others carry a state, or sample.
+        if arm not in ADVANTAGES:
             yield study.Curve({"part": EXACT, "arm": arm}, functools.partial(exact, arm, settings))
-        for regime in settings.regimes:
-            yield study.Curve(of(arm, regime), functools.partial(sampled, arm, regime, settings))
+        for regime, rate in itertools.product(settings.regimes, settings.learning_rates):
+            labels = of(arm, regime) | {"learning_rate": rate}
+            compute = functools.partial(sampled, searchers, arm, regime, rate, settings)
+            yield study.Curve(labels, compute)
 
 
 def exact(arm: str, settings: Settings) -> study.Points:
     """On two strata, up to groups of eight, of which all are enumerated."""
-    objective, group = world.objective_of(arm, "first_token"), min(settings.group_size, 8)
-    values = world.two_strata(objective, settings.updates, group, settings.exact_rate)
+    objective, group = objective_of(arm, "first_token"), min(settings.group_size, 8)
+    values = two_strata(objective, settings.updates, group, settings.exact_rate)
     return study.Points(
         range(settings.updates + 1), {name: each[None] for name, each in values.items()}
     )
 
 
-def sampled(arm: str, regime: str, settings: Settings) -> study.Points:
+def sampled(
+    searchers: StrataSearchers, arm: str, regime: str, rate: float, settings: Settings
+) -> study.Points:
+    """All seeds at one learning rate."""
     every, steps = settings.steps_between, settings.intervals * settings.steps_between
-    how = settings.group_size, settings.learning_rates, settings.seeds, every
-    found = world.runs(arm, settings.regimes, steps, *how)[regime]
+    found = searchers.trained(
+        objective_of(arm), regime, steps, settings.group_size, rate, settings.seeds, every
+    )
     return study.Points(range(0, steps + 1, every), found, settings.seeds)
 
 
 def of(arm: str, regime: str) -> dict[str, str]:
-    """The labels of a sampled curve."""
+    """The labels of a sampled curve, but for its learning rate."""
     return {"part": SAMPLED, "arm": arm, "regime": regime}
 
 
 def more(arm: str, regime: str, than: str = GRPO, value: str = "reward") -> study.Number:
-    """By how much a value at the end is above that of another arm, paired by seed."""
-    return study.difference(value, of(arm, regime), of(than, regime))
+    """By how much a value is above that of another arm, paired by seed, each at its best learning rate."""
+    return study.Best(study.difference(value, of(arm, regime), of(than, regime)), "reward")
+
+
+def without_noise(value: str, arm: str) -> study.Number:
+    return study.final(value, part=EXACT, arm=arm)
 
 
 WHERE = {
@@ -117,28 +142,26 @@ WHERE = {
     LONGER: "where longer searches are worth more,",
     SHORTER: "where longer searches are worth less,",
 }
-BETTER, WORSE = (
-    "ends with over 0.02 more reward than GRPO",
-    "ends with over 0.02 less reward than GRPO",
-)
+BETTER = "ends with over 0.02 more reward than GRPO"
+WORSE = "ends with over 0.02 less reward than GRPO"
 KEPT = "ends with at most 0.02 less reward than GRPO"
 OFTEN = "makes two or three look-ups more often than GRPO, by over 0.05 of its answers"
 CLAIMS = {
-    "exactly, SAN alone moves no probability between two strata of different value": lambda records: (
-        close(study.final("drift", part=EXACT, arm=SAN)(records), 0.0, 1e-6)
+    "exactly, SAN alone moves no probability between two strata of different value": near(
+        without_noise("drift", SAN), 0.0, 1e-6
     ),
     "exactly, SAN alone chooses the better of two strata in under 0.6 of its answers": below(
-        study.final("better", part=EXACT, arm=SAN), 0.6
+        without_noise("better", SAN), 0.6
     ),
     **{
         f"exactly, {NAMES[arm]} chooses the better of two strata in over 0.95 of its answers": above(
-            study.final("better", part=EXACT, arm=arm), 0.95
+            without_noise("better", arm), 0.95
         )
         for arm in (GRPO, *BLENDS)
     },
     **{f"{WHERE[EQUAL]} {NAMES[arm]} {BETTER}": above(more(arm, EQUAL), MARGIN) for arm in BLENDS},
     **{
-        f"{WHERE[EQUAL]} {NAMES[arm]} {OFTEN}": above(more(arm, EQUAL, value="long"), MORE)
+        f"{WHERE[EQUAL]} {NAMES[arm]} {OFTEN}": above(more(arm, EQUAL, value="long"), 0.05)
         for arm in (*BLENDS, SAN, IPS)
     },
     **{
@@ -159,51 +182,42 @@ CLAIMS = {
         for regime in (EQUAL, SHORTER)
     },
     f"{WHERE[EQUAL]} the blend 0.8 ends with over 0.02 more reward than a running baseline": above(
-        more("blend_08", EQUAL, world.VALUE), MARGIN
+        more("blend_08", EQUAL, VALUE), MARGIN
     ),
     f"placebo: {WHERE[LONGER]} the blend 0.8 ends with over 0.02 more reward than with shuffled strata": above(
-        more("blend_08", LONGER, world.SHUFFLED), MARGIN
+        more("blend_08", LONGER, SHUFFLED), MARGIN
     ),
-}
-SHOWN = {
-    "reward": "reward",
-    "long": "share of two or three look-ups",
-    "long_skill": "right among these",
-}
-NUMBERS = {
-    f"{shown}, {regime}, {NAMES[arm]}": study.final(value, **of(arm, regime))
-    for value, shown in SHOWN.items()
-    for regime in WORTH
-    for arm in NAMES
-} | {
-    f"exact {value}, {NAMES[arm]}": study.final(value, part=EXACT, arm=arm)
-    for value in ("drift", "better")
-    for arm in NAMES
-    if arm not in world.ADVANTAGES
 }
 COLUMNS = (
     "reward",
-    *(f"look_ups_{number}" for number in range(4)),
+    "look_ups_0",
+    "look_ups_1",
+    "look_ups_2",
+    "look_ups_3",
+    "long",
     "long_skill",
     "behaviours",
     "learning_rate",
 )
-TABLE = study.one_below_the_other(
+TABLES = (
     study.Table(COLUMNS, "{regime}", {"part": SAMPLED}, each="regime"),
     study.Table(("drift", "better", "reward"), "two strata, exact", {"part": EXACT}),
 )
+TABLE = of_best(study.one_below_the_other(*TABLES), "reward")
 TITLES = {EQUAL: "equal worth", LONGER: "longer is worth more", SHORTER: "longer is worth less"}
-PANELS = [
-    Panel(
-        [Line(value, by="arm", where=where)],
-        title,
-        "updates",
-        SHOWN.get(value, "share of the better stratum"),
-    )
-    for value, of_exact in (("reward", "better"), ("long", "reward"))
-    for value, where, title in (
-        *((value, {"part": SAMPLED, "regime": regime}, title) for regime, title in TITLES.items()),
-        (of_exact, {"part": EXACT}, "two strata, exact"),
-    )
-]
-FIGURE = Panels(PANELS, (20, 8.5), columns=4)
+AXES = {
+    "reward": "reward",
+    "long": "share of two or three look-ups",
+    "better": "share of the better stratum",
+}
+
+
+def panel(value: str, title: str, **where: str) -> Panel:
+    return Panel([Line(value, by="arm", where=where)], title, "updates", AXES[value])
+
+
+PANELS = []
+for of_runs, of_strata in (("reward", "better"), ("long", "reward")):
+    PANELS += [panel(of_runs, TITLES[regime], part=SAMPLED, regime=regime) for regime in TITLES]
+    PANELS.append(panel(of_strata, "two strata, exact", part=EXACT))
+FIGURE = of_best(Panels(PANELS, (20, 8.5), columns=4), "reward")

@@ -7,7 +7,7 @@ facts; there are many ways of two and three look-ups.
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,6 @@ from ipsrl.rewards import RewardTable
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Rollouts, Sizes
-from ipsrl.study.tuning import other_seeds
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -39,13 +38,11 @@ WORTH = {EQUAL: (0.0, 1.0, 1.0, 1.0), LONGER: (0.0, 0.4, 0.7, 1.0), SHORTER: (0.
 """Regime -> what a right answer is worth after 0 to 3 look-ups."""
 ANSWERS = 64
 """To each prompt, of which behaviours are counted."""
-GRPO, SAN, VALUE, IPS, SHUFFLED = (
-    "grpo",
-    "san",
-    "running_baseline",
-    "ips_over_strata",
-    "shuffled_blend",
-)
+GRPO = "grpo"
+SAN = "san"
+VALUE = "running_baseline"
+IPS = "ips_over_strata"
+SHUFFLED = "shuffled_blend"
 BLENDS = {"blend_04": 0.4, "blend_06": 0.6, "blend_08": 0.8}
 STRATIFIED = {SAN: 1.0} | BLENDS
 """Arms -> their alpha."""
@@ -53,15 +50,11 @@ NAMES = {
     GRPO: "GRPO",
     SAN: "SAN alone",
     **{arm: f"the blend {alpha}" for arm, alpha in BLENDS.items()},
-}
-NAMES |= {
     VALUE: "a running baseline",
     IPS: "IPS over strata",
     SHUFFLED: "the blend 0.8 with shuffled strata",
 }
 """Arms -> what they are called."""
-TUNING_SEEDS = 8
-"""Of runs that choose among learning rates."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,12 +104,12 @@ def objective_of(arm: str, stratum: str = "planning") -> Objective:
 
     A mean over the tokens of each answer would itself prefer some strata, because long searches have more tokens.
     """
-    text = {
-        IPS: "ips_grpo(",
-        **dict.fromkeys(STRATIFIED, f"stratified_grpo(stratum={stratum}, "),
-    }.get(arm, "grpo(")
-    alpha = f"alpha={STRATIFIED[arm]}, " if arm in STRATIFIED else ""
-    made = objectives.make(f"{text}{alpha}aggregation=constant_length)")
+    name, fields = "grpo", ""
+    if arm == IPS:
+        name = "ips_grpo"
+    if arm in STRATIFIED:
+        name, fields = "stratified_grpo", f"stratum={stratum}, alpha={STRATIFIED[arm]}, "
+    made = objectives.make(f"{name}({fields}aggregation=constant_length)")
     return dataclasses.replace(made, advantages=ADVANTAGES[arm]) if arm in ADVANTAGES else made
 
 
@@ -165,30 +158,21 @@ class StrataSearchers(Checked):
     @functools.cached_property
     def prior(self) -> np.ndarray:
         """`[S, V]` float32, the logits of the prior without noise."""
-        task, names = self.task, slice(FIRST_ENTITY, self.task.first_word)
-        words = 2 * task.relations
-        shape = (
-            task.problems,
-            task.lookups + 1,
-            task.entities,
-            task.entities + 1,
-            task.vocabulary_size,
-        )
-        probs = np.ones(shape)
-        for prompt, (start, goal) in enumerate(
-            zip(task.starts.tolist(), task.answers.tolist(), strict=True)
-        ):
-            for at in range(task.entities):
-                probs[prompt, :, at, -1, names] = 1 - self.stays
-                probs[prompt, :, at, -1, FIRST_ENTITY + at] = self.stays
-            relations = probs[prompt, :, :, :-1]
-            relations[..., STOP] = self.stops
-            relations[..., task.first_word :] = (1 - self.stops) / words
-            relations[:, :, goal, STOP] = self.skill
-            relations[:, :, goal, task.first_word :] = (1 - self.skill) / words
-            direct = task.first_word + int(np.argmax(task.heads[:, start] == goal))
-            relations[0, :, start] = (1 - self.skill) / words
-            relations[0, :, start, direct] = self.skill
+        task, number, words = self.task, 2 * self.task.relations, slice(self.task.first_word, None)
+        count, tokens = task.entities, task.vocabulary_size
+        probs = np.ones((task.problems, task.lookups + 1, count, count + 1, tokens))
+        to_name, relations = probs[:, :, :, -1], probs[:, :, :, :-1]
+        to_name[..., FIRST_ENTITY : task.first_word] = 1 - self.stays
+        for at in range(count):
+            to_name[:, :, at, FIRST_ENTITY + at] = self.stays
+        relations[..., STOP] = self.stops
+        relations[..., words] = (1 - self.stops) / number
+        for of_prompt, start, goal in zip(relations, task.starts, task.answers, strict=True):
+            of_prompt[:, :, goal, STOP] = self.skill
+            of_prompt[:, :, goal, words] = (1 - self.skill) / number
+            direct = task.first_word + np.argmax(task.heads[:, start] == goal)
+            of_prompt[0, :, start] = (1 - self.skill) / number
+            of_prompt[0, :, start, direct] = self.skill
         return np.log(probs).reshape(task.num_observations, -1).astype(np.float32)
 
     def measures(self, parameters: Parameters, reward: Array) -> dict[str, Array]:
@@ -198,10 +182,8 @@ class StrataSearchers(Checked):
         """
         task, prompts = self.task, jnp.arange(self.task.num_prompts)
         answers = task.answer_probs(parameters["logits"])
-        right, use = (
-            answers[prompts, :, task.answers].mean(axis=0),
-            answers.sum(axis=-1).mean(axis=0),
-        )
+        right = answers[prompts, :, task.answers].mean(axis=0)
+        use = answers.sum(axis=-1).mean(axis=0)
         sampled = sample_groups(
             task, self.policy, parameters, task.prompts(prompts), jax.random.key(0), ANSWERS
         )
@@ -220,68 +202,42 @@ class StrataSearchers(Checked):
     def trained(
         self,
         objective: Objective,
-        regimes: Sequence[str],
+        regime: str,
         steps: int,
         group_size: int,
-        learning_rates: Sequence[float],
+        learning_rate: float,
         seeds: Sequence[int],
         record_every: int,
-    ) -> dict[str, dict[str, np.ndarray]]:
-        """Runs in all regimes, in one program, at the learning rate with the highest mean reward at the end of runs of
-        other seeds.
-
-        Returns:
-          regime -> name -> `[seed, steps / record_every + 1]`, `measures` before training and every `record_every`
-          steps, and `[]`, the `learning_rate`.
+    ) -> dict[str, np.ndarray]:
+        """Runs in a regime: name -> `[seed, steps / record_every + 1]`, `measures` before training and every
+        `record_every` steps.
         """
-        others = other_seeds(seeds, TUNING_SEEDS) if len(learning_rates) > 1 else []
-        shape = len(regimes), len(learning_rates), len(seeds) + len(others)
-        rates = jnp.broadcast_to(jnp.float32(learning_rates)[:, None], shape).ravel()
-        of_seeds = jnp.broadcast_to(jnp.array([*seeds, *others]), shape).ravel()
-        rewards = jnp.repeat(
-            jnp.array([self.reward(regime) for regime in regimes]), shape[1] * shape[2], axis=0
-        )
-        noise = jax.vmap(
-            lambda seed: jax.random.normal(stream(seed, 0, "prior"), self.prior.shape)
-        )(of_seeds)
-        settings = TrainSettings(
+        training = TrainSettings(
             steps, self.task.problems, group_size, optimizer="sgd", max_gradient_norm=None
         )
-        trainer = Trainer(self.task, self.policy, objective, settings)
+        trainer = Trainer(self.task, self.policy, objective, training)
+        of_seeds, reward = jnp.asarray(seeds), self.reward(regime)
+
+        def own_noise(seed: Array) -> Array:
+            return jax.random.normal(stream(seed, 0, "prior"), self.prior.shape)
+
         recorded = train_ensemble(
             trainer,
             of_seeds,
             itself,
             record_every,
-            rates,
-            {"logits": self.prior + self.noise * noise},
-            RewardTable(rewards),
+            jnp.full(len(seeds), learning_rate),
+            {"logits": self.prior + self.noise * jax.vmap(own_noise)(of_seeds)},
+            RewardTable(jnp.tile(reward, (len(seeds), 1, 1))),
         )
-        found = {
-            name: np.asarray(value, np.float64)
-            for name, value in _measured(self, recorded, rewards).items()
-        }
-        found = {name: value.reshape(*shape, -1) for name, value in found.items()}
-        judging = found["reward"][..., len(seeds) if others else 0 :, -1].mean(axis=-1)
-        best = np.where(np.isfinite(judging), judging, -np.inf).argmax(axis=-1)
-        return {
-            regime: {name: value[number, rate, : len(seeds)] for name, value in found.items()}
-            | {"learning_rate": np.asarray(learning_rates[rate])}
-            for number, (regime, rate) in enumerate(zip(regimes, best.tolist(), strict=True))
-        }
-
-
-@functools.cache
-def runs(arm: str, regimes: Sequence[str], *how: Any) -> dict[str, dict[str, np.ndarray]]:
-    """`StrataSearchers.trained` of an arm in all regimes, which is one program, and so computed once."""
-    return StrataSearchers().trained(objective_of(arm), regimes, *how)
+        found = _measured(self, recorded, reward)
+        return {name: np.asarray(value, np.float64) for name, value in found.items()}
 
 
 @functools.partial(jax.jit, static_argnames="world")
-def _measured(world: StrataSearchers, recorded: Parameters, rewards: Array) -> dict[str, Array]:
-    """`measures` of runs with leaves `[run, record, ...]` and rewards `[run, ...]`: name -> `[run, record]`."""
-    of_run = jax.vmap(world.measures, in_axes=(0, None))
-    return jax.lax.map(lambda run: of_run(*run), (recorded, rewards))
+def _measured(world: StrataSearchers, recorded: Parameters, reward: Array) -> dict[str, Array]:
+    """`measures` of runs with leaves `[run, record, ...]`: name -> `[run, record]`."""
+    return jax.lax.map(jax.vmap(lambda policy: world.measures(policy, reward)), recorded)
 
 
 def two_strata(
@@ -296,9 +252,9 @@ def two_strata(
     """
     world = ModeBandit(ceilings=(0.5,), think_tokens=2, gamma=0.0)
     prior = world.prior(short=0.6, think=0.6)
-    update = Update(objective, group_size, learning_rate)
+    update = Update(objective, group_size)
     drift = jax.jit(update.expected, static_argnums=0)(world, prior, prior)["shared"]
-    path = exact_path(world, update, prior, updates)
+    path = exact_path(world, update, prior, updates, learning_rate)
     values = {
         "better": path["share"],
         "reward": path["reward"],
