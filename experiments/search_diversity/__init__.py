@@ -10,8 +10,9 @@ Arms      A prior that knows the chain its question names, and no other route; S
           ProGRPO; DARLING by behaviour. Placebos: SFT on the routes of other questions; random rewards at GRPO's
           rate, and beside GRPO at the smallest. World: `agents`, eight questions in `search_agent`
           with 14 to 26 right routes, and eight held-out ones on the same graph; a table for each question and one that
-          questions share. RL arms sample equally many answers (15,360), token sums, the best of three rates by the
-          accuracy of other seeds. SFT has 256 demonstrations, 120 steps on all of them, at one rate set on other seeds.
+          questions share. RL arms sample equally many answers (15,360), token sums, three rates, of which each
+          half of the seeds has the most accurate one of the other half. SFT has 256 demonstrations, 120 steps on all of
+          them, at one rate set on other seeds.
 Command   python -m experiments.search_diversity
 Time      demo one CPU minute, smoke 12 CPU seconds; paper, not run, an hour.
 Expected  Five seeds, 256 answers to a question, different right and wrong behaviours (effective right ones; accuracy):
@@ -31,19 +32,34 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
-from experiments.search_diversity import agents as world
-from experiments.search_diversity.agents import DIVERSE, DIVERSITY, GRPO, NAMES, NARROW, PRIOR, THEN
-from experiments.search_diversity.counted_searches import HELD_OUT, TRIES
+import numpy as np
+
+from experiments.search_diversity.agents import (
+    BY_ANSWER,
+    DIVERSE,
+    DIVERSITY,
+    GRPO,
+    NAMES,
+    NARROW,
+    PLACEBOS,
+    PRIOR,
+    RANDOM,
+    REWARDED,
+    SHIFTED,
+    THEN,
+    Agents,
+    Budget,
+)
+from experiments.search_diversity.counted_searches import HELD_OUT
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.claims import above, below, close
+from ipsrl.records.tidy import Records
+from ipsrl.study.claims import above, below, near
+from ipsrl.study.tuning import best_for_others, of_best
 
 RIGHT, WRONG, EFFECTIVE, ACCURACY = "right", "wrong", "effective", "pass_1"
-KINDS = ("arm", "placebo")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,16 +76,18 @@ class Settings(study.Settings):
     steps_between: int = positive(20)
 
     @property
-    def budget(self) -> world.Budget:
-        steps, shown = self.intervals * self.steps_between, (self.demonstrations, self.sft_rate)
-        return world.Budget(steps, self.steps_between, self.group_size, self.learning_rates, *shown)
+    def budget(self) -> Budget:
+        steps = self.intervals * self.steps_between
+        return Budget(
+            steps, self.steps_between, self.group_size, self.demonstrations, self.sft_rate
+        )
 
 
 PRESETS = {
     "smoke": Settings(
-        (DIVERSE, GRPO),
-        (0, 1),
-        (64.0,),
+        arms=(DIVERSE, GRPO),
+        seeds=(0, 1),
+        learning_rates=(64.0,),
         demonstrations=4,
         group_size=4,
         intervals=1,
@@ -81,111 +99,121 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
+    agents = Agents()
     for arm in settings.arms:
-        yield study.Curve(
-            {"arm": arm, "kind": KINDS[arm in world.PLACEBOS]},
-            functools.partial(curve, arm, settings),
-        )
+        rates = [{"learning_rate": rate} for rate in settings.learning_rates]
+        for rate in rates if arm in REWARDED else [{}]:
+            compute = functools.partial(points, agents, arm, settings, **rate)
+            yield study.Curve({"arm": arm} | rate, compute)
 
 
-def curve(arm: str, settings: Settings) -> study.Points:
+def points(
+    agents: Agents, arm: str, settings: Settings, learning_rate: float | None = None
+) -> study.Points:
     steps = range(0, settings.budget.steps + 1, settings.steps_between)
-    return study.Points(
-        steps, world.Agents().found(arm, settings.seeds, settings.budget), settings.seeds
-    )
+    found = agents.found(arm, learning_rate, settings.seeds, settings.budget)
+    return study.Points(steps, found, settings.seeds)
 
 
-def beyond(value: str, arm: str, than: str = PRIOR, times: float = 1.0) -> study.Number:
-    """A value at the end less so many times that of another arm, paired by seed."""
-    return lambda records: interval_of(
-        records.ends(value, arm=arm) - times * records.ends(value, arm=than)
-    )
-
-
-def kept(records: Records) -> Interval:
-    """What GRPO after SFT has of right behaviours beyond the prior, less half of what SFT had added."""
-    before, taught, after = (records.ends(RIGHT, arm=arm) for arm in (PRIOR, DIVERSE, THEN))
-    return interval_of(after - before - 0.5 * (taught - before))
+def end(value: str, arm: str) -> study.Number:
+    """A value at the end, at the best learning rate of an arm that is rewarded."""
+    return study.Best(study.final(value, arm=arm), ACCURACY)
 
 
 def fewer(value: str, arm: str, than: str = PRIOR) -> study.Claim:
-    return below(beyond(value, arm, than, 0.9), 0.0)
+    return below(end(value, arm) - 0.9 * end(value, than), 0.0)
 
 
 def more(value: str, arm: str, than: str = PRIOR) -> study.Claim:
-    return above(beyond(value, arm, than, 1.1), 0.0)
+    return above(end(value, arm) - 1.1 * end(value, than), 0.0)
 
 
-SFT = NAMES[DIVERSE]
-FEWER, MORE = (
-    f"ends with {how} different %s behaviours in 256 answers than its prior, by over a tenth"
-    for how in ("fewer", "more")
+def right_by_random_rewards(records: Records) -> list[np.ndarray]:
+    """Right behaviours with random rewards, of each seed at the learning rate that it has for GRPO."""
+    rates = best_for_others(records.where(arm=GRPO), ACCURACY).ends("learning_rate")
+    return [
+        records.ends(RIGHT, arm=RANDOM, learning_rate=rate, seed=seed)[0]
+        for seed, rate in zip(records.distinct("seed"), rates, strict=True)
+    ]
+
+
+RANDOMLY_REWARDED = study.Computed(
+    "right behaviours with random rewards at GRPO's rate", right_by_random_rewards
 )
-UNSEEN = "on held-out questions"
+SMALLEST = min(Settings().learning_rates)
+SFT = NAMES[DIVERSE]
+IN_ANSWERS = "behaviours in 256 answers than its prior, by over a tenth"
+FEWER_RIGHT = f"ends with fewer different right {IN_ANSWERS}"
+MORE_RIGHT = f"ends with more different right {IN_ANSWERS}"
+FEWER_WRONG = f"ends with fewer different wrong {IN_ANSWERS}"
 CLAIMS = {
-    **{f"GRPO {FEWER % kind}": fewer(kind, GRPO) for kind in (RIGHT, WRONG)},
-    f"{SFT} {MORE % RIGHT}": more(RIGHT, DIVERSE),
-    f"{SFT} {FEWER % WRONG}": fewer(WRONG, DIVERSE),
-    f"{NAMES[NARROW]} {FEWER % RIGHT}": fewer(RIGHT, NARROW),
-    f"SFT then GRPO keeps over half of the right behaviours that {SFT} had added": above(kept, 0.0),
+    f"GRPO {FEWER_RIGHT}": fewer(RIGHT, GRPO),
+    f"GRPO {FEWER_WRONG}": fewer(WRONG, GRPO),
+    f"{SFT} {MORE_RIGHT}": more(RIGHT, DIVERSE),
+    f"{SFT} {FEWER_WRONG}": fewer(WRONG, DIVERSE),
+    f"{NAMES[NARROW]} {FEWER_RIGHT}": fewer(RIGHT, NARROW),
+    f"SFT then GRPO keeps over half of the right behaviours that {SFT} had added": above(
+        end(RIGHT, THEN) - 0.5 * (end(RIGHT, PRIOR) + end(RIGHT, DIVERSE)), 0.0
+    ),
     **{
         f"{NAMES[arm]} ends with over twice GRPO's effective right behaviours": above(
-            beyond(EFFECTIVE, arm, GRPO, 2.0), 0.0
+            end(EFFECTIVE, arm) - 2.0 * end(EFFECTIVE, GRPO), 0.0
         )
         for arm in (THEN, *DIVERSITY)
     },
     **{
         f"{NAMES[arm]} ends at most 0.02 less accurate than GRPO": above(
-            beyond(ACCURACY, arm, GRPO), -0.02
+            end(ACCURACY, arm), end(ACCURACY, GRPO), -0.02
         )
         for arm in DIVERSITY
     },
-    "check: IPS by answer ends with GRPO's effective right behaviours, within 0.05": lambda records: (
-        close(beyond(EFFECTIVE, world.BY_ANSWER, GRPO)(records), 0.0, 0.05)
+    "check: IPS by answer ends with GRPO's effective right behaviours, within 0.05": near(
+        end(EFFECTIVE, BY_ANSWER), end(EFFECTIVE, GRPO), 0.05
     ),
-    f"{UNSEEN} GRPO {FEWER % RIGHT}": fewer(HELD_OUT + RIGHT, GRPO),
-    f"{UNSEEN} {SFT} {MORE % RIGHT}": more(HELD_OUT + RIGHT, DIVERSE),
-    f"{UNSEEN} GRPO ends over 0.02 more accurate than its prior": above(
-        beyond(HELD_OUT + ACCURACY, GRPO), 0.02
+    f"on held-out questions GRPO {FEWER_RIGHT}": fewer(HELD_OUT + RIGHT, GRPO),
+    f"on held-out questions {SFT} {MORE_RIGHT}": more(HELD_OUT + RIGHT, DIVERSE),
+    "on held-out questions GRPO ends over 0.02 more accurate than its prior": above(
+        end(HELD_OUT + ACCURACY, GRPO), end(HELD_OUT + ACCURACY, PRIOR), 0.02
     ),
-    f"{UNSEEN} GRPO ends over 0.02 more accurate than {SFT}": above(
-        beyond(HELD_OUT + ACCURACY, GRPO, DIVERSE), 0.02
+    f"on held-out questions GRPO ends over 0.02 more accurate than {SFT}": above(
+        end(HELD_OUT + ACCURACY, GRPO), end(HELD_OUT + ACCURACY, DIVERSE), 0.02
     ),
-    f"{UNSEEN} GRPO's pass@64 ends over 0.02 below its prior's": below(
-        beyond(HELD_OUT + "pass_64", GRPO), -0.02
+    "on held-out questions GRPO's pass@64 ends over 0.02 below its prior's": below(
+        end(HELD_OUT + "pass_64", GRPO), end(HELD_OUT + "pass_64", PRIOR), 0.02
     ),
-    "placebo: SFT on diverse routes of its questions has over a tenth more right behaviours than on those of others": more(
-        RIGHT, DIVERSE, world.SHIFTED
+    "placebo: SFT on diverse routes of its questions has over a tenth more right behaviours"
+    " than on those of others": more(RIGHT, DIVERSE, SHIFTED),
+    "placebo: GRPO ends with over a tenth fewer right behaviours than with random rewards": below(
+        end(RIGHT, GRPO) - 0.9 * RANDOMLY_REWARDED, 0.0
     ),
-    "placebo: GRPO ends with over a tenth fewer right behaviours than with random rewards": fewer(
-        RIGHT, GRPO, world.RANDOM
-    ),
-    "placebo: at the smallest rate GRPO ends with over a tenth fewer right behaviours than with random rewards": fewer(
-        RIGHT, world.SLOW, world.SLOW_RANDOM
+    "placebo: at the smallest rate GRPO ends with over a tenth fewer right behaviours"
+    " than with random rewards": below(
+        study.final(RIGHT, arm=GRPO, learning_rate=SMALLEST)
+        - 0.9 * study.final(RIGHT, arm=RANDOM, learning_rate=SMALLEST),
+        0.0,
     ),
 }
-PASSES = {f"pass_{k}": f"pass@{k}" for k in TRIES} | {ACCURACY: "accuracy"}
 SHOWN = {
     RIGHT: "different right behaviours",
     WRONG: "different wrong ones",
     EFFECTIVE: "effective right ones",
-} | PASSES
-PARTS = {"": "trained questions", HELD_OUT: "held-out questions"}
-NUMBERS = {
-    f"{shown}, {where}, {NAMES[arm]}": study.final(part + value, arm=arm)
-    for part, where in PARTS.items()
-    for value, shown in SHOWN.items()
-    for arm in NAMES
+    ACCURACY: "accuracy",
 }
+PARTS = {"": "trained questions", HELD_OUT: "held-out questions"}
+
+
+def columns(part: str) -> list[str]:
+    values = (*SHOWN, "pass_4", "pass_16", "pass_64")
+    return [*(part + value for value in values), "learning_rate"]
+
+
 TABLE = study.one_below_the_other(
-    *(
-        study.Table((*(part + value for value in SHOWN), "learning_rate"), where)
-        for part, where in PARTS.items()
-    )
+    *(of_best(study.Table(columns(part), where), ACCURACY) for part, where in PARTS.items()),
+    study.Table(list(SHOWN), "trained questions, at each rate", rows=("arm", "learning_rate")),
 )
 PANELS = [
-    Panel([Line(part + value, by="arm", where={"kind": KINDS[0]})], where, "updates", SHOWN[value])
+    Panel([Line(part + value, by="arm", without=PLACEBOS)], where, "updates", shown)
     for part, where in PARTS.items()
-    for value in (RIGHT, WRONG, EFFECTIVE, ACCURACY)
+    for value, shown in SHOWN.items()
 ]
-FIGURE = Panels(PANELS, (20, 8.5), columns=4)
+FIGURE = of_best(Panels(PANELS, (20, 8.5), columns=4), ACCURACY)

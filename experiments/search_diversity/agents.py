@@ -24,27 +24,35 @@ from ipsrl.rewards import NoisyVerifier
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
 from ipsrl.structures import Trajectories, masked_sum
-from ipsrl.study.tuning import other_seeds
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
 ANSWER, BEHAVIOUR = "answer", "behaviour"
-PRIOR, DIVERSE, NARROW, SHIFTED = "prior", "sft_diverse", "sft_narrow", "sft_shifted"
-GRPO, THEN, BY_ANSWER, BY_BEHAVIOUR = "grpo", "sft_then_grpo", "ips_by_answer", "ips_by_behaviour"
-PROGRPO, DARLING, RANDOM = "progrpo", "darling", "grpo_random"
-SLOW, SLOW_RANDOM = "grpo_slow", "grpo_slow_random"
+PRIOR = "prior"
+DIVERSE = "sft_diverse"
+NARROW = "sft_narrow"
+SHIFTED = "sft_shifted"
 TAUGHT = (DIVERSE, NARROW, SHIFTED)
-"""Arms that imitate, see `routes_of`."""
-GRPO_OF, IPS_OF = (f"{name}(aggregation=constant_length)" for name in ("grpo", "ips_grpo"))
+"""Arms that imitate, see `Agents.taught`."""
+GRPO = "grpo"
+THEN = "sft_then_grpo"
+BY_ANSWER = "ips_by_answer"
+BY_BEHAVIOUR = "ips_by_behaviour"
+PROGRPO = "progrpo"
+DARLING = "darling"
+RANDOM = "grpo_random"
 REWARDED = {
-    **dict.fromkeys((GRPO, THEN, RANDOM, SLOW, SLOW_RANDOM), (GRPO_OF, ANSWER)),
-    BY_ANSWER: (IPS_OF, ANSWER),
-    BY_BEHAVIOUR: (IPS_OF, BEHAVIOUR),
+    **dict.fromkeys((GRPO, THEN, RANDOM), ("grpo(aggregation=constant_length)", ANSWER)),
+    BY_ANSWER: ("ips_grpo(aggregation=constant_length)", ANSWER),
+    BY_BEHAVIOUR: ("ips_grpo(aggregation=constant_length)", BEHAVIOUR),
     DARLING: ("darling(aggregation=constant_length)", BEHAVIOUR),
     PROGRPO: ("progrpo(reference=correct, aggregation=constant_length)", ANSWER),
 }
-"""Arms that are rewarded -> the objective, and what it takes for an outcome."""
+"""Arms that are rewarded -> the objective, and what it takes for an outcome.
+
+All sum over tokens and divide by the longest answer's length, so that no length of a search is preferred.
+"""
 NAMES = {
     PRIOR: "the prior",
     DIVERSE: "SFT on diverse demonstrations",
@@ -57,12 +65,10 @@ NAMES = {
     PROGRPO: "ProGRPO",
     DARLING: "DARLING",
     RANDOM: "GRPO with random rewards",
-    SLOW: "GRPO at the smallest rate",
-    SLOW_RANDOM: "GRPO at the smallest rate with random rewards",
 }
 """Arms -> what they are called."""
-PLACEBOS = (SHIFTED, RANDOM, SLOW, SLOW_RANDOM)
-"""Arms that are no suggestion of anyone, and what they are compared with."""
+PLACEBOS = (SHIFTED, RANDOM)
+"""Arms that are no suggestion of anyone."""
 DIVERSITY = (BY_BEHAVIOUR, PROGRPO, DARLING)
 """Arms that are to keep several behaviours."""
 COIN = NoisyVerifier(0.5, 0.5)
@@ -87,14 +93,12 @@ class Budget:
     Attributes:
       steps, record_every: of both SFT and RL.
       group_size: answers to each of eight questions in a step of RL.
-      rates: learning rates of RL, of which one is chosen.
       demonstrations, sft_rate: of SFT, to a question, all of them in each step.
     """
 
     steps: int
     record_every: int
     group_size: int
-    rates: tuple[float, ...]
     demonstrations: int
     sft_rate: float
 
@@ -145,24 +149,25 @@ class Agents(Checked):
         task, words = self.asked, slice(self.asked.first_word, None)
         number, count = 2 * task.relations, task.entities
         probs = np.ones((task.relations + 1, count, count + 1, task.vocabulary_size))
+        to_name, relations = probs[:, :, -1], probs[:, :, :-1]
+        to_name[..., FIRST_ENTITY : task.first_word] = 1 - self.stays
         for at in range(count):
-            probs[:, at, -1, FIRST_ENTITY : task.first_word] = 1 - self.stays
-            probs[:, at, -1, FIRST_ENTITY + at] = self.stays
-        for following in range(task.relations + 1):
-            relations = probs[following, :, :-1]
-            if over := following == task.relations:
-                relations[..., words] = (1 - self.ends) / number
-            else:
-                relations[..., words] = (1 - self.stops) * (1 - self.skill) / (number - 1)
-                relations[..., task.first_word + following] = (1 - self.stops) * self.skill
-            relations[..., STOP] = self.ends if over else self.stops
+            to_name[:, at, FIRST_ENTITY + at] = self.stays
+        relations[..., STOP] = self.stops
+        relations[..., words] = (1 - self.stops) * (1 - self.skill) / (number - 1)
+        for following in range(task.relations):
+            asked_next = task.first_word + following
+            relations[following, ..., asked_next] = (1 - self.stops) * self.skill
+        relations[-1, ..., STOP] = self.ends
+        relations[-1, ..., words] = (1 - self.ends) / number
         shared = jnp.log(jnp.asarray(probs.reshape(self.policy.num_shared, -1), jnp.float32))
-        shape = self.policy.num_observations, task.vocabulary_size
-        noise = jax.vmap(lambda seed: jax.random.normal(stream(seed, 0, "prior"), shape))(
-            jnp.asarray(seeds)
-        )
+
+        def own(seed: Array) -> Array:
+            shape = self.policy.num_observations, task.vocabulary_size
+            return self.noise * jax.random.normal(stream(seed, 0, "prior"), shape)
+
         return {
-            "own": self.noise * noise,
+            "own": jax.vmap(own)(jnp.asarray(seeds)),
             "shared": jnp.broadcast_to(shared, (len(seeds), *shared.shape)),
         }
 
@@ -171,28 +176,25 @@ class Agents(Checked):
         task = self.task()
         stored = StoredGroups.of(task, self.policy, task.problems, routes.rows(task))
         prompts = task.prompts(jnp.arange(task.problems))
-        return replayed(
-            task,
-            given_answers(
-                prompts,
-                jnp.asarray(stored.tokens),
-                jnp.asarray(stored.lengths),
-                own=jnp.asarray(stored.own),
-            ),
-        )
+        tokens, lengths, own = map(jnp.asarray, (stored.tokens, stored.lengths, stored.own))
+        return replayed(task, given_answers(prompts, tokens, lengths, own=own))
 
-    def found(self, arm: str, seeds: tuple[int, ...], budget: Budget) -> dict[str, np.ndarray]:
+    def found(
+        self, arm: str, rate: float | None, seeds: Sequence[int], budget: Budget
+    ) -> dict[str, np.ndarray]:
         """What `counted_searches` counts in the runs of an arm: name -> `[seed, record]`; the prior has one record.
 
-        Arms that are rewarded take the rate with the highest accuracy at the end of half as many runs of other seeds,
-        and say it as `learning_rate`. Random rewards come at GRPO's rate, or both at the smallest.
+        Args:
+          rate: the learning rate of an arm of `REWARDED`.
         """
-        if arm == PRIOR:
-            return self._counted(jax.tree.map(lambda leaf: leaf[:, None], self.prior(seeds)), seeds)
-        return (
-            self._counted(self.taught(arm, seeds, budget), seeds)
-            if arm in TAUGHT
-            else self._best(arm, seeds, budget)
+        if arm in REWARDED:
+            policies = self.rewarded(arm, rate, seeds, budget)
+        elif arm in TAUGHT:
+            policies = self.taught(arm, seeds, budget)
+        else:
+            policies = jax.tree.map(lambda leaf: leaf[:, None], self.prior(seeds))
+        return counted_searches(
+            self.asked, self.policy, policies, jnp.asarray(seeds), self.task().problems
         )
 
     def taught(self, arm: str, seeds: Sequence[int], budget: Budget) -> Parameters:
@@ -201,58 +203,31 @@ class Agents(Checked):
         They follow any route of up to three facts, the chain of the question, or shifted routes. Each step is one of
         gradient descent on all of them. Leaves `[seed, steps / record_every + 1, ...]`.
         """
-        kind, routes = (
-            ShiftedRoutes if arm == SHIFTED else SearchRoutes,
-            "chain" if arm == NARROW else "all",
-        )
-        drawn = [
-            self.demonstrations(kind(routes, answers=budget.demonstrations, seed=seed))
-            for seed in seeds
-        ]
+        kind = ShiftedRoutes if arm == SHIFTED else SearchRoutes
+        routes = kind("chain" if arm == NARROW else "all", answers=budget.demonstrations)
+        drawn = [self.demonstrations(dataclasses.replace(routes, seed=seed)) for seed in seeds]
         shown, every = jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn), budget.record_every
         rate = jnp.float32(budget.sft_rate)
         return _taught(self.policy, self.prior(seeds), shown, rate, budget.steps // every, every)
 
-    def rewarded(
-        self, arm: str, initial: Parameters, seeds: Sequence[int], rate: float, budget: Budget
-    ) -> Parameters:
-        """Runs of an arm of `REWARDED` from parameters `[seed, ...]`: leaves `[seed, record, ...]`.
-
-        All arms sum over tokens and divide by the longest answer's length, so that no length of a search is preferred.
-        """
-        text, outcome = REWARDED[arm]
-        task, how = self.task(outcome=outcome), {"optimizer": "sgd", "max_gradient_norm": None}
-        settings = TrainSettings(budget.steps, task.problems, budget.group_size, **how)
-        trainer = Trainer(task, self.policy, objectives.make(text), settings)
-        rates, coin = (
-            jnp.full(len(seeds), rate, jnp.float32),
-            COIN if arm in (RANDOM, SLOW_RANDOM) else None,
+    def rewarded(self, arm: str, rate: float, seeds: Sequence[int], budget: Budget) -> Parameters:
+        """Runs of an arm of `REWARDED`, from the prior or from what `THEN` is taught: leaves `[seed, record, ...]`."""
+        objective, outcome = REWARDED[arm]
+        task = self.task(outcome=outcome)
+        settings = TrainSettings(
+            budget.steps, task.problems, budget.group_size, optimizer="sgd", max_gradient_norm=None
         )
-        return train_ensemble(
-            trainer, jnp.asarray(seeds), itself, budget.record_every, rates, initial, coin
-        )
-
-    @functools.cache  # noqa: B019, agents are few
-    def _best(self, arm: str, seeds: tuple[int, ...], budget: Budget) -> dict[str, np.ndarray]:
-        number, seeds = len(seeds), (*seeds, *other_seeds(seeds, max(1, len(seeds) // 2)))
-        rates, initial = budget.rates, self.prior(seeds)
-        if arm in (SLOW, SLOW_RANDOM):
-            rates = (min(rates),)
-        if arm == RANDOM:
-            rates = tuple(self._best(GRPO, seeds[:number], budget)["learning_rate"])
+        initial = self.prior(seeds)
         if arm == THEN:
             initial = jax.tree.map(lambda leaf: leaf[:, -1], self.taught(DIVERSE, seeds, budget))
-        tried = [
-            self._counted(self.rewarded(arm, initial, seeds, rate, budget), seeds)
-            | {"learning_rate": np.full(1, rate)}
-            for rate in rates
-        ]
-        best = max(tried, key=lambda values: values["pass_1"][number:, -1].mean())
-        return {name: value[:number] for name, value in best.items()}
-
-    def _counted(self, recorded: Parameters, seeds: Sequence[int]) -> dict[str, np.ndarray]:
-        return counted_searches(
-            self.asked, self.policy, recorded, jnp.asarray(seeds), self.task().problems
+        return train_ensemble(
+            Trainer(task, self.policy, objectives.make(objective), settings),
+            jnp.asarray(seeds),
+            itself,
+            budget.record_every,
+            jnp.full(len(seeds), rate, jnp.float32),
+            initial,
+            COIN if arm == RANDOM else None,
         )
 
 

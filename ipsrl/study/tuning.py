@@ -1,24 +1,18 @@
 """An objective at the learning rate that suits it: without that, a comparison of objectives is one of step sizes.
 
-All functions choose by other seeds than those that are reported: the best rate for the same seeds would be the
-luckiest one too, and more so for an arm that has more rates to choose from.
+Each half of the seeds chooses for the other one: the best rate for the same seeds would be the luckiest one too, and
+more so for an arm that has more rates to choose from.
 """
 
 import dataclasses
 import functools
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ipsrl.records.tidy import NotRecorded, Record, Records, TooFewSeeds
-
-
-def other_seeds(seeds: Sequence[int], number: int) -> list[int]:
-    """The smallest `number` of seeds that are none of these."""
-    return list(itertools.islice((seed for seed in itertools.count() if seed not in seeds), number))
 
 
 def best_for_others(

@@ -3,7 +3,7 @@ import pytest
 
 from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
 from ipsrl.study.numbers import Best, share_above
-from ipsrl.study.tuning import best_for_others, of_best, other_seeds
+from ipsrl.study.tuning import best_for_others, of_best
 
 
 def curves(*ends, arm="a"):
@@ -63,8 +63,3 @@ def test_a_choice_by_other_seeds_takes_two_and_a_curve():
         best_for_others(Records(curves([0.5]), ("learning_rate",)), "score")
     with pytest.raises(NotRecorded, match="no record of score to choose learning_rate by"):
         best_for_others(Records([], ("learning_rate",)), "score")
-
-
-def test_other_seeds_are_none_of_these():
-    assert other_seeds((0, 1, 3), 4) == [2, 4, 5, 6]
-    assert other_seeds((10, 11), 2) == [0, 1]
