@@ -14,12 +14,10 @@ import abc
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
-from ipsrl.measures.seeds import Interval, mean_over_seeds
+from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import EXACT, NotRecorded, Records, TooFewSeeds
 from ipsrl.study.numbers import LEVEL, Number, as_number
 
@@ -231,7 +229,7 @@ class Decision:
 
 def decision(claim: Claim, records: Records) -> Decision:
     """What records say of a claim."""
-    claim, found = as_claim(claim), []
+    found = []
     try:
         verdict = claim(records)
     except (NotRecorded, TooFewSeeds) as error:
@@ -240,8 +238,6 @@ def decision(claim: Claim, records: Records) -> Decision:
         # Where one part decides, others may not be recorded.
         with contextlib.suppress(NotRecorded, TooFewSeeds):
             found.append((part, part.interval(records)))
-    if not found:
-        return Decision(verdict)
     deciding = [pair for pair in found if pair[0].lies(pair[1]) is verdict] or found
     part, interval = min(deciding, key=lambda pair: abs(pair[1].mean - pair[0].limit))
     return Decision(verdict, str(part.number), interval)
@@ -253,11 +249,11 @@ def decided(claims: Claims, records: Records) -> dict[str, bool | None]:
 
 
 def measured(numbers: Numbers, records: Records) -> dict[str, Interval]:
-    """The main numbers by label, without those that the records lack."""
+    """The main numbers by label, without those that the records lack or that need more seeds."""
     found = {}
     for label, number in numbers.items():
-        with contextlib.suppress(NotRecorded):
-            found[label] = as_number(number)(records)
+        with contextlib.suppress(NotRecorded, TooFewSeeds):
+            found[label] = number(records)
     return found
 
 
@@ -329,7 +325,6 @@ def above(number: Number | float, other: Number | float, by: float = 0.0) -> Com
 
     A negative `by` is how far below it may be.
     """
-    other = as_number(other) if callable(other) else other
     if isinstance(other, Number):
         return Above(as_number(number) - other, by)
     return Above(as_number(number), other + by)
@@ -337,7 +332,6 @@ def above(number: Number | float, other: Number | float, by: float = 0.0) -> Com
 
 def below(number: Number | float, other: Number | float, by: float = 0.0) -> Comparison:
     """Whether a number is more than `by` below another one, paired by seed, or below a limit."""
-    other = as_number(other) if callable(other) else other
     if isinstance(other, Number):
         return Below(as_number(number) - other, -by)
     return Below(as_number(number), other - by)
@@ -345,106 +339,29 @@ def below(number: Number | float, other: Number | float, by: float = 0.0) -> Com
 
 def near(number: Number, other: Number | float, by: float) -> Comparison:
     """Whether a number differs from another one, paired by seed, or from a limit by less than `by`."""
-    return Near(as_number(number) - (as_number(other) if callable(other) else other), by)
+    return Near(number - other, by)
 
 
 def every(claims: Iterable[Claim]) -> Every:
     """Whether all of these hold."""
-    return Every(tuple(map(as_claim, claims)))
+    return Every(tuple(claims))
 
 
 def some(claims: Iterable[Claim]) -> Some:
     """Whether one or more of these hold."""
-    return Some(tuple(map(as_claim, claims)))
+    return Some(tuple(claims))
 
 
 def among(claim: Claim, **labels: Any) -> Claim:
     """Whether a claim holds of the records with these labels."""
-    return as_claim(claim).within(**labels)
+    return claim.within(**labels)
 
 
 def at_each(label: str, claim: Claim, **labels: Any) -> AtEach:
     """Whether a claim holds at each value of a label, among the records with these labels."""
-    return AtEach(label, as_claim(claim), labels)
+    return AtEach(label, claim, labels)
 
 
 def at_some(label: str, claim: Claim, **labels: Any) -> AtEach:
     """Whether a claim holds at one or more values of a label, among the records with these labels."""
     return AtEach(label, claim, labels, some=True)
-
-
-# Until the claims of all studies are data.
-
-
-@dataclasses.dataclass(frozen=True)
-class Former(Claim):
-    function: Callable[[Records], bool | None]
-    labels: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    def holds(self, records: Records, error: float) -> bool:
-        return self.function(records.where(**self.labels)) is True
-
-    def fails(self, records: Records, error: float) -> bool:
-        return self.function(records.where(**self.labels)) is False
-
-    def within(self, **labels: Any) -> "Former":
-        return Former(self.function, {**self.labels, **labels})
-
-    def comparisons(self, records: Records) -> Iterator[Comparison]:
-        return iter(())
-
-
-def as_claim(claim):
-    return claim if isinstance(claim, Claim) else Former(claim)
-
-
-def all_of(parts: Iterable[bool | None]) -> bool | None:
-    """Whether all parts of a claim hold: false if one is false, else undecided if one is, or if there is none."""
-    found = list(parts)
-    return False if False in found else True if found and None not in found else None
-
-
-def any_of(parts: Iterable[bool | None]) -> bool | None:
-    """Whether one part of a claim holds: undecided if none does and one is undecided, or if there is none."""
-    found = list(parts)
-    return True if True in found else False if found and None not in found else None
-
-
-def as_interval(value):
-    return value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
-
-
-def close(one: Interval, other: Interval | float, by: float) -> bool | None:
-    """Whether two means, or a mean and a number, differ by less than `by`; None if intervals do not decide it."""
-    return all_of(
-        [
-            one.exceeds(other, -by),
-            as_interval(other).exceeds(one, -by),
-        ]
-    )
-
-
-def alike(intervals: Sequence[Interval], by: float) -> bool | None:
-    """Whether positive means differ by a share `by` of the largest at most, by both ends of their intervals."""
-    most = by * max(each.mean for each in intervals)
-    if max(each.high for each in intervals) - min(each.low for each in intervals) <= most:
-        return True
-    return False if max(each.low for each in intervals) - min(each.high for each in intervals) > most else None
-
-
-def equal_within(values: np.ndarray, others: np.ndarray, margin: float) -> bool | None:
-    """Whether means of `[S]` and `[S]` values of the same seeds differ by less than a margin, by paired differences.
-
-    Raises:
-      OneSeed: there is one seed only.
-    """
-    if len(values) < 2:
-        raise TooFewSeeds("a difference needs two or more seeds")
-    return close(mean_over_seeds(np.asarray(values) - np.asarray(others)), 0.0, margin)
-
-
-def tuned(records: Records, value: str, along: str = "learning_rate", **labels: Any) -> dict[str, Any]:
-    """These labels of curves, with the value of the label `along` at which the mean at the end is largest."""
-    values = records.where(**labels).having(value).distinct(along)
-    best = max(values, key=lambda place: records.mean(value, **labels, **{along: place}), default=None)
-    return labels | {along: best}

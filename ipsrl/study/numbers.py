@@ -262,25 +262,7 @@ class Best(Number):
 
 def as_number(value: Number | float) -> Number:
     """A number as it is, or a constant."""
-    if callable(value) and not isinstance(value, Number):
-        return Former(value)
     return value if isinstance(value, Number) else Constant(float(value))
-
-
-@dataclasses.dataclass(frozen=True)
-class Former(Number):
-    function: Callable[[Records], Any]
-    labels: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    def of_seeds(self, records: Records) -> OfSeeds:
-        raise NotRecorded("a number of the former kind cannot be combined")
-
-    def within(self, **labels: Any) -> "Former":
-        return Former(self.function, {**self.labels, **labels})
-
-    def __call__(self, records: Records, level: float = LEVEL) -> Interval:
-        found = self.function(records.where(**self.labels))
-        return found if isinstance(found, Interval) else Interval(found, found, found, 0)
 
 
 def final(value: str, **labels: Any) -> Final:

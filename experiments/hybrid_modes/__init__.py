@@ -265,6 +265,3 @@ PANELS += [
     for value, title in BARS.items()
 ]
 FIGURE = of_best(Panels(PANELS, (19, 9.5), columns=3), "reward")
-
-if __name__ == "__main__":
-    study.main(__name__)
