@@ -47,11 +47,10 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
     )
     u = np.linspace(low, high, points)[:, None]
     chances = scipy.stats.binom.pmf(np.arange(cell.group_size + 1), cell.group_size, expit(u))
-    change = (
-        2
-        * cell.step_size
-        * (expit(-u) * weighted_frequencies[:, 0] - expit(u) * weighted_frequencies[:, 1])
-    )
+    first, second = weighted_frequencies.T
+    rises = expit(-u) * first
+    falls = expit(u) * second
+    change = 2 * cell.step_size * (rises - falls)
     inside = (low < u + change) & (u + change < high)
     # From the change, so that a group without one keeps u exactly.
     position = np.arange(points)[:, None] + change / (high - low) * (points - 1)
@@ -60,22 +59,19 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
     right_share = position - left
     row = np.broadcast_to(np.arange(points)[:, None], left.shape)
     weights = np.where(inside, chances, 0.0)
+    shares = np.stack([weights * (1 - right_share), weights * right_share])
+    rows = np.stack([row, row])
+    columns = np.stack([left, left + 1])
     stays = csr_array(
-        (
-            np.concatenate(
-                [(weights * (1 - right_share)).ravel(), (weights * right_share).ravel()]
-            ),
-            (np.concatenate([row.ravel()] * 2), np.concatenate([left.ravel(), left.ravel() + 1])),
-        ),
+        (shares.ravel(), (rows.ravel(), columns.ravel())),
         shape=(points, points),
     )
     leaves = np.where(inside, 0.0, chances).sum(axis=1) > 0
     ends = ~_reaches(stays, ~_reaches(stays, leaves))
     times = np.full(points, np.inf)
     if ends.any():
-        times[ends] = spsolve(
-            (eye_array(points) - stays).tocsc()[ends][:, ends], np.ones(ends.sum())
-        )
+        moves = (eye_array(points) - stays).tocsc()
+        times[ends] = spsolve(moves[ends][:, ends], np.ones(ends.sum()))
     start = (cell.log_ratio - low) / (high - low) * (points - 1)
     left = min(int(start), points - 2)
     shares = {left: 1 - start + left, left + 1: start - left}

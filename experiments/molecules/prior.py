@@ -86,7 +86,7 @@ class Pretraining(Checked):
         return SmilesVocabulary.of([*self.known("train")[:LEARNED_FROM], NEEDED])
 
     @property
-    def policy(self) -> StateSpace:
+    def policy(self) -> Policy:
         # With chunks of one token a CPU takes half the time, and these texts are short.
         return StateSpace(
             len(self.vocabulary.tokens),

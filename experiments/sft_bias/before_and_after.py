@@ -24,7 +24,8 @@ def strength(before: str, after: str) -> Number:
 
 def _correlations(records: Records, before: str, after: str) -> np.ndarray:
     taught = [records.where(arm="taught", epochs=epochs) for epochs in _epochs(records)]
-    first = [rows.curve(before)[1][:, 0] for rows in taught]
+    courses = [rows.curve(before)[1] for rows in taught]
+    first = [course[:, 0] for course in courses]
     last = [rows.ends(after) for rows in taught]
     return rank_correlations(np.transpose(first), np.transpose(last))
 
