@@ -46,18 +46,20 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
         advantage_weighted_frequencies(cell.objective, cell.rewards, cell.group_size)
     )
     u = np.linspace(low, high, points)[:, None]
-    chances = scipy.stats.binom.pmf(np.arange(cell.group_size + 1), cell.group_size, expit(u))
+    counts = np.arange(cell.group_size + 1)
+    chances = scipy.stats.binom.pmf(counts, cell.group_size, expit(u))
     first, second = weighted_frequencies.T
     rises = expit(-u) * first
     falls = expit(u) * second
     change = 2 * cell.step_size * (rises - falls)
     inside = (low < u + change) & (u + change < high)
     # From the change, so that a group without one keeps u exactly.
-    position = np.arange(points)[:, None] + change / (high - low) * (points - 1)
+    numbers = np.arange(points)[:, None]
+    position = numbers + change / (high - low) * (points - 1)
     position = np.where(inside, np.clip(position, 0.0, points - 1.0), 0.0)
     left = np.minimum(position.astype(int), points - 2)
     right_share = position - left
-    row = np.broadcast_to(np.arange(points)[:, None], left.shape)
+    row = np.broadcast_to(numbers, left.shape)
     weights = np.where(inside, chances, 0.0)
     shares = np.stack([weights * (1 - right_share), weights * right_share])
     rows = np.stack([row, row])
@@ -81,8 +83,13 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
 def _reaches(moves: csr_array, targets: np.ndarray) -> np.ndarray:
     """Which states `[N]` bool reach one of `targets` `[N]` bool by any number of `moves` `[N, N]`, also by none."""
     to_targets = csr_array(np.append(targets, False)[:, None])
-    graph = hstack([vstack([moves, csr_array((1, len(targets)))]), to_targets]).tocsr()
+    # The last state, from which nothing leads on, stands for all targets.
+    nowhere = csr_array((1, len(targets)))
+    with_targets = vstack([moves, nowhere])
+    graph = hstack([with_targets, to_targets]).tocsr()
     graph.eliminate_zeros()
     found = np.zeros(len(targets) + 1, bool)
-    found[breadth_first_order(graph.T.tocsr(), len(targets), return_predecessors=False)] = True
+    backwards = graph.T.tocsr()
+    reached = breadth_first_order(backwards, len(targets), return_predecessors=False)
+    found[reached] = True
     return found[:-1]
