@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CLAIMS = ROOT / "docs" / "claims"
 README = ROOT / "README.md"
 MARKS = Marks("<!-- The rows are written by scripts/claims_table.py. -->", "<!-- Here they end. -->")
-SHOWN = ("hybrid_modes", "sft_bias", "verifier_noise", "mode_bench", "critique")
+SHOWN = ("evolution", "hybrid_modes", "search_diversity", "distinctiveness", "verifier_noise")
 """The studies of which the README has rows."""
 
 

@@ -230,6 +230,20 @@ CLAIMS = {
         regret(ROBUST[CHAIN]), 0.05
     ),
 }
+HEADLINE = study.Headline(
+    subject="Theories next door",
+    claim=(
+        "Disagreement-based regression keeps its error flat however rare test inputs are in "
+        "training; least squares does not."
+    ),
+    scope="six small classes of functions, ratios up to 1000",
+    decided_by=(
+        "least squares: error is linear in C, slope within 0.15 of 1 from C = 10 to 1000 (pair)",
+        "disagreement: error is below 16 eps^2 at C = 1000 (pair)",
+        "disagreement: error is flat in C, slope within 0.15 of 0 from C = 10 to 1000 (pair)",
+        "disagreement: error is below 16 eps^2 at C = 1000 (networks)",
+    ),
+)
 MANY = {"samples": MOST_SAMPLES}
 TABLE = study.Grid("error", "ratio", MANY, "error on rare inputs in eps^2, 100,000 samples")
 

@@ -145,6 +145,24 @@ CLAIMS = {
     "With an exact grader, anchors of an expert with the mild mask end more than 0.02 above the accuracy of anchors of "
     "an expert alone": higher("accuracy", "masked_anchors", "anchors"),
 }
+HEADLINE = study.Headline(
+    subject="Groups, prompts and budgets",
+    claim=(
+        "Near copies with opposite rewards have clashing gradients; masking them raises accuracy."
+    ),
+    scope="words from shared parameters",
+    decided_by=(
+        (
+            "With an exact grader, near copies of opposite sign clash: the mean cosine of"
+            " their gradients, under GRPO, is below -0.05"
+        ),
+        "With an exact grader, one of the two masks ends more than 0.02 above GRPO's accuracy",
+        (
+            "With an exact grader, one of the two masks ends more than 0.02 above its "
+            "random mask's accuracy"
+        ),
+    ),
+)
 NUMBERS = {
     f"{grader}, {what}, at GRPO's best learning rate": end(value, "grpo", errors)
     for grader, errors in GRADERS.items()

@@ -258,6 +258,24 @@ CLAIMS = {
     "the calibration error in ten bins differs from the reference's by no more than the "
     "divergence allows": never_positive("over the bound, in bins"),
 }
+HEADLINE = study.Headline(
+    subject="Imitation, critiques and preferences",
+    claim=(
+        "Of policies regularised by a divergence, reverse KL has the highest reward and least"
+        " diversity, forward KL the opposite."
+    ),
+    scope="bandits with preferences or rewards, exact and trained",
+    decided_by=(
+        (
+            "at each equal beta forward KL earns less than reverse KL and has more "
+            "entropy (exact, rewards)"
+        ),
+        (
+            "at each equal beta forward KL earns less than reverse KL and has more "
+            "entropy (exact, 500 pairs)"
+        ),
+    ),
+)
 TABLE = study.one_below_the_other(
     study.Table(
         ("error",), "exact preferences", {"part": PREFERENCES}, ("reference", "divergence", "beta")

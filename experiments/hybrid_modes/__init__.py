@@ -228,6 +228,22 @@ CLAIMS = {
         every(below(gain(arm, skills=FIXED), 0.01) for arm in CONTROLLED), step=EARLY
     ),
 }
+HEADLINE = study.Headline(
+    subject="Thinking, planning and computation at test time",
+    claim="GRPO settles on one mode of answering; DeGRPO and HGPO keep both, fitted to difficulty.",
+    scope="a bandit whose modes learn only while they are sampled",
+    decided_by=(
+        "GRPO ends in one mode in over half of its runs",
+        (
+            "DeGRPO at alpha 0.001 ends in one mode in under a quarter of its runs and "
+            "thinks more often at the hardest than at the easiest, by over 0.5"
+        ),
+        (
+            "HGPO ends in one mode in under a quarter of its runs and thinks more often "
+            "at the hardest than at the easiest, by over 0.5"
+        ),
+    ),
+)
 COLUMNS = (
     "collapsed",
     "fits",

@@ -193,6 +193,28 @@ CLAIMS = {
         0.0,
     ),
 }
+HEADLINE = study.Headline(
+    subject="Agents that search or talk",
+    claim=(
+        "Reinforcement learning lowers the number of different behaviours; diverse "
+        "demonstrations raise that of right ones."
+    ),
+    scope="a search agent on knowledge graphs, tables of logits",
+    decided_by=(
+        (
+            "GRPO ends with fewer different right behaviours in 256 answers than its "
+            "prior, by over a tenth"
+        ),
+        (
+            "GRPO ends with fewer different wrong behaviours in 256 answers than its "
+            "prior, by over a tenth"
+        ),
+        (
+            "SFT on diverse demonstrations ends with more different right behaviours in "
+            "256 answers than its prior, by over a tenth"
+        ),
+    ),
+)
 SHOWN = {
     RIGHT: "different right behaviours",
     WRONG: "different wrong ones",

@@ -188,6 +188,28 @@ CLAIMS = {
         more("blend_08", LONGER, SHUFFLED), MARGIN
     ),
 }
+HEADLINE = study.Headline(
+    subject="Agents that search or talk",
+    claim=(
+        "Comparing answers only with those of as many look-ups, blended with GRPO, gives more"
+        " reward and more look-ups."
+    ),
+    scope="a search agent in a table, three regimes of rewards",
+    decided_by=(
+        (
+            "where all searches are worth the same, the blend 0.8 ends with over 0.02 "
+            "more reward than GRPO"
+        ),
+        (
+            "where all searches are worth the same, the blend 0.8 makes two or three "
+            "look-ups more often than GRPO, by over 0.05 of its answers"
+        ),
+        (
+            "where longer searches are worth more, the blend 0.8 ends with over 0.02 more"
+            " reward than GRPO"
+        ),
+    ),
+)
 COLUMNS = (
     "reward",
     "look_ups_0",

@@ -180,6 +180,23 @@ CLAIMS = {
         "from_both", objective="ips_grpo"
     ),
 }
+HEADLINE = study.Headline(
+    subject="Verifiers and reward models",
+    claim=(
+        "Where errors do not depend on the answer, only true minus false positive rate "
+        "decides where training goes."
+    ),
+    scope="a bandit with three right and three wrong outcomes",
+    decided_by=(
+        "GRPO: the exact drift of true accuracy has the sign of J at every policy",
+        "GRPO: only J matters: the exact update is the same in three ways",
+        "GRPO: only J matters: trained in three ways, accuracy ends within 0.05 at every J",
+        (
+            "GRPO: near the hack the exact drift is below 0, under random errors of the J"
+            " there above 0"
+        ),
+    ),
+)
 GRPO = {"kind": "trained", "objective": "grpo"}
 IPS = {"kind": "trained", "objective": "ips_grpo"}
 MEASURED = ("accuracy", "effective", "effective_at_equal")

@@ -19,7 +19,7 @@ RESULTS = {
     if study.headline is not None
 }
 NOTES = read_json(DOCS / published.FILE) | {"claims": RESULTS}
-FLAGS = {"figures.md": "--document", "claims": "--claims"}
+FLAGS = {"figures.md": "--document", "claims": "--claims", "claims.md": "--claims"}
 
 
 def now(page, name):
