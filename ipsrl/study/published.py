@@ -47,8 +47,10 @@ def inputs(study: "Study", settings: Any) -> dict[str, Any]:
 
 
 def _texts(study: "Study") -> list[str]:
-    """The texts in a study's module, without the words of its docstrings."""
-    nodes = list(ast.walk(ast.parse(inspect.getsource(study.module))))
+    """The texts in a study's module, or in all modules of its folder, without the words of their docstrings."""
+    module = Path(inspect.getfile(study.module))
+    files = module.parent.glob("*.py") if module.name == "__init__.py" else [module]
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
     written = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in written]
     return [node.value for node in constants if isinstance(node.value, str)]
