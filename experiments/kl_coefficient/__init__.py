@@ -134,6 +134,32 @@ CLAIMS = {
         for place in PLACES
     },
 }
+HEADLINE = study.Headline(
+    subject="Verifiers and reward models",
+    claim=(
+        "The coefficient of the KL divergence is blunt: too small, and the proxy is hacked; "
+        "too large, and nothing moves."
+    ),
+    scope="a bandit with one wrong outcome that the proxy pays",
+    decided_by=(
+        (
+            "from 30 % right and 3.5 % of the hack, KL in the loss: at every coefficient "
+            "most runs hack or stagnate"
+        ),
+        (
+            "from 30 % right and 3.5 % of the hack, KL in the reward: at every "
+            "coefficient most runs hack or stagnate"
+        ),
+        (
+            "from 30 % right and 0.007 % of the hack, KL in the loss: at every "
+            "coefficient most runs hack or stagnate"
+        ),
+        (
+            "from 30 % right and 0.007 % of the hack, KL in the reward: at every "
+            "coefficient most runs hack or stagnate"
+        ),
+    ),
+)
 NUMBERS = {
     f"from {start}, largest true reward of an optimum (derived)": Constant(bound(start))
     for start in STARTS
