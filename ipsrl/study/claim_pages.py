@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ipsrl.records.json_files import read_json, replace_file
 from ipsrl.study import published
 from ipsrl.study.claims import VERDICTS, as_text
+from ipsrl.study.settings import Settings
 
 if TYPE_CHECKING:
     from ipsrl.study.study import Study, Variant
@@ -69,7 +70,7 @@ class Headline:
         return MIXED if {VERDICTS[True], VERDICTS[False]} <= found else VERDICTS[None]
 
 
-def result(study: "Study", settings: Any, summary: Mapping[str, Any], command: str) -> dict[str, Any]:
+def result(study: "Study", settings: Settings, summary: Mapping[str, Any], command: str) -> dict[str, Any]:
     """What `result.json` keeps of a finished run.
 
     Args:

@@ -12,6 +12,7 @@ from ipsrl.environments.environment import Environment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward
 from ipsrl.study.curves import Curve, Points
+from ipsrl.study.settings import EnsembleSettings
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
@@ -22,7 +23,7 @@ def trained(
     environment: Environment,
     policy: Policy,
     objective: str,
-    settings: Any,
+    settings: EnsembleSettings,
     record: Callable[[Parameters], Any],
     measure: Callable[[Any], Mapping[str, Any]] = dict,
     labels: Mapping[str, Any] | None = None,

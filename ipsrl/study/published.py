@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipsrl.objectives.catalog import CATALOG
 from ipsrl.records.json_files import read_json, replace_file
-from ipsrl.study.settings import as_text, kinds_of
+from ipsrl.study.settings import Settings, as_text, kinds_of
 
 if TYPE_CHECKING:
     from ipsrl.study.study import Study
@@ -28,7 +28,7 @@ PLACES = ("document", "only")
 """Settings that say where results go, or that a part of a page is written anew."""
 
 
-def inputs(study: "Study", settings: Any) -> dict[str, Any]:
+def inputs(study: "Study", settings: Settings) -> dict[str, Any]:
     """What the results of a study with these settings depend on, as it is now: `settings`, `objectives`, `packages`."""
     chosen = {
         field.name: as_text(settings, field.name) if field.name in kinds_of(type(settings)) else repr(value)
@@ -91,7 +91,7 @@ def changes(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return found + [f"{n}: {each}" for n in before for each in differing(before[n], after.get(n, {}))]
 
 
-def note(page: Path, name: str, study: "Study", settings: Any) -> None:
+def note(page: Path, name: str, study: "Study", settings: Settings) -> None:
     """Keeps what a page's figure, row or section of this name was made of, if the folder of the page keeps such notes.
 
     Where `settings.only` says which objectives of a page were computed anew, only theirs are noted.

@@ -210,12 +210,12 @@ def read(settings_class: type, name: str, text: str) -> Any:
         raise ValueError(f"--{name} is {specifications.shortened(text)}, it must be {kind.described}{why}") from None
 
 
-def as_text(settings: Any, name: str) -> str:
+def as_text(settings: Settings, name: str) -> str:
     """The text of a setting on a command line."""
     return kinds_of(type(settings))[name].write(getattr(settings, name))
 
 
-def identity(settings: Any) -> dict[str, Any]:
+def identity(settings: Settings) -> dict[str, Any]:
     """The settings that determine the curves, for config.json: name -> number or text, without `selecting` fields."""
     written = {}
     for field in dataclasses.fields(settings):

@@ -110,15 +110,15 @@ class Study:
 
     name: str
     module: ModuleType
-    presets: Mapping[str, Any]
-    curves: Callable[[Any], Sequence[Curve | TrainingRun]]
+    presets: Mapping[str, Settings]
+    curves: Callable[[Settings], Sequence[Curve | TrainingRun]]
     variants: Mapping[str, Variant]
     claims: Claims = dataclasses.field(default_factory=dict)
     numbers: Numbers = dataclasses.field(default_factory=dict)
     paper: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    table: Callable[[Records, Any], str] = dataclasses.field(default_factory=Table)
-    figure: Callable[[Records, Any], style.Drawing] | None = None
-    documents: Callable[[Records, Any, Path], Sequence[Path]] = lambda records, settings, png: ()
+    table: Callable[[Records, Settings], str] = dataclasses.field(default_factory=Table)
+    figure: Callable[[Records, Settings], style.Drawing] | None = None
+    documents: Callable[[Records, Settings, Path], Sequence[Path]] = lambda records, settings, png: ()
     vmapped: tuple[str, ...] = ()
     many_hosts: bool = False
     trackers: bool = False
@@ -178,7 +178,7 @@ class Study:
         return specification.name if specification else self.module.__name__
 
 
-def run(study: Study, settings: Any, preset: str, output: Output) -> None:
+def run(study: Study, settings: Settings, preset: str, output: Output) -> None:
     """Computes the missing curves, prints the table and the claims, and writes the figure and the summary.
 
     Raises:
@@ -197,7 +197,7 @@ def run(study: Study, settings: Any, preset: str, output: Output) -> None:
 
 
 def publish(
-    study: Study, settings: Any, preset: str, records: Records, folder: RunFolder, draw: bool = True
+    study: Study, settings: Settings, preset: str, records: Records, folder: RunFolder, draw: bool = True
 ) -> list[str]:
     """Writes the summary and, if asked, the figure; returns a line for each claim, and one with the figure's path."""
     found = {sentence: claims.decision(claim, records) for sentence, claim in study.claims.items()}
@@ -251,7 +251,7 @@ def final_rows(records: Records) -> list[dict[str, Any]]:
 
 
 def run_vmapped(
-    study: Study, settings: Sequence[Any], presets: Sequence[str], outputs: Sequence[Output]
+    study: Study, settings: Sequence[Settings], presets: Sequence[str], outputs: Sequence[Output]
 ) -> list[Exception | None]:
     """Like `run` for many settings that differ only in `study.vmapped`, as one program; prints and draws nothing.
 

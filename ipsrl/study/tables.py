@@ -11,7 +11,7 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
 from ipsrl.study.claims import digits
-from ipsrl.study.settings import identity
+from ipsrl.study.settings import Settings, identity
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Table:
     each: str = ""
     decimals: int | None = None
 
-    def __call__(self, records: Records, settings: Any) -> str:
+    def __call__(self, records: Records, settings: Settings) -> str:
         chosen = records.where(**self.where)
         words = vars(settings) | identity(settings)
         if not self.each:
@@ -71,7 +71,7 @@ class Grid:
     where: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     title: str = ""
 
-    def __call__(self, records: Records, settings: Any) -> str:
+    def __call__(self, records: Records, settings: Settings) -> str:
         chosen = records.where(**self.where).having(self.value, self.across)
         columns = chosen.distinct(self.across)
         names = [name for name in chosen.labels if name not in (*self.where, self.across) and chosen.distinct(name)]
@@ -84,7 +84,7 @@ class Grid:
         )
 
 
-def one_below_the_other(*tables: Callable[[Records, Any], str]) -> Callable[[Records, Any], str]:
+def one_below_the_other(*tables: Callable[[Records, Settings], str]) -> Callable[[Records, Settings], str]:
     """For TABLE: several tables."""
     return lambda records, settings: "\n\n".join(table(records, settings) for table in tables)
 
