@@ -15,7 +15,7 @@ def read(path):
 
 
 def test_a_curve_has_a_row_for_each_point():
-    interval = mean_over_seeds(np.array([[0.0, 1.0], [1.0, 3.0]]))
+    interval = Interval(np.array([0.5, 2.0]), np.array([0.0, 1.0]), np.array([1.0, 3.0]), seeds=2)
     assert table.curve({"objective": "grpo"}, interval, update=[0, 10]) == [
         {"objective": "grpo", "update": 0, "value": 0.5, "low_95": 0.0, "high_95": 1.0, "seeds": 2},
         {"objective": "grpo", "update": 10, "value": 2.0, "low_95": 1.0, "high_95": 3.0, "seeds": 2},

@@ -41,6 +41,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "answer_frames": (),
     "audit_verifier": ("@RUN/metrics.jsonl",),
     "benchmark": (),
+    "claims_table": (),
     "import_gguf": ("--gguf=@RUN/config.json", "--out=@TMP/model"),
     "make_checkpoint": ("--out=@TMP/model",),
     "make_molecules": ("--out=@TMP/molecules",),
