@@ -89,8 +89,20 @@ def result(study: "Study", settings: Settings, summary: Mapping[str, Any], comma
         },
         "numbers": summary["numbers"],
         "paper": summary["paper"],
-        "final": summary["final"],
+        "final": rounded(summary["final"]),
     }
+
+
+def rounded(value: Any) -> Any:
+    """JSON values with six digits of each number: more say nothing beside an interval, and double the file."""
+    match value:
+        case dict():
+            return {name: rounded(inner) for name, inner in value.items()}
+        case list():
+            return [rounded(inner) for inner in value]
+        case float():
+            return float(f"{value:.6g}")
+    return value
 
 
 def result_path(study: "Study") -> Path:
