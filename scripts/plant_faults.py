@@ -26,12 +26,13 @@ if __name__ == "__main__":
 from ipsrl.ending import Ending
 
 ROOT = Path(__file__).resolve().parent.parent
+PLANTED_IN = ("ipsrl", "experiments")
 COPIED = ("ipsrl", "experiments", "tests", "scripts", "docs", "pyproject.toml", "setup.py", "README.md")
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """A text that occurs once in ipsrl/, its replacement, and the tests that should notice.
+    """A text that occurs once in ipsrl/ and experiments/, its replacement, and the tests that should notice.
 
     Attributes:
       name: as in the table.
@@ -186,7 +187,7 @@ FAULTS = (
         "the same directions of noise in every step",
         'paired_noise(request.key("noise"), state.parameters, size)',
         'paired_noise(stream(state.seed, 0, "noise"), state.parameters, size)',
-        "training/test_evolution.py",
+        "evolution/test_strategies.py",
         "every_step",
     ),
     Fault(
@@ -227,17 +228,18 @@ FAULTS = (
 )
 
 
-def place_of(fault: Fault, package: Path) -> Path:
+def place_of(fault: Fault, tree: Path) -> Path:
     """The one file that holds the fault's text.
 
     Raises:
       ValueError: no file holds it, or it occurs more than once.
     """
-    found = [(path, path.read_text().count(fault.text)) for path in package.rglob("*.py")]
+    files = [path for package in PLANTED_IN for path in (tree / package).rglob("*.py")]
+    found = [(path, path.read_text().count(fault.text)) for path in files]
     found = [(path, times) for path, times in found if times]
     if sum(times for _, times in found) != 1:
-        where = ", ".join(f"{path.relative_to(package.parent)} ({times} times)" for path, times in found) or "nowhere"
-        raise ValueError(f"the text of the fault {fault.name!r} must occur once in ipsrl/, but is found {where}")
+        where = ", ".join(f"{path.relative_to(tree)} ({times} times)" for path, times in found) or "nowhere"
+        raise ValueError(f"the text of the fault {fault.name!r} must occur once in ipsrl/ and experiments/, but is found {where}")
     return found[0][0]
 
 
@@ -294,7 +296,7 @@ def main(arguments: list[str] | None = None) -> int:
             source = ROOT / name
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(source, tree / name, ignore=ignored) if source.is_dir() else shutil.copy(source, tree)
-        places = {fault: place_of(fault, tree / "ipsrl") for fault in faults}
+        places = {fault: place_of(fault, tree) for fault in faults}
         print("| fault | caught by | run | s |\n|---|---|---|---|")
         for fault, path in places.items():
             sound, started = path.read_text(), time.monotonic()

@@ -8,7 +8,7 @@ import pytest
 import plant_faults
 from plant_faults import FAULTS, failures, place_of
 
-PACKAGE = Path(__file__).parents[2] / "ipsrl"
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_fault_stands_once_and_names_tests_that_exist():
@@ -16,15 +16,15 @@ def test_every_fault_stands_once_and_names_tests_that_exist():
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
     assert f"Plants {len(FAULTS)} faults" in plant_faults.__doc__
     for fault in FAULTS:
-        assert place_of(fault, PACKAGE).suffix == ".py"
+        assert place_of(fault, ROOT).suffix == ".py"
         assert fault.text != fault.planted
-        assert len(list((PACKAGE.parent / "tests").rglob(fault.tests))) == 1
+        assert len(list((ROOT / "tests").rglob(fault.tests))) == 1
 
 
 @pytest.mark.parametrize(("text", "where"), [("no such text", "nowhere"), ("import jax\n", r"times\)")])
 def test_a_text_that_does_not_stand_once_is_refused(text, where):
-    with pytest.raises(ValueError, match=f"must occur once in ipsrl/, but is found .*{where}"):
-        place_of(dataclasses.replace(FAULTS[0], text=text), PACKAGE)
+    with pytest.raises(ValueError, match=f"must occur once in ipsrl/ and experiments/, but is found .*{where}"):
+        place_of(dataclasses.replace(FAULTS[0], text=text), ROOT)
 
 
 def test_what_fails_is_named(tmp_path):
