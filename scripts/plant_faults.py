@@ -239,7 +239,9 @@ def place_of(fault: Fault, tree: Path) -> Path:
     found = [(path, times) for path, times in found if times]
     if sum(times for _, times in found) != 1:
         where = ", ".join(f"{path.relative_to(tree)} ({times} times)" for path, times in found) or "nowhere"
-        raise ValueError(f"the text of the fault {fault.name!r} must occur once in ipsrl/ and experiments/, but is found {where}")
+        raise ValueError(
+            f"the text of the fault {fault.name!r} must occur once in ipsrl/ and experiments/, but is found {where}"
+        )
     return found[0][0]
 
 

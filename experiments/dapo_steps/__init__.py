@@ -11,7 +11,7 @@ Arms      Each step is added to GRPO alone, added in turn to those before it, an
           Accuracy is exact, on questions of 1 to 12 steps (`worked_answers`).
 Command   python -m experiments.dapo_steps
 Time      demo nine CPU minutes, smoke a quarter of one; paper, not run, hours.
-Expected  12 seeds: leaving the KL penalty out adds 0.17 [0.12, 0.23], the punishment costs 0.05 and dynamic sampling 0.09.
+Expected  12 seeds: leaving the KL penalty out adds 0.17 [0.12, 0.23], the punishment costs 0.05, dynamic sampling 0.09.
           GRPO ends at 0.68, without the KL penalty at 0.97. So DAPO's gain is that of the missing penalty, and its
           other steps, with fewer updates, cost some of it. Other seeds of DAPO end 0.05 higher: not all that looks
           like a step is one.

@@ -11,8 +11,8 @@ Arms      Every objective of the catalog that runs on exact environments, chosen
           H the mean over tokens; both are exact for the policy of each seed.
 Command   python -m experiments.entropy_law
 Time      demo nine minutes of one CPU core, six if compiled before, smoke a quarter of one; paper, not run, hours.
-Expected  The ceiling of GRPO, five seeds, where the reward reaches 1: bandit 1.14, hypergrid 1.12, one right arm 0.992. A
-          ceiling above 1 cannot be: entropy that is lost over ties buys no reward. It is within 0.05 for 88 of 92
+Expected  The ceiling of GRPO, five seeds, where the reward reaches 1: bandit 1.14, hypergrid 1.12, one right arm 0.992.
+          A ceiling above 1 cannot be: entropy that is lost over ties buys no reward. It is within 0.05 for 88 of 92
           objectives with one right arm, IPS and flow balance among them, and for none on each task with ties: the ties
           decide, then the objective.
 Doubt     After a fifth the reward is 0.98: repeating it errs by 0.012 (one right arm, GRPO), the law by 0.008. After a
