@@ -148,7 +148,7 @@ NUMBERS = {
     for name, label in PREDICTORS.items()
 }
 SHOWN = {"pass_at_1": "pass@1", PASS: "pass@64", FORMS: "effective right forms"}
-TITLE = "after GRPO, mean over seeds {seeds} [95 % bootstrap interval]"
+TITLE = "after GRPO, mean over seeds {seeds} [95 % interval]"
 TABLE = study.Table(SHOWN | {"recovery": "recovery"}, TITLE, rows=("arm", "epochs"), decimals=2)
 AXES = {"xlabel": "epochs of supervised training", "xscale": "log"}
 PANELS = [
