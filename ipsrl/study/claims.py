@@ -95,21 +95,21 @@ class Comparison(Claim):
         yield self
 
 
-class Above(Comparison):
+class AboveLimit(Comparison):
     """Whether a number is above a limit."""
 
     def lies(self, interval: Interval) -> bool | None:
         return True if interval.low > self.limit else False if interval.high < self.limit else None
 
 
-class Below(Comparison):
+class BelowLimit(Comparison):
     """Whether a number is below a limit."""
 
     def lies(self, interval: Interval) -> bool | None:
         return True if interval.high < self.limit else False if interval.low > self.limit else None
 
 
-class Near(Comparison):
+class NearZero(Comparison):
     """Whether a number lies between -limit and limit."""
 
     def lies(self, interval: Interval) -> bool | None:
@@ -119,10 +119,29 @@ class Near(Comparison):
 
 
 @dataclasses.dataclass(frozen=True)
-class Every(Claim):
-    """Whether all of several claims hold."""
+class Several(Claim):
+    """Base of claims that several others decide.
+
+    Raises:
+      ValueError: there is no part: such a claim could not fail.
+    """
 
     parts: tuple[Claim, ...]
+
+    def __post_init__(self):
+        if not self.parts:
+            raise ValueError("a claim of several needs one part at least")
+
+    def within(self, **labels: Any) -> "Several":
+        return type(self)(tuple(part.within(**labels) for part in self.parts))
+
+    def comparisons(self, records: Records) -> Iterator[Comparison]:
+        for part in self.parts:
+            yield from part.comparisons(records)
+
+
+class Every(Several):
+    """Whether all of several claims hold."""
 
     def holds(self, records: Records, error: float) -> bool:
         return all(part.holds(records, error) for part in self.parts)
@@ -130,32 +149,15 @@ class Every(Claim):
     def fails(self, records: Records, error: float) -> bool:
         return any(part.fails(records, error / len(self.parts)) for part in self.parts)
 
-    def within(self, **labels: Any) -> "Every":
-        return Every(tuple(part.within(**labels) for part in self.parts))
 
-    def comparisons(self, records: Records) -> Iterator[Comparison]:
-        for part in self.parts:
-            yield from part.comparisons(records)
-
-
-@dataclasses.dataclass(frozen=True)
-class Some(Claim):
+class Some(Several):
     """Whether one or more of several claims hold."""
-
-    parts: tuple[Claim, ...]
 
     def holds(self, records: Records, error: float) -> bool:
         return any(part.holds(records, error / len(self.parts)) for part in self.parts)
 
     def fails(self, records: Records, error: float) -> bool:
         return all(part.fails(records, error) for part in self.parts)
-
-    def within(self, **labels: Any) -> "Some":
-        return Some(tuple(part.within(**labels) for part in self.parts))
-
-    def comparisons(self, records: Records) -> Iterator[Comparison]:
-        for part in self.parts:
-            yield from part.comparisons(records)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,7 +280,7 @@ def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], 
 
 
 def lines(decisions: Mapping[str, Decision]) -> list[str]:
-    """A line of text for each sentence, with the number that decides, or the reason where none does."""
+    """A line of text for each sentence: its verdict, and the reason where records or seeds are missing."""
     return [f"{VERDICTS[each.verdict]}: {sentence}{each.remark}" for sentence, each in decisions.items()]
 
 
@@ -326,20 +328,20 @@ def above(number: Number | float, other: Number | float, by: float = 0.0) -> Com
     A negative `by` is how far below it may be.
     """
     if isinstance(other, Number):
-        return Above(as_number(number) - other, by)
-    return Above(as_number(number), other + by)
+        return AboveLimit(as_number(number) - other, by)
+    return AboveLimit(as_number(number), other + by)
 
 
 def below(number: Number | float, other: Number | float, by: float = 0.0) -> Comparison:
     """Whether a number is more than `by` below another one, paired by seed, or below a limit."""
     if isinstance(other, Number):
-        return Below(as_number(number) - other, -by)
-    return Below(as_number(number), other - by)
+        return BelowLimit(as_number(number) - other, -by)
+    return BelowLimit(as_number(number), other - by)
 
 
 def near(number: Number, other: Number | float, by: float) -> Comparison:
     """Whether a number differs from another one, paired by seed, or from a limit by less than `by`."""
-    return Near(number - other, by)
+    return NearZero(number - other, by)
 
 
 def every(claims: Iterable[Claim]) -> Every:

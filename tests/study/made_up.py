@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import Above, AtEach, Below, Every, Near, Some
+from ipsrl.study.claims import AboveLimit, AtEach, BelowLimit, Every, NearZero, Some
 from ipsrl.study.numbers import Best, Combined, Constant, Final, Share
 
 LAST_STEP = 10**6
@@ -22,11 +22,11 @@ class NotLinear(Exception):
 def wanted(claim, verdict):
     """Number, lower and upper limit: where numbers must lie for a verdict."""
     match claim:
-        case Above(number, limit):
+        case AboveLimit(number, limit):
             yield (number, limit, math.inf) if verdict else (number, -math.inf, limit)
-        case Below(number, limit):
+        case BelowLimit(number, limit):
             yield (number, -math.inf, limit) if verdict else (number, limit, math.inf)
-        case Near(number, limit):
+        case NearZero(number, limit):
             yield (number, -limit, limit) if verdict else (number, limit, math.inf)
         case AtEach(label, of_value, labels):
             yield from wanted(of_value.within(**labels, **{label: 1}), verdict)

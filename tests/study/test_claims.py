@@ -146,6 +146,12 @@ def test_parts_and_how_many_were_tried():
         assert decision(every([parts[False], missing]), clear).verdict is False
 
 
+@pytest.mark.parametrize("several", [every, some])
+def test_a_claim_of_no_parts_is_refused(several):
+    with pytest.raises(ValueError, match="needs one part at least"):
+        several([])
+
+
 def test_a_claim_of_each_value_of_a_label():
     def holds(*values):
         cells = [{"part": "a", "size": size, "step": 1, "x": x} for size, x in enumerate(values)]
