@@ -341,7 +341,7 @@ def below(number: Number | float, other: Number | float, by: float = 0.0) -> Com
 
 def near(number: Number, other: Number | float, by: float) -> Comparison:
     """Whether a number differs from another one, paired by seed, or from a limit by less than `by`."""
-    return NearZero(number - other, by)
+    return NearZero(number if other == 0 else number - other, by)
 
 
 def every(claims: Iterable[Claim]) -> Every:
