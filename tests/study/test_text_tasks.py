@@ -122,7 +122,7 @@ def test_the_prior_and_the_ceiling_have_rows_beside_the_objectives(tmp_path, cap
         "hypospace_boolean(operators=basic, depth=2), protocol independent, mean over seeds 0:2 [95 % interval]"
     )
     assert rows[0].startswith("prior     ")
-    assert re.match(r"grpo +0\.\d\d \[0\.\d\d, 0\.\d\d\] ", rows[1])
+    assert re.match(r"grpo +0\.\d\d \[-?0\.\d\d, 0\.\d\d\] ", rows[1])
     assert re.fullmatch(r"ceiling of independent answers +0\.70", rows[2])
     (log,) = tmp_path.glob("*/grpo/seed_0/metrics.jsonl")
     prior = read(log)[0]
