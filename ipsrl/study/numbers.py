@@ -81,10 +81,24 @@ class Number(abc.ABC):
         """The values that it is made of."""
         return iter(())
 
+    def reach(self) -> tuple[float, float] | None:
+        """The least and the most that a seed can give, if that is known."""
+        return None
+
     def __call__(self, records: Records, level: float = LEVEL) -> Interval:
-        """The mean over seeds with its interval, by Student's t; a number without seeds is its own interval."""
+        """The mean over seeds with its interval, by Student's t; a number without seeds is its own interval.
+
+        Where shares are combined and all seeds agree, Student's t says nothing: as many seeds may all have missed what
+        happens in a share of the runs, up to the binomial limit, and then the number may be anywhere in its reach.
+        """
         found = self.of_seeds(records)
-        return interval_of(found.values, found.seeds is not None, level)
+        interval = interval_of(found.values, found.seeds is not None, level)
+        reach = self.reach()
+        if found.seeds is None or reach is None or np.ptp(found.values) > 0:
+            return interval
+        unseen = share_of_runs(np.zeros(len(found.values), bool), level).high
+        low, high = (interval.mean + unseen * (end - interval.mean) for end in reach)
+        return dataclasses.replace(interval, low=low, high=high)
 
     def __add__(self, other: "Number | float") -> "Number":
         return Combined("+", self, as_number(other))
@@ -150,6 +164,9 @@ class Share(Number):
     def reads(self) -> Iterator["Final | Share"]:
         yield self
 
+    def reach(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def __call__(self, records: Records, level: float = LEVEL) -> Interval:
         return share_of_runs(self.of_seeds(records).values > 0, level)
 
@@ -169,6 +186,9 @@ class Constant(Number):
 
     def within(self, **labels: Any) -> "Constant":
         return self
+
+    def reach(self) -> tuple[float, float]:
+        return self.value, self.value
 
     def __str__(self) -> str:
         return f"{self.value:g}"
@@ -195,6 +215,13 @@ class Combined(Number):
     def reads(self) -> Iterator["Final | Share"]:
         yield from self.left.reads()
         yield from self.right.reads()
+
+    def reach(self) -> tuple[float, float] | None:
+        left, right = self.left.reach(), self.right.reach()
+        if left is None or right is None or self.operator == "/":
+            return None
+        ends = [OPERATORS[self.operator](one, other) for one in left for other in right]
+        return min(ends), max(ends)
 
     def __str__(self) -> str:
         return f"({self.left} {self.operator} {self.right})"
@@ -246,6 +273,9 @@ class Best(Number):
     def __call__(self, records: Records, level: float = LEVEL) -> Interval:
         """That of the number: a share has its own kind of interval."""
         return self.number(self._best(records), level)
+
+    def reach(self) -> tuple[float, float] | None:
+        return self.number.reach()
 
     def _best(self, records: Records) -> Records:
         return best_for_others(records, self.score, self.among, self.judged_at)

@@ -194,6 +194,22 @@ def test_a_share_of_runs_has_the_binomial_interval():
         share("x", arm="b")(half)
 
 
+def test_combined_shares_of_seeds_that_agree_are_as_unsure_as_each_share():
+    one, other = share("x", arm="a"), share("x", arm="b")
+    same = records(a=[1] * 10, b=[1] * 10)
+    unseen = 1 - 0.025**0.1
+    less, both, scaled = (one - other)(same), (one + (1 - other))(same), (2 - one * 4)(same)
+    assert (less.low, less.high) == pytest.approx((-unseen, unseen))
+    assert (both.low, both.high) == pytest.approx((1 - unseen, 1 + unseen))
+    assert (scaled.low, scaled.high) == pytest.approx((-2, -2 + 4 * unseen))
+    assert above(one, other, 0.2)(same) is None
+    assert above(one, other, 0.5)(same) is False
+    # A mean has no least and no most, and where seeds differ Student's t has a width of its own.
+    assert (one - X)(same).low == (one - X)(same).high == 0
+    differ = records(a=[1] * 9 + [0], b=[1] * 10)
+    assert (one - other)(differ) == (X - final("x", arm="b"))(differ)
+
+
 def test_a_number_of_the_best_curves_is_chosen_by_other_seeds():
     rows = [
         {"arm": "a", "rate": rate, "seed": seed, "step": 1, "x": value}
@@ -210,3 +226,5 @@ def test_a_share_of_the_best_curves_has_its_exact_interval():
     rows = [{"arm": "a", "rate": 1, "seed": seed, "step": 1, "x": 1} for seed in range(10)]
     found = Best(share("x", arm="a"), "x", ("rate",))(Records(rows, ("arm", "rate")))
     assert (found.low, found.high) == pytest.approx((0.025**0.1, 1))
+    found = Best(share("x", arm="a") - 1, "x", ("rate",))(Records(rows, ("arm", "rate")))
+    assert (found.low, found.high) == pytest.approx((0.025**0.1 - 1, 0))
