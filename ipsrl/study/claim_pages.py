@@ -147,8 +147,9 @@ INTRODUCTION = """\
 Each row is a claim of a paper, tested by a study of ours, and links to the study's page. **Supported** and **refuted**
 say that the 95 % interval of the number that decides lies on one side of its limit, with five seeds or more and
 corrected for the number of tries; **undecided** that it does not; **mixed** that the claim has parts of which some are
-supported and some refuted. Verdicts hold for the small models named under scope; each page ends with what could change
-in larger ones. This page and all others here are written by `scripts/reproduce_figures.py --claims=docs/claims`."""
+supported and some refuted. Behind the number stands where it lies if the claim is true. Verdicts hold for the small
+models named under scope; each page ends with what could change in larger ones. This page and all others here are
+written by `scripts/reproduce_figures.py --claims=docs/claims`."""
 
 
 def row(study: "Study", found: Mapping[str, Any]) -> str:
@@ -156,7 +157,7 @@ def row(study: "Study", found: Mapping[str, Any]) -> str:
     headline = study.headline
     verdict = headline.verdict(found["claims"])
     deciding = [found["claims"][sentence] for sentence in headline.decided_by]
-    numbers = [as_text(each) for each in deciding if "mean" in each and verdict in (each["verdict"], MIXED)]
+    numbers = [compared(each) for each in deciding if "mean" in each and verdict in (each["verdict"], MIXED)]
     cells = (
         f"[{headline.claim}]({study.name}.md) ({paper_link(study)})",
         f"**{verdict}**",
@@ -204,4 +205,9 @@ def number(claim: Mapping[str, Any]) -> str:
     if "mean" not in claim:
         return "not recorded, or too few seeds"
     seeds = f", {claim['seeds']} seeds" if claim["seeds"] else ""
-    return f"{as_text(claim)}: {claim['of']}{seeds}"
+    return f"{compared(claim)}: {claim['of']}{seeds}"
+
+
+def compared(claim: Mapping[str, Any]) -> str:
+    """The number that decides a claim with its interval, and where the claim says that it lies."""
+    return f"{as_text(claim)} (claimed: {claim['claimed']})"

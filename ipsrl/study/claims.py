@@ -66,6 +66,11 @@ class Comparison(Claim):
     number: Number
     limit: float
 
+    @property
+    @abc.abstractmethod
+    def claimed(self) -> str:
+        """Where the number lies if the claim is true, in words."""
+
     @abc.abstractmethod
     def lies(self, interval: Interval) -> bool | None:
         """Whether all of an interval lies on the claim's side of the limit; None if the limit divides it."""
@@ -98,6 +103,10 @@ class Comparison(Claim):
 class AboveLimit(Comparison):
     """Whether a number is above a limit."""
 
+    @property
+    def claimed(self) -> str:
+        return f"above {digits(self.limit)}"
+
     def lies(self, interval: Interval) -> bool | None:
         return True if interval.low > self.limit else False if interval.high < self.limit else None
 
@@ -105,12 +114,20 @@ class AboveLimit(Comparison):
 class BelowLimit(Comparison):
     """Whether a number is below a limit."""
 
+    @property
+    def claimed(self) -> str:
+        return f"below {digits(self.limit)}"
+
     def lies(self, interval: Interval) -> bool | None:
         return True if interval.high < self.limit else False if interval.low > self.limit else None
 
 
 class NearZero(Comparison):
     """Whether a number lies between -limit and limit."""
+
+    @property
+    def claimed(self) -> str:
+        return f"within {digits(self.limit)} of 0"
 
     def lies(self, interval: Interval) -> bool | None:
         if -self.limit < interval.low and interval.high < self.limit:
@@ -214,12 +231,14 @@ class Decision:
     Attributes:
       verdict: one of the keys of `VERDICTS`.
       number: what decides: of the comparisons with the claim's own verdict the one that lies nearest to its limit.
+      claimed: where that number lies if the claim is true.
       interval: its mean with the interval; None if the records lack it.
       why: the reason if the claim is undecided for want of records or seeds.
     """
 
     verdict: bool | None
     number: str = ""
+    claimed: str = ""
     interval: Interval | None = None
     why: str = ""
 
@@ -242,7 +261,7 @@ def decision(claim: Claim, records: Records) -> Decision:
             found.append((part, part.interval(records)))
     deciding = [pair for pair in found if pair[0].lies(pair[1]) is verdict] or found
     part, interval = min(deciding, key=lambda pair: abs(pair[1].mean - pair[0].limit))
-    return Decision(verdict, str(part.number), interval)
+    return Decision(verdict, str(part.number), part.claimed, interval)
 
 
 def decided(claims: Claims, records: Records) -> dict[str, bool | None]:
@@ -285,9 +304,9 @@ def lines(decisions: Mapping[str, Decision]) -> list[str]:
 
 
 def decisive(decisions: Mapping[str, Decision]) -> dict[str, Any]:
-    """For summary.json: sentence -> the number that decides, as `of` and as {mean, low, high, seeds}."""
+    """For summary.json: sentence -> the number that decides, as {of, claimed, mean, low, high, seeds}."""
     return {
-        sentence: {"of": each.number, **dataclasses.asdict(each.interval)}
+        sentence: {"of": each.number, "claimed": each.claimed, **dataclasses.asdict(each.interval)}
         for sentence, each in decisions.items()
         if each.interval is not None
     }

@@ -56,7 +56,7 @@ THREE = ("path_multiplicity", "many_outcomes", "recovery_time")
 SUMMARY = {
     "complete": True,
     "claims": {"it is so": True, "or not": None},
-    "decisive": {"it is so": {"of": "x of a", "mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5}},
+    "decisive": {"it is so": {"of": "x of a", "claimed": "above 0", "mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5}},
     "numbers": {"right": {"mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5}},
     "paper": {"right": {"ours": 0.5, "paper": 0.6}},
     "final": [],
@@ -260,11 +260,11 @@ def test_a_study_with_a_headline_gets_results_and_a_page(play, tmp_path, monkeyp
     monkeypatch.setattr(reproduce_figures.catalog, "drawn", lambda: figures)
     play("--only=recovery_time", f"--claims={pages}")
     assert read_json(tmp_path / "result.json")["claims"]["it is so"] == {
-        "verdict": "supported", "of": "x of a", "mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5,
+        "verdict": "supported", "of": "x of a", "claimed": "above 0", "mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5,
     }  # fmt: skip
     page, index = ((pages / name).read_text() for name in ("recovery_time.md", "index.md"))
     assert "# the recovery_time\n\n**Supported**: It is so. ([2601.21669]" in page
-    assert "| it is so | supported | 0.5 [0.4, 0.6]: x of a, 5 seeds |" in page
+    assert "| it is so | supported | 0.5 [0.4, 0.6] (claimed: above 0): x of a, 5 seeds |" in page
     assert "Other claims: 1 undecided" in page
     assert (
         "| [It is so.](recovery_time.md) ([2601.21669](https://arxiv.org/abs/2601.21669)) | **supported** | " in index

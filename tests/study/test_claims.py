@@ -175,9 +175,11 @@ def test_the_number_that_decides_is_the_one_nearest_to_its_limit():
     of = records(a=0.7, b=0.4, c=0.9)
     numbers = [above(final("x", arm=arm), 0.3) for arm in "abc"]
     found = decision(every(numbers), of)
-    assert (found.verdict, found.number, found.interval.mean) == (True, "x of b", 0.4)
+    assert (found.verdict, found.number, found.claimed, found.interval.mean) == (True, "x of b", "above 0.3", 0.4)
     found = decision(every([above(final("x", arm=arm), 0.5) for arm in "abc"]), of)
     assert (found.verdict, found.number) == (False, "x of b")
+    assert decision(below(X, 0.3), of).claimed == "below 0.3"
+    assert decision(near(X, 0.3, 0.1), of).claimed == "within 0.1 of 0"
 
 
 def test_a_share_of_runs_has_the_binomial_interval():
