@@ -11,9 +11,8 @@ from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import positive
-from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
+from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
-from ipsrl.structures import PolicyScores, Trajectories
 
 STOP, STEP, FILLER, SLIP = range(4)
 
@@ -125,7 +124,7 @@ class WorkedAnswers(StateGraph):
         prompt = jnp.arange(self.num_prompts)[:, None]
         stage = jnp.arange(self.stages)
         states = prompt * self.states_of_prompt + stage
-        probs = jax.nn.softmax(self.policy.step(parameters, (), states, jnp.asarray(0))[0])
+        probs = jax.nn.softmax(self.policy.logits(parameters, states))
         going_on = jax.nn.one_hot(self.next_stage(stage[:, None], jnp.arange(1, 4)), self.stages)
         moves = jnp.einsum("psa,sat->pst", probs[..., 1:], going_on)
 
@@ -167,15 +166,7 @@ class StageTable(Tabular):
         prompts = self.num_observations // self.states_of_prompt
         return {"shared": jnp.zeros(shape), "own": jnp.zeros((prompts, *shape))}
 
-    def step(
-        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
-    ) -> tuple[Array, Cache]:
+    def logits(self, parameters: Parameters, observations: Array) -> Array:
         stage = observations % self.stages
         prompt = observations // self.states_of_prompt
-        return parameters["shared"][stage] + parameters["own"][prompt, stage], cache
-
-    def score(
-        self, parameters: Parameters, trajectories: Trajectories, temperature: float
-    ) -> PolicyScores:
-        logits, _ = self.step(parameters, (), trajectories.observations, jnp.asarray(0))
-        return score_logits(logits, Actions.of(trajectories), temperature)
+        return parameters["shared"][stage] + parameters["own"][prompt, stage]

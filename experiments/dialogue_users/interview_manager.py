@@ -6,9 +6,8 @@ import jax
 from jax import Array
 
 from ipsrl.environments.interview_users import PHASES, WORDS
-from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
+from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
-from ipsrl.structures import PolicyScores, Trajectories
 
 SPREAD = 0.1
 """Standard deviation of initial parameters."""
@@ -39,13 +38,5 @@ class Manager(Tabular):
         both = parameters["block"][:, None] + parameters["last"]
         return parameters["always"] + both.reshape(self.num_observations, self.vocabulary_size)
 
-    def step(
-        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
-    ) -> tuple[Array, Cache]:
-        return self.table(parameters)[observations], cache
-
-    def score(
-        self, parameters: Parameters, trajectories: Trajectories, temperature: float
-    ) -> PolicyScores:
-        logits = self.table(parameters)[trajectories.observations]
-        return score_logits(logits, Actions.of(trajectories), temperature)
+    def logits(self, parameters: Parameters, observations: Array) -> Array:
+        return self.table(parameters)[observations]

@@ -9,9 +9,8 @@ from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import Checked, at_least, probability
-from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
+from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
-from ipsrl.structures import PolicyScores, Trajectories
 
 SHORT, THINK = range(2)
 
@@ -174,9 +173,7 @@ class ModePolicy(Tabular):
         """The prior; `key` is not used."""
         return self.world.prior()
 
-    def step(
-        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
-    ) -> tuple[Array, Cache]:
+    def logits(self, parameters: Parameters, observations: Array) -> Array:
         world, prompt = self.world, observations // self.world.states_of_prompt
         mode, _ = world.mode_of(observations)
         skill = jax.lax.stop_gradient(parameters["skill"]) if world.fixed else parameters["skill"]
@@ -185,10 +182,4 @@ class ModePolicy(Tabular):
         right = jnp.log(ceiling) - jnp.logaddexp(jnp.log1p(-ceiling), -skill[mode])
         thinks = parameters["shared"] + parameters["own"][prompt]
         logit = jnp.where(observations % world.states_of_prompt == 0, thinks, right)
-        return jnp.stack([jnp.zeros_like(logit), logit], axis=-1), cache
-
-    def score(
-        self, parameters: Parameters, trajectories: Trajectories, temperature: float
-    ) -> PolicyScores:
-        logits, _ = self.step(parameters, (), trajectories.observations, jnp.asarray(0))
-        return score_logits(logits, Actions.of(trajectories), temperature)
+        return jnp.stack([jnp.zeros_like(logit), logit], axis=-1)

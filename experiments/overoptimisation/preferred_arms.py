@@ -12,10 +12,9 @@ from experiments.overoptimisation.adversarial_rewards import max_min
 from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
 from ipsrl.fields import Checked, one_of
-from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
+from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.structures import PolicyScores, Trajectories
 from ipsrl.study.curves import Curve, Labels, Points
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
@@ -209,23 +208,12 @@ class LinearArms(Tabular):
     def init(self, key: Array) -> Parameters:
         return {"weights": jnp.zeros((len(self.arms.seeds), self._features.shape[-1]))}
 
-    def step(
-        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
-    ) -> tuple[Array, Cache]:
-        return self.logits(parameters)[observations], cache
-
-    def score(
-        self, parameters: Parameters, trajectories: Trajectories, temperature: float
-    ) -> PolicyScores:
-        logits = self.logits(parameters)[trajectories.observations]
-        return score_logits(logits, Actions.of(trajectories), temperature)
-
-    def logits(self, parameters: Parameters) -> Array:
-        """`[S, K]`."""
+    def logits(self, parameters: Parameters, observations: Array) -> Array:
         moved = jnp.einsum(
             "skf,sf->sk", jnp.asarray(self._features, jnp.float32), parameters["weights"]
         )
-        return jnp.asarray(self.arms.reference, jnp.float32) + moved
+        table = jnp.asarray(self.arms.reference, jnp.float32) + moved
+        return table[observations]
 
 
 def trained(

@@ -142,7 +142,8 @@ class Agents(Checked):
     @functools.cached_property
     def policy(self) -> SharedRelationTable:
         """Of all questions."""
-        return SharedRelationTable(self.asked)
+        task = self.asked
+        return SharedRelationTable(task.num_observations, task.vocabulary_size, task=task)
 
     def prior(self, seeds: Sequence[int]) -> Parameters:
         """Leaves `[seed, ...]`."""
@@ -160,7 +161,7 @@ class Agents(Checked):
             relations[following, ..., asked_next] = (1 - self.stops) * self.skill
         relations[-1, ..., STOP] = self.ends
         relations[-1, ..., words] = (1 - self.ends) / number
-        shared = jnp.log(jnp.asarray(probs.reshape(self.policy.num_shared, -1), jnp.float32))
+        shared = jnp.log(jnp.asarray(probs.reshape(-1, task.vocabulary_size), jnp.float32))
 
         def own(seed: Array) -> Array:
             shape = self.policy.num_observations, task.vocabulary_size

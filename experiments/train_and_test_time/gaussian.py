@@ -1,7 +1,6 @@
 """Arms on a line under a Gaussian: a policy with a mean and a width, which training may narrow too early."""
 
 import dataclasses
-from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
@@ -33,12 +32,7 @@ class Gaussian(Tabular):
             "log_std": states * jnp.log(self.std),
         }
 
-    def step(self, parameters: Parameters, *arguments: Any) -> Any:
-        return super().step(self._as_table(parameters), *arguments)
-
-    def score(self, parameters: Parameters, *arguments: Any) -> Any:
-        return super().score(self._as_table(parameters), *arguments)
-
-    def _as_table(self, parameters: Parameters) -> Parameters:
+    def logits(self, parameters: Parameters, observations: Array) -> Array:
         distance = jnp.arange(self.vocabulary_size) - parameters["mean"][:, None]
-        return {"logits": -((distance / jnp.exp(parameters["log_std"])[:, None]) ** 2) / 2}
+        table = -((distance / jnp.exp(parameters["log_std"])[:, None]) ** 2) / 2
+        return table[observations]

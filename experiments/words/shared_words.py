@@ -13,12 +13,12 @@ from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import Checked, at_least, positive
-from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
+from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import Refine
 from ipsrl.rollouts.sources.source import Groups, Sampled
-from ipsrl.structures import PolicyScores, Trajectories
+from ipsrl.structures import Trajectories
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,16 +166,8 @@ class SharedTable(Tabular):
     def init(self, key: Array) -> Parameters:
         return {"weights": jnp.zeros((self.width, self.vocabulary_size))}
 
-    def step(
-        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
-    ) -> tuple[Array, Cache]:
-        return self._logits(parameters, observations), cache
-
-    def score(
-        self, parameters: Parameters, trajectories: Trajectories, temperature: float
-    ) -> PolicyScores:
-        logits = self._logits(parameters, trajectories.observations)
-        return score_logits(logits, Actions.of(trajectories), temperature)
+    def logits(self, parameters: Parameters, observations: Array) -> Array:
+        return self._features(observations) @ parameters["weights"]
 
     def answer_gradients(self, parameters: Parameters, trajectories: Trajectories) -> Array:
         """`[P, G, F V]`, the gradient of the log-probability of each answer by the weights."""
@@ -184,9 +176,6 @@ class SharedTable(Tabular):
         beyond = jax.nn.one_hot(trajectories.tokens, self.vocabulary_size) - probs
         gradients = jnp.einsum("pgtf,pgtv,pgt->pgfv", features, beyond, trajectories.token_mask)
         return gradients.reshape(*trajectories.truncated.shape, -1)
-
-    def _logits(self, parameters: Parameters, observations: Array) -> Array:
-        return self._features(observations) @ parameters["weights"]
 
     def _features(self, observations: Array) -> Array:
         return jnp.asarray(_normal(self.num_observations, self.width))[observations]

@@ -67,8 +67,13 @@ class Tabular(Checked):
         """No state is carried: the observation holds everything."""
         return ()
 
+    def logits(self, parameters: Parameters, observations: Array) -> Array:
+        """`[..., V]` of observations `[...]`: all that a table with other parameters overrides, beside `init`."""
+        return parameters["logits"][observations]
+
     def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
-        return parameters["logits"][observations], cache
+        return self.logits(parameters, observations), cache
 
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
-        return score_logits(parameters["logits"][trajectories.observations], Actions.of(trajectories), temperature)
+        logits = self.logits(parameters, trajectories.observations)
+        return score_logits(logits, Actions.of(trajectories), temperature)

@@ -1,7 +1,5 @@
 """A table whose states share something: which rows, and demonstrations seen through it."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,14 +7,14 @@ import pytest
 
 from experiments.search_diversity.agents import Agents
 from experiments.search_diversity.search_routes import SearchRoutes
-from experiments.search_diversity.shared_table import SharedRelationTable, replayed
+from experiments.search_diversity.shared_table import replayed
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import given_answers
 
 WORLD = Agents()
 TASK = WORLD.asked
-POLICY = SharedRelationTable(TASK)
+POLICY = WORLD.policy
 
 
 def test_a_state_shares_its_row_with_those_that_ask_for_the_same_relation():
@@ -25,7 +23,6 @@ def test_a_state_shares_its_row_with_those_that_ask_for_the_same_relation():
             following = chain[queries] if queries < len(chain) else TASK.relations
             row = POLICY.shared_row[int(TASK.number_of(prompt, queries, 3, 5))]
             assert row == (following * TASK.entities + 3) * (TASK.entities + 1) + 5
-    assert POLICY.shared_row.max() < POLICY.num_shared
 
 
 def test_without_a_shared_part_it_is_a_table():
@@ -62,8 +59,3 @@ def test_demonstrations_are_legal_and_can_be_scored():
     shown = WORLD.demonstrations(SearchRoutes(answers=4))
     scores = POLICY.score(POLICY.init(jax.random.key(0)), shown, 1.0).log_probs
     assert np.isfinite(np.asarray(scores)[np.asarray(shown.token_mask)]).all()
-
-
-def test_a_task_that_shows_tokens_is_refused():
-    with pytest.raises(ValueError, match="the task has sees=token, but a table needs sees=state"):
-        SharedRelationTable(dataclasses.replace(TASK, sees="token"))
