@@ -209,11 +209,14 @@ class LinearArms(Tabular):
         return {"weights": jnp.zeros((len(self.arms.seeds), self._features.shape[-1]))}
 
     def logits(self, parameters: Parameters, observations: Array) -> Array:
+        return self.table(parameters)[observations]
+
+    def table(self, parameters: Parameters) -> Array:
+        """`[S, K]`, the logits."""
         moved = jnp.einsum(
             "skf,sf->sk", jnp.asarray(self._features, jnp.float32), parameters["weights"]
         )
-        table = jnp.asarray(self.arms.reference, jnp.float32) + moved
-        return table[observations]
+        return jnp.asarray(self.arms.reference, jnp.float32) + moved
 
 
 def trained(
@@ -246,7 +249,7 @@ def trained(
             max_gradient_norm=None,
         )
         trainer = Trainer(arms.environment, policy, objectives.make(objective), how, source)
-        logits = train_ensemble(trainer, jnp.array([0]), policy.logits, every)[0]
+        logits = train_ensemble(trainer, jnp.array([0]), policy.table, every)[0]
         log_probs = log_softmax(np.moveaxis(np.asarray(logits, np.float64), 0, 1), axis=-1)
         return Points(np.arange(0, steps + 1, every), arms.measures(log_probs, beta), arms.seeds)
 

@@ -88,10 +88,9 @@ def test_falls_and_rises_are_counted_from_the_best_mean():
 def test_the_policy_starts_at_the_reference_and_moves_with_its_features(kind):
     arms = Arms(SEEDS)
     policy = LinearArms(2, ARMS, arms=arms, kind=kind)
-    parameters, bandits = policy.init(jax.random.key(0)), jnp.arange(2)
-    first = policy.logits(parameters, bandits)
-    np.testing.assert_allclose(first, arms.reference, atol=1e-6)
-    moved = policy.logits({"weights": parameters["weights"].at[1, 3].set(2.0)}, bandits) - first
+    parameters = policy.init(jax.random.key(0))
+    np.testing.assert_allclose(policy.table(parameters), arms.reference, atol=1e-6)
+    moved = policy.table({"weights": parameters["weights"].at[1, 3].set(2.0)}) - policy.table(parameters)
     assert not jnp.any(moved[0])
     expected = 2.0 * (arms.features[1, :, 3] if kind == SHARED else np.eye(ARMS)[3])
     np.testing.assert_allclose(moved[1], expected, atol=1e-5)
