@@ -50,7 +50,7 @@ from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.rewards import RewardTable
-from ipsrl.study import above, at_each, below, final, share_above
+from ipsrl.study import above, at_each, below, final, share
 from ipsrl.study.numbers import Constant
 
 PLACES = {
@@ -100,8 +100,6 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         yield study.Curve(labels, functools.partial(optimum, beta, start))
 
 
-# A run that hacks is over a nat from its start, so that none is counted twice.
-HACK_OR_STAGNATE = share_above("hack", 0.5) + (1 - share_above("divergence", 0.1))
 CLAIMS = {
     **{
         f"from 30 % right and {COMMON}, KL {place}: some coefficient ends within 0.05 of the "
@@ -122,7 +120,7 @@ CLAIMS = {
     },
     **{
         f"from 30 % right and {start}, KL {place}: at every coefficient most runs hack or stagnate": at_each(
-            "beta", above(HACK_OR_STAGNATE, 0.5), kind="trained", start=start, place=place
+            "beta", above(share("wasted"), 0.5), kind="trained", start=start, place=place
         )
         for start in STARTS
         for place in PLACES

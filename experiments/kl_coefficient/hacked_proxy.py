@@ -21,12 +21,17 @@ LATE = tuple(np.log([0.83, 0.12, 0.03, 0.01, 0.005, 0.005]).tolist())
 
 
 def measures(probs: np.ndarray, start: str) -> dict[str, np.ndarray]:
-    """From `[..., 6]`: the true reward, the probability of the hack, and KL(policy || start) in nats."""
-    divergence = distances.reverse_kl(probs, softmax(STARTS[start]))
+    """From `[..., 6]`: the true reward, the probability of the hack, and KL(policy || start) in nats.
+
+    wasted: whether the policy hacks, with more than half of its probability, or stagnates, less than 0.1 nats away.
+    """
+    divergence = np.asarray(distances.reverse_kl(probs, softmax(STARTS[start])), np.float64)
+    hack = probs[..., HACK]
     return {
         "true": probs[..., :HACK].sum(axis=-1),
-        "hack": probs[..., HACK],
-        "divergence": np.asarray(divergence, np.float64),
+        "hack": hack,
+        "divergence": divergence,
+        "wasted": ((hack > 0.5) | (divergence < 0.1)).astype(float),
     }
 
 

@@ -9,6 +9,8 @@ def test_the_start_has_no_divergence_and_the_optimum_goes_from_the_hack_to_the_s
     assert (found["true"], found["hack"]) == (pytest.approx(0.3), pytest.approx(0.035))
     assert found["divergence"] == pytest.approx(0, abs=1e-6)
     assert optimum(0.01, COMMON).values["hack"] == pytest.approx(1)
+    # It stagnates, is of use, and hacks.
+    assert [optimum(beta, RARE).values["wasted"] for beta in (100, 0.2, 0.01)] == [1, 0, 1]
     assert optimum(100, COMMON).values["true"] == pytest.approx(0.3, abs=0.01)
 
 
