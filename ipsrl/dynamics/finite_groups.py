@@ -44,7 +44,7 @@ def count_weights(group_size: int, alpha: float = 1.0, floor: float = 0.0, pseud
 
     A floor of 1/G or less has no effect without a pseudo-count. A pseudo-count lambda > 0 (add-lambda) narrows the
     range omega(1) / omega(G) from G^alpha to ((G + lambda) / (1 + lambda))^alpha; one of (alpha - 1) / 2 removes the
-    term of order 1/G from `distortion`.
+    term of order 1/G from the deviation of `expected_weight` from p^(-alpha).
 
     Raises:
       ValueError: the group is empty or above `LARGEST_GROUP`, alpha or the floor is negative, or the pseudo-count is
@@ -107,19 +107,6 @@ def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.nd
     if len(weights) == 1:
         return np.zeros(np.shape(probability))
     return (len(weights) - 1) * expected_weight(probability, np.diff(weights))
-
-
-@checked
-def distortion(probability: np.ndarray, weights: np.ndarray, alpha: float) -> np.ndarray:
-    """D(p) = w_G(p) p^alpha - 1: relative deviation of the mean weight from the ideal p^(-alpha), for any shape of p.
-
-    With count weights alpha (alpha - 1) (1 - p) / (2 G p) + O(1/G^2), and exactly -(1 - p)^G for alpha = 1 and an
-    inactive floor. With the pseudo-count (alpha - 1) / 2, an offset of the counts, O(1/G^2).
-
-    Raises:
-      ValueError: as in `expected_weight`.
-    """
-    return expected_weight(probability, weights) * np.asarray(probability, np.float64) ** alpha - 1
 
 
 @checked

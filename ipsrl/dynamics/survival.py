@@ -3,7 +3,7 @@
 A finite group caps the weight of a rare outcome at omega(1), so its push near extinction is finite: it survives if that
 push exceeds the push on the survivors. The rules and the weights omega `[G]` are those of `finite_groups`.
 
-This module assumes mean fields, that is small steps (for finite ones see `step_sizes`), positive rewards, and weights
+This module assumes mean fields, that is small steps, positive rewards, and weights
 that never rise with the count and fall somewhere. Then r_i w_G(p_i) falls in p_i, and the rule without a baseline rests
 at the distribution with
 
@@ -90,7 +90,9 @@ def critical_alpha(reward_ratio: float, group_size: int, rule: Rule, floor: floa
         without a baseline, otherwise 2.
     """
     _check_ratio(reward_ratio)
-    reach = _relative_weights(group_size, rule, floor)[-1]
+    weights = count_weights(group_size, 1.0, floor)
+    counted = weights if checked_rule(rule) == "no baseline" else without_one_sample(weights)
+    reach = counted[-1] / counted[0]
     return math.log(reward_ratio) / -math.log(reach) if reach < 1 else math.inf
 
 
@@ -141,44 +143,6 @@ def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: f
     return math.inf if room <= rounding or bound == math.inf else math.floor(bound) + 1
 
 
-@checked
-def extinction_exponents(rewards: np.ndarray, group_size: int, rule: Rule, floor: float = 0.0) -> np.ndarray:
-    """For each outcome `[K]` the exponent above which it survives with count weights; `critical_alpha` for any K.
-
-    0.0 for the best outcomes. The exponent grows with the number of better outcomes, since each takes probability.
-    math.inf if no alpha saves the outcome: as alpha -> infinity only counts of 1 keep their weight (with a floor, all
-    counts up to G floor), and outcome j survives if the sum over r_i > r_j of (r_j / r_i)^(1 / (G - 1)) exceeds the
-    number of better outcomes minus 1 (without a baseline and floor; G - 2 instead of G - 1 for a group mean).
-
-    Raises:
-      ValueError: a reward is not positive, the rule divides by the std (no such limit is known for more than two
-        outcomes), or the group has fewer than 2 samples, or 3 with a group mean.
-    """
-    if checked_rule(rule) == "group mean and std":
-        raise ValueError("extinction exponents are known without a baseline and for the group mean, not with the std")
-    rewards, ratios = np.asarray(rewards, np.float64), _relative_weights(group_size, rule, floor)
-    if rewards.ndim != 1 or len(rewards) == 0 or not np.all(rewards > 0):
-        raise ValueError(f"rewards must be [outcome] and positive, but they are {rewards}")
-
-    def room(alpha: float, reward: float) -> float:
-        return 1 - _crowd(reward, rewards, ratios**alpha)
-
-    def exponent(reward: float) -> float:
-        if reward == rewards.max():
-            return 0.0
-        if ratios[-1] == 1 or _crowd(reward, rewards, np.float64(ratios == 1)) >= 1:
-            return math.inf
-        low = high = critical_alpha(rewards.max() / reward, group_size, rule, floor)
-        if np.sum(rewards > reward) == 1:
-            return low
-        # Surviving against the best outcome alone is necessary, but not sufficient against several.
-        while room(high, reward) <= 0:
-            high *= 2
-        return brentq(room, low / 2, high, args=(reward,), xtol=1e-12)
-
-    return np.array([exponent(reward) for reward in rewards])
-
-
 def _check_ratio(reward_ratio: float) -> None:
     if not reward_ratio >= 1:
         raise ValueError(f"reward_ratio is {reward_ratio}, but it is the better reward over the worse, at least 1")
@@ -198,13 +162,6 @@ def _checked(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> tuple[np.n
             "positive alpha and groups of at least 2, or 3 with a group mean"
         )
     return rewards, counted
-
-
-def _relative_weights(group_size: int, rule: Rule, floor: float) -> np.ndarray:
-    """omega(n) / omega(1) at alpha = 1 for the counts that decide survival: 1 .. G, or 1 .. G - 1 with a group mean."""
-    weights = count_weights(group_size, 1.0, floor)
-    counted = weights if checked_rule(rule) == "no baseline" else without_one_sample(weights)
-    return counted / counted[0]
 
 
 def _probability(weight: float, weights: np.ndarray) -> float:

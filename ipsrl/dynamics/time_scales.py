@@ -145,24 +145,6 @@ def ideal_restoring_rate(num_outcomes: int, alpha: float, reward: float = 1.0) -
     return alpha * reward * num_outcomes ** (alpha - 1.0)
 
 
-@checked
-def restoring_share(num_outcomes: int, group_size: int, alpha: float = 1.0) -> float:
-    """lambda_G / lambda in the limit of many more outcomes than samples, K >> G, with count weights and no floor.
-
-        (G - 1) G^alpha (1 - 2^(-alpha)) / (alpha K^(1 + alpha)),   for alpha = 1   G (G - 1) / (2 K^2)
-
-    Only outcomes that occur twice in a group contribute, and those become rare: counts lose the signal.
-
-    Raises:
-      ValueError: there are fewer than two outcomes, the group is empty, or alpha is not positive.
-    """
-    _check_tie(num_outcomes, 1.0)
-    if group_size < 1 or not alpha > 0:
-        raise ValueError(f"group_size ({group_size}) must be at least 1 and alpha ({alpha}) positive")
-    gap = -math.expm1(-alpha * math.log(2.0))
-    return (group_size - 1) * group_size**alpha * gap / (alpha * num_outcomes ** (1 + alpha))
-
-
 def _rise_time(growth: Callable[[float], float], start: float, end: float) -> float:
     """Integral of dx / growth(x) over x = ln p; growth = d ln p/dt changes sign at most once, to negative."""
     if not growth(math.log(end)) > 0:

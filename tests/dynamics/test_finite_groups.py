@@ -92,20 +92,22 @@ def test_an_exact_tie_of_scaled_rewards_says_nothing():
     assert abs(mean_field(probs, np.array([0.7, 0.1]), weights, "group mean and std")[1]) < 1e-15
 
 
-def test_distortion():
+def test_deviation_of_the_expected_weight_from_the_inverse_probability():
     p = np.array([0.1, 0.5, 0.9])
-    np.testing.assert_allclose(
-        finite_groups.distortion(p, count_weights(16), 1.0), -((1 - p) ** 16), rtol=0, atol=1e-14
-    )
+
+    def distortion(weights, alpha):
+        return expected_weight(p, weights) * p**alpha - 1
+
+    np.testing.assert_allclose(distortion(count_weights(16), 1.0), -((1 - p) ** 16), rtol=0, atol=1e-14)
     for alpha in (0.5, 2.0):
         first_order = alpha * (alpha - 1) * (1 - p) / (2 * p)
-        exact = [size * finite_groups.distortion(p, count_weights(size, alpha), alpha) for size in (256, 512)]
+        exact = [size * distortion(count_weights(size, alpha), alpha) for size in (256, 512)]
         errors = np.abs(exact - first_order)
         np.testing.assert_allclose(exact[1], first_order, rtol=0.12)
         np.testing.assert_allclose(errors[1] / errors[0], 0.5, atol=0.05)  # what is left is of the order 1/G
         # The offset rule leaves 1/G^2.
         offset = [count_weights(size, alpha, pseudo_count=(alpha - 1) / 2) for size in (256, 512)]
-        left = [np.abs(finite_groups.distortion(p, weights, alpha)) for weights in offset]
+        left = [np.abs(distortion(weights, alpha)) for weights in offset]
         np.testing.assert_allclose(left[1] / left[0], 0.25, atol=0.03)
 
 

@@ -2,7 +2,7 @@ import functools
 
 import numpy as np
 import pytest
-from scipy.special import entr, softmax
+from scipy.special import softmax
 
 from ipsrl.dynamics import flows
 
@@ -21,28 +21,22 @@ def test_velocities_of_the_paper():
     np.testing.assert_allclose(flows.flow_velocity(logits, rewards, alpha=1.0), scaled, atol=1e-15)
 
 
-def test_natural_velocity_moves_log_ratios_linearly():
-    rewards, start, times = np.array([1.0, 0.5, 0.5]), np.log([0.2, 0.3, 0.5]), np.array([1.0, 7.0])
-    velocity = functools.partial(flows.natural_velocity, rewards=rewards)
-    logits = flows.integrate(velocity, start, times)
-    np.testing.assert_allclose(logits[:, 0] - logits[:, 1], np.log(2 / 3) + 0.5 * times, rtol=1e-9)
-    np.testing.assert_allclose(logits[:, 1] - logits[:, 2], np.log(3 / 5), rtol=1e-9)
-    probs, move = softmax(start), velocity(start)
-    np.testing.assert_allclose(
-        probs * (move - probs @ move), probs * (rewards - probs @ rewards), atol=1e-15
-    )  # replicator
+def partial_tie_ratio(times, probs, rewards):
+    """Late p_2 / p_1 of the two best outcomes, which tie, beside L worse ones, under expected return.
 
+    c = e^(-z_2) - e^(-z_1) and the sum s of the logits are constant, from which follows, as t -> infinity,
 
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
-def test_entropy_velocity_is_the_slope_of_the_entropy(alpha):
-    logits, rewards, step = np.array([0.3, -1.0, 2.0]), np.array([1.0, 0.5, 3.0]), 1e-5
-    for velocity in (flows.flow_velocity(logits, rewards, alpha), flows.natural_velocity(logits, rewards)):
-        ahead, behind = (entr(softmax(logits + sign * step * velocity)).sum() for sign in (1, -1))
-        slope = flows.entropy_velocity(logits, velocity)
-        assert slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-8)
-        assert slope == pytest.approx(
-            -np.cov(np.log(softmax(logits)), velocity, aweights=softmax(logits), ddof=0)[0, 1]
-        )
+        p_2 / p_1 -> 1 / (c A T^L),   A = c e^s prod_j delta_j,   T = ((L + 1) t / A)^(1 / (L + 1))
+
+    with the gaps delta_j of the worse ones.
+    """
+    best = rewards == rewards.max()
+    second, first = np.sort(probs[best])
+    gaps = rewards.max() - rewards[~best]
+    separation = 1 / second - 1 / first
+    scale = separation * probs.prod() * gaps.prod()
+    clock = ((len(gaps) + 1) * times / scale) ** (1 / (len(gaps) + 1))
+    return 1 / (separation * scale * clock ** len(gaps))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +53,7 @@ def test_a_tie_breaks_by_a_power_of_time(probs, rewards):
     times = np.array([1e7, 1e9])
     distributions = integrate(probs, rewards, 0.0, times)
     tied = np.sort(distributions[:, np.array(rewards) == max(rewards)], axis=1)
-    tail = flows.partial_tie_ratio(times, np.array(probs), np.array(rewards))
+    tail = partial_tie_ratio(times, np.array(probs), np.array(rewards))
     np.testing.assert_allclose(tied[:, 0] / tied[:, 1], tail, rtol=3e-3)
     worse = len(probs) - 2
     assert np.log(tail[1] / tail[0]) / np.log(100) == pytest.approx(-worse / (worse + 1), rel=1e-12)
@@ -87,16 +81,9 @@ def test_the_flow_ends_at_the_stationary_distribution(alpha, first):
 
 
 @pytest.mark.parametrize(("start", "gap"), [(0.1, 1.0), (-2.0, 0.5), (1.0, -3.0), (0.7, 0.0)])
-def test_two_outcome_solution_solves_the_flow(start, gap):
+def test_two_outcomes_follow_the_exact_solution(start, gap):
+    """u = ln(p_1 / p_2) moves with du/dt = gap / (1 + cosh u) under expected return."""
     times = np.array([0.0, 0.5, 10.0, 1e3])
-    exact = flows.two_outcome_log_ratio(times, start, gap)
-    assert exact[0] == pytest.approx(start, abs=1e-12)
-    probs = softmax([start, 0.0])
-    distributions = integrate(probs, [1.0 + gap, 1.0], 0.0, times)
-    np.testing.assert_allclose(exact, np.log(distributions[:, 0] / distributions[:, 1]), rtol=1e-7, atol=1e-8)
-
-
-def test_two_outcome_collapse_time():
-    end = np.log(99)  # p_1 = 0.99
-    assert flows.two_outcome_time(0.1, end, 1.0) == pytest.approx(53.89, abs=5e-3)
-    assert float(flows.two_outcome_log_ratio(flows.two_outcome_time(0.1, end, 2.0), 0.1, 2.0)) == pytest.approx(end)
+    distributions = integrate(softmax([start, 0.0]), [1.0 + gap, 1.0], 0.0, times)
+    ratio = np.log(distributions[:, 0] / distributions[:, 1])
+    np.testing.assert_allclose(ratio + np.sinh(ratio), start + np.sinh(start) + gap * times, rtol=1e-7, atol=1e-8)

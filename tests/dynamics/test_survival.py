@@ -6,7 +6,6 @@ import pytest
 
 from ipsrl.dynamics import survival
 from ipsrl.dynamics.finite_groups import count_weights, mean_field
-from tests.tiers import slow_after
 
 RULES = ["no baseline", "group mean", "group mean and std"]
 FIVE = np.array([5.0, 4.0, 3.0, 2.0, 1.0])
@@ -94,57 +93,10 @@ def test_standardised_groups_rest_elsewhere():
     np.testing.assert_allclose(swapped, probs[::-1], rtol=1e-12)
 
 
-def test_extinction_exponents():
-    found = survival.extinction_exponents(FIVE, 16, "no baseline")
-    np.testing.assert_allclose(found, [0.0, 0.0805, 0.203, 0.419, 0.886], rtol=0, atol=5e-4)
-    shuffled = np.array([1.0, 5.0, 2.0, 4.0, 3.0])
-    again = survival.extinction_exponents(shuffled, 16, "no baseline")
-    np.testing.assert_allclose(again, found[[4, 0, 3, 1, 2]], rtol=1e-12)
-    for rule in ("no baseline", "group mean"):
-        two = survival.extinction_exponents(TWO, 6, rule, floor=0.2)
-        np.testing.assert_allclose(two, [0.0, survival.critical_alpha(4.0, 6, rule, floor=0.2)], rtol=1e-12)
-
-
-@pytest.mark.parametrize("rule", ["no baseline", "group mean"])
-@pytest.mark.parametrize("floor", slow_after(1, [0.15, 0.0]))
-def test_outcomes_return_where_their_extinction_exponent_is_passed(rule, floor):
-    exponents = survival.extinction_exponents(FIVE, 12, rule, floor)
-    assert np.all(np.diff(exponents) > 0)
-    for outcome, exponent in enumerate(exponents[1:], start=1):
-        if exponent < math.inf:
-            distributions = [
-                survival.stationary_distribution(FIVE, count_weights(12, a, floor), rule)
-                for a in exponent * np.array([0.99, 1.01])
-            ]
-            assert distributions[0][outcome] == 0.0 < distributions[1][outcome]
-        else:
-            assert floor > 0
-
-
-def test_what_no_exponent_saves():
-    """As alpha -> infinity outcome j needs sum over the better of (r_j / r_i)^(1 / (G - 1)) > how many they are - 1."""
-    for group_size in range(2, 12):
-        exponents = survival.extinction_exponents(FIVE, group_size, "no baseline")
-        for outcome, exponent in enumerate(exponents):
-            room = np.sum((FIVE[outcome] / FIVE[:outcome]) ** (1 / (group_size - 1))) - (outcome - 1)
-            assert (exponent < math.inf) == (room > 0), (group_size, outcome)
-    smallest = [
-        next(
-            size
-            for size in itertools.count(2)
-            if survival.extinction_exponents(FIVE, size, "no baseline")[j] < math.inf
-        )
-        for j in (3, 4)
-    ]
-    assert smallest == [3, 6]
-    assert survival.extinction_exponents(TWO, 2, "group mean").tolist() == [0.0, math.inf]
-
-
 def test_a_tie_survives():
     tied = np.array([2.0, 2.0, 2.0, 1.0])
     probs = survival.stationary_distribution(tied, count_weights(8, 0.3), "no baseline")
     np.testing.assert_allclose(probs[:3], probs[0], rtol=1e-12)
-    assert survival.extinction_exponents(tied, 8, "no baseline")[:3].tolist() == [0.0, 0.0, 0.0]
     assert survival.critical_alpha(1.0, 3, "group mean") == 0.0
     assert (
         survival.critical_alpha(1.0, 2, "group mean") == math.inf

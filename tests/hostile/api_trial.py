@@ -34,9 +34,6 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics import (
     finite_groups,
     flows,
-    moving_frequency,
-    potentials,
-    reference_penalty,
     survival,
     time_scales,
     two_outcome_training,
