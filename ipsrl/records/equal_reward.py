@@ -25,7 +25,8 @@ def at_reward(rewards: np.ndarray, values: np.ndarray, bar: float = BAR) -> floa
     after = reached[0]
     if after == 0:
         return float(values[0])
-    return float(np.interp(bar, rewards[after - 1 : after + 1], values[after - 1 : after + 1]))
+    around = slice(after - 1, after + 1)
+    return float(np.interp(bar, rewards[around], values[around]))
 
 
 def outcomes(records: Records, when: When) -> dict[str, np.ndarray]:
@@ -39,13 +40,17 @@ def outcomes(records: Records, when: When) -> dict[str, np.ndarray]:
     """
     found = {}
     for labels, rows in records.each("objective"):
-        (_, rewards), (_, values) = rows.curve("reward"), rows.curve("effective_outcomes")
+        _, rewards = rows.curve("reward")
+        _, values = rows.curve("effective_outcomes")
         if when == "at the bar":
-            kept = np.array([at_reward(*curves) for curves in zip(rewards, values, strict=True)])
+            of_seeds = zip(rewards, values, strict=True)
+            kept = np.array([at_reward(*of_seed) for of_seed in of_seeds])
         else:
-            kept = np.where(rewards[:, -1].mean() >= BAR, values[:, -1], np.nan)
+            reached = rewards[:, -1].mean() >= BAR
+            kept = np.where(reached, values[:, -1], np.nan)
         if np.isfinite(kept).all():
-            found[labels["objective"]] = kept if "seed" in rows.rows[0] else kept[0]
+            seeded = "seed" in rows.rows[0]
+            found[labels["objective"]] = kept if seeded else kept[0]
     return found
 
 
@@ -62,12 +67,16 @@ def in_both(records: Records, first: str, second: str, when: When) -> list[np.nd
     both = [name for name in one if name in two]
     if len(both) < FEWEST:
         raise NotRecorded(f"{len(both)} objectives reach the reward {BAR:g} on both {first} and {second}, not {FEWEST}")
-    for level, place in ((first, one), (second, two)):
-        if len(seeds := {np.size(place[name]) for name in both}) > 1:
+
+    stacked = []
+    for level, of_level in ((first, one), (second, two)):
+        seeds = {np.size(of_level[name]) for name in both}
+        if len(seeds) > 1:
             raise ValueError(
                 f"the objectives on {level} have between {min(seeds)} and {max(seeds)} seeds, not equally many"
             )
-    return [np.stack([place[name] for name in both], axis=-1) for place in (one, two)]
+        stacked.append(np.stack([of_level[name] for name in both], axis=-1))
+    return stacked
 
 
 def correlation(records: Records, first: str, second: str, when: When) -> RankCorrelation:

@@ -49,12 +49,16 @@ class Records:
 
     def where(self, **labels: Any) -> Self:
         """The records with these values; may be empty."""
-        kept = [row for row in self.rows if all(row.get(name) == value for name, value in labels.items())]
-        return dataclasses.replace(self, rows=kept)
+
+        def has_them(row: Record) -> bool:
+            return all(row.get(name) == value for name, value in labels.items())
+
+        return dataclasses.replace(self, rows=[row for row in self.rows if has_them(row)])
 
     def having(self, *names: str) -> Self:
         """The records that have all of these values."""
-        return dataclasses.replace(self, rows=[row for row in self.rows if all(name in row for name in names)])
+        kept = [row for row in self.rows if all(name in row for name in names)]
+        return dataclasses.replace(self, rows=kept)
 
     def each(self, *names: str) -> Iterator[tuple[dict[str, Any], Self]]:
         """The records grouped by some labels (by default all), in order of first appearance.
@@ -62,9 +66,10 @@ class Records:
         Yields:
           the labels of a group, and its records.
         """
+        names = names or self.labels
         groups: dict[tuple, list[Record]] = {}
         for row in self.rows:
-            key = tuple((name, row[name]) for name in names or self.labels if name in row)
+            key = tuple((name, row[name]) for name in names if name in row)
             groups.setdefault(key, []).append(row)
         for key, rows in groups.items():
             yield dict(key), dataclasses.replace(self, rows=rows)
@@ -103,9 +108,11 @@ class Records:
 
     def at_end(self, **labels: Any) -> Self:
         """The last record of each curve, for each seed."""
+        names = (*self.labels, "seed")
         last: dict[tuple, Record] = {}
         for row in self.where(**labels).rows:
-            last[tuple(row.get(name) for name in (*self.labels, "seed"))] = row
+            of_curve = tuple(row.get(name) for name in names)
+            last[of_curve] = row
         return dataclasses.replace(self, rows=list(last.values()))
 
     def ends(self, name: str, **labels: Any) -> np.ndarray:
@@ -116,10 +123,14 @@ class Records:
           ValueError: the labels match several curves.
         """
         rows = self.at_end(**labels).having(name)
-        if not rows.rows:
-            known = f" with {labels}" if name in self.measured else f"; recorded are {', '.join(self.measured)}"
-            raise NotRecorded(f"there is no record of {name}" + known * bool(self.rows))
-        return rows._of_one_curve(name, labels).column(name).astype(np.float64)
+        if rows:
+            return rows._of_one_curve(name, labels).column(name).astype(np.float64)
+        missing = f"there is no record of {name}"
+        if not self:
+            raise NotRecorded(missing)
+        if name in self.measured:
+            raise NotRecorded(f"{missing} with {labels}")
+        raise NotRecorded(f"{missing}; recorded are {', '.join(self.measured)}")
 
     def final(self, name: str, **labels: Any) -> Interval:
         """A value at the end: its mean over seeds with a 95 % interval.
@@ -131,7 +142,8 @@ class Records:
           ValueError: the labels match several curves.
         """
         rows = self.at_end(**labels).having(name)
-        return interval_of(rows.ends(name, **labels), seeded=any("seed" in row for row in rows.rows))
+        seeded = any("seed" in row for row in rows.rows)
+        return interval_of(rows.ends(name, **labels), seeded)
 
     def mean(self, name: str, **labels: Any) -> float:
         """The mean of `final`."""
@@ -166,20 +178,23 @@ class Records:
           ValueError: the labels match several curves, or the seeds were not measured at the same points.
         """
         rows = self.where(**labels).having(name, along)._of_one_curve(name, labels, along)
-        by_seed: dict[Any, list[Record]] = {}
+        places, values = {}, {}
         for row in rows.rows:
-            by_seed.setdefault(row.get("seed"), []).append(row)
-        places = [[row[along] for row in of_seed] for of_seed in by_seed.values()]
-        if not places:
+            seed = row.get("seed")
+            places.setdefault(seed, []).append(row[along])
+            values.setdefault(seed, []).append(row[name])
+        if not rows:
             raise NotRecorded(f"there is no record of {name} with {labels}")
-        if any(place != places[0] for place in places):
+        first, *others = places.values()
+        if any(other != first for other in others):
             raise ValueError(f"the seeds of {labels} were measured at different values of {along}")
-        values = [[row[name] for row in of_seed] for of_seed in by_seed.values()]
-        return np.array(places[0]), np.array(values, np.float64)
+        return np.array(first), np.array(list(values.values()), np.float64)
 
     def _of_one_curve(self, name: str, labels: Mapping[str, Any], along: str = "") -> Self:
-        others = [label for label in self.labels if label not in (*labels, along)]
-        for label in others:
+        """These records; raises ValueError unless the labels, and a value of `along`, say which curve they are of."""
+        for label in self.labels:
+            if label in labels or label == along:
+                continue
             if len({row.get(label) for row in self.rows}) > 1:
                 raise ValueError(f"{name} with {dict(labels)} is recorded for several {label}: name one of them")
         return self

@@ -39,20 +39,21 @@ class Table:
         words = vars(settings) | identity(settings)
         if not self.each:
             return self._table(chosen, words)
-        return "\n\n".join(self._table(part, words | labels) for labels, part in chosen.each(self.each))
+        tables = [self._table(part, words | labels) for labels, part in chosen.each(self.each)]
+        return "\n\n".join(tables)
 
     def _table(self, chosen: Records, words: Mapping[str, Any]) -> str:
-        chosen = chosen.having(*self.rows) if self.rows else chosen
-        fixed = (*self.where, self.each)
-        names = self.rows or [name for name in chosen.labels if name not in fixed and chosen.distinct(name)]
-        columns = [name for name in self.columns or chosen.measured if name in chosen.measured]
+        if self.rows:
+            chosen = chosen.having(*self.rows)
+        names = self.rows or _labels_but(chosen, *self.where, self.each)
+        measured = chosen.measured
+        columns = [name for name in self.columns or measured if name in measured]
         headings = self.columns if isinstance(self.columns, Mapping) else {}
         table = [[headings.get(name, name.replace("_", " ")) for name in (*names, *columns)]]
         for labels, rows in chosen.each(*names):
-            row = [_of_label(labels[name]) if name in labels else "" for name in names]
-            table.append([*row, *(cell(rows, name, self.decimals) for name in columns)])
-        title = [self.title.format_map(words)] if self.title else []
-        return "\n".join([*title, aligned(table)])
+            cells = [cell(rows, name, self.decimals) for name in columns]
+            table.append([*_of_labels(labels, names), *cells])
+        return _titled(self.title, words, table)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,14 +75,13 @@ class Grid:
     def __call__(self, records: Records, settings: Settings) -> str:
         chosen = records.where(**self.where).having(self.value, self.across)
         columns = chosen.distinct(self.across)
-        names = [name for name in chosen.labels if name not in (*self.where, self.across) and chosen.distinct(name)]
-        table = [[*names, *(f"{self.across} = {_of_label(column)}" for column in columns)]]
+        names = _labels_but(chosen, *self.where, self.across)
+        headings = [f"{self.across} = {_of_label(column)}" for column in columns]
+        table = [[*names, *headings]]
         for labels, rows in chosen.each(*names):
-            row = [_of_label(labels.get(name, "")) for name in names]
-            table.append([*row, *(cell(rows.where(**{self.across: column}), self.value) for column in columns)])
-        return "\n".join(
-            [*([self.title.format_map(vars(settings) | identity(settings))] * bool(self.title)), aligned(table)]
-        )
+            cells = [cell(rows.where(**{self.across: column}), self.value) for column in columns]
+            table.append([*_of_labels(labels, names), *cells])
+        return _titled(self.title, vars(settings) | identity(settings), table)
 
 
 def one_below_the_other(*tables: Callable[[Records, Settings], str]) -> Callable[[Records, Settings], str]:
@@ -92,18 +92,45 @@ def one_below_the_other(*tables: Callable[[Records, Settings], str]) -> Callable
 def cell(records: Records, name: str, decimals: int | None = None) -> str:
     """The final value with three digits or the given decimals; empty if there is none."""
     ends = records.at_end().having(name)
-    if ends and not np.issubdtype(ends.column(name).dtype, np.number):
-        return "; ".join(sorted(set(map(str, ends.column(name)))))
-    return with_interval(ends.final(name), decimals) if ends else ""
+    if not ends:
+        return ""
+    values = ends.column(name)
+    if np.issubdtype(values.dtype, np.number):
+        return with_interval(ends.final(name), decimals)
+    words = {str(value) for value in values}
+    return "; ".join(sorted(words))
 
 
 def with_interval(interval: Interval, decimals: int | None = None) -> str:
     """A mean and its interval, if it has one, with three digits or the given decimals."""
-    ends = (interval.mean, interval.low, interval.high)
-    mean, low, high = map(digits, ends) if decimals is None else (f"{end:.{decimals}f}" for end in ends)
-    if interval.low == interval.high or (math.isnan(interval.low) and interval.seeds > 1):
+
+    def written(number: float) -> str:
+        return digits(number) if decimals is None else f"{number:.{decimals}f}"
+
+    mean = written(interval.mean)
+    not_finite = math.isnan(interval.low) and interval.seeds > 1
+    if interval.low == interval.high or not_finite:
         return mean
-    return f"{mean} (1 seed)" if interval.seeds == 1 else f"{mean} [{low}, {high}]"
+    if interval.seeds == 1:
+        return f"{mean} (1 seed)"
+    return f"{mean} [{written(interval.low)}, {written(interval.high)}]"
+
+
+def _titled(title: str, words: Mapping[str, Any], table: Sequence[Sequence[str]]) -> str:
+    """A table below its title, with `words` filled in, if it has one."""
+    if not title:
+        return aligned(table)
+    return f"{title.format_map(words)}\n{aligned(table)}"
+
+
+def _labels_but(records: Records, *names: str) -> list[str]:
+    """The labels that records have, without some."""
+    return [name for name in records.labels if name not in names and records.distinct(name)]
+
+
+def _of_labels(labels: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """The first cells of a row; empty where its curve has no such label."""
+    return [_of_label(labels.get(name, "")) for name in names]
 
 
 def _of_label(value: Any) -> str:

@@ -48,10 +48,14 @@ def best_for_others(
 def _best(records: Records, score: str, among: tuple[str, ...], judged_at: tuple[tuple[str, Any], ...]) -> Records:
     others = tuple(name for name in records.labels if name not in among)
     rows = [row for row in records.rows if not any(name in row for name in among)]
-    alike = {frozenset(labels.items()): curves for labels, curves in records.having(score, *among).each(*others)}
-    for labels, curves in alike.items():
-        judges = alike.get(frozenset((dict(labels) | dict(judged_at)).items()))
-        rows += _best_rows(curves, judges, score, among) if judges else []
+    of_labels = {}
+    for labels, curves in records.having(score, *among).each(*others):
+        of_labels[frozenset(labels.items())] = curves
+    for labels, curves in of_labels.items():
+        labels_of_judges = dict(labels) | dict(judged_at)
+        judges = of_labels.get(frozenset(labels_of_judges.items()))
+        if judges:
+            rows += _best_rows(curves, judges, score, among)
     if not rows:
         raise NotRecorded(f"there is no record of {score} to choose {' and '.join(among)} by")
     return dataclasses.replace(records, rows=rows, labels=others)
@@ -68,15 +72,27 @@ def of_best(view: Callable[..., Any], score: str, **choice: Any) -> Callable[...
 
 
 def _best_rows(curves: Records, judges: Records, score: str, among: tuple[str, ...]) -> list[Record]:
-    choices, judged = zip(*judges.each(*among), strict=True)
-    ends, seeds = np.array([of_choice.ends(score) for of_choice in judged]), judges.distinct("seed")
+    choices, of_choices = [], []
+    for choice, judged in judges.each(*among):
+        choices.append(choice)
+        of_choices.append(judged.ends(score))
+    ends = np.array(of_choices)
     ends = np.where(np.isfinite(ends), ends, -np.inf)
+
+    seeds = judges.distinct("seed")
     if not seeds:
-        return list(curves.where(**choices[ends[:, 0].argmax()]).rows)
+        best = choices[ends[:, 0].argmax()]
+        return list(curves.where(**best).rows)
     if len(seeds) < 2:
         raise TooFewSeeds("to choose by other seeds takes two or more")
-    best = [choices[ends[:, 1 - half :: 2].mean(axis=1).argmax()] for half in (0, 1)]
-    chosen = [
-        {labels["seed"]: of_seed.rows for labels, of_seed in curves.where(**choice).each("seed")} for choice in best
-    ]
-    return [row for number, seed in enumerate(seeds) for row in chosen[number % 2].get(seed, ())]
+
+    rows_of_halves = []
+    for half in (0, 1):
+        for_others = ends[:, 1 - half :: 2].mean(axis=1)
+        best = choices[for_others.argmax()]
+        of_seeds = curves.where(**best).each("seed")
+        rows_of_halves.append({labels["seed"]: of_seed.rows for labels, of_seed in of_seeds})
+    chosen = []
+    for number, seed in enumerate(seeds):
+        chosen += rows_of_halves[number % 2].get(seed, ())
+    return chosen

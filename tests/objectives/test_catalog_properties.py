@@ -10,8 +10,8 @@ import pytest
 
 from ipsrl.objectives import make, names
 from ipsrl.objectives.aggregation import SequenceSum
+from ipsrl.objectives.catalog.regularised import MasteredDivergence
 from ipsrl.objectives.objective import FIELDS_BY_SHAPE
-from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
 from ipsrl.objectives.surrogates.flow_balance import AugmentedLikelihood, RewardTiltBalance
 from ipsrl.objectives.surrogates.implicit_rewards import AdvantageRegression, BellmanRegression, GroupVariance
 from ipsrl.objectives.surrogates.ratio import MirrorDescent

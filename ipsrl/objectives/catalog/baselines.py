@@ -1,14 +1,19 @@
 """Expected return, compared with another baseline than the mean of the whole group."""
 
-from typing import Literal
+import dataclasses
+import math
+from typing import ClassVar, Literal
 
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import below_one, share
 from ipsrl.objectives.advantages.baselines import AboveGreedy
-from ipsrl.objectives.advantages.filtered_group import FilteredGroup
-from ipsrl.objectives.advantages.tracked_value import TrackedValue
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
-from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.objective import Objective, RolloutPart, rounding
 from ipsrl.objectives.surrogates.ratio import ClippedRatio, PolicyGradient
+from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 
 def remax(aggregation: AggregationName = "sequence_sum") -> Objective:
@@ -28,6 +33,37 @@ def remax(aggregation: AggregationName = "sequence_sum") -> Objective:
         surrogate=PolicyGradient(),
         aggregation=aggregated_by(aggregation),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrackedValue(RolloutPart):
+    """A_g = (r_g - v) / std of r - v over the batch, minus its mean: SPO (arXiv 2509.13232).
+
+        v = S / N,    N <- decay N + answers to the prompt in the batch,    S <- decay S + the sum of their rewards
+
+    v is that of the batches before; a prompt that is met for the first time is compared with its own mean in this
+    batch. Our reading: the paper adapts the decay to the divergence between the policies of two visits, and starts
+    from answers sampled beforehand.
+    """
+
+    decay: float = below_one(0.9)
+
+    def init(self, sizes: Sizes) -> Array:
+        """N and S, `[num_prompts, 2]`."""
+        return jnp.zeros((sizes.num_prompts, 2))
+
+    def update_state(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
+        # All groups of a prompt share its value and compute the same new state.
+        same_prompt = rollouts.same_prompt
+        answers = same_prompt.sum(axis=-1) * values.shape[-1]
+        here = jnp.stack([answers, masked_sum(values.sum(axis=-1), same_prompt, axis=-1)], axis=-1)
+        before = state[rollouts.prompt_index]
+        number, total = jnp.where(before[:, :1] > 0, before, here).T
+        advantages = values - (total / number)[:, None]
+        std = advantages.std()
+        silent = (advantages.max() - advantages.min() <= rounding(values, axis=None)) | (std == 0)
+        whitened = jnp.where(silent, 0.0, (advantages - advantages.mean()) / jnp.where(silent, 1.0, std))
+        return whitened, state.at[rollouts.prompt_index].set(self.decay * before + here)
 
 
 def spo(
@@ -50,6 +86,39 @@ def spo(
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class FilteredGroup(RolloutPart):
+    """A_g = (r_g - mean) / std of the kept answers, 0 for the others: GFPO (arXiv 2508.09726).
+
+    Kept are the k answers that are best by `by`, k = `kept` times their number, rounded up: the shortest ones, or those
+    of the highest reward for each token. Answers as good as the last of them are kept as well; answers without tokens
+    do not count. No epsilon is added; if the rewards of the kept answers are all equal, the group gets exactly zero.
+    """
+
+    kept: float = share(0.5, called="the share of answers that are kept")
+    by: Literal["length", "reward_per_token"] = "length"
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        answered, group = rollouts.answered, values.shape[-1]
+        length = jnp.maximum(rollouts.token_mask.sum(axis=-1), 1).astype(values.dtype)
+        merit = jnp.where(answered, -length if self.by == "length" else values / length, -jnp.inf)
+        # By the number of answers. The offset undoes rounding in products such as 0.28 * 25, whose ceiling must be 7.
+        kept = [max(math.ceil(self.kept * answers - 1e-6), 1) for answers in range(group + 1)]
+        last = group - jnp.array(kept)[answered.sum(axis=-1, keepdims=True)]
+        worst = jnp.take_along_axis(jnp.sort(merit, axis=-1), last, axis=-1)
+        chosen = answered & (merit >= worst - rounding(jnp.where(answered, merit, 0.0)))
+        number = jnp.maximum(chosen.sum(axis=-1, keepdims=True), 1)
+        centred = values - jnp.where(chosen, values, 0.0).sum(axis=-1, keepdims=True) / number
+        std = jnp.sqrt(jnp.where(chosen, centred**2, 0.0).sum(axis=-1, keepdims=True) / number)
+        highest, lowest = (
+            pick(jnp.where(chosen, values, other), axis=-1, keepdims=True)
+            for pick, other in ((jnp.max, -jnp.inf), (jnp.min, jnp.inf))
+        )
+        silent = (highest - lowest <= rounding(values)) | (std == 0)
+        return jnp.where(chosen & ~silent, centred / jnp.where(silent, 1.0, std), 0.0)
 
 
 def gfpo(

@@ -1,16 +1,25 @@
 """GRPO that uses the entropy of tokens, or controls the entropy of the policy."""
 
-from typing import Literal
+import dataclasses
+import math
+from typing import ClassVar, Literal
 
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import at_least, between, positive
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, TokenMean, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
-from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio, with_constant_weight
+from ipsrl.objectives.estimators.mean_entropy import mean_entropy
+from ipsrl.objectives.estimators.ranks import quantile
+from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate
 from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus, EntropyFloor
-from ipsrl.objectives.reweighting.entropy_band import EntropyBand
 from ipsrl.objectives.reweighting.token_selection import HighEntropyTokens, Kept
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
-from ipsrl.objectives.surrogates.top_credit import TopCredit
+from ipsrl.objectives.surrogates.ratio import ClippedRatio, check_clip, clipped
+from ipsrl.structures import PolicyScores, Rollouts, Sizes
 
 
 def forking_tokens(
@@ -39,6 +48,63 @@ def forking_tokens(
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=TokenMean(),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class TopCredit(Surrogate):
+    """`ClippedRatio`, but at forks another gradient of right answers, another weight of wrong ones: SimKO.
+
+    (arXiv 2510.14807). A fork is a token whose entropy, in the policy that sampled it, is above the `quantile` of its
+    answer's. There, with the K likeliest tokens of that policy,
+
+        A > 0:  gradient rho A ( (1 - spread) grad log pi + spread / K sum_k grad log pi_k ), the value is rho A
+        A < 0, and the token is the likeliest:  `heavier` A in the place of A
+
+    A token whose clip is active has no gradient, as in PPO. An answer of one token has no fork. Tokens that are
+    impossible do not count among the K.
+    """
+
+    low: float = 0.2
+    high: float = 0.2
+    likeliest: int = at_least(1, 3, called="likeliest, the number of tokens that share the credit,")
+    spread: float = between(0.0, 1.0, 0.01)
+    heavier: float = positive(1.1)
+    quantile: float = between(0.0, 1.0, 0.8)
+    needs: ClassVar[frozenset[str]] = frozenset({"top_log_probs"})
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_clip(self.low, self.high)
+
+    @property
+    def top_tokens(self) -> int:
+        return self.likeliest
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        forks = self.forks(rollouts)
+        is_top = rollouts.tokens == rollouts.top_tokens[..., 0]
+        advantages = jnp.where(forks & is_top & (advantages < 0), self.heavier * advantages, advantages)
+        ratio = importance_ratio(scores, rollouts)
+        spread = with_constant_weight(
+            ratio,
+            log_importance_ratio(scores, rollouts),
+            dataclasses.replace(scores, log_probs=self._spread_log_probs(scores, rollouts)),
+            rollouts,
+        )
+        ratio = jnp.where(forks & (advantages > 0), spread, ratio)
+        return clipped(ratio, rollouts.token_mask, advantages, self.low, self.high)
+
+    def forks(self, rollouts: Rollouts) -> Array:
+        """`[P, G, T]` bool."""
+        entropy, mask = rollouts.behaviour_entropy, rollouts.token_mask
+        of_answer = jax.vmap(jax.vmap(lambda values, valid: quantile(values, valid, self.quantile)))
+        return mask & (entropy > of_answer(entropy, mask)[..., None])
+
+    def _spread_log_probs(self, scores: PolicyScores, rollouts: Rollouts) -> Array:
+        possible = rollouts.token_mask[..., None] & jnp.isfinite(rollouts.top_log_probs[..., : self.likeliest])
+        top = jnp.where(possible, scores.top_log_probs[..., : self.likeliest], 0.0)
+        mean = top.sum(axis=-1) / jnp.maximum(possible.sum(axis=-1), 1)
+        return (1.0 - self.spread) * scores.log_probs + self.spread * mean
 
 
 def simko(
@@ -115,6 +181,50 @@ def skywork_entropy(
         penalties=(EntropyFloor(target=target, step=step),),
         aggregation=aggregated_by(aggregation),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class EntropyBand(RolloutPart):
+    """Keeps the answers that move the entropy back into a band, which falls during training (Entrocraft).
+
+        above the band only A >= 0 is kept, below it only A <= 0, inside it everything (arXiv 2604.26326);
+        the band moves linearly from (low_start, high_start) to (low_end, high_end) in `steps` batches
+
+    All other advantages become zero.
+    """
+
+    steps: int = at_least(1)
+    low_start: float = 0.6
+    high_start: float = 0.7
+    low_end: float = 0.1
+    high_end: float = 0.2
+
+    def __post_init__(self):
+        super().__post_init__()
+        for low, high in ((self.low_start, self.high_start), (self.low_end, self.high_end)):
+            if not 0.0 <= low <= high < math.inf:
+                raise ValueError(f"the band is ({low}, {high}): two entropies in nats, the first not above")
+
+    def init(self, sizes: Sizes) -> Array:
+        """Number of batches so far, `[]` int32."""
+        return jnp.int32(0)
+
+    def update_state(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
+        low, high = self.band(state)
+        entropy = mean_entropy(rollouts)
+        kept_sign = jnp.where(entropy > high, 1.0, jnp.where(entropy < low, -1.0, 0.0))
+        return jnp.where(kept_sign * values >= 0, values, 0.0), state + 1
+
+    def state_metrics(self, state: Array) -> Metrics:
+        """The band of this batch."""
+        low, high = self.band(state - 1)
+        return {"entropy_band_low": (low, jnp.float32(1)), "entropy_band_high": (high, jnp.float32(1))}
+
+    def band(self, batch: Array) -> tuple[Array, Array]:
+        """Limits of the band in nats for a batch, counted from 0."""
+        progress = jnp.minimum(batch / self.steps, 1.0)
+        low = self.low_start + progress * (self.low_end - self.low_start)
+        return low, self.high_start + progress * (self.high_end - self.high_start)
 
 
 def entrocraft(

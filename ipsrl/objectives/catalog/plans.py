@@ -1,15 +1,71 @@
 """Objectives with a separate weight for tokens that plan, or that choose how to answer."""
 
+import dataclasses
 from typing import Literal
 
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import non_negative
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
-from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.estimators.ranks import largest_of_rows, random_order
+from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate
 from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
-from ipsrl.objectives.reweighting.planning import Planned, PlanningBonus
-from ipsrl.objectives.surrogates.control_token import ControlAndResponse
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.structures import PolicyScores, Rollouts, control_token
+
+Planned = Literal["planning_mask", "high_entropy", "random", "first"]
+
+
+def planned_tokens(rollouts: Rollouts, planned: Planned) -> Array:
+    """`[P, G, T]` bool, the planning tokens, or a control with as many tokens in each answer.
+
+    `planning_mask` comes from the environment. As controls with the same number of tokens in each answer,
+    `high_entropy` takes the tokens of highest behaviour entropy (the earlier of ties) and `random` takes random tokens.
+    `first` is the `control_token`, where the policy chose it.
+    """
+    mask = rollouts.token_mask
+    if planned == "first":
+        return mask & control_token(mask)
+    planning = mask & rollouts.planning_mask
+    if planned == "planning_mask":
+        return planning
+    drawn = planned == "random"
+    score = random_order(rollouts.keys, mask.shape[1:]) if drawn else rollouts.behaviour_entropy
+    return largest_of_rows(score, mask, planning.sum(axis=-1))
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanningBonus(RolloutPart):
+    """A + alpha |A| on planning tokens, A on the others (HICRA, arXiv 2509.03646).
+
+    The formula multiplies the advantage of a good answer's plan by 1 + alpha, that of a failed plan by 1 - alpha. So
+    planning tokens gain alpha mean |A| whatever their result: compare with `planned="random"`, which has the same count
+    and the same advantages. One summary of the paper says that failed plans are punished more; `failures` offers both.
+
+    Attributes:
+      alpha: weight of the bonus.
+      planned: which tokens, see `planned_tokens`.
+      failures: negative advantages of these tokens are `eased`, times 1 - alpha (the formula); `kept`; or `sharpened`,
+        times 1 + alpha.
+    """
+
+    alpha: float = non_negative(0.2)
+    planned: Planned = "planning_mask"
+    failures: Literal["eased", "kept", "sharpened"] = "eased"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        if self.planned == "first":
+            return frozenset()
+        return frozenset({"planning_mask", "keys"} if self.planned == "random" else {"planning_mask"})
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        sign = {"eased": -1.0, "kept": 0.0, "sharpened": 1.0}[self.failures]
+        bonus = self.alpha * jnp.where(values < 0, sign * values, values)
+        return values + jnp.where(planned_tokens(rollouts, self.planned), bonus, 0.0)
 
 
 def hicra(
@@ -38,6 +94,53 @@ def hicra(
         aggregation=aggregated_by(aggregation),
         penalties=entropy_bonus(entropy),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class ControlAndResponse(Surrogate):
+    """The values L of a `clip`ped ratio, with separate weights for the control token (DeGRPO, arXiv 2505.13379).
+
+        response = sequence_mean:  (1/G) sum_i [ alpha L_i0 + (1/T_i) sum_(t >= 1) L_it ]                    the paper
+        response = token_mean:     (1/N) sum_i alpha L_i0 + sum_i sum_(t >= 1) L_it / sum_i T_i       the released code
+
+    L_i0 is that of the `control_token`, and 0 for an answer whose mode is dictated; the T_i others count that the
+    policy chose. With these weights the aggregation of the same name gives the numbers above; penalties are not
+    affected. G, N and sum T_i are those of the whole mini-batch. An answer without other tokens has no response part.
+
+    Attributes:
+      clip: surrogate that gives L.
+      alpha: weight of the control token.
+      response: average of the response part; the objective's aggregation must be the same.
+    """
+
+    clip: ClippedRatio
+    alpha: float = non_negative(0.001)
+    response: Literal["sequence_mean", "token_mean"] = "sequence_mean"
+
+    def statistics(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, ...] | None:
+        """Answers, tokens, and tokens of responses of the batch, `[]` each; None if each answer has its own weights."""
+        if self.response == "sequence_mean":
+            return None
+        mask = rollouts.token_mask
+        counted = mask.any(axis=-1), mask, mask & ~control_token(mask)
+        return tuple(one.sum(dtype=jnp.float32) for one in counted)
+
+    def evaluate(
+        self,
+        scores: PolicyScores,
+        rollouts: Rollouts,
+        advantages: Array,
+        parameters: dict,
+        statistics: tuple[Array, ...] | None,
+    ) -> tuple[Array, Metrics]:
+        values, metrics = self.clip(scores, rollouts, advantages)
+        mask, control = rollouts.token_mask, control_token(rollouts.token_mask)
+        statistics = self.statistics(scores, rollouts, advantages) if statistics is None else statistics
+        of_answer = 1.0, *(one.sum(axis=-1, keepdims=True) for one in (mask, mask & ~control))
+        answers, tokens, others = of_answer if statistics is None else statistics
+        weight_of_control = self.alpha * tokens / jnp.maximum(answers, 1.0)
+        weight_of_others = tokens / jnp.maximum(others, 1.0)
+        return values * jnp.where(control, weight_of_control, weight_of_others), metrics
 
 
 def degrpo(

@@ -1,18 +1,77 @@
 """Objectives with off-policy answers: an expert's, refinements after a critique, or those of earlier steps."""
 
-from typing import Literal
+import dataclasses
+import math
+from typing import ClassVar, Literal
 
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import non_negative, positive
 from ipsrl.objectives.advantages.baselines import GroupMean
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, Similarity
-from ipsrl.objectives.advantages.mode_replay import ModeReplay
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
-from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio
+from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate, all_equal, rounding
 from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
-from ipsrl.objectives.surrogates.shaped_off_policy import LikelihoodOffPolicy, ShapedOffPolicy
+from ipsrl.objectives.surrogates.ratio import ClippedRatio, clipped
+from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 GAMMA = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapedOffPolicy(Surrogate):
+    """A p / (p + gamma) for tokens of `Rollouts.off_policy` answers, p = pi(token); the ratio rho for all others.
+
+        off-policy:  A p / (p + gamma),  whose gradient is  A p gamma / (p + gamma)^2 grad log p
+        on-policy:   min( rho A, clip(rho, 1 - low, 1 + high) A )
+
+    The factor on grad log p is largest, 1/4, at p = gamma, and p / gamma for much smaller p. No behaviour probability
+    is needed, unlike in an importance ratio. The shape is LUFFY's, as used in Critique-GRPO (arXiv 2506.03106).
+
+    Attributes:
+      gamma: None uses A p itself, the ratio to a behaviour probability of 1.
+      low, high: of the clip; None for no bound on that side.
+    """
+
+    gamma: float | None = positive(0.1)
+    low: float | None = None
+    high: float | None = None
+    needs: ClassVar[frozenset[str]] = frozenset({"off_policy"})
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not ((self.low is None or 0.0 < self.low <= 1.0) and (self.high is None or self.high > 0.0)):
+            raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in (0, 1], high above 0")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask, elsewhere = rollouts.token_mask, rollouts.off_policy[..., None]
+        log_probs = jnp.where(mask, scores.log_probs, 0.0)
+        if self.gamma is None:
+            shaped = jnp.exp(jnp.minimum(log_probs, LOG_RATIO_LIMIT))
+        else:
+            shaped = jax.nn.sigmoid(log_probs - math.log(self.gamma))
+        low, high = (math.inf if bound is None else bound for bound in (self.low, self.high))
+        own, metrics = clipped(importance_ratio(scores, rollouts), mask & ~elsewhere, advantages, low, high)
+        refined = mask & elsewhere
+        metrics["shaped_probability"] = (masked_sum(shaped, refined), refined.sum(dtype=jnp.float32))
+        return jnp.where(elsewhere, shaped * advantages, own), metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class LikelihoodOffPolicy(ClippedRatio):
+    """A log p for tokens of `Rollouts.off_policy` answers, p = pi(token); that of `ClippedRatio` for all others."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"off_policy"})
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask, elsewhere = rollouts.token_mask, rollouts.off_policy[..., None]
+        ratio = importance_ratio(scores, rollouts)
+        own, metrics = clipped(ratio, mask & ~elsewhere, advantages, self.low, self.high, self.dual_clip)
+        return jnp.where(elsewhere, advantages * jnp.where(mask, scores.log_probs, 0.0), own), metrics
 
 
 def dagrpo(
@@ -68,6 +127,43 @@ def critique_grpo(
         aggregation=aggregated_by(aggregation),
         penalties=entropy_bonus(entropy),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class ModeReplay(RolloutPart):
+    """Expected return on a group's own answers, and the same weight for each right one of earlier steps.
+
+        own:        (r - mean) / mean of the own answers (`maxrl`), r - mean (`dr_grpo`),    times answers / own answers
+        replayed:   beta / (prompts with a replayed answer * replayed answers of the prompt),    times answers
+
+    Replayed are the answers of `Rollouts.off_policy` that are right; others from there get 0. Answers without
+    tokens do not count, as in `SequenceMean`, so that a mean over all answers becomes one over own answers, and beta
+    times one over prompts of the mean over the prompt's replayed answers. Own answers of equal rewards, and with
+    `maxrl` those whose mean is not positive, get zero.
+    """
+
+    base: Literal["maxrl", "dr_grpo"] = "maxrl"
+    beta: float = non_negative(0.1)
+    needs: ClassVar[frozenset[str]] = frozenset({"off_policy"})
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        present, own = rollouts.answered, ~rollouts.off_policy
+        replayed = present & ~own & rollouts.right
+        mean = masked_sum(values, own, axis=-1) / jnp.maximum(own.sum(axis=-1), 1)
+        # Any own answer stands for the others, so that only own rewards are compared.
+        first = jnp.take_along_axis(values, own.argmax(axis=-1)[:, None], axis=-1)
+        silent = all_equal(jnp.where(own, values, first))
+        scale = jnp.ones_like(mean)
+        if self.base == "maxrl":
+            earns = mean > rounding(jnp.where(own, values, 0.0))[:, 0]
+            silent, scale = silent | ~earns, jnp.where(earns, mean, 1.0)
+        fresh = jnp.where(own & ~silent[:, None], (values - mean[:, None]) / scale[:, None], 0.0)
+        in_bank = replayed.sum(axis=-1)
+        answers = present.sum()
+        fresh *= answers / jnp.maximum((present & own).sum(), 1)
+        again = self.beta * answers / jnp.maximum((in_bank > 0).sum() * in_bank, 1)
+        return jnp.where(replayed, again[:, None], fresh)
 
 
 def mode_replay(

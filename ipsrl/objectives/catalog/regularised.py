@@ -4,21 +4,56 @@ Between answers with equal rewards, every optimum anchored to a reference keeps 
 an answer that the reference rarely gives; an entropy without reference, and MARA, make such answers equally likely.
 """
 
-from typing import Literal
+import dataclasses
+from typing import Any, ClassVar, Literal
 
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import finite, non_negative, positive, share
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, LeaveOneOut, NoBaseline, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.estimators.divergences import Divergence
-from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
-from ipsrl.objectives.reweighting.unmastered import UnmasteredOnly
-from ipsrl.objectives.shaping.mode_anchor import ModeAnchor
+from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
+from ipsrl.objectives.estimators.mastered import mastered_groups
+from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, rounding
 from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
 from ipsrl.objectives.shaping.verifier_noise import BackwardCorrection, ForwardCorrection
 from ipsrl.objectives.surrogates.ratio import ClippedRatio, PolicyGradient
+from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 ALPHA = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class ModeAnchor(RolloutPart):
+    """MARA: gives good answers the rewards that make them equally likely at the KL-regularised optimum (arXiv
+    2510.20817).
+
+        r~_g = r_z + beta (log pi_ref(z) - log pi_ref(o_g))     where r_g >= threshold;     r_g elsewhere
+
+    z is the answer most likely under the reference among those at or above the threshold (of several, one with the
+    highest reward). Then pi_ref exp(r~ / beta) is equal for all of them. pi_ref(o) is the probability of the whole
+    answer. `threshold=None` is the best reward of the group, if such answers are right (our reading).
+    """
+
+    beta: float = positive()
+    threshold: float | None = finite(None)
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        log_reference = masked_sum(rollouts.reference_log_probs, rollouts.token_mask, axis=-1)
+        if self.threshold is None:
+            good = (values >= values.max(axis=-1, keepdims=True) - rounding(values)) & rollouts.right
+        else:
+            good = (
+                values >= self.threshold - rounding(jnp.full_like(values[:1, :1], self.threshold))
+            ) & rollouts.answered
+        level = jnp.where(good, log_reference, -jnp.inf).max(axis=-1, keepdims=True)
+        likeliest = good & (log_reference >= level - rounding(log_reference))
+        anchor = jnp.where(likeliest, values, -jnp.inf).max(axis=-1, keepdims=True)
+        return jnp.where(good, anchor + self.beta * (level - log_reference), values)
 
 
 def mara(
@@ -46,6 +81,59 @@ def mara(
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class MasteredDivergence(Penalty):
+    """coefficient * D_f of the policy from the reference, on mastered groups only (DPH-RL, arXiv 2509.07430).
+
+        E_ref[ f(u) ],  u = pi / pi_ref of a token;     forward_kl: f = -log u  (the likelihood of reference samples)
+                                                        jensen_shannon: f = u log u - (u + 1) log((u + 1) / 2)
+
+    The paper averages over stored samples of the reference. Here the samples are the behaviour policy's, each token
+    weighted by min(pi_ref / pi_behaviour, ratio_limit), a constant (our reading). This is exact for answers of one
+    token where the limit does not act; for longer answers it omits the reference's probability of the preceding tokens.
+    |log u| is clamped to 20 before exp.
+    """
+
+    name: ClassVar[str] = "mastered_divergence"
+    coefficient: float = non_negative(called="eta, the weight of the divergence,")
+    divergence: Literal["forward_kl", "jensen_shannon"] = "jensen_shannon"
+    mastered_at: float = share(1.0, called="mastered_at, a share of correct answers,")
+    ratio_limit: float = positive(5.0)
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def update_state(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
+        mastered = mastered_groups(rollouts.right, self.mastered_at)
+        return jnp.where(mastered, self.coefficient, 0.0)[:, None, None], state
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        importance = jnp.where(mask, rollouts.reference_log_probs - rollouts.behaviour_log_probs, 0.0)
+        importance = jnp.minimum(jnp.exp(jnp.clip(importance, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)), self.ratio_limit)
+        log_ratio = jnp.where(mask, scores.log_probs - rollouts.reference_log_probs, 0.0)
+        if self.divergence == "forward_kl":
+            cost = -importance * log_ratio
+        else:
+            log_ratio = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+            ratio = jnp.exp(log_ratio)
+            cost = importance * (ratio * log_ratio - (ratio + 1.0) * jnp.log((ratio + 1.0) / 2.0))
+        mastered = mastered_groups(rollouts.right, self.mastered_at)
+        tokens = mask & mastered[:, None, None]
+        return cost, {
+            "mastered_groups": (mastered.sum(dtype=jnp.float32), jnp.float32(mastered.size)),
+            "mastered_divergence": (masked_sum(cost, tokens), tokens.sum(dtype=jnp.float32)),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class UnmasteredOnly(RolloutPart):
+    """Sets the advantages of mastered groups to zero (DPH-RL, arXiv 2509.07430)."""
+
+    mastered_at: float = share(1.0, called="mastered_at, a share of correct answers,")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return jnp.where(mastered_groups(rollouts.right, self.mastered_at)[:, None, None], 0.0, values)
 
 
 def dph_rl(

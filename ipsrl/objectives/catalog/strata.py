@@ -1,12 +1,78 @@
 """Objectives that compare an answer with others of its stratum, or of its mode."""
 
-from ipsrl.objectives.advantages.stratified import BestOfMode, StratifiedNorm
+import dataclasses
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import at_least, finite, non_negative, probability
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
-from ipsrl.objectives.estimators.subgroups import Stratum
-from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.reweighting.preferred_mode import PreferredMode
+from ipsrl.objectives.estimators.subgroups import Stratum, normalised_among, stratum_of, thinks
+from ipsrl.objectives.objective import Objective, RolloutPart, all_equal
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.structures import Rollouts, control_token, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class StratifiedNorm(RolloutPart):
+    """Blend of a normalisation inside strata and that of the whole group (Stratified GRPO, arXiv 2510.06214).
+
+        A_g = alpha (r_g - mean_k) / std_k  +  (1 - alpha) (r_g - mean) / std,      k the stratum of g
+
+    The first term has mean 0 and variance 1 in each stratum with different rewards, and is 0 in every other stratum.
+    The policy chooses the stratum. At alpha = 1 the advantages of each stratum sum to zero, so no gradient prefers one
+    stratum over another: the probability of choosing it has expected gradient zero.
+
+    Attributes:
+      alpha: weight of the term inside strata, 0 to 1.
+      stratum, width: see `stratum_of`.
+      standardise: False omits both standard deviations.
+    """
+
+    alpha: float = probability(0.8, called="alpha, the weight of the strata,")
+    stratum: Stratum = "planning"
+    width: int = at_least(1, 1, called="width, the tokens of a stratum,")
+    standardise: bool = True
+    smallest_group: ClassVar[int] = 2
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.stratum == "first_token" and self.width != 1:
+            raise ValueError(f"width={self.width} divides token counts, which stratum=first_token does not use")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"planning_mask"} if self.stratum == "planning" else ())
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        key = stratum_of(rollouts, self.stratum, self.width)
+        inside = normalised_among(values, key[:, :, None] == key[:, None, :], self.standardise)
+        whole = (GroupMeanStd() if self.standardise else GroupMean())(values, rollouts)
+        return self.alpha * inside + (1.0 - self.alpha) * whole
+
+
+@dataclasses.dataclass(frozen=True)
+class BestOfMode(RolloutPart):
+    """A_g = (b_g - mean) / std of the group, b_g = 1 for the best of its mode, else 0 (HGPO, arXiv 2505.14631).
+
+    The best of a mode has the largest reward among the answers in that mode. Ties all get 1 (our reading; the paper
+    does not say): if each mode has a single reward, every answer is best and the group gets zero.
+    """
+
+    think_token: int = 0
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mode = thinks(rollouts, self.think_token)
+        best = jnp.where(
+            mode,
+            jnp.where(mode, values, -jnp.inf).max(axis=-1, keepdims=True),
+            jnp.where(mode, -jnp.inf, values).max(axis=-1, keepdims=True),
+        )
+        return GroupMeanStd()(all_equal(jnp.stack([values, best], axis=-1)).astype(jnp.float32), rollouts)
 
 
 def stratified_grpo(
@@ -32,6 +98,38 @@ def stratified_grpo(
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class PreferredMode(RolloutPart):
+    """Adds to the control token's advantage whether its mode did better (HGPO, arXiv 2505.14631).
+
+        A_g0 + alpha (m_g - mean) / std,      m_g = 1 where the mode of g is argmax { R_think, R_other + delta }
+
+    R are the mean rewards of the modes in the group: with half of the group in each mode the term is +-alpha. Nothing
+    is added if a group has a single mode, or if the two sides tie (our reading).
+
+    Attributes:
+      think_token: control token of an answer in thinking mode, see `ipsrl.structures.control_token`.
+      delta: head start of the other mode, in units of reward.
+      alpha: weight of the term.
+    """
+
+    think_token: int = 0
+    delta: float = finite(0.2)
+    alpha: float = non_negative(1.0)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mode = thinks(rollouts, self.think_token)
+
+        def mean_reward(members):
+            return masked_sum(rollouts.rewards, members, axis=-1) / jnp.maximum(members.sum(axis=-1), 1)
+
+        sides = jnp.stack([mean_reward(mode), mean_reward(~mode) + self.delta], axis=-1)
+        comparable = mode.any(axis=-1) & (~mode).any(axis=-1) & ~all_equal(sides)
+        preferred = comparable[:, None] & (mode == (sides[:, :1] > sides[:, 1:]))
+        between_modes = GroupMeanStd()(preferred.astype(jnp.float32), rollouts)
+        return values + jnp.where(control_token(rollouts.token_mask), self.alpha * between_modes[..., None], 0.0)
 
 
 def hgpo(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
+from ipsrl.objectives.catalog.entropy import EntropyBand
 from ipsrl.objectives.estimators.mean_entropy import mean_entropy
 from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus, EntropyFloor
-from ipsrl.objectives.reweighting.entropy_band import EntropyBand
 from ipsrl.structures import Sizes
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.objectives.penalties.low_probability import LowProbabilityRegulariser
+from ipsrl.objectives.catalog.token_probability import LowProbabilityRegulariser
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
 

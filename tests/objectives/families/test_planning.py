@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.objectives.reweighting.planning import planned_tokens
-from ipsrl.objectives.surrogates.control_token import ControlAndResponse
+from ipsrl.objectives.catalog.plans import ControlAndResponse, planned_tokens
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import assert_close, rollouts_of, token_advantages

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
+from ipsrl.objectives.catalog.regularised import MasteredDivergence, ModeAnchor
 from ipsrl.objectives.estimators.mastered import mastered_groups
-from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
-from ipsrl.objectives.shaping.mode_anchor import ModeAnchor
 from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of

@@ -6,7 +6,7 @@ import numpy as np
 
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, shared_tokens
-from ipsrl.objectives.surrogates.shaped_off_policy import LikelihoodOffPolicy, ShapedOffPolicy
+from ipsrl.objectives.catalog.refinements import LikelihoodOffPolicy, ShapedOffPolicy
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 

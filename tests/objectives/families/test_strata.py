@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.objectives.advantages.stratified import StratifiedNorm
+from ipsrl.objectives.catalog.strata import PreferredMode, StratifiedNorm
 from ipsrl.objectives.estimators.subgroups import normalised_among, stratum_of
-from ipsrl.objectives.reweighting.preferred_mode import PreferredMode
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
 

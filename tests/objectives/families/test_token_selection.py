@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ipsrl.objectives import make
+from ipsrl.objectives.catalog.clipping import ROUNDING, HighCovarianceDistance
 from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, token_covariance
-from ipsrl.objectives.penalties.covariance import ROUNDING, HighCovarianceDistance
 from ipsrl.objectives.reweighting.token_selection import DropHighCovariance, HighEntropyTokens
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages

@@ -10,7 +10,7 @@ import pytest
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.environments.bandit import VectorBandit
 from ipsrl.objectives import make
-from ipsrl.objectives.advantages.reward_parts import weight_vectors
+from ipsrl.objectives.catalog.vector_rewards import weight_vectors
 from ipsrl.rewards import FormulaReward, NoisyVerifier
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 
