@@ -26,8 +26,8 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from benchmarks.collectives import Collective, collectives
 from ipsrl import extras, objectives
-from ipsrl.distributed.collectives import Collective, collectives
 from ipsrl.distributed.mesh import DATA
 from ipsrl.distributed.placement import check_units, shardings
 from ipsrl.ending import Ending

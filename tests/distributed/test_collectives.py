@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import PartitionSpec
 
-from ipsrl.distributed.collectives import Collective, collectives
+from benchmarks.collectives import Collective, collectives
 from ipsrl.distributed.mesh import make_mesh
 
 pytestmark = pytest.mark.eight_devices

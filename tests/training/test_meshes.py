@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from benchmarks.collectives import collectives
 from ipsrl import objectives
 from ipsrl.distributed import placement
-from ipsrl.distributed.collectives import collectives
 from ipsrl.distributed.mesh import make_mesh, shard_prompts
 from ipsrl.distributed.placement import place, placements, shardings, table
 from ipsrl.policies.transformer import Transformer

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks.collectives import collectives
 from ipsrl import objectives
-from ipsrl.distributed.collectives import collectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
