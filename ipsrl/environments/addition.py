@@ -12,7 +12,7 @@ import numpy as np
 from ipsrl.environments.answer_text import tagged_answer
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import NO_OUTCOME, TextTask, listed_history
-from ipsrl.fields import Checked, between, one_of
+from ipsrl.fields import between, one_of
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 THINK, NO_THINK, WORKED, MODULO, REVERSED = "<think>", "<no_think>", ":", "%", "reversed"
@@ -41,7 +41,7 @@ HOW = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Addition(Checked, TextTask):
+class Addition(TextTask):
     """Hypotheses are numbers in a spelling; one is valid if the number is the sum that the prompt asks for.
 
     A prompt asks for the sum of two numbers with `digits` digits each, or for its remainder by `modulus`. No two
@@ -126,10 +126,6 @@ class Addition(Checked, TextTask):
     @functools.cached_property
     def hypotheses(self) -> tuple[str, ...]:
         return tuple(_joined(form) for form in self.forms)
-
-    @functools.cached_property
-    def _id_of(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.hypotheses)}
 
     @functools.cached_property
     def admissible(self) -> np.ndarray:

@@ -17,7 +17,8 @@ from ipsrl.environments.answer_text import last_answer
 from ipsrl.environments.countdown_solver import Solver
 from ipsrl.environments.expressions import OPERATORS, Form, Tree
 from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
+from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, listed_history
+from ipsrl.fields import between, one_of
 from ipsrl.slow_tasks import report_if_slow
 
 SMALLEST_TARGET = 10
@@ -80,27 +81,20 @@ class Countdown(TextTask):
         too few problems have that many solutions, or there are more than 100,000 solutions in all.
     """
 
-    numbers: int = 4
-    problems: int = 64
-    largest_number: int = 99
-    largest_target: int = 100
-    least_solutions: int = 2
+    numbers: int = between(2, 6, 4)
+    problems: int = between(1, LARGEST_SPACE, 64)
+    largest_number: int = between(2, 1000, 99)
+    largest_target: int = between(SMALLEST_TARGET, 1000, 100)
+    least_solutions: int = between(1, LARGEST_SPACE, 2)
     use_all: bool = True
-    seed: int = 0
-    source: str = "uniform"
+    seed: int = between(0, 2**32 - 1, 0)
+    source: str = one_of("uniform", "reasoning_gym", default="uniform")
 
     answer_marker = expressions.MARKER
     answer_line = expressions.LINE
 
     def __post_init__(self) -> None:
-        check_choice("numbers", self.numbers, range(2, 7))
-        check_choice("problems", self.problems, range(1, LARGEST_SPACE + 1))
-        check_choice("largest_number", self.largest_number, range(2, 1001))
-        check_choice("largest_target", self.largest_target, range(SMALLEST_TARGET, 1001))
-        check_choice("least_solutions", self.least_solutions, range(1, LARGEST_SPACE + 1))
-        check_choice("use_all", self.use_all, (False, True))
-        check_choice("seed", self.seed, range(2**32))
-        check_choice("source", self.source, ("uniform", "reasoning_gym"))
+        super().__post_init__()
         given = math.comb(self.largest_number + self.numbers - 1, self.numbers)
         targets = self.largest_target - SMALLEST_TARGET + 1
         most = given * min(targets, VALUES_OF_TWO if self.numbers == 2 else targets)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, TextTask, listed_history
-from ipsrl.fields import Checked, between
+from ipsrl.fields import between
 
 DRAWS_FOR_A_PROBLEM = 200
 # The smallest number with two proper divisors, and the largest that ModeBench takes.
@@ -27,7 +27,7 @@ _WHOLE = re.compile(rf"\[? ?{_NUMBER}(?:(?: ?, ?| ){_NUMBER})* ?\]?")
 
 
 @dataclasses.dataclass(frozen=True)
-class Factors(Checked, TextTask):
+class Factors(TextTask):
     """Hypotheses are vectors of divisors; one is valid if its d_i divides the prompt's n_i and 1 < d_i < n_i.
 
     Divisors of different numbers are chosen freely, so a prompt has prod_i (tau(n_i) - 2) solutions, tau the number of
@@ -132,14 +132,6 @@ class Factors(Checked, TextTask):
         whole = " ".join(text.split())
         is_vector = _WHOLE.fullmatch(whole) and whole.startswith("[") == whole.endswith("]")
         return self.read_symbols(re.findall(_NUMBER, whole)) if is_vector else None
-
-    def outcome(self, answer: str) -> int:
-        return self._id_of[answer] if answer in self._id_of else self.outside(answer)
-
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
-        del rng
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
-        return f"<answer> {self.hypotheses[hypothesis]} </answer>"
 
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
         check_number("prompt", prompt, self.num_prompts)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
+from ipsrl.fields import between, open_probability
 from ipsrl.slow_tasks import report_if_slow
 
 UNCOLORED = "?"
@@ -66,29 +67,21 @@ class GraphColoring(TextTask):
         used: too few graphs have that many solutions, or none of many can be colored greedily.
     """
 
-    vertices: int = 6
-    colors: int = 3
-    edge_probability: float = 0.5
-    problems: int = 64
-    least_solutions: int = 2
+    vertices: int = between(3, 12, 6)
+    colors: int = between(2, 6, 3)
+    edge_probability: float = open_probability(0.5)
+    problems: int = between(1, LARGEST_SPACE, 64)
+    least_solutions: int = between(1, LARGEST_SPACE, 2)
     renaming: bool = False
     hidden: int = 0
-    skip: int = 0
-    seed: int = 0
+    skip: int = between(0, LARGEST_SPACE, 0)
+    seed: int = between(0, 2**32 - 1, 0)
 
     def __post_init__(self) -> None:
-        check_choice("vertices", self.vertices, range(3, 13))
-        check_choice("colors", self.colors, range(2, 7))
-        check_choice("problems", self.problems, range(1, LARGEST_SPACE + 1))
-        check_choice("least_solutions", self.least_solutions, range(1, LARGEST_SPACE + 1))
-        check_choice("renaming", self.renaming, (False, True))
+        super().__post_init__()
         check_choice("hidden", self.hidden, range(self.vertices + 1))
-        check_choice("skip", self.skip, range(LARGEST_SPACE + 1))
-        check_choice("seed", self.seed, range(2**32))
         if self.hidden and self.renaming:
             raise ValueError("renaming needs hidden=0: where some colors are shown, the names of colors matter")
-        if not (isinstance(self.edge_probability, float) and 0 < self.edge_probability < 1):
-            raise ValueError(f"edge_probability must lie between 0 and 1, got {self.edge_probability!r}")
         if self.colors**self.vertices > LARGEST_SPACE:
             raise ValueError(
                 f"{self.vertices} vertices in {self.colors} colors have {self.colors**self.vertices} assignments, more "

@@ -13,7 +13,7 @@ from ipsrl.arguments import checked
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import MARKS, STOP, TextTask, listed_history
 from ipsrl.environments.token_stream import written_answers
-from ipsrl.fields import Checked, between, open_probability, probability
+from ipsrl.fields import between, open_probability, probability
 from ipsrl.structures import Trajectories
 
 SWITCH = "alternatively"
@@ -29,7 +29,7 @@ _BETWEEN = re.compile(r"->|[,→]")
 
 
 @dataclasses.dataclass(frozen=True)
-class GraphSearch(Checked, TextTask):
+class GraphSearch(TextTask):
     """Hypotheses are paths from start to goal; one is valid if the prompt's graph has all of its edges.
 
     A prompt is a directed graph in layers: the start A, `depth` - 1 layers of `branches` vertices each, in the order
@@ -138,10 +138,6 @@ class GraphSearch(Checked, TextTask):
         return tuple(" ".join(self._named(walk)) for walk in self.walks)
 
     @functools.cached_property
-    def _id_of(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.hypotheses)}
-
-    @functools.cached_property
     def symbols(self) -> tuple[str, ...]:
         return (SWITCH, *NAMES[: self.goal + 1], *(">".join(self._named(pair)) for pair in self._pairs))
 
@@ -171,13 +167,6 @@ class GraphSearch(Checked, TextTask):
         return self.read_symbols(
             [SWITCH if word.lower() == SWITCH else word for word in _BETWEEN.sub(" ", text).split()]
         )
-
-    def outcome(self, answer: str) -> int:
-        return self._id_of.get(answer, self.outside(answer))
-
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
-        return f"<answer> {' '.join(self.spell(hypothesis, rng))} </answer>"
 
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
         check_number("prompt", prompt, self.num_prompts)

@@ -14,7 +14,8 @@ import numpy as np
 
 from ipsrl.environments.answer_text import BULLET, SIGN, marker, without_remark
 from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import NO_OUTCOME, TextTask, check_choice, listed_history
+from ipsrl.environments.text import NO_OUTCOME, TextTask, listed_history
+from ipsrl.fields import between, one_of
 
 VARIABLES = ("x", "y")
 OPERATORS = {"basic": ("AND", "OR"), "extended": ("AND", "OR", "NOT"), "full": ("AND", "OR", "NOT", "NOR")}
@@ -61,18 +62,12 @@ class HypospaceBoolean(TextTask):
       ValueError: a field is not one of its choices.
     """
 
-    operators: str = "basic"
-    depth: int = 2
-    observations: int | None = None
+    operators: str = one_of(*OPERATORS, default="basic")
+    depth: int = between(1, 3, 2)
+    observations: int | None = between(1, len(ROWS), None)
 
     answer_marker = marker("expression", "formula", "function")
     answer_line = re.compile(rf"(?:\b(?:{'|'.join((*VARIABLES, *ARITY))})\b|{SIGN})+", re.IGNORECASE)
-
-    def __post_init__(self) -> None:
-        check_choice("operators", self.operators, tuple(OPERATORS))
-        check_choice("depth", self.depth, range(1, 4))
-        if self.observations is not None:
-            check_choice("observations", self.observations, range(1, len(ROWS) + 1))
 
     @property
     def longest_answer(self) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from ipsrl.environments.answer_text import BULLET, SIGN, WITHDRAWN, marker, without_remark
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
+from ipsrl.fields import between
 
 NO_EDGES = "No edges"
 LARGEST_COMPLETE = 4  # up to this many nodes, every observation set is a prompt
@@ -65,22 +66,21 @@ class HypospaceCausal(TextTask):
       ValueError: a field is out of range, or there are more than 100,000 graphs (6 nodes need max_edges of at most 4).
     """
 
-    nodes: int = 3
+    nodes: int = between(2, 8, 3)
     max_edges: int | None = None
     perturbations: int | None = None
-    seed: int = 0
+    seed: int = between(0, 2**32 - 1, 0)
 
     answer_marker = marker("graph", "edges", "dag")
     answer_line = _LINE
     answer_withdrawn = _WITHDRAWN
 
     def __post_init__(self) -> None:
-        check_choice("nodes", self.nodes, range(2, 9))
+        super().__post_init__()
         if self.max_edges is not None:
             check_choice("max_edges", self.max_edges, range(1, math.comb(self.nodes, 2) + 1))
         if self.perturbations is not None:
             check_choice("perturbations", self.perturbations, range(1, self.nodes + 1))
-        check_choice("seed", self.seed, range(2**32))
         graphs = count_acyclic_graphs(self.nodes, self.edge_limit)
         if graphs > LARGEST_SPACE:
             raise ValueError(

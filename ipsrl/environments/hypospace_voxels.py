@@ -15,6 +15,7 @@ import numpy as np
 from ipsrl.environments.answer_text import LONGEST_ANSWER, marker, plain_lines, read_lines, without_thoughts
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice, listed_history
+from ipsrl.fields import between
 
 NEXT_LAYER = ";"
 _HEADER = re.compile(
@@ -55,8 +56,8 @@ class HypospaceVoxels(TextTask):
       ValueError: a field is out of range, or there are more than 100,000 structures.
     """
 
-    grid: int = 3
-    max_height: int = 3
+    grid: int = between(2, 6, 3)
+    max_height: int = between(1, 9, 3)
     blocks: int = 3
     fixed: bool = False
 
@@ -64,10 +65,8 @@ class HypospaceVoxels(TextTask):
     answer_line = re.compile(".*")
 
     def __post_init__(self) -> None:
-        check_choice("grid", self.grid, range(2, 7))
-        check_choice("max_height", self.max_height, range(1, 10))
+        super().__post_init__()
         check_choice("blocks", self.blocks, range(1, self.grid**2 + 1))
-        check_choice("fixed", self.fixed, (False, True))
         structures = sum(math.comb(self.grid**2, k) * self.max_height**k for k in self._block_counts)
         if structures > LARGEST_SPACE:
             raise ValueError(
@@ -121,10 +120,6 @@ class HypospaceVoxels(TextTask):
     @functools.cached_property
     def hypotheses(self) -> tuple[str, ...]:
         return tuple(NEXT_LAYER.join(stack) for _, stack in self._structures)
-
-    @functools.cached_property
-    def _id_of(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.hypotheses)}
 
     @functools.cached_property
     def admissible(self) -> np.ndarray:
@@ -195,8 +190,7 @@ class HypospaceVoxels(TextTask):
         return [row.ljust(self.grid, "0") for row in rows]
 
     def outcome(self, answer: Stack) -> int:
-        name = NEXT_LAYER.join(answer)
-        return self._id_of[name] if name in self._id_of else self.outside(name)
+        return super().outcome(NEXT_LAYER.join(answer))
 
     def explains(self, prompt: int, answer: Stack) -> bool:
         supported = all(

@@ -13,6 +13,7 @@ import numpy as np
 
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice, listed_history
+from ipsrl.fields import between
 from ipsrl.slow_tasks import report_if_slow
 
 DRAWS_FOR_A_PROBLEM = 200
@@ -49,20 +50,17 @@ class NQueens(TextTask):
         solutions.
     """
 
-    n: int = 8
+    n: int = between(4, 9, 8)
     min_remove: int = 7
     max_remove: int = 7
-    problems: int = 64
-    least_solutions: int = 2
-    seed: int = 0
+    problems: int = between(1, LARGEST_SPACE, 64)
+    least_solutions: int = between(1, LARGEST_SPACE, 2)
+    seed: int = between(0, 2**32 - 1, 0)
 
     def __post_init__(self) -> None:
-        check_choice("n", self.n, range(4, 10))
+        super().__post_init__()
         check_choice("max_remove", self.max_remove, range(1, self.n + 1))
         check_choice("min_remove", self.min_remove, range(1, self.max_remove + 1))
-        check_choice("problems", self.problems, range(1, LARGEST_SPACE + 1))
-        check_choice("least_solutions", self.least_solutions, range(1, LARGEST_SPACE + 1))
-        check_choice("seed", self.seed, range(2**32))
 
     @functools.cached_property
     def boards(self) -> tuple[Board, ...]:

@@ -17,7 +17,7 @@ from ipsrl.environments.open_questions import OpenQuestion, read_questions
 from ipsrl.environments.phrases import SENTENCE_STOP_STRINGS, STOP_STRINGS, read_phrase, read_sentence
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, TextTask, listed_history
-from ipsrl.fields import Checked, one_of
+from ipsrl.fields import one_of
 from ipsrl.paths import expanded
 
 PACKAGED = Path(__file__).with_suffix(".json")
@@ -25,7 +25,7 @@ READERS = {"exact": read_phrase, "mention": read_sentence}
 
 
 @dataclasses.dataclass(frozen=True)
-class OneOfMany(Checked, TextTask):
+class OneOfMany(TextTask):
     """Hypotheses are the answers to all questions asked; one is valid if it is a right answer to the prompt's question.
 
     The same word is the same hypothesis under every question: `orange` as a fruit and as a color. A spelling may mean
@@ -90,10 +90,6 @@ class OneOfMany(Checked, TextTask):
         return tuple(sorted({spellings[0] for question in self.asked for spellings in question.answers}))
 
     @functools.cached_property
-    def _id_of(self) -> dict[str, int]:
-        return {answer: i for i, answer in enumerate(self.hypotheses)}
-
-    @functools.cached_property
     def admissible(self) -> np.ndarray:
         table = np.zeros((len(self.asked), len(self.hypotheses)), bool)
         for row, question in zip(table, self.asked, strict=True):
@@ -123,9 +119,6 @@ class OneOfMany(Checked, TextTask):
             return question.meanings.get(answer, answer)
         found = question.mentioned(answer) or {answer}
         return found.pop() if len(found) == 1 else None
-
-    def outcome(self, answer: str) -> int:
-        return self._id_of[answer] if answer in self._id_of else self.outside(answer)
 
     def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
         """The name of the answer: other spellings may mean another answer under another question."""

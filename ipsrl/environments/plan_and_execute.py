@@ -14,7 +14,7 @@ from ipsrl.arguments import checked
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import TextTask, check_choice, listed_history
 from ipsrl.environments.token_stream import written_answers
-from ipsrl.fields import Checked, between
+from ipsrl.fields import between
 from ipsrl.structures import Trajectories
 
 Digits = tuple[int, ...]
@@ -38,7 +38,7 @@ _ANSWER = re.compile(r"([a-z]+) ?:? ?([0-9](?:[ ,]*[0-9])*)")
 
 
 @dataclasses.dataclass(frozen=True)
-class PlanAndExecute(Checked, TextTask):
+class PlanAndExecute(TextTask):
     """Hypotheses are plans carried out; one is valid if the plan fits the prompt and was carried out on its digits.
 
     A prompt is a list of digits and a goal, the digit that the result must begin with. A plan fits if its result
@@ -107,10 +107,6 @@ class PlanAndExecute(Checked, TextTask):
         return tuple(_joined(plan, carry_out(plan, digits)) for digits, _ in self.instances for plan in PLANS)
 
     @functools.cached_property
-    def _id_of(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.hypotheses)}
-
-    @functools.cached_property
     def admissible(self) -> np.ndarray:
         own = np.eye(self.problems, dtype=bool)[:, :, None]
         return (own & self.fits[:, None]).reshape(self.problems, -1)
@@ -141,9 +137,6 @@ class PlanAndExecute(Checked, TextTask):
     def read_text(self, text: str) -> str | None:
         found = _ANSWER.fullmatch(" ".join(text.lower().split()))
         return self.read_symbols([found[1], *re.sub("[ ,]", "", found[2])]) if found else None
-
-    def outcome(self, answer: str) -> int:
-        return self._id_of.get(answer, self.outside(answer))
 
     def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
         del rng

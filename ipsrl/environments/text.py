@@ -19,6 +19,7 @@ from ipsrl.environments.answer_text import WITHDRAWN, checksum, last_answer, tag
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Answer, Questions, Quotation, check_number
 from ipsrl.environments.token_stream import TokenStream, written_answers
+from ipsrl.fields import Checked
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 PADDING, BEGIN, STOP, ANSWER, EARLIER = range(5)
@@ -30,7 +31,7 @@ LARGEST_SPACE = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
-class TextTask(TokenStream, Questions):
+class TextTask(Checked, TokenStream, Questions):
     """A task with a finite hypothesis space, of K hypotheses, and several observation sets: the prompts.
 
     An answer ends with the stop token. Outcome ids are 0 .. K - 1 for the hypotheses, K and above for well-formed
@@ -93,13 +94,20 @@ class TextTask(TokenStream, Questions):
     def read_text(self, text: str) -> Answer | None:
         """Parses a whole answer, lines in the plain spelling of `answer_text`; None if it is none."""
 
-    @abc.abstractmethod
-    def outcome(self, answer: Answer) -> int:
-        """Outcome id of a parsed answer; -1 if it breaks a rule of the answer format."""
+    def outcome(self, answer: Any) -> int:
+        """Outcome id of a parsed answer; -1 if it breaks a rule of the format. By default an answer is a name."""
+        known = self._id_of.get(answer)
+        return self.outside(answer) if known is None else known
 
-    @abc.abstractmethod
+    @functools.cached_property
+    def _id_of(self) -> dict[Any, int]:
+        """The id of each hypothesis, by what `outcome` looks up."""
+        return {name: i for i, name in enumerate(self.hypotheses)}
+
     def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
         """The answer in the benchmark's text format: canonical without `rng`, else a random equivalent form."""
+        check_number("hypothesis", hypothesis, self.num_hypotheses)
+        return f"<answer> {' '.join(self.spell(hypothesis, rng))} </answer>"
 
     def meaning(self, prompt: int, answer: Answer) -> Answer | None:
         """What an answer in text means under its prompt, None if nothing; by default the same under every prompt."""
