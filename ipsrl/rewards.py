@@ -163,9 +163,6 @@ class FormulaReward(Reward):
       threshold: above which of its rewards an answer is right, 0 or more; that of the environment,
         `outcomes.right_above`, is no default, because a formula changes the scale even where it reads the environment's
         rewards.
-
-    Raises:
-      ValueError: the threshold is negative.
     """
 
     formula: Callable[[Trajectories, Outcomes], Array] = dataclasses.field(metadata={"static": True})
@@ -218,9 +215,6 @@ class NoisyVerifier(OnTop):
       false_positive_rate: probability of accepting a wrong answer; a number, or `[num_prompts]`.
       false_negative_rate: probability of rejecting a right one; a number, or `[num_prompts]`.
       verifier: the reward without noise, which may have noise of its own; None for the environment's.
-
-    Raises:
-      ValueError: a rate is known and not in 0 to 1.
     """
 
     false_positive_rate: Array | float = 0.0
@@ -262,9 +256,6 @@ class PatternVerifier(OnTop):
     Attributes:
       pattern: the tokens, at least one.
       verifier: the reward of all other answers; None for the environment's.
-
-    Raises:
-      ValueError: the pattern has no tokens.
     """
 
     pattern: tuple[int, ...] = dataclasses.field(metadata={"static": True})

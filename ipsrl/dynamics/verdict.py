@@ -150,9 +150,6 @@ def verdict(
       steps: on each batch; a single small one by default.
       walks: outcomes are those of `WALKS`, sequences of two tokens, instead of single tokens, and the flows six. A
         power of the reward then also fits if the outcomes are shared out among their walks, p ~ n r^(1 / alpha).
-
-    Raises:
-      ValueError: see `check`.
     """
     check(objective, group_size, off_policy, walks)
     references = REFERENCES if "reference_log_probs" in objective.needs else {"uniform": None}

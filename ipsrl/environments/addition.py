@@ -70,9 +70,6 @@ class Addition(TextTask):
       spellings: which ones are right, each once.
       scratchpad: `none`, `optional`, or `announced` by a control token.
       seed: of the problems.
-
-    Raises:
-      ValueError: a field is out of range.
     """
 
     digits: int = between(1, 3, 3)

@@ -68,9 +68,6 @@ class PlanMistakes(Demonstrations):
       right_plans, right_execution: probabilities. A random plan fits with `fitting` / 6.
       favour: 0 to 16.
       the others: as in `Demonstrations`.
-
-    Raises:
-      ValueError: a field is out of range.
     """
 
     right_plans: float = probability(0.3)
@@ -106,9 +103,6 @@ class EarlySwitches(Demonstrations):
     Attributes:
       early: a probability; 0.5 corrupts half of the searches.
       the others: as in `Demonstrations`.
-
-    Raises:
-      ValueError: a field is out of range.
     """
 
     early: float = probability(0.5)
@@ -135,9 +129,6 @@ class ModeMistakes(Demonstrations):
       thinking, right_thinking, right_short: probabilities. The defaults give right answers with 0.98 and 0.7 to the
         easiest prompts, and to those of difficulty 4 with 0.92 and 0.24.
       the others: as in `Demonstrations`.
-
-    Raises:
-      ValueError: a field is out of range.
     """
 
     thinking: float = probability(0.5)

@@ -57,9 +57,6 @@ class HypospaceBoolean(TextTask):
       operators: "basic" (AND, OR), "extended" (and NOT) or "full" (and NOR).
       depth: maximum number of operators on a path from the root to a variable, 1 to 3.
       observations: k, or None for all of 1 .. 4.
-
-    Raises:
-      ValueError: a field is not one of its choices.
     """
 
     operators: str = one_of(*OPERATORS, default="basic")

@@ -38,11 +38,7 @@ def read_tokenizer(folder: Path) -> Any:
 
 
 def read_stop_tokens(tokenizer: Any, folder: Path) -> tuple[int, ...]:
-    """The tokens that end an answer, of the tokenizer and of the folder's generation_config.json, in their order.
-
-    Raises:
-      ValueError: there are none, or that file names something else.
-    """
+    """The tokens that end an answer, of the tokenizer and of the folder's generation_config.json, in their order."""
     stops = {tokenizer.eos_token_id}
     if (path := folder / "generation_config.json").exists():
         ends = read_object(path).get("eos_token_id")

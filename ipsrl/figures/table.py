@@ -51,9 +51,6 @@ def as_csv(rows: Sequence[Row]) -> str:
     """Rows as CSV: numbers in full, a cell blank where a row lacks the column or its number is not finite.
 
     Columns are those of all rows in the order in which they first appear. The same rows give the same text.
-
-    Raises:
-      ValueError: a value is neither a number nor text.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")

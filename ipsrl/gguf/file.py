@@ -33,11 +33,7 @@ class File:
         return self.value("general.architecture", str)
 
     def value(self, key: str, kind: type, *default: Any) -> Any:
-        """A value of the metadata, or the default; a float in the fewest digits that are the same float32.
-
-        Raises:
-          ValueError: it is missing and has no default, or is not of this kind.
-        """
+        """A value of the metadata, or the default; a float in the fewest digits that are the same float32."""
         if default and key not in self.metadata:
             return default[0]
         found = self.metadata.get(key)

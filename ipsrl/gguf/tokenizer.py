@@ -129,9 +129,6 @@ def special_tokens(file: File) -> dict[str, int]:
 def stop_tokens(file: File) -> list[int]:
     """The tokens that end an answer: those that the file names, then those that end turns by their text, or else those
     that end texts.
-
-    Raises:
-      ValueError: as `special_tokens`.
     """
     named, kinds = special_tokens(file), file.metadata["tokenizer.ggml.token_type"]
     number_of = {token: n for n, token in enumerate(file.texts("tokenizer.ggml.tokens")) if kinds[n] != UNUSED}

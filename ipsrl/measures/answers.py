@@ -37,9 +37,6 @@ def independent_ceiling(admissible_size: np.ndarray, queries: np.ndarray) -> np.
     """Expected recovery of N independent samples, uniform over A admissible outcomes: 1 - (1 - 1/A)^N.
 
     No independent policy does better on average; about 0.632 if N = A is large.
-
-    Raises:
-      ValueError: A < 1 or N < 0.
     """
     admissible_size, queries = np.asarray(admissible_size, float), np.asarray(queries)
     if np.any(admissible_size < 1) or np.any(queries < 0):

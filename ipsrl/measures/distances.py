@@ -25,9 +25,6 @@ def empirical_distribution(outcome_id: Array, num_outcomes: int) -> Array:
     """Frequencies `[K]` of the outcomes 0 .. K-1 among all samples in `outcome_id` (any shape), float32.
 
     Samples without one of these outcomes (-1) are left out; if none is left, all frequencies are 0.
-
-    Raises:
-      ValueError: there are no outcomes.
     """
     if num_outcomes < 1:
         raise ValueError(f"num_outcomes is {num_outcomes}, it must be at least 1")

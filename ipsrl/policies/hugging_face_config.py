@@ -45,11 +45,7 @@ def read_policy(model_dir: str | Path) -> Transformer:
 
 
 def num_positions(model_dir: str | Path) -> int:
-    """Number of tokens of the longest text that the model of a folder supports.
-
-    Raises:
-      ValueError: as `read_policy`.
-    """
+    """Number of tokens of the longest text that the model of a folder supports."""
     _, text = _configurations(Path(model_dir))
     scaling = read_policy(model_dir).rotary.scaling
     # With yarn, the configuration may state the length before scaling; with other scalings, the length after.
@@ -80,11 +76,7 @@ def _configurations(folder: Path) -> tuple[Any, Any]:
 
 
 def read_json(folder: Path) -> dict[str, Any]:
-    """The content of a `config.json` of a supported family, without quantisation.
-
-    Raises:
-      ValueError: it is of another kind.
-    """
+    """The content of a `config.json` of a supported family, without quantisation."""
     path = folder / "config.json"
     require_files(folder)
     content = read_object(path)

@@ -23,9 +23,6 @@ class Tabular(Checked):
       vocabulary_size: V.
       initial_logits: S tuples of V numbers, or V numbers for every observation; None for zeros (uniform over legal
         actions).
-
-    Raises:
-      ValueError: `initial_logits` has another shape or is not finite.
     """
 
     optional_fields: ClassVar[frozenset[str]] = frozenset()

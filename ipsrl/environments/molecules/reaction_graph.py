@@ -45,11 +45,7 @@ class ReactionGraph:
 
 @functools.cache
 def reaction_graph(cores: tuple[str, ...], acids: tuple[str, ...]) -> ReactionGraph:
-    """Runs all reactions, level by level, once in a process; a third of a second for the defaults of `Reactions`.
-
-    Raises:
-      ValueError: as listed there.
-    """
+    """Runs all reactions, level by level, once in a process; a third of a second for the defaults of `Reactions`."""
     with silent():
         levels, moves = _reacted([_written(_read(smiles)) for smiles in cores], acids)
         ended = [smiles for smiles, made in moves.items() if not any(made)]
@@ -114,11 +110,7 @@ def _coupled(reaction: Any, acid: Any, amine: str) -> tuple[str, ...]:
 
 
 def _read(smiles: str) -> Any:
-    """The molecule.
-
-    Raises:
-      ValueError: there is none of this name.
-    """
+    """The molecule."""
     molecule = parsed(smiles)
     if molecule is None:
         raise ValueError(f"{smiles!r} is no SMILES of a molecule")

@@ -102,9 +102,6 @@ class DockStandIn(Factor):
     s is the largest Tanimoto similarity of Morgan fingerprints to the `ligands`. The shape is that of arXiv 2505.08774
     (0.5 at -8, 0.61 at -10, 0.70 at -12); the stand-in is ours, and says nothing of how a molecule docks. Its scale
     gives molecules of MOSES (s of 0.09 to 0.21) the scores of -6 to -9 that docking gives drug-like molecules.
-
-    Raises:
-      ValueError: there is no ligand.
     """
 
     ligands: tuple[str, ...] = LIGANDS
