@@ -158,15 +158,7 @@ class Rollouts:
 
     Attributes:
       prompt_index: `[P]` int32, index of each group's prompt in the environment.
-      observations, tokens, token_mask, behaviour_log_probs, behaviour_entropy: `[P, G, T]`, as in `Trajectories`.
-      rewards, outcome_id: `[P, G]`, as in `Outcomes`.
-      truncated: `[P, G]` bool, as in `Trajectories`.
-      top_tokens, top_log_probs: `[P, G, T, K]`, as in `Trajectories`.
-      log_backward: `[P, G]`, as in `Outcomes`.
-      step_log_backward, next_states, planning_mask, step_rewards: `[P, G, T]`, as in `Outcomes`.
-      reward_parts: `[P, G, M]`, as in `Outcomes`.
-      greedy_rewards: `[P]`, as in `Outcomes`.
-      off_policy: `[P, G]` bool, as in `Trajectories`.
+      those with the names of fields of `Trajectories` and `Outcomes`: as there.
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the reference policy.
       proximal_log_probs: `[P, G, T]` float32, log-probabilities of the tokens in the trainer before the first optimiser
         step on the batch; those of the program that sampled are `behaviour_log_probs`.
@@ -174,11 +166,10 @@ class Rollouts:
       prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
         behaviour policy.
       prompt_mask: `[P, L]` bool, True where `prompt_log_probs` is valid: not on padding or the first token.
-      question_mask: `[P, L]`, as in `Prompts`.
+      question_mask: as in `Prompts`.
       answer_features: `[P, G, H]` float32, the last layer of the reference policy after each token of an answer, the
         mean over its tokens.
       keys: `[P]` PRNG keys, one for each group, for objectives that sample at random.
-      right_above: as in `Outcomes`.
     """
 
     prompt_index: Array

@@ -91,7 +91,7 @@ def check_prompts_divide(prompts: int, mesh: Mesh) -> None:
 
 
 def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
-    """Shards arrays `[P, ...]` by their first axis over the mesh axis "data"; replicates them if there is no such axis."""
+    """Shards arrays `[P, ...]` by their first axis over the mesh axis "data"; replicates them without such an axis."""
     if DATA not in mesh.axis_names:
         return replicate(tree, mesh)
     for leaf in jax.tree.leaves(tree):

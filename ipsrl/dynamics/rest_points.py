@@ -21,6 +21,8 @@ TRACE = 1e-6
 """Probability at which the growth of an absent outcome is measured."""
 MOST_OUTCOMES = 8
 """Largest number of outcomes of which all faces are searched for rest points."""
+STARTS_EACH_WAY = 8
+"""Starts on each edge of a face; with 6, some saddles of `gapo` are not found."""
 NOTHING = 1e-18
 """Probability used in place of 0."""
 
@@ -83,7 +85,7 @@ class RestPoint:
 
 
 @checked
-def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:
+def rest_points(field: Field) -> list[RestPoint]:
     """The rest points of a field, by root finding from a grid of starts on every face of the simplex.
 
     A face is a set of outcomes with positive probability; its corners always rest. If a whole face rests (ties under
@@ -92,34 +94,30 @@ def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:
 
     Args:
       field: with few outcomes: there are 2^K - 1 faces.
-      starts_each_way: starts on each edge of a face; with 6, some saddles of `gapo` are not found.
 
     Raises:
-      ValueError: `starts_each_way` is below 1, there are more than `MOST_OUTCOMES`, or the field is not on a bandit.
+      ValueError: there are more than `MOST_OUTCOMES`, or the field is not on a bandit.
     """
     field.require_bandit("rest points")
-    if starts_each_way < 1 or len(field.rewards) > MOST_OUTCOMES:
-        raise ValueError(
-            f"starts_each_way is {starts_each_way} and must be at least 1, and the field has {len(field.rewards)} "
-            f"outcomes and may have {MOST_OUTCOMES}"
-        )
-    found = []
     outcomes = len(field.rewards)
+    if outcomes > MOST_OUTCOMES:
+        raise ValueError(f"the field has {outcomes} outcomes and may have {MOST_OUTCOMES}")
+    found = []
     for size in range(1, outcomes + 1):
         for present in map(list, itertools.combinations(range(outcomes), size)):
-            for probs in _rest_distributions_of_face(field, present, starts_each_way):
+            for probs in _rest_distributions_of_face(field, present):
                 if all(np.abs(probs - other.probs).max() > SAME_DISTRIBUTION for other in found):
                     found.append(rest_point(field, probs))
     return found
 
 
-def _rest_distributions_of_face(field: Field, present: list[int], starts_each_way: int) -> list[np.ndarray]:
+def _rest_distributions_of_face(field: Field, present: list[int]) -> list[np.ndarray]:
     """Rest distributions `[K]` inside the face of the outcomes `present`."""
     outcomes, size = len(field.rewards), len(present)
     middle = np.bincount(present, minlength=outcomes) / size
     if size == 1:
         return [middle]
-    counts = np.array([c for c in np.ndindex(*(starts_each_way,) * size) if sum(c) == starts_each_way - 1])
+    counts = np.array([c for c in np.ndindex(*(STARTS_EACH_WAY,) * size) if sum(c) == STARTS_EACH_WAY - 1])
     starts = np.zeros((len(counts), outcomes))
     starts[:, present] = (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True)
     if all(np.ptp(field(_logits(start)[None])[0][present]) <= AT_REST * field.scale for start in starts):

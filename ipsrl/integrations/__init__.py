@@ -4,5 +4,3 @@ A trainer has a module of its own, which imports it; nothing else does.
 """
 
 from ipsrl.integrations.advantages_only import advantages
-
-__all__ = ["advantages"]

@@ -2,5 +2,3 @@
 
 from ipsrl.objectives.catalog import describe, make, make_each, names
 from ipsrl.objectives.objective import Objective
-
-__all__ = ["Objective", "describe", "make", "make_each", "names"]

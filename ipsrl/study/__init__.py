@@ -4,17 +4,7 @@ A study is one module, described in `ipsrl.study.study`.
 """
 
 from ipsrl.study.claim_pages import Headline
-from ipsrl.study.claims import (
-    Claim,
-    above,
-    among,
-    at_each,
-    at_some,
-    below,
-    every,
-    near,
-    some,
-)
+from ipsrl.study.claims import Claim, above, among, at_each, at_some, below, every, near, some
 from ipsrl.study.command_line import main
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
@@ -22,41 +12,3 @@ from ipsrl.study.numbers import Best, Computed, Number, difference, final, share
 from ipsrl.study.settings import EnsembleSettings, Settings, better_and_worse, objectives, rising, seeds, selecting
 from ipsrl.study.study import Output, Study, Variant
 from ipsrl.study.tables import Grid, Table, one_below_the_other
-
-__all__ = [
-    "Best",
-    "Claim",
-    "Computed",
-    "Curve",
-    "EnsembleSettings",
-    "Grid",
-    "Headline",
-    "Number",
-    "Output",
-    "Points",
-    "Settings",
-    "Study",
-    "Table",
-    "TrainingRun",
-    "Variant",
-    "above",
-    "among",
-    "at_each",
-    "at_some",
-    "below",
-    "better_and_worse",
-    "difference",
-    "every",
-    "final",
-    "main",
-    "near",
-    "objectives",
-    "one_below_the_other",
-    "rising",
-    "seeds",
-    "selecting",
-    "share",
-    "share_above",
-    "some",
-    "trained",
-]

@@ -8,8 +8,8 @@ import pytest
 
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs
+from ipsrl.objectives.catalog.preferences import beats
 from ipsrl.objectives.catalog.regularised import ModeAnchor
-from ipsrl.objectives.estimators.pairs import beats
 from ipsrl.structures import Sizes
 from tests.objectives.groups import advantages_of, rollouts_of
 

@@ -11,10 +11,7 @@ from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.estimators.ranks import largest
-from ipsrl.objectives.estimators.token_shares import (
-    rounded_down,
-    token_covariance,
-)
+from ipsrl.objectives.estimators.token_shares import rounded_down, token_covariance
 from ipsrl.objectives.objective import Metrics, Objective, Penalty
 from ipsrl.objectives.reweighting.token_selection import DropHighCovariance
 from ipsrl.objectives.surrogates.clip_variants import (

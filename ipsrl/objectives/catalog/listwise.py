@@ -10,11 +10,7 @@ from ipsrl.fields import non_negative, positive
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
-from ipsrl.objectives.estimators.answered import (
-    equal_among_answered,
-    less_largest_of_answered,
-    log_softmax_of_answered,
-)
+from ipsrl.objectives.estimators.answered import equal_among_answered, less_largest_of_answered, log_softmax_of_answered
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, Surrogate
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum

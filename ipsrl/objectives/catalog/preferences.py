@@ -1,4 +1,8 @@
-"""Preference losses over the pairs of a group, see `ipsrl.objectives.estimators.pairs`."""
+"""Preference losses over the pairs of a group: the winner has the higher reward; ties, up to rounding, form no pair.
+
+A group of two is the stored pair [chosen, rejected]. An answer without tokens is in no pair, because its loss would
+belong to no token.
+"""
 
 import dataclasses
 from typing import ClassVar, Literal
@@ -10,9 +14,15 @@ from jax import Array
 from ipsrl.fields import non_negative, positive
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.divergences import Divergence, check_alpha, link
-from ipsrl.objectives.estimators.pairs import beats
-from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate
+from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate, rounding
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+
+
+def beats(rollouts: Rollouts) -> Array:
+    """`[P, G, G]` bool, True at [p, w, l] where answer w has a higher reward than l, and both have tokens."""
+    rewards, answered = rollouts.rewards, rollouts.answered
+    ahead = rewards[:, :, None] - rewards[:, None, :] > rounding(rewards)[..., None]
+    return ahead & answered[:, :, None] & answered[:, None, :]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ an answer that the reference rarely gives; an entropy without reference, and MAR
 """
 
 import dataclasses
+import math
 from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
@@ -16,7 +17,6 @@ from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.estimators.divergences import Divergence
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
-from ipsrl.objectives.estimators.mastered import mastered_groups
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, rounding
 from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
 from ipsrl.objectives.shaping.verifier_noise import BackwardCorrection, ForwardCorrection
@@ -81,6 +81,12 @@ def mara(
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
+
+
+def mastered_groups(correct: Array, mastered_at: float) -> Array:
+    """`[P]` bool, the groups whose share of correct answers, `[P, G]` bool, is at least `mastered_at`."""
+    # The offset undoes rounding in products such as 0.55 * 20, whose ceiling must be 11.
+    return correct.sum(axis=-1) >= math.ceil(mastered_at * correct.shape[-1] - 1e-6)
 
 
 @dataclasses.dataclass(frozen=True)

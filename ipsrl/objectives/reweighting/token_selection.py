@@ -13,12 +13,7 @@ from jax import Array
 
 from ipsrl.fields import share
 from ipsrl.objectives.estimators.ranks import largest, quantile, random_order
-from ipsrl.objectives.estimators.token_shares import (
-    number_of_tokens,
-    rounded_down,
-    rounded_up,
-    token_covariance,
-)
+from ipsrl.objectives.estimators.token_shares import number_of_tokens, rounded_down, rounded_up, token_covariance
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts
 

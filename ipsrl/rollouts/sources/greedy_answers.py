@@ -6,15 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.rollouts.sources.source import (
-    Actors,
-    Groups,
-    Metrics,
-    Request,
-    State,
-    Wrapper,
-    with_sampling_metrics,
-)
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, with_sampling_metrics
 
 
 @dataclasses.dataclass(frozen=True)

@@ -86,7 +86,6 @@ REFUSED = [
     ("train_expected(FIELD, [[0.5, 0.5]], NAN, 8)", "step_size is nan"),
     ("train_expected(FIELD, [[0.5, 0.5]], -1.0, 8)", "step_size is -1.0"),
     ("rest_points(3)", "field is 3"),
-    ("rest_points(FIELD, starts_each_way=0)", "starts_each_way is 0"),
     ("rest_points(Field(GRPO, (1.0,) * 40, 8))", "40 outcomes"),
     ("rest_point(FIELD, [2.0, -1.0])", "probs is"),
     ("FIELD(jnp.zeros(2))", "logits"),

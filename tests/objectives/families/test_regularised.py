@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.objectives.catalog.regularised import MasteredDivergence, ModeAnchor
-from ipsrl.objectives.estimators.mastered import mastered_groups
+from ipsrl.objectives.catalog.regularised import MasteredDivergence, ModeAnchor, mastered_groups
 from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
