@@ -8,7 +8,6 @@ the groups are the count vectors, C(M + G - 1, G) of M trajectories, with a mult
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -90,8 +89,8 @@ def expected_update(
 
     `logits`, `rewards` and `reference` may be traced, and mapped by `jax.vmap`; the computation has the dtype of
     `logits`, or float32 if that has fewer bits. An outcome of logit -inf has no effect. Do not differentiate this
-    function itself, wrap it in `differentiable` first: an objective stops the gradient of its weights, so `jax.jacfwd`
-    would treat them as constants.
+    function: an objective stops the gradient of its weights, so `jax.jacfwd` would treat them as constants. Its
+    derivative is `Field.jacobians`.
 
     Args:
       objective: any objective that needs no text.
@@ -192,29 +191,6 @@ def estimated_update(
     updates = _updates(objective, steps, setting, members, jax.random.split(of_draws, (2 * pairs, 1)))
     of_pairs = updates.reshape(2, pairs, *logits.shape).mean(axis=0)
     return Estimate(of_pairs.mean(axis=0), of_pairs.std(axis=0, ddof=1) / math.sqrt(pairs), 2 * pairs)
-
-
-@checked
-def differentiable(field: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A function of logits with its true derivative, for `jax.jacfwd`.
-
-    The weights of an objective may depend on the policy (inverse probabilities, a divergence in the reward). The
-    objective stops their gradient, so automatic differentiation of its mean update would miss that dependence. The
-    derivative is the central difference of the values, exact to about 1e-10 in float64, and 1e-4 in float32.
-    """
-
-    @jax.custom_jvp
-    def function(logits):
-        return field(logits)
-
-    @function.defjvp
-    def derivative(primals, tangents):
-        (logits,), (direction,) = primals, tangents
-        step = jnp.finfo(logits.dtype).eps ** (1 / 3)
-        difference = field(logits + step * direction) - field(logits - step * direction)
-        return field(logits), difference / (2 * step)
-
-    return function
 
 
 def _check_groups(walks: int, group_size: int, off_policy: OffPolicyAnswers | None) -> None:

@@ -118,10 +118,6 @@ class MathAnswers(Checked, Questions):
         code += f"; Builder(data_dir='{folder}', file_format='array_record').download_and_prepare()"
         return f'prepare it by python -c "{code}"'
 
-    def __getstate__(self) -> dict:
-        """Pickles the fields only: questions can be read again."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
     @property
     def num_prompts(self) -> int:
         return len(self.rows)

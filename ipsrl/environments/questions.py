@@ -1,6 +1,7 @@
 """Questions in text with verifiers of the answers: tasks for language models."""
 
 import abc
+import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -34,6 +35,10 @@ class Questions(abc.ABC):
     stop_strings: tuple[str, ...] = ()
     reads_quickly: ClassVar[bool] = False
     right_above: ClassVar[float] = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickles the fields only: tables can be made again, and the processes that read answers do not need them."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
     @abc.abstractmethod

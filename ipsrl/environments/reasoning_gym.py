@@ -131,10 +131,6 @@ class ReasoningGym(Checked, Questions):
                     ) from None
         return tuple(problems)
 
-    def __getstate__(self) -> dict:
-        """Pickles the fields only: problems can be made again."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
     @property
     def num_prompts(self) -> int:
         return self.size

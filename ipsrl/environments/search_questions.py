@@ -61,10 +61,6 @@ class SearchQuestions(KnowledgeGraph, Questions):
         if not any(self.worth):
             raise ValueError(f"worth is {self.worth}, so that no answer is worth anything")
 
-    def __getstate__(self) -> dict[str, object]:
-        """Pickles the fields only: the processes that read answers do not need the graph."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
     @property
     def num_prompts(self) -> int:
         return self.problems

@@ -121,10 +121,6 @@ class TextTask(Checked, TokenStream, Questions):
 
     # Members shared by all tasks.
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickles the fields only: the processes that read answers do not need the tables."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
     @functools.cached_property
     def vocabulary(self) -> tuple[str, ...]:
         """All tokens, in the order of their indices: padding, `<bos>`, the stop token, two marks, the symbols."""

@@ -1,6 +1,6 @@
 """Distances of a distribution over K known outcomes from its target.
 
-`probs` is the policy's distribution (exact, or `empirical_distribution` of its samples). Both it and `target` are
+`probs` is the policy's distribution (exact, or the frequencies of its samples). Both it and `target` are
 `[..., K]`; leading axes are batch axes and broadcast. Everything is jittable. Zeros are exact: 0 log 0 = 0, and an
 infinite divergence is returned as inf.
 
@@ -18,21 +18,6 @@ from ipsrl.arguments import checked, shown
 
 MOST_ROUNDED = 0.01
 """By so much the sum of a distribution in bfloat16 may differ from 1."""
-
-
-@checked
-def empirical_distribution(outcome_id: Array, num_outcomes: int) -> Array:
-    """Frequencies `[K]` of the outcomes 0 .. K-1 among all samples in `outcome_id` (any shape), float32.
-
-    Samples without one of these outcomes (-1) are left out; if none is left, all frequencies are 0.
-    """
-    if num_outcomes < 1:
-        raise ValueError(f"num_outcomes is {num_outcomes}, it must be at least 1")
-    outcome_id = jnp.ravel(jnp.asarray(outcome_id))
-    known = (outcome_id >= 0) & (outcome_id < num_outcomes)
-    # One more bin for the samples that are left out: bincount would count negative ids as 0.
-    counts = jnp.bincount(jnp.where(known, outcome_id, num_outcomes), length=num_outcomes + 1)[:num_outcomes]
-    return counts / jnp.maximum(1, jnp.sum(known))
 
 
 @checked

@@ -38,7 +38,7 @@ from ipsrl.dynamics import (
     time_scales,
     two_outcome_training,
 )
-from ipsrl.dynamics.expected_update import differentiable, estimated_update, expected_update
+from ipsrl.dynamics.expected_update import estimated_update, expected_update
 from ipsrl.dynamics.field import Field, follow
 from ipsrl.dynamics.field import train as train_expected
 from ipsrl.dynamics.rest_points import rest_point, rest_points

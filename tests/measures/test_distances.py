@@ -59,11 +59,6 @@ def test_zeros_are_exact_and_directions_are_named():
     assert distances.total_l1(disjoint, target) == 2.0
 
 
-def test_empirical_distribution_leaves_out_samples_without_an_outcome():
-    np.testing.assert_allclose(distances.empirical_distribution(np.array([0, 2, 2, -1, 2, 9]), 4), [0.25, 0, 0.75, 0])
-    np.testing.assert_array_equal(distances.empirical_distribution(np.array([-1, -1]), 3), np.zeros(3))
-
-
 def test_distributions_of_different_sizes_are_refused():
     with pytest.raises(ValueError, match="same number of outcomes"):
         distances.total_l1(np.ones(3) / 3, np.ones(4) / 4)

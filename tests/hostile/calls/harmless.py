@@ -14,7 +14,6 @@ EQUAL = [
     ("diversity.effective_outcomes([0, 1, 1, -1])", "diversity.effective_outcomes(jnp.array([0, 1, 1, -1]))"),
     ("expected_update(GRPO, [0, 1], [2e14, 1e14], 4)", UPDATE),
     ("distances.total_l1([0.5, 0.5], (1, 0))", "1.0"),
-    ("distances.total_l1(distances.empirical_distribution([-1], 2), [1, 0])", "1.0"),
     ("jax.jit(distances.total_l1)(jnp.array([0.5, 0.5]), jnp.array([1.0, 0.0]))", "1.0"),
     ("seeds.share_of_runs([1, 0, True, False]).mean", "0.5"),
     ("settings_of(learning_rate=np.float32(0.5)).learning_rate", "0.5"),

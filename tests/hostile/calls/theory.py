@@ -57,7 +57,6 @@ REFUSED = [
         "estimated_update(GRPO, LOGITS, REWARDS, 4, jax.random.key(0), pairs=2.5)",
         "pairs is 2.5",
     ),
-    ("differentiable(3)", "field is 3, it must be a function"),
     ("every_trajectory(BANDIT, jnp.zeros((2, 2)))", "logits"),
     # fields and flows
     ("Field('grpo', (1.0, 0.5), 8)", "objective is 'grpo'"),
