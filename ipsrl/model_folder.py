@@ -24,11 +24,7 @@ def require_files(folder: Path) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.
-
-    Raises:
-      ValueError: the file does not exist or holds something else.
-    """
+    """The JSON object in a file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

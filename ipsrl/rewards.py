@@ -85,11 +85,7 @@ class Reward(abc.ABC):
 def rewarded(
     reward: Reward | None, trajectories: Trajectories, outcomes: Outcomes, key: Array
 ) -> tuple[Outcomes, Reward | None]:
-    """The outcomes with their rewards, and the reward for the next batch; the environment's own if `reward` is None.
-
-    Raises:
-      ValueError: rewards or outcomes have another shape than the groups.
-    """
+    """The outcomes with their rewards, and the reward for the next batch; the environment's own if `reward` is None."""
     groups = trajectories.truncated.shape
     _require_shape("the environment's rewards", outcomes.rewards, groups)
     _require_shape("the environment's outcomes", outcomes.outcome_id, groups)

@@ -71,11 +71,7 @@ def normal_form(name: str, arguments: Mapping[str, Any]) -> str:
 
 @checked
 def with_argument(text: str, name: str, value: Any) -> str:
-    """One specification with an argument set: `("ips_grpo", "floor", 0.2)` -> `ips_grpo(floor=0.2)`.
-
-    Raises:
-      ValueError: the text is not one specification.
-    """
+    """One specification with an argument set: `("ips_grpo", "floor", 0.2)` -> `ips_grpo(floor=0.2)`."""
     callee, arguments = _only(text, "specification")
     return normal_form(callee, arguments | {name: value})
 

@@ -19,11 +19,7 @@ AXES = {DATA: "prompts, and parameters at rest", MODEL: "heads, features and voc
 
 @checked
 def read_mesh(text: str) -> dict[str, int]:
-    """The sizes of the axes named in `text`, such as "data:4,model:2"; at most one is -1.
-
-    Raises:
-      ValueError: the text is malformed, or an axis is unknown.
-    """
+    """The sizes of the axes named in `text`, such as "data:4,model:2"; at most one is -1."""
     axes: dict[str, int] = {}
     for part in text.split(","):
         name, colon, size = (item.strip() for item in part.partition(":"))

@@ -34,11 +34,7 @@ class Demonstrations(abc.ABC, Checked):
     task_type: ClassVar[type[TextTask]]
 
     def rows(self, task: Any) -> list[dict[str, Any]]:
-        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`.
-
-        Raises:
-          ValueError: these mistakes are made in another task.
-        """
+        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`."""
         accepted("task", task, self.task_type)
         return [
             {

@@ -23,11 +23,7 @@ SPACES = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
 
 
 def read_stop_strings(text: str) -> tuple[str, ...]:
-    """The strings of a list in JSON, such as `[".", "\\n"]`; of an empty text none.
-
-    Raises:
-      ValueError: the text is something else, or as `as_bytes`.
-    """
+    """The strings of a list in JSON, such as `[".", "\\n"]`; of an empty text none."""
     try:
         strings = json.loads(text) if text else []
     except (ValueError, RecursionError):

@@ -103,11 +103,7 @@ TOOLS: dict[str, type] = {"calculator": Calculator, "search": Search}
 
 @checked
 def make_tools(text: str) -> tuple[Tool, ...]:
-    """Tools from a text such as `"calculator, search(folder=texts)"`.
-
-    Raises:
-      ValueError: unknown name or argument, or a tool cannot be made so.
-    """
+    """Tools from a text such as `"calculator, search(folder=texts)"`."""
     return tuple(specifications.build(tool, TOOLS, "tool") for tool in specifications.split(text))
 
 

@@ -108,11 +108,7 @@ def read_tokenizer(file: File) -> Any:
 
 
 def special_tokens(file: File) -> dict[str, int]:
-    """Name of each special token, such as "eos", -> its number.
-
-    Raises:
-      ValueError: there is no such token, or none that ends an answer.
-    """
+    """Name of each special token, such as "eos", -> its number."""
     number_of = len(file.texts("tokenizer.ggml.tokens"))
     found = {}
     for role in dict.fromkeys((*ROLES, *STOPS)):

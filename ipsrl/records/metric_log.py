@@ -56,9 +56,6 @@ class MetricLog:
         Args:
           step: training step of the metrics.
           metrics: name -> number (Python, NumPy or JAX), string or boolean.
-
-        Raises:
-          ValueError: a metric is not a single value.
         """
         record = {"step": int(step)}
         for name, value in metrics.items():

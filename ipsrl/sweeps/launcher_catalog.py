@@ -12,9 +12,5 @@ LAUNCHERS = {"local": Local, "ray": Ray, "slurm": Slurm, "tpu_pod": TpuPod, "vma
 
 
 def make(text: str) -> Launcher:
-    """`"local(workers=4)"` -> the launcher.
-
-    Raises:
-      ValueError: the launcher or an argument is unknown or invalid.
-    """
+    """`"local(workers=4)"` -> the launcher."""
     return specifications.build(text, LAUNCHERS, "launcher")

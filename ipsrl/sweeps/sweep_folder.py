@@ -82,11 +82,7 @@ class SweepFolder:
         return "broken" if log.exists() else "waiting"
 
     def runs(self) -> list[SweepRun]:
-        """All runs ever requested in this folder.
-
-        Raises:
-          ValueError: sweep.json is damaged.
-        """
+        """All runs ever requested in this folder."""
         path = self.path / "sweep.json"
         if not path.exists():
             return []

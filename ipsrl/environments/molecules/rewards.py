@@ -175,11 +175,7 @@ CATALOG = {"qed": qed, "synth": synth, "all_amide": all_amide}
 
 @checked
 def make(text: str) -> MoleculeReward:
-    """Builds the reward from a text such as `"synth(accessible=3)"`.
-
-    Raises:
-      ValueError: unknown name or argument (the message suggests known names), or an invalid value.
-    """
+    """Builds the reward from a text such as `"synth(accessible=3)"`."""
     return specifications.build(text, CATALOG, "reward of molecules")
 
 

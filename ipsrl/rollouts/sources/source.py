@@ -145,9 +145,6 @@ class Sampled(Source):
       prompts_per_step, group_size: P and G.
       decoding: the distribution of each token.
       top_tokens: number of most likely tokens that are kept, see `Trajectories`.
-
-    Raises:
-      ValueError: a field is out of range, or the penalty is on a token that the environment does not have.
     """
 
     environment: Environment
@@ -239,11 +236,7 @@ class Wrapper(Source):
     """Whether its groups have what no other wrapper could change together with them."""
 
     def around(self, inner: Source) -> Self:
-        """This wrapper around a source.
-
-        Raises:
-          ValueError: the source cannot be wrapped in this one.
-        """
+        """This wrapper around a source."""
         outer = copy.copy(self)
         object.__setattr__(outer, "inner", inner)
         outer.check_inner()
@@ -324,11 +317,7 @@ class Wrapper(Source):
 
 
 def wrapped(source: Source, wrappers: Sequence[Wrapper]) -> Source:
-    """A source in wrappers, of which the first is outermost.
-
-    Raises:
-      ValueError: one of them is no wrapper, or the source cannot be wrapped in it.
-    """
+    """A source in wrappers, of which the first is outermost."""
     for wrapper in reversed(wrappers):
         accepted("each of the wrappers", wrapper, Wrapper)
         source = wrapper.around(source)
