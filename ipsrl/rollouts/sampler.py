@@ -224,9 +224,7 @@ def hear(environment: Environment, sampling: Sampling, replies: Array, lengths: 
 def finish(sampling: Sampling) -> Trajectories:
     """The trajectories, of which those that have not ended are truncated."""
     fields = {"legal_actions": None} | sampling.written
-    return Trajectories(
-        prompts=sampling.prompts, truncated=~sampling.finished, final_state=sampling.states, **fields
-    )  # fmt: skip
+    return Trajectories(prompts=sampling.prompts, truncated=~sampling.finished, final_state=sampling.states, **fields)
 
 
 def _write(array: Array, value: Array, position: Array, inactive: Array) -> Array:

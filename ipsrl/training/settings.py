@@ -65,15 +65,7 @@ class TrainSettings(Checked):
       batching: how a batch is split into optimiser steps.
       evaluate_every: steps between evaluations; step 0 and the last step are always evaluated.
       checkpoint_every: steps between checkpoints; the last step is always saved.
-      greedy_answers: adds the reward of a greedy answer to each prompt; None for no such answer.
-      best_answers: adds the best earlier answers to groups; None for no such answers.
-      replayed_modes: adds a right answer of each outcome found so far to groups; None for no such answers.
-      replayed_groups: puts earlier groups in the place of those that are not informative; None for no such groups.
-      dynamic_sampling: samples until every group is informative; None for one round.
-      replayed_answers: puts earlier right answers into groups; None for no such answers.
-      diversity_filter: takes the reward from outcomes that were given too often; None for no such filter.
-      off_policy: puts a refinement into every group; None to use only answers sampled from the policy.
-      difficulty_filter: skips prompts before they are sampled; None for all prompts.
+      those with a name of `BATCH_FILTERS`: the batch filters, see their classes; None for none.
       refresh_reference_every: steps after which the current policy becomes the reference of a KL penalty and of
         `off_policy`; 0 keeps the initial policy as the reference.
       async_rollouts: whether the next step's groups are sampled, by the policy before this step's update, while the
