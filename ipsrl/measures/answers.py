@@ -67,7 +67,7 @@ def uniqueness(outcome_id: np.ndarray) -> float:
 
 @checked
 def recovery(outcome_id: np.ndarray, admissible: np.ndarray) -> float:
-    """Number of distinct admissible outcomes among the answers `[N]`, over A, the number of True in `admissible` `[K]`."""
+    """Number of distinct admissible outcomes among answers `[N]`, over A, the number of True in `admissible` `[K]`."""
     admissible = np.asarray(admissible, bool)
     if not admissible.any():
         raise ValueError("recovery is undefined for a prompt without an admissible outcome")
