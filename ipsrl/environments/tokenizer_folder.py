@@ -12,11 +12,7 @@ Token = tuple[int, tuple[int, int]]
 
 
 def read_tokenizer(folder: Path) -> Any:
-    """The fast tokenizer of `transformers`.
-
-    Raises:
-      ValueError: there is no such folder, or its files cannot be read, or give another kind of tokenizer.
-    """
+    """The fast tokenizer of `transformers`."""
     require_files(folder)
     # Imported late: it takes a second, and no other environment needs it.
     from transformers import AutoTokenizer

@@ -59,11 +59,7 @@ SPLITTINGS = {
 
 
 def read_tokenizer(file: File) -> Any:
-    """The fast tokenizer of `transformers`, with special tokens and chat template.
-
-    Raises:
-      ValueError: the file has another kind of tokenizer, or a damaged one.
-    """
+    """The fast tokenizer of `transformers`, with special tokens and chat template."""
     # Imported late: it takes a second.
     from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast

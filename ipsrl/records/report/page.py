@@ -45,11 +45,7 @@ def write_report(root: str | Path, out: str | Path | None = None, title: str | N
 
 
 def plotly_bundle() -> str:
-    """The JavaScript of Plotly.
-
-    Raises:
-      ValueError: Plotly is not installed.
-    """
+    """The JavaScript of Plotly."""
     extras.require("plotly")
     from plotly.offline import get_plotlyjs
 
