@@ -15,6 +15,7 @@ from experiments.crossed.trees import Trees, prior_probs
 from ipsrl import objectives, study
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
+from ipsrl.environments.tree import Tree
 from ipsrl.fields import at_least, positive
 from ipsrl.measures.coverage import exact_coverage
 from ipsrl.policies.policy import Parameters
@@ -29,9 +30,10 @@ from ipsrl.training.trainer import Trainer
 RANKS = np.array([np.random.default_rng(prompt).permutation(9) for prompt in range(8)])
 """`[8, 9]`: the place of each answer, the likeliest first; the first four of a prompt are right."""
 RIGHT = RANKS < 4
-TREES = Trees(depth=8, rewards=tuple(map(tuple, RIGHT.astype(float).tolist())))
+REWARDS = tuple(map(tuple, RIGHT.astype(float).tolist()))
+TREES = Trees(Tree(8, rewards=REWARDS[0]), REWARDS)
 """An answer is reached after 3 to 8 moves."""
-BANDIT = Bandit(TREES.rewards)
+BANDIT = Bandit(REWARDS)
 SCORE = "pass_at_1"
 at_best = functools.partial(study.Best, score=SCORE)
 """A number of curves at the learning rate that ends with the best score for other seeds."""

@@ -9,7 +9,7 @@ from experiments.crossed.variance_shares import variance_shares
 from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
 from ipsrl.study.numbers import Computed
 
-SOURCES = {"prior": "first", "objective": "second", "both": "both", "seeds": "seeds"}
+SOURCES = ("prior", "objective", "both", "seeds")
 
 
 def cells(records: Records, value: str, objectives: Sequence[str] = ()) -> np.ndarray:
@@ -46,7 +46,7 @@ def share(value: str, source: str, objectives: Sequence[str] = (), **where: Any)
         found = cells(records, value, objectives)
         if len(found) < 2:
             raise TooFewSeeds("a share of variance needs two or more seeds")
-        return variance_shares(found)[SOURCES[source]]
+        return variance_shares(found)[SOURCES.index(source)]
 
     return Computed(f"share of {value} by {source}", measure, where)
 

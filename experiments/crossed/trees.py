@@ -6,39 +6,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import checked, shown
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.tree import Tree
-from ipsrl.fields import Checked, at_least
 
 
 @dataclasses.dataclass(frozen=True)
-class Trees(Checked, StateGraph):
+class Trees(StateGraph):
     """The walks of `Tree`, from a state of its own for each prompt, so that a table of logits learns each prompt alone.
 
     Attributes:
-      depth, longest_step: as in `Tree`. A walk takes depth / longest_step to depth moves.
-      rewards: one tuple of depth + 1 rewards for each prompt.
-
-    Raises:
-      ValueError: a field is out of its range.
+      tree: what each prompt has a copy of.
+      rewards: one tuple of rewards for each prompt.
     """
 
-    depth: int = at_least(1, 3)
-    longest_step: int = 3
-    rewards: tuple[tuple[float, ...], ...] = ((1.0, 1.0, 0.0, 0.0), (0.0, 1.0, 1.0, 0.0))
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not self.rewards:
-            raise ValueError("rewards must have a tuple for each prompt, and there is none")
-        for of_prompt in self.rewards:
-            Tree(self.depth, self.longest_step, of_prompt)
-
-    @property
-    def tree(self) -> Tree:
-        """The tree of the first prompt."""
-        return Tree(self.depth, self.longest_step, self.rewards[0])
+    tree: Tree
+    rewards: tuple[tuple[float, ...], ...]
 
     @property
     def num_prompts(self) -> int:
@@ -82,7 +64,6 @@ class Trees(Checked, StateGraph):
     def reward_table(self) -> np.ndarray:
         return np.array(self.rewards, np.float32)
 
-    @checked
     def logits_for(self, probs: np.ndarray) -> np.ndarray:
         """`[S, V]` float32: logits whose walks end with given probabilities, all walks to one outcome equally likely.
 
@@ -90,15 +71,7 @@ class Trees(Checked, StateGraph):
 
         Args:
           probs: `[num_prompts, K]`, positive, each row adds up to 1.
-
-        Raises:
-          ValueError: `probs` has another shape, or is not positive.
         """
-        probs = np.asarray(probs, np.float64)
-        if probs.shape != (self.num_prompts, self.num_outcomes) or not probs.min() > 0:
-            raise ValueError(
-                f"probs must be positive, of shape {self.num_prompts, self.num_outcomes}, not {shown(probs)}"
-            )
         tree, inside = self.tree, self.tree.num_observations
         states = np.arange(inside)
         targets = np.asarray(tree.step(states[:, None], np.arange(tree.vocabulary_size)))
@@ -117,7 +90,6 @@ class Trees(Checked, StateGraph):
         return jnp.where(state < self.num_observations, state % inside, outcome)
 
 
-@checked
 def prior_probs(right: np.ndarray, pass_rates: np.ndarray, preference: np.ndarray) -> np.ndarray:
     """`[P, K]`, a distribution of outcomes of which a known share is right, for each prompt.
 

@@ -2,40 +2,26 @@
 
 import numpy as np
 
-from ipsrl.arguments import checked, shown
 
-
-@checked
-def variance_shares(values: np.ndarray) -> dict[str, np.ndarray]:
+def variance_shares(values: np.ndarray) -> np.ndarray:
     """Shares of the variance of `values` over seeds and two crossed choices (eta^2 of a two-way analysis of variance).
 
         first = var_a(mean over s, b) / var,   second = var_b(mean over s, a) / var,
         both = var_ab(mean over s) / var - first - second,   seeds = 1 - var_ab(mean over s) / var
 
     Args:
-      values: `[S, A, B]` finite numbers, one for each seed, first and second choice.
+      values: `[S, A, B]`, one for each seed, two or more, first and second choice.
 
     Returns:
-      `first`, `second`, `both` (what the means of cells have beyond the sum of the two, the interaction) and `seeds`
-      (within cells), `[S]` each, a number of each seed: the share, plus S - 1 times what leaving out that seed, the
-      same in all cells, takes from it, less the mean of that. So their mean is the share, with the jackknife's
-      standard error. A bootstrap repeats seeds: its cells vary less within, and its intervals can miss the share.
-
-    Raises:
-      ValueError: `values` has another rank, fewer than two seeds, no variance, or is not finite.
+      `[4, S]`, of the first choice, of the second, of both (what the means of cells have beyond the sum of the two, the
+      interaction) and of seeds (within cells). A number of each seed: the share, plus S - 1 times what leaving out that
+      seed, the same in all cells, takes from it, less the mean of that. So their mean is the share, with the
+      jackknife's standard error. A bootstrap repeats seeds: its cells vary less within, and its intervals can miss the
+      share.
     """
-    values = np.asarray(values, np.float64)
-    if values.ndim != 3 or len(values) < 2:
-        raise ValueError(
-            f"values must be [seed, first, second] with two seeds or more, not {shown(values)}"
-        )
-    if values.std() == 0:
-        raise ValueError("values are all the same: there is no variance to explain")
     left_out = [_shares(np.delete(values, seed, axis=0)) for seed in range(len(values))]
     taken = np.mean(left_out, axis=0) - left_out
-    of_seeds = _shares(values) + (len(values) - 1) * taken
-    sources = ("first", "second", "both", "seeds")
-    return dict(zip(sources, of_seeds.T, strict=True))
+    return (_shares(values) + (len(values) - 1) * taken).T
 
 
 def _shares(values: np.ndarray) -> np.ndarray:

@@ -19,32 +19,22 @@ from ipsrl.fields import at_least, one_of, positive
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.training.ensemble import train_ensemble
 
-FLAT, PLAIN, ENTROPY, IPS, CONTEXT, FOMAML, PLACEBO = SAMPLED = (
-    "flat",
-    "hierarchy",
-    "entropy",
-    "ips",
-    "context",
-    "fomaml",
-    "placebo",
-)
-EXACT_PLAIN, EXACT_FOMAML, EXACT_MAML = EXACT = "exact_hierarchy", "exact_fomaml", "exact_maml"
 NAMES = {
-    FLAT: "the flat policy",
-    PLAIN: "the hierarchical policy without meta-learning",
-    ENTROPY: "an entropy bonus of 0.1",
-    IPS: "IPS-GRPO",
-    CONTEXT: "a transformer that reads the dialogue",
-    FOMAML: "first-order MAML",
-    PLACEBO: "the placebo, MAML with random users,",
-    EXACT_PLAIN: "the hierarchical policy without noise",
-    EXACT_FOMAML: "first-order MAML without noise",
-    EXACT_MAML: "MAML with second derivatives without noise",
+    "flat": "the flat policy",
+    "hierarchy": "the hierarchical policy without meta-learning",
+    "entropy": "an entropy bonus of 0.1",
+    "ips": "IPS-GRPO",
+    "context": "a transformer that reads the dialogue",
+    "fomaml": "first-order MAML",
+    "placebo": "the placebo, MAML with random users,",
+    "exact_hierarchy": "the hierarchical policy without noise",
+    "exact_fomaml": "first-order MAML without noise",
+    "exact_maml": "MAML with second derivatives without noise",
 }
 """Arm -> what claims call it."""
-STEPS = {EXACT_PLAIN: (0.0, 0.0), EXACT_FOMAML: (1.0, 0.0), EXACT_MAML: (1.0, 1.0)}
+STEPS = {"exact_hierarchy": (0.0, 0.0), "exact_fomaml": (1.0, 0.0), "exact_maml": (1.0, 1.0)}
 """Arms without noise -> `inner` and `second` of `Managers.exactly_learned`."""
-OBJECTIVES = {ENTROPY: "grpo(entropy=0.1)", IPS: "ips_grpo"}
+OBJECTIVES = {"entropy": "grpo(entropy=0.1)", "ips": "ips_grpo"}
 """Of arms that are not trained by GRPO."""
 TRAINING = "training"
 BY_TURN = "by turn"
@@ -54,7 +44,7 @@ BY_TURN = "by turn"
 class Settings(study.Settings):
     """Updates are of a group with each kind of user; `inner` is the step size of adaptations."""
 
-    arms: tuple[str, ...] = study.selecting(one_of(*SAMPLED, *EXACT, default=(*SAMPLED, *EXACT)))
+    arms: tuple[str, ...] = study.selecting(one_of(*NAMES, default=tuple(NAMES)))
     bonuses: tuple[str, ...] = study.selecting(one_of(*BONUSES, default=tuple(BONUSES)))
     seeds: tuple[int, ...] = study.seeds((10, 11, 12, 13, 14), least=2)
     updates: int = at_least(4, 120)
@@ -83,14 +73,14 @@ def of(arm: str, bonuses: str) -> dict[str, str]:
 def curves_of(settings: Settings, bonuses: str, arm: str) -> Iterator[study.Curve]:
     """What becomes of an arm over training, and, if it has a master that is measured exactly, at the end by turn."""
     yield study.Curve(of(arm, bonuses), functools.partial(points, settings, bonuses, arm))
-    if arm not in (FLAT, CONTEXT):
+    if arm not in ("flat", "context"):
         by_turn = functools.partial(entropies, settings, bonuses, arm)
         yield study.Curve(of(arm, bonuses) | {"part": BY_TURN}, by_turn, within=("kind",))
 
 
 def managers_of(settings: Settings, bonuses: str, arm: str) -> Managers:
     """Managers of an arm; GRPO adapts them, whatever trains them."""
-    task = Interview(users=3, bonuses=bonuses, hierarchy=arm != FLAT, turns=settings.turns)
+    task = Interview(users=3, bonuses=bonuses, hierarchy=arm != "flat", turns=settings.turns)
     return Managers(task, "grpo", settings.group_size, settings.inner)
 
 
@@ -100,20 +90,19 @@ def learned(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """What becomes of an arm, name -> `[S, U, ...]`, see `Managers.measured`; and the last policy of the first seed."""
     managers = managers_of(settings, bonuses, arm)
-    if arm == CONTEXT:
-        task = managers.environment
-        return learned_in_context(task, settings.seeds, settings.updates, settings.group_size), {}
+    if arm == "context":
+        return learned_in_context(managers, settings.seeds, settings.updates), {}
     seeds = jnp.asarray(settings.seeds)
     updates = settings.updates
     every = updates // settings.records
     rate = settings.learning_rate
-    if arm in (FOMAML, PLACEBO):
+    if arm in ("fomaml", "placebo"):
         # An update takes twice as many dialogues.
         each = functools.partial(
-            managers.meta_learned, updates // 2, every // 2, arm == PLACEBO, rate
+            managers.meta_learned, updates // 2, every // 2, arm == "placebo", rate
         )
         policies = jax.jit(jax.vmap(each))(seeds)
-    elif arm in EXACT:
+    elif arm in STEPS:
         each = functools.partial(managers.exactly_learned, updates, every, rate)
         policies = jax.jit(jax.vmap(each, (0, None, None)))(seeds, *map(jnp.float32, STEPS[arm]))
     else:

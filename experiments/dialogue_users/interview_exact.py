@@ -1,6 +1,5 @@
-"""Exact returns of `interview` by dynamic programming: of the policy that a table describes, and of the best one."""
+"""Phases and returns of `interview`, exact by dynamic programming: of the policy of a table, and of the best one."""
 
-import dataclasses
 import functools
 
 import jax
@@ -12,36 +11,16 @@ from ipsrl.environments.interview import FIRST_ACT, FIRST_WORD, Interview
 from ipsrl.environments.interview_users import ACTS, LEVELS, NEUTRAL, PHASES, WORDS
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Course:
-    """What happens in dialogues with one user.
-
-    Attributes:
-      visits: `[turns, LEVELS, words, phases, acts]` float32, the probability of trust and last word before a turn, with
-        its phase and act.
-      rewards: `[turns]` float32, expected reward of each turn.
-    """
-
-    visits: Array
-    rewards: Array
-
-    @property
-    def phases(self) -> Array:
-        """`[turns, phases]`, the distribution of the phase in each turn."""
-        return self.visits.sum(axis=(1, 2, 4))
-
-
 def log_probs_of(environment: Interview, logits: Array) -> Array:
     """`[S, V]`, log-probabilities of legal actions from the logits of a table, -inf for others."""
     return jax.nn.log_softmax(jnp.where(jnp.asarray(_legal(environment)), logits, -jnp.inf))
 
 
 @functools.partial(jax.jit, static_argnames="environment")
-def course(environment: Interview, log_probs: Array, user: Array | int) -> Course:
-    """The exact course of dialogues; differentiable in `log_probs` `[S, V]` of `log_probs_of`.
+def course(environment: Interview, log_probs: Array, user: Array | int) -> tuple[Array, Array]:
+    """In each turn of dialogues with a user, the distribution of the phase `[turns, phases]`, and the expected reward.
 
-    The environment must have `sees="states"`.
+    The environment must have `sees="states"`; differentiable in `log_probs` `[S, V]` of `log_probs_of`.
     """
     kind = environment.kind_of(user)
     transitions = jnp.asarray(environment.moves.transitions, jnp.float32)[kind]
@@ -52,7 +31,7 @@ def course(environment: Interview, log_probs: Array, user: Array | int) -> Cours
     phases = probs[..., :FIRST_ACT]
     acts = probs[..., FIRST_ACT:FIRST_WORD].reshape(*phases.shape, len(ACTS))
 
-    def turn(before: Array, number: Array) -> tuple[Array, Course]:
+    def turn(before: Array, number: Array) -> tuple[Array, tuple[Array, Array]]:
         block = number // environment.every
         if environment.hierarchy:
             chosen = jnp.einsum("twq,qwp->twp", before, phases[block])
@@ -62,12 +41,11 @@ def course(environment: Interview, log_probs: Array, user: Array | int) -> Cours
             visits = jnp.einsum("twq,qwpa->twpa", before, acts[block])
         reward = jnp.einsum("twpa,tpavu,pv->", visits, transitions, worth)
         after = jnp.einsum("twpa,tpavu->uvp", visits, transitions)
-        return after, Course(visits, reward)
+        return after, (visits.sum(axis=(0, 1, 3)), reward)
 
     first = jnp.zeros((LEVELS, len(WORDS), len(PHASES)))
     first = first.at[environment.first_trust(user), NEUTRAL, 0].set(1.0)
-    _, found = jax.lax.scan(turn, first, jnp.arange(environment.turns))
-    return found
+    return jax.lax.scan(turn, first, jnp.arange(environment.turns))[1]
 
 
 def best_return(environment: Interview, user: int) -> float:
@@ -82,13 +60,8 @@ def best_return(environment: Interview, user: int) -> float:
     return float(values[environment.first_trust(user), 0])
 
 
-@functools.cache
 def _legal(environment: Interview) -> np.ndarray:
     """`[S, V]` bool, the legal actions in each observation."""
-    if environment.sees != "states":
-        raise ValueError(
-            f"sees is {environment.sees!r}: the tokens before do not determine what is legal, take states"
-        )
     token = np.arange(environment.vocabulary_size)
     acts = (token >= FIRST_ACT) & (token < FIRST_WORD)
     observations = len(PHASES) * len(WORDS) * environment.blocks

@@ -113,7 +113,7 @@ class Managers:
         """
         users = jnp.arange(self.environment.users)
 
-        def update(parameters: Parameters, number: Array) -> tuple[Parameters, None]:
+        def gradient(parameters: Parameters, number: Array) -> Parameters:
             others = jax.random.randint(stream(seed, number, "tasks"), users.shape, 0, len(users))
 
             def of_user(user: Array, other: Array) -> Parameters:
@@ -123,18 +123,15 @@ class Managers:
                 return self.gradient(adapted, seed, step + 1, user)
 
             gradients = jax.vmap(of_user)(users, others)
-            moved = jax.tree.map(
-                lambda one, by: one - learning_rate * by.mean(axis=0), parameters, gradients
-            )
-            return moved, None
+            return jax.tree.map(lambda by: by.mean(axis=0), gradients)
 
-        return _recorded(update, self.prior(seed), updates, record_every)
+        return _descended(gradient, self.prior(seed), updates, record_every, learning_rate)
 
     def course(self, parameters: Parameters, user: Array) -> tuple[Array, Array]:
         """Distributions of the phase at the first turn of each block, `[blocks, phases]`, and the expected return."""
         log_probs = log_probs_of(self.environment, self.policy.table(parameters))
-        found = course(self.environment, log_probs, user)
-        return found.phases[:: self.environment.every], found.rewards.sum()
+        phases, rewards = course(self.environment, log_probs, user)
+        return phases[:: self.environment.every], rewards.sum()
 
     def exactly_learned(
         self,
@@ -166,15 +163,10 @@ class Managers:
             gradient = jax.grad(share)(parameters, user)
             return share(jax.tree.map(adapted, parameters, gradient), user)
 
-        def mean_after(parameters: Parameters) -> Array:
-            return jax.vmap(after, (None, 0))(parameters, users).mean()
+        def loss(parameters: Parameters, _: Array) -> Array:
+            return -jax.vmap(after, (None, 0))(parameters, users).mean()
 
-        def update(parameters: Parameters, _: Array) -> tuple[Parameters, None]:
-            gradient = jax.grad(mean_after)(parameters)
-            moved = jax.tree.map(lambda one, by: one + learning_rate * by, parameters, gradient)
-            return moved, None
-
-        return _recorded(update, self.prior(seed), updates, record_every)
+        return _descended(jax.grad(loss), self.prior(seed), updates, record_every, learning_rate)
 
     @functools.cached_property
     def best_returns(self) -> np.ndarray:
@@ -241,8 +233,18 @@ def described(phases: Array, returns: Array, best: Array) -> dict[str, Array]:
     }
 
 
-def _recorded(update: Callable, first: Parameters, updates: int, record_every: int) -> Parameters:
-    """Parameters before the first update and after every `record_every`; `update` is as for `jax.lax.scan`."""
+def _descended(
+    gradient: Callable[[Parameters, Array], Parameters],
+    first: Parameters,
+    updates: int,
+    record_every: int,
+    learning_rate: float,
+) -> Parameters:
+    """Parameters before the first update and after every `record_every`, along a gradient that sees their number."""
+
+    def update(parameters: Parameters, number: Array) -> tuple[Parameters, None]:
+        found = gradient(parameters, number)
+        return jax.tree.map(lambda one, by: one - learning_rate * by, parameters, found), None
 
     def interval(parameters: Parameters, numbers: Array) -> tuple[Parameters, Parameters]:
         parameters, _ = jax.lax.scan(update, parameters, numbers)

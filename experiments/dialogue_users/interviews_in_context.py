@@ -7,10 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.dialogue_users.interview_exact import best_return
-from experiments.dialogue_users.interviews import LATER, described
+from experiments.dialogue_users.interviews import LATER, Managers, described
 from ipsrl import objectives
-from ipsrl.environments.interview import Interview
 from ipsrl.environments.interview_users import PHASES
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.randomness import stream
@@ -21,15 +19,16 @@ from ipsrl.training.trainer import Trainer
 
 
 def learned_in_context(
-    task: Interview, seeds: Sequence[int], updates: int, group_size: int, samples: int = 256
+    managers: Managers, seeds: Sequence[int], updates: int, samples: int = 256
 ) -> dict[str, np.ndarray]:
     """`described` of transformers trained by GRPO and Adam, name -> `[S, 1, ...]`, at the end; nothing is adapted.
 
     Args:
+      managers: whose task and group size they have.
       samples: dialogues with each user by which all is measured. The information of phase and user is then too large
         by about (users - 1) (phases - 1) / (2 users samples) nats, 0.004 for three users and 256 samples.
     """
-    task = dataclasses.replace(task, sees="tokens")
+    task = dataclasses.replace(managers.environment, sees="tokens")
     policy = Transformer(
         task.vocabulary_size,
         hidden_size=32,
@@ -38,11 +37,10 @@ def learned_in_context(
         num_key_value_heads=2,
         intermediate_size=64,
     )
-    settings = TrainSettings(updates, task.users, group_size, learning_rate=3e-3)
+    settings = TrainSettings(updates, task.users, managers.group_size, learning_rate=3e-3)
     trainer = Trainer(task, policy, objectives.make("grpo"), settings)
     policies = train_ensemble(trainer, jnp.asarray(seeds), dict, updates)
     prompts = task.prompts(np.arange(task.users))
-    best = np.float32([best_return(task, user) for user in range(task.users)])
 
     @jax.jit
     @jax.vmap
@@ -51,7 +49,7 @@ def learned_in_context(
         sampled = sample_groups(task, policy, parameters, prompts, key, samples)
         first = jnp.arange(task.blocks) * (2 * task.every + 1)
         phases = (sampled.tokens[..., first, None] == jnp.arange(len(PHASES))).mean(axis=1)
-        return described(phases, task.verify(sampled).rewards.mean(axis=1), best)
+        return described(phases, task.verify(sampled).rewards.mean(axis=1), managers.best_returns)
 
     found = measured(jax.tree.map(lambda leaf: leaf[:, -1], policies), jnp.asarray(seeds))
     return {name: np.asarray(values)[:, None] for name, values in found.items()}

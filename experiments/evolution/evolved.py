@@ -4,10 +4,10 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import softmax
 
 from experiments.evolution.smoothed_return import smoothed_velocity
 from experiments.evolution.strategies import EvolutionTrainer
@@ -53,21 +53,6 @@ class Arm:
     greedy: bool = False
     random: bool = False
 
-    def curve(self, world: str, **of_world: Any) -> Curve:
-        """Its curve in a world: measures of whole runs."""
-        strategy = functools.partial(EvolutionTrainer, noise=self.noise) if self.noise else Trainer
-        return study.trained(
-            objective=self.objective,
-            settings=None,
-            labels={"world": world, "kind": self.kind, "noise": self.noise},
-            reward=RandomRewards() if self.random else None,
-            whole_runs=True,
-            trainer_of=strategy,
-            learning_rate=self.rate,
-            temperature=GREEDY if self.greedy else 1.0,
-            **of_world,
-        )
-
 
 def sampled(
     arms: Sequence[Arm], world: str, seeds: Sequence[int], group_size: int, steps: int
@@ -88,15 +73,23 @@ def sampled(
             "optimizer": "adam",
         }
     for arm in arms:
-        yield arm.curve(
-            world,
-            environment=environment,
-            policy=policy,
-            record=record,
+        strategy = functools.partial(EvolutionTrainer, noise=arm.noise) if arm.noise else Trainer
+        yield study.trained(
+            environment,
+            policy,
+            arm.objective,
+            None,
+            record,
+            labels={"world": world, "kind": arm.kind, "noise": arm.noise},
+            reward=RandomRewards() if arm.random else None,
+            whole_runs=True,
+            temperature=GREEDY if arm.greedy else 1.0,
+            trainer_of=strategy,
             seeds=seeds,
             group_size=group_size,
             steps=steps,
             record_every=math.gcd(steps, 5),
+            learning_rate=arm.rate,
             **of_world,
         )
 
@@ -143,6 +136,4 @@ def exact(noise: float) -> Points:
     rewards, times = np.array(REWARDS), np.append(0.0, np.geomspace(0.1, LAST, 400))
     velocity = functools.partial(smoothed_velocity, rewards=rewards, noise=noise)
     logits = flows.integrate(velocity, np.log(START), times)
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    probs = weights / weights.sum(axis=-1, keepdims=True)
-    return Points([0], of_table(probs[None]))
+    return Points([0], of_table(softmax(logits, axis=-1)[None]))

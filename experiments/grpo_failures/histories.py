@@ -1,6 +1,6 @@
 """Every step of many runs on a bandit with some right outcomes, for studies of what happens between updates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
-from ipsrl.records.monitors import PREFIX, LowEntropy, Monitor
+from ipsrl.records.monitors import LowEntropy
 from ipsrl.records.warning_log import initial_states, observe
 from ipsrl.study.settings import EnsembleSettings
 from ipsrl.training.ensemble import train_ensemble
@@ -110,18 +110,15 @@ def _logits(parameters: Parameters) -> jax.Array:
 
 def calls(logits: np.ndarray, right: int, limit: float) -> np.ndarray:
     """`[S, U]` bool, whether the monitor `low_entropy` fires below a limit, by the entropy of policies `[S, U, K]`."""
-    entropy = measures(logits, right)["entropy"]
-    return firing(LowEntropy(below=limit), {"token_entropy": entropy})
+    return firing(LowEntropy(below=limit), measures(logits, right)["entropy"])
 
 
-def firing(monitor: Monitor, metrics: Mapping[str, np.ndarray]) -> np.ndarray:
-    """`[S, U]` bool, whether a monitor fires after each step of each run; it reads the metrics, name -> `[S, U]`."""
-    monitors = {"only": monitor}
-    found = np.zeros(next(iter(metrics.values())).shape, bool)
-    for run in range(found.shape[0]):
-        states = initial_states(monitors)
-        for step in range(found.shape[1]):
-            record = {name: float(values[run, step]) for name, values in metrics.items()}
-            states, marks, _ = observe(monitors, states, record)
-            found[run, step] = marks.get(PREFIX + "only", 0.0) > 0
+def firing(monitor: LowEntropy, entropy: np.ndarray) -> np.ndarray:
+    """`[S, U]` bool, whether a monitor fires after each step of each run."""
+    found = np.zeros(entropy.shape, bool)
+    for run, course in enumerate(entropy):
+        states = initial_states({"only": monitor})
+        for step, value in enumerate(course):
+            states, _, _ = observe({"only": monitor}, states, {"token_entropy": float(value)})
+            found[run, step] = states["only"].firing
     return found

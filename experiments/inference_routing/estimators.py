@@ -1,4 +1,4 @@
-"""Estimates of a loss that is seen with probability p only, and their exact mean and variance.
+"""Estimates of a loss that is seen with probability p only, and their exact variance.
 
     l_hat = b + 1[observed] (l - b) / p        mean l, variance (l - b)^2 (1 / p - 1)
 
@@ -14,37 +14,30 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import Checked, between, finite, one_of
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """Losses observed so far, by place.
+    """Losses observed so far, by layer and confidence.
 
     Attributes:
-      weight: sum of their weights.
-      total: weighted sum of the losses.
+      weight: `[n, levels]`, sum of their weights.
+      totals: `[2, n, levels]`, weighted sums of the losses of answering and of passing on.
     """
 
     weight: Array
-    total: Array
+    totals: Array
 
-    def with_loss(self, place: tuple[Array, Array], weight: Array, loss: Array) -> "Seen":
-        """Further losses, one for each place; a weight of 0 for those that are not observed."""
+    def with_losses(self, place: tuple[Array, Array], weight: Array, losses: Array) -> "Seen":
+        """Further losses `[2, n]`, at one confidence of each layer; a weight of 0 for those that are not observed."""
         return Seen(
             self.weight.at[place].add(weight),
-            self.total.at[place].add(weight * loss),
+            self.totals.at[:, *place].add(weight * losses),
         )
 
 
-def nothing_seen(shape: tuple[int, ...]) -> Seen:
-    """Before the first round."""
-    return Seen(jnp.zeros(shape), jnp.zeros(shape))
-
-
 @dataclasses.dataclass(frozen=True)
-class Estimator(Checked):
+class Estimator:
     """Importance weighting with a baseline.
 
     Attributes:
@@ -55,15 +48,15 @@ class Estimator(Checked):
       least: the smallest probability by which anything is divided, 0 for none. Above 0 the estimate is biased.
     """
 
-    baseline: str = one_of("constant", "mean", "weighted mean", default="constant")
-    constant: float = finite(0.0)
-    least: float = between(0, 1, 0.0)
+    baseline: str = "constant"
+    constant: float = 0.0
+    least: float = 0.0
 
     def baselines(self, seen: Seen) -> Array:
-        """The baseline of each place, in the shape of `seen.total`."""
+        """The baseline of each place, in the shape of `seen.totals`."""
         if self.baseline == "constant":
-            return jnp.full_like(seen.total, self.constant)
-        return seen.total / (1 + seen.weight)
+            return jnp.full_like(seen.totals, self.constant)
+        return seen.totals / (1 + seen.weight)
 
     def weight_of(self, observed: Array, probability: Array) -> Array:
         """The weight of a loss in the baselines to come."""
@@ -73,10 +66,10 @@ class Estimator(Checked):
         """The estimate of a loss; `loss` counts only where `observed` is 1.0, elsewhere it is 0.0."""
         return baseline + observed * self._jump(loss, baseline, probability)
 
-    def moments(self, loss: Array, baseline: Array, probability: Array) -> tuple[Array, Array]:
-        """Mean and variance of the estimate over whether the loss is observed, exact."""
+    def variance(self, loss: Array, baseline: Array, probability: Array) -> Array:
+        """The variance of the estimate over whether the loss is observed, exact."""
         jump = self._jump(loss, baseline, probability)
-        return baseline + probability * jump, jump**2 * probability * (1 - probability)
+        return jump**2 * probability * (1 - probability)
 
     def _jump(self, loss: Array, baseline: Array, probability: Array) -> Array:
         return (loss - baseline) / jnp.maximum(probability, self.least)

@@ -4,7 +4,7 @@ Layer l has weights over K experts. Expert k passes on a task if its confidence 
 with the mixture's probability, but at least p_min: q_l = p_min + (1 - p_min) sum_k w_k 1[confidence < threshold_k].
 Where a task arrives, weights change by
 
-    w_k <- w_k exp(-eta (1[k answers] V e_hat_l + 1[k passes on] (Z_l c_l + further costs + V f_hat_l)))
+    w_k <- w_k exp(-eta (1[k answers] V e_hat_l + 1[k passes on] (Z_l + further costs + V f_hat_l)))
 
 where e_l is the layer's own error, f_l the error to come if it passes on, given the task and the mixtures behind it (a
 recursion over layers, 0 at the oracle), and both are estimated with p = q_l ... q_n, the probability that the errors of
@@ -25,17 +25,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.inference_routing.estimators import Estimator, Seen, nothing_seen
-from experiments.inference_routing.inference_layers import InferenceLayers, Tasks
-from ipsrl.arguments import checked
-from ipsrl.fields import Checked, Range, in_range, positive, share
+from experiments.inference_routing.estimators import Estimator, Seen
+from experiments.inference_routing.inference_layers import LEVELS, InferenceLayers, Tasks
 
-THRESHOLDS = Range(
-    "be increasing whole numbers of at least one expert, none negative",
-    lambda numbers: len(numbers) > 0 and numbers[0] >= 0 and list(numbers) == sorted(set(numbers)),
-    of_whole=True,
-)
-IMPORTANCE = Estimator()
+EXPERTS = LEVELS + 1
+"""K; expert k has the threshold k, so that the first one never passes on, and the last one always."""
+PASSES = np.arange(LEVELS)[:, None] < np.arange(EXPERTS)
+"""`[LEVELS, K]`, whether an expert passes on a task with a confidence."""
 
 
 @jax.tree_util.register_dataclass
@@ -45,14 +41,13 @@ class State:
 
     Attributes:
       log_weights: `[n, K]`, up to a constant for each layer.
-      queues: `[B]`, one for each budget.
-      answers, onward: losses `[n, levels]` of answering and passing on that were observed, by layer and confidence.
+      queues: `[n]`, Z.
+      seen: what baselines are learned from.
     """
 
     log_weights: Array
     queues: Array
-    answers: Seen
-    onward: Seen
+    seen: Seen
 
 
 @jax.tree_util.register_dataclass
@@ -81,75 +76,52 @@ class IntervalMeans:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class View:
-    """One task at the n layers of a learner; arrays `[n]`.
+    """One task at the n layers of a learner.
 
     Attributes:
-      place: layer and confidence, where its baselines lie.
-      probs: q_l, of passing it on.
-      to_oracle: of reaching the oracle from this layer.
-      answer, onward: e_l and f_l, which are known if it reaches the oracle.
-      answer_base, onward_base: their baselines.
+      place: layers `[n]` and confidences `[n]`, where its baselines lie.
+      probs: `[n]`, q_l, of passing it on.
+      to_oracle: `[n]`, of reaching the oracle from a layer.
+      losses: `[2, n]`, e_l of answering and f_l of passing on, which are known if it reaches the oracle.
+      baselines: `[2, n]`, theirs.
     """
 
     place: tuple[Array, Array]
     probs: Array
     to_oracle: Array
-    answer: Array
-    onward: Array
-    answer_base: Array
-    onward_base: Array
+    losses: Array
+    baselines: Array
 
 
 @dataclasses.dataclass(frozen=True)
-class Learner(Checked):
+class Learner:
     """EXP4 on layers.
 
     Attributes:
       layers: the world.
+      p_min: smallest pass-on probability of a layer, below `layers.budget`, so that something keeps to it.
+      trade_off: V.
       estimator: of errors.
       full_information: whether each update is the mean over all decisions, given the task with all its errors.
       queues: whether budgets have prices; without, all Z stay 0.
-      thresholds: of the experts of each layer: an expert with threshold 0 never passes on.
-      p_min: smallest pass-on probability of a layer.
-      trade_off: V.
-
-    Raises:
-      ValueError: there is no expert, p_min lies outside (0, 1], or a budget is not above what passing on with
-        probability p_min alone costs, so that nothing could keep to it.
     """
 
     layers: InferenceLayers
-    estimator: Estimator = IMPORTANCE
+    p_min: float
+    trade_off: float
+    estimator: Estimator
     full_information: bool = False
     queues: bool = True
-    thresholds: tuple[int, ...] = in_range(THRESHOLDS, tuple(range(10)))
-    p_min: float = share(0.1)
-    trade_off: float = positive(100.0)
-
-    def __post_init__(self):
-        super().__post_init__()
-        floor = self.p_min ** np.arange(1, self.layers.num_local + 1) * self.layers.cost_of_each
-        for budget, least in zip(self.layers.budgets, self.layers.paid_from @ floor, strict=True):
-            if budget <= least:
-                raise ValueError(
-                    f"budgets has {budget:g}, it must be above {least:g}, what p_min alone costs"
-                )
-
-    @property
-    def passes(self) -> np.ndarray:
-        """`[levels, K]`, whether an expert passes on a task with a confidence."""
-        return np.arange(self.layers.levels)[:, None] < np.array(self.thresholds)
 
     def start(self) -> State:
         """Equal weights, empty queues."""
-        places = (self.layers.num_local, self.layers.levels)
-        weights = jnp.zeros((self.layers.num_local, len(self.thresholds)))
-        queues = jnp.zeros(len(self.layers.budgets))
-        return State(weights, queues, nothing_seen(places), nothing_seen(places))
+        n = self.layers.num_local
+        seen = Seen(jnp.zeros((n, LEVELS)), jnp.zeros((2, n, LEVELS)))
+        return State(jnp.zeros((n, EXPERTS)), jnp.zeros(n), seen)
 
     def pass_on(self, log_weights: Array) -> Array:
-        """`[n, levels]`, the probabilities of passing on."""
-        passes = jnp.asarray(self.passes, log_weights.dtype)
+        """`[n, LEVELS]`, the probabilities of passing on."""
+        passes = jnp.asarray(PASSES, log_weights.dtype)
         chosen = jax.nn.softmax(log_weights, axis=-1) @ passes.T
         return self.p_min + (1 - self.p_min) * chosen
 
@@ -159,10 +131,10 @@ class Learner(Checked):
         probs = self.pass_on(state.log_weights)[place]
         onward = to_come(task.errors, jnp.zeros_like(probs), probs)
         to_oracle = jnp.cumprod(probs[::-1])[::-1]
-        answer_base = self.estimator.baselines(state.answers)[place]
+        baselines = self.estimator.baselines(state.seen)[:, *place]
         # That the oracle does not err is known.
-        onward_base = self.estimator.baselines(state.onward)[place].at[-1].set(0.0)
-        return View(place, probs, to_oracle, task.errors, onward, answer_base, onward_base)
+        baselines = baselines.at[1, -1].set(0.0)
+        return View(place, probs, to_oracle, jnp.stack([task.errors, onward]), baselines)
 
     def losses(self, view: View, prices: Array, passed: Array) -> tuple[Array, Array]:
         """Estimates `[n]` of the losses of answering and of passing on; 0 at layers where the task does not arrive.
@@ -171,38 +143,38 @@ class Learner(Checked):
         that it arrives.
 
         Args:
-          prices: `[n]`, Z_l c_l.
+          prices: `[n]`, Z.
           passed: `[n]`, 1.0 where a layer passes on, or would if the task arrived.
         """
         went = jnp.cumprod(view.probs if self.full_information else passed)
-        arrived = jnp.concatenate([jnp.ones_like(went[:1]), went[:-1]])
+        arrived = jnp.insert(went[:-1], 0, 1.0)
         if self.full_information:
-            answer, onward = view.answer, view.onward
+            answer, onward = view.losses
             costs = to_come(jnp.zeros_like(prices), prices, view.probs)
         else:
-            seen = went[-1], view.to_oracle
-            answer = self.estimator.estimate(view.answer, view.answer_base, *seen)
-            onward = self.estimator.estimate(view.onward, view.onward_base, *seen)
+            estimate = self.estimator.estimate
+            answer, onward = (
+                estimate(*of, went[-1], view.to_oracle)
+                for of in zip(view.losses, view.baselines, strict=True)
+            )
             paid = prices * went
             costs = prices + (paid[::-1].cumsum()[::-1] - paid) / view.probs
         return arrived * self.trade_off * answer, arrived * (costs + self.trade_off * onward)
 
     def update(self, state: State, view: View, passed: Array, rate: Array | float) -> State:
         """The state after a task; `rate` is eta."""
-        cost, paid_from = jnp.asarray(self.layers.cost_of_each), jnp.asarray(self.layers.paid_from)
-        answer, onward = self.losses(view, cost * (state.queues @ paid_from), passed)
-        experts = jnp.asarray(self.passes, cost.dtype)[view.place[1]]
+        answer, onward = self.losses(view, state.queues, passed)
+        experts = jnp.asarray(PASSES, answer.dtype)[view.place[1]]
         # What all experts of a layer have in common leaves no trace.
         log_weights = state.log_weights - rate * (onward - answer)[:, None] * experts
         log_weights -= log_weights.max(axis=-1, keepdims=True)
         went = jnp.cumprod(passed)
-        owed = state.queues + paid_from @ (went * cost) - jnp.array(self.layers.budgets)
+        owed = state.queues + went - jnp.asarray(self.layers.budgets)
         weight = self.estimator.weight_of(went[-1], view.to_oracle)
         return State(
             log_weights,
             jnp.maximum(0.0, owed) if self.queues else state.queues,
-            state.answers.with_loss(view.place, weight, view.answer),
-            state.onward.with_loss(view.place, weight, view.onward),
+            state.seen.with_losses(view.place, weight, view.losses),
         )
 
     def measured(self, state: State, view: View, passed: Array) -> IntervalMeans:
@@ -210,34 +182,27 @@ class Learner(Checked):
         error, costs = self.layers.expected(self.pass_on(state.log_weights))
         p = view.to_oracle[0]
         if self.full_information:
-            return IntervalMeans(error, costs, *jnp.zeros((3, *p.shape), p.dtype), p)
-        loss, base = view.answer[0], view.answer_base[0]
-        off = self.estimator.estimate(loss, base, passed.prod(), p) - loss
-        choice = view.onward[0] - loss, view.onward_base[0] - base
-        _, variance = self.estimator.moments(loss, base, p)
-        _, choice_variance = self.estimator.moments(*choice, p)
-        return IntervalMeans(error, costs, off, variance, choice_variance, p)
+            return IntervalMeans(error, costs, *jnp.zeros(3, p.dtype), p)
+        (loss, onward), (base, onward_base) = view.losses[:, 0], view.baselines[:, 0]
+        return IntervalMeans(
+            error,
+            costs,
+            off=self.estimator.estimate(loss, base, passed.prod(), p) - loss,
+            variance=self.estimator.variance(loss, base, p),
+            choice_variance=self.estimator.variance(onward - loss, onward_base - base, p),
+            revealed=p,
+        )
 
-    @checked
     def run(self, key: Array, rate: Array | float, rounds: int, intervals: int) -> IntervalMeans:
         """Means over `intervals` equal parts of `rounds`, as one scan; `key` decides tasks and decisions.
 
         Learners with the same key get the same tasks, and pass on where the same random number is below their
         probability.
-
-        Raises:
-          ValueError: the rounds have no such parts, or the rate is negative.
         """
-        if not isinstance(rate, Array) and not rate >= 0:
-            raise ValueError(f"rate is {rate}, it must not be negative or NaN")
-        if intervals < 1 or rounds < 1 or rounds % intervals:
-            raise ValueError(
-                f"rounds is {rounds}, it must be a positive multiple of intervals, {intervals}"
-            )
         of_tasks, of_decisions = jax.random.split(key)
         chance = jax.random.uniform(of_decisions, (rounds, self.layers.num_local))
         parts = jax.tree.map(
-            lambda leaf: leaf.reshape(intervals, rounds // intervals, *leaf.shape[1:]),
+            lambda leaf: leaf.reshape(intervals, -1, *leaf.shape[1:]),
             (self.layers.tasks(of_tasks, rounds), chance),
         )
 

@@ -10,50 +10,11 @@ import numpy as np
 
 from experiments.inference_routing.best_baseline import removable
 from experiments.inference_routing.best_fixed import best_fixed
-from experiments.inference_routing.estimators import Estimator
 from experiments.inference_routing.exp4 import IntervalMeans, Learner
-from experiments.inference_routing.inference_layers import InferenceLayers
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.randomness import stream
 from ipsrl.study.curves import Points
 from ipsrl.study.numbers import Computed, Number
-
-ARMS = ("plain", "constant", "learned", "weighted", "clipped", "full", "no_queues")
-
-
-def learner(
-    arm: str,
-    layers: InferenceLayers,
-    constant: float,
-    least: float,
-    p_min: float,
-    trade_off: float,
-) -> Learner:
-    """The learner of one of `ARMS`.
-
-    learned, weighted: baselines are the mean, and the mean weighted by 1 / p, of the losses observed so far for a layer
-      and confidence. no_queues: as learned, but budgets have no price.
-
-    Args:
-      constant: the baseline of constant.
-      least: the smallest probability by which clipped divides.
-      p_min, trade_off: of the learner.
-    """
-    of_errors = {
-        "constant": Estimator(constant=constant),
-        "learned": Estimator("mean"),
-        "no_queues": Estimator("mean"),
-        "weighted": Estimator("weighted mean"),
-        "clipped": Estimator(least=least),
-    }
-    return Learner(
-        layers,
-        of_errors.get(arm, Estimator()),
-        full_information=arm == "full",
-        queues=arm != "no_queues",
-        p_min=p_min,
-        trade_off=trade_off,
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,21 +33,15 @@ class Runs:
     @functools.cached_property
     def measured(self) -> dict[str, np.ndarray]:
         """Each of `measures`, `[rate, seed, interval]`; the last rate is 0."""
-        rates = (*self.learning_rates, 0.0)
-        rate, seed = np.repeat(rates, len(self.seeds)), np.tile(self.seeds, len(rates))
-        of_run = functools.partial(self.learner.run, rounds=self.rounds, intervals=self.intervals)
-        run = jax.jit(jax.vmap(of_run))
-        block = 2 * len(self.seeds)
-        courses = []
-        # As many runs at a time, because a program of another size is compiled anew.
-        for first in range(0, len(seed), block):
-            runs = np.arange(first, first + block) % len(seed)
-            keys = jax.vmap(lambda seed: stream(seed, 0, "reported"))(jnp.asarray(seed[runs]))
-            courses.append(jax.device_get(run(keys, jnp.asarray(rate[runs], jnp.float32))))
-        course = jax.tree.map(lambda *parts: np.concatenate(parts)[: len(seed)], *courses)
-        shape = (len(rates), len(self.seeds), self.intervals)
-        found = measures(self.learner, course, self.rounds)
-        return {name: value.reshape(shape) for name, value in found.items()}
+
+        def of_run(rate: jax.Array, seed: jax.Array) -> IntervalMeans:
+            key = stream(seed, 0, "reported")
+            return self.learner.run(key, rate, self.rounds, self.intervals)
+
+        rates, seeds = jnp.float32([*self.learning_rates, 0.0]), jnp.asarray(self.seeds)
+        of_seeds = jax.vmap(of_run, (None, 0))
+        course = jax.jit(lambda: jax.lax.map(lambda rate: of_seeds(rate, seeds), rates))()
+        return measures(self.learner, jax.device_get(course), self.rounds)
 
     def with_rate(self, number: int, whole_course: bool) -> Points:
         """`measures` with one of the rates, at the end or after each interval.
@@ -100,12 +55,9 @@ class Runs:
         return Points(steps, values, self.seeds)
 
     def at_equal_weights(self) -> Points:
-        """`measures` at the end without a step, as `uniform_` and their name.
-
-        `removable` is that of `experiments.inference_routing.best_baseline`.
-        """
+        """`measures` at the end without a step, as `uniform_` and their name, and `removable`."""
         values = {f"uniform_{name}": value[-1, :, -1:] for name, value in self.measured.items()}
-        values["removable"] = removable(self.learner)
+        values["removable"] = removable(self.learner.layers, self.learner.p_min)
         return Points([self.rounds], values, self.seeds)
 
 
@@ -122,9 +74,9 @@ def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, np.nd
     number = np.arange(1, intervals + 1)
     tasks = number * (rounds // intervals)
     error = np.cumsum(course.error, axis=-1, dtype=np.float64) / number
-    errors = (error - _best_of(of.layers, of.thresholds, of.p_min)) * tasks
+    errors = (error - best_fixed(of.layers, of.p_min)) * tasks
     costs = np.cumsum(course.costs, axis=-2, dtype=np.float64) / number[:, None]
-    over = costs @ of.layers.paid_from.T - np.array(of.layers.budgets)
+    over = costs - of.layers.budgets
     return {
         "regret": errors + tasks * np.maximum(over, 0).sum(axis=-1),
         "errors": errors,
@@ -134,11 +86,6 @@ def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, np.nd
         "choice_variance": np.asarray(course.choice_variance, np.float64),
         "revealed": np.asarray(course.revealed, np.float64),
     }
-
-
-@functools.cache
-def _best_of(layers: InferenceLayers, thresholds: tuple[int, ...], p_min: float) -> float:
-    return best_fixed(Learner(layers, thresholds=thresholds, p_min=p_min))
 
 
 def from_median(value: str, **labels: Any) -> Number:

@@ -10,12 +10,12 @@ Arms      J from -0.4 to 1 by false negatives first, by false positives first, b
           share of wrong answers). `experiments.verifier_corrections` corrects errors.
 Command   python -m experiments.verifier_noise
 Time      demo one CPU minute, smoke a fifth of one; paper, not run, an estimated ten.
-Expected  10 seeds. GRPO ends at an accuracy of 0.009, 0.973, 0.998 for J = -0.4, 0.1, 1; how errors come about changes
-          its expected speed by up to 29 %, not its direction. IPS-GRPO does not follow J: at J = 0.3 it ends at 0.98 by
-          false negatives and 0.70 [0.68, 0.71] by false positives, by these at J = -0.1 at 0.46, above its start. A
-          hack of 20 % takes GRPO to 0.70 [0.56, 0.81], of 30 % to 0.07, random errors to 0.998, one of 5 % costs it
-          0.002; IPS-GRPO ends at 0.75 at each share. GRPO keeps 1.18 right outcomes at J = 0.3 and 1.05 at 1 after
-          equal updates, 1.66 and 1.70 at equal accuracy.
+Expected  GRPO ends at an accuracy of 0.009 where J is lowest and of 0.998 without errors; how errors come about changes
+          its expected speed, not its direction. IPS-GRPO does not follow J: where J is clearly above zero it ends at
+          0.98 by false negatives and 0.70 [0.68, 0.71] by false positives, and by these it still rises where J is below
+          zero. A hack of a fifth of the wrong answers takes GRPO to 0.70 [0.56, 0.81], a larger one to almost nothing;
+          random errors of the same J do not. GRPO keeps fewer right outcomes the cleaner the verifier is after equal
+          updates, and as many at equal accuracy.
 Doubt     A policy shared by prompts, where a hack spreads from prompts without right answers to others.
 Smoke     python -m experiments.verifier_noise --preset=smoke
 

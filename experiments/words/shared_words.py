@@ -12,7 +12,6 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import Checked, at_least, positive
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
@@ -22,7 +21,7 @@ from ipsrl.structures import Trajectories
 
 
 @dataclasses.dataclass(frozen=True)
-class Words(Checked, StateGraph):
+class Words(StateGraph):
     """Each prompt asks for one of a few right words of `length` letters; the other words pay 0.
 
     The state is the prompt and the letters so far: the nodes of a tree, numbered by level, for each prompt. The outcome
@@ -35,10 +34,10 @@ class Words(Checked, StateGraph):
       right: number of right words of each prompt; which, is drawn once, the same for all runs.
     """
 
-    asked: int = positive(16)
-    letters: int = at_least(2, 4)
-    length: int = positive(4)
-    right: int = positive(8)
+    asked: int = 16
+    letters: int = 4
+    length: int = 4
+    right: int = 8
 
     @property
     def num_prompts(self) -> int:
@@ -111,9 +110,9 @@ class DecidedWords(Words):
     The other half is hopeless at first: one word is right.
     """
 
-    letters: int = at_least(2, 3)
-    length: int = at_least(2, 6)
-    right: int = positive(1)
+    letters: int = 3
+    length: int = 6
+    right: int = 1
 
     @property
     def hopeless(self) -> np.ndarray:
@@ -161,7 +160,7 @@ class SharedTable(Tabular):
       width: F.
     """
 
-    width: int = positive(32)
+    width: int = 32
 
     def init(self, key: Array) -> Parameters:
         return {"weights": jnp.zeros((self.width, self.vocabulary_size))}

@@ -113,26 +113,19 @@ def _run(trainer, measure, every, oldest, reward, seed, age, learning_rate):
     kept = jax.tree.map(copies, state.parameters)
 
     def batch(carry, _):
-        state, kept, _ = carry
+        state, kept = carry
         actors = Actors(of_age(kept, age), state.reference)
         request = Request(state.seed, state.step)
         source, groups, _ = trainer.groups_from(state.source, actors, request)
         state, metrics = trainer.learn(state, groups)
         kept = jax.tree.map(newest_first, kept, state.parameters)
-        state = dataclasses.replace(state, source=source)
-        return (state, kept, groups), metrics
+        return (dataclasses.replace(state, source=source), kept), (groups, metrics)
 
     def interval(carry, _):
-        carry, metrics = jax.lax.scan(batch, carry, length=every)
-        state, kept, groups = carry
-        sampler = of_age(kept, age + 1)
-        return carry, (measure(state.parameters, sampler, groups), metrics)
+        carry, (groups, metrics) = jax.lax.scan(batch, carry, length=every)
+        state, kept = carry
+        last = jax.tree.map(lambda leaf: leaf[-1], groups)
+        return carry, (measure(state.parameters, of_age(kept, age + 1), last), metrics)
 
-    def zeros(leaf):
-        return jnp.zeros(leaf.shape, leaf.dtype)
-
-    (_, _, shapes), _ = jax.eval_shape(batch, (state, kept, 0), 0)
-    start = state, kept, jax.tree.map(zeros, shapes)
     intervals = trainer.settings.steps // every
-    _, recorded = jax.lax.scan(interval, start, length=intervals)
-    return recorded
+    return jax.lax.scan(interval, (state, kept), length=intervals)[1]

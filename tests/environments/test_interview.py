@@ -217,9 +217,9 @@ def test_exact_returns_are_those_of_a_walk_through_everything(hierarchy):
 
     for user in range(9):
         kind, trust = task.kinds[user % 3], user // 3
-        found = course(task, log_probs_of(task, parameters["logits"]), user)
-        np.testing.assert_allclose(found.visits.sum(axis=(1, 2, 3, 4)), 1.0, rtol=1e-5)
-        np.testing.assert_allclose(found.rewards.sum(), slow_value(task, kind, trust, chosen), rtol=1e-4)
+        phases, rewards = course(task, log_probs_of(task, parameters["logits"]), user)
+        np.testing.assert_allclose(phases.sum(axis=1), 1.0, rtol=1e-5)
+        np.testing.assert_allclose(rewards.sum(), slow_value(task, kind, trust, chosen), rtol=1e-4)
         np.testing.assert_allclose(best_return(task, user), slow_value(task, kind, trust), rtol=1e-6)
 
 
@@ -230,11 +230,11 @@ def test_exact_courses_are_the_means_of_samples():
         outcomes, phases = verify(task, trajectories), task.phases(trajectories.tokens)
         _, parameters = policy_of(task)
         for user in range(6):
-            found = course(task, log_probs_of(task, parameters["logits"]), user)
+            expected = course(task, log_probs_of(task, parameters["logits"]), user)
             rewards = np.asarray(outcomes.rewards[user], np.float64)
-            assert abs(rewards.mean() - found.rewards.sum()) < 4 * rewards.std() / np.sqrt(2000)
+            assert abs(rewards.mean() - expected[1].sum()) < 4 * rewards.std() / np.sqrt(2000)
             shares = (phases[user][..., None] == np.arange(4)).mean(axis=0)
-            np.testing.assert_allclose(shares, found.phases, atol=0.06)
+            np.testing.assert_allclose(shares, expected[0], atol=0.06)
             assert best_return(task, user) > rewards.mean()
 
 
@@ -248,7 +248,7 @@ def test_kinds_of_users_who_trust_a_little_have_different_best_constant_phases()
             table = log_probs_of(task, jnp.asarray(logits))
             # Users who begin with a trust of 2.
             for user in (6, 7, 8):
-                returns[bonuses, user % 3, phase, act] = float(course(task, table, user).rewards.sum())
+                returns[bonuses, user % 3, phase, act] = float(course(task, table, user)[1].sum())
 
     def best(bonuses, kind):
         return max(np.ndindex(4, 3), key=lambda pair: returns[bonuses, kind, *pair])[0]
@@ -265,7 +265,7 @@ def test_a_small_policy_learns_from_whole_rewards_and_from_those_of_turns():
 
     def reward(parameters):
         table = log_probs_of(task, parameters["logits"])
-        return jax.vmap(lambda user: course(task, table, user).rewards.sum())(jnp.arange(3)).mean()
+        return jax.vmap(lambda user: course(task, table, user)[1].sum())(jnp.arange(3)).mean()
 
     for text in ("ips_grpo", "reinforce_plus_plus(by_turn=True)"):
         trainer = Trainer(task, policy, objectives.make(text), settings)
@@ -282,8 +282,6 @@ def test_a_transformer_sees_the_tokens():
     assert (np.asarray(found.observations)[..., 0] == 17).all()
     scores = policy.score(parameters, found, 1.0)
     np.testing.assert_allclose(scores.log_probs, found.behaviour_log_probs, atol=1e-5)
-    with pytest.raises(ValueError, match="sees is 'tokens': the tokens before do not determine what is legal"):
-        log_probs_of(task, jnp.zeros((20, 20)))
 
 
 def test_dialogues_can_be_read():

@@ -19,10 +19,6 @@ import numpy as np
 
 from experiments.collapse_time import passage_times
 from experiments.critique.repairs import Repairs
-from experiments.inference_routing.best_fixed import best_fixed
-from experiments.inference_routing.estimators import Estimator
-from experiments.inference_routing.exp4 import Learner
-from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
 from experiments.many_outcomes import restoring_rates
 from experiments.molecules import measures
 from experiments.planning_and_execution import strategic_grams
@@ -98,7 +94,6 @@ from ipsrl.training.trainer import Trainer
 from tests.hostile.calls.environments import REFUSED as OF_ENVIRONMENTS
 from tests.hostile.calls.measures import REFUSED as OF_MEASURES
 from tests.hostile.calls.objectives import REFUSED as OF_OBJECTIVES
-from tests.hostile.calls.online import REFUSED as OF_ONLINE
 from tests.hostile.calls.records import REFUSED as OF_RECORDS
 from tests.hostile.calls.theory import REFUSED as OF_THEORY
 from tests.hostile.calls.training import REFUSED as OF_TRAINING
@@ -109,7 +104,6 @@ MOST_CALLS = 20_000_000
 LONGEST = 600
 
 BANDIT, BOOLEAN, GRPO = Bandit((1.0, 0.5)), HypospaceBoolean(), objectives.make("grpo")
-LAYERS = of_depth(3, 0.3, 0.5)
 FIELD = Field(GRPO, (1.0, 0.5), 4)
 LOGITS, REWARDS = jnp.zeros(2), jnp.array([1.0, 0.5])
 NAN, INF = float("nan"), float("inf")
@@ -162,7 +156,7 @@ def stored(rows, environment=BOOLEAN, prompts_per_step=1, **given) -> StoredGrou
     return StoredGroups.of(environment, policy, prompts_per_step, rows, **given)
 
 
-REFUSED = [*OF_OBJECTIVES, *OF_THEORY, *OF_MEASURES, *OF_ONLINE, *OF_ENVIRONMENTS, *OF_TRAINING, *OF_RECORDS]
+REFUSED = [*OF_OBJECTIVES, *OF_THEORY, *OF_MEASURES, *OF_ENVIRONMENTS, *OF_TRAINING, *OF_RECORDS]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 
-TREES = Trees()
+TREES = Trees(Tree(), ((1.0, 1.0, 0.0, 0.0), (0.0, 1.0, 1.0, 0.0)))
 PROBS = jax.jit(outcome_probs, static_argnums=(0, 1))
 TABLE = Tabular(TREES.num_observations, TREES.vocabulary_size)
 
@@ -46,16 +46,3 @@ def test_a_prior_is_right_as_often_as_asked_and_has_its_preference():
     preference = np.array([[3.0, 1.0, 9.0, 9.0], [9.0, 1.0, 1.0, 9.0]])
     found = prior_probs(TREES.reward_table() > 0, np.array([0.4, 0.02]), preference)
     np.testing.assert_allclose(found, [[0.3, 0.1, 0.3, 0.3], [0.49, 0.01, 0.01, 0.49]])
-
-
-@pytest.mark.parametrize("probs", [np.full((1, 4), 0.25), np.array([[1.0, 0, 0, 0]] * 2)])
-def test_bad_probabilities_are_refused(probs):
-    with pytest.raises(ValueError, match="probs must be positive, of shape"):
-        TREES.logits_for(probs)
-
-
-def test_rewards_of_every_prompt_are_checked():
-    with pytest.raises(ValueError, match="rewards must be a tuple of depth"):
-        Trees(rewards=((1.0, 1.0, 0.0, 0.0), (1.0,)))
-    with pytest.raises(ValueError, match="there is none"):
-        Trees(rewards=())

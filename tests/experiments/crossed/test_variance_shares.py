@@ -10,7 +10,7 @@ SIGNS = np.array([1.0, -1.0])
 
 
 def shares(values):
-    return np.mean(list(variance_shares(values).values()), axis=1)
+    return variance_shares(values).mean(axis=1)
 
 
 def test_a_sum_is_explained_by_its_terms():
@@ -29,10 +29,10 @@ def test_noise_of_seeds_has_its_share_and_leaves_the_means():
 
 def test_intervals_hold_the_share_and_depend_on_the_seeds():
     found = variance_shares(SUM + np.random.default_rng(3).normal(size=(200, 2, 3)))
-    interval = mean_over_seeds(found["second"])
+    interval = mean_over_seeds(found[1])
     assert interval.low < (8 / 3) / (1 / 4 + 8 / 3 + 1) < interval.high
     assert 0.01 < interval.high - interval.low < 0.1
-    still = variance_shares(np.stack([SUM] * 3))["second"]
+    still = variance_shares(np.stack([SUM] * 3))[1]
     assert still.std() == pytest.approx(0)
 
 
@@ -40,16 +40,4 @@ def test_the_error_is_that_of_the_jackknife():
     values = np.random.default_rng(1).normal(size=(4, 2, 3))
     left_out = np.array([shares(np.delete(values, seed, axis=0)) for seed in range(4)])
     error = np.sqrt(3 * left_out.var(axis=0))
-    of_seeds = np.array(list(variance_shares(values).values()))
-    np.testing.assert_allclose(of_seeds.std(axis=1, ddof=1) / np.sqrt(4), error)
-
-
-@pytest.mark.parametrize("values", [np.zeros((2, 3)), np.ones((1, 2, 2))])
-def test_other_shapes_are_refused(values):
-    with pytest.raises(ValueError, match="values must be \\[seed"):
-        variance_shares(values)
-
-
-def test_equal_values_have_no_shares():
-    with pytest.raises(ValueError, match="no variance"):
-        variance_shares(np.ones((2, 2, 2)))
+    np.testing.assert_allclose(variance_shares(values).std(axis=1, ddof=1) / np.sqrt(4), error)

@@ -1,7 +1,6 @@
 import pytest
 
 from experiments import dialogue_users as study
-from experiments.dialogue_users import FLAT, PLAIN
 from experiments.dialogue_users.dialogue_arms import NAMES, Settings
 
 
@@ -25,8 +24,8 @@ def test_arms_have_a_curve_of_training_and_one_by_turn():
     for curve in study.curves(study.PRESETS["demo"]):
         parts.setdefault(curve.labels["arm"], []).append(curve.labels["part"])
     assert set(parts) == set(NAMES)
-    assert parts[PLAIN] == [study.TRAINING, study.BY_TURN] * 2
-    assert parts[FLAT] == [study.TRAINING] * 2
+    assert parts["hierarchy"] == [study.TRAINING, study.BY_TURN] * 2
+    assert parts["flat"] == [study.TRAINING] * 2
 
 
 def test_smoke_records_phases_and_shows_dialogues(smoke):

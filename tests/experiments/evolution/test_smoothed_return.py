@@ -74,18 +74,3 @@ def test_a_tie_breaks_late_as_without_noise():
     velocity = functools.partial(smoothed_velocity, rewards=rewards, noise=0.5)
     logits = flows.integrate(velocity, np.log([0.3, 0.2, 0.5]), times)
     assert np.diff(logits[:, 1] - logits[:, 0])[0] / np.log(10) == pytest.approx(-0.5, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("logits", "rewards", "noise", "message"),
-    [
-        ([0.0, 1.0], [1.0, 0.0, 0.0], 1.0, "their shapes are"),
-        ([0.0] * 4, [1.0] * 4, 1.0, "there are 4 outcomes"),
-        ([0.0], [1.0], 1.0, "there are 1 outcomes"),
-        ([0.0, 1.0], [1.0, 0.0], -1.0, "noise is -1.0"),
-        ([0.0, 1.0], [1.0, 0.0], np.inf, "noise is inf"),
-    ],
-)
-def test_refusals(logits, rewards, noise, message):
-    with pytest.raises(ValueError, match=message):
-        smoothed_velocity(np.array(logits), np.array(rewards), noise)

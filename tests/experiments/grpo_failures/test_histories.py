@@ -31,7 +31,7 @@ def test_a_group_is_silent_if_the_policy_stays():
 
 def test_monitors_fire_by_their_own_rule():
     entropy = np.array([[2.0, 0.1, 0.1, 0.1, 2.0, 2.0, 2.0], [2.0] * 7])
-    fires = firing(LowEntropy(below=0.5, steps=2), {"token_entropy": entropy})
+    fires = firing(LowEntropy(below=0.5, steps=2), entropy)
     assert fires.tolist() == [[False, False, True, True, True, False, False], [False] * 7]
 
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.inference_routing.estimators import Estimator, Seen
-from experiments.inference_routing.exp4 import Learner, State, to_come
-from experiments.inference_routing.inference_layers import InferenceLayers, Tasks, of_depth
+from experiments.inference_routing.estimators import Estimator
+from experiments.inference_routing.exp4 import Learner, to_come
+from experiments.inference_routing.inference_layers import InferenceLayers, Tasks
 
 UNBIASED = {
     "plain": Estimator(),
@@ -19,6 +19,10 @@ UNBIASED = {
     "mean": Estimator("mean"),
     "weighted mean": Estimator("weighted mean"),
 }
+
+
+def learner_of(depth, estimator=UNBIASED["plain"], trade_off=100.0, **changed):
+    return Learner(InferenceLayers(depth, 0.3, 0.5), 0.1, trade_off, estimator, **changed)
 
 
 def random_state(learner, seed=0):
@@ -44,7 +48,7 @@ def every_decision(probs):
 @pytest.mark.parametrize("name", UNBIASED)
 def test_the_mean_over_all_decisions_is_full_information(name, depth):
     with jax.enable_x64(True):
-        learner = Learner(of_depth(depth, 0.3, 0.5), UNBIASED[name])
+        learner = learner_of(depth, UNBIASED[name])
         state, prices = random_state(learner), jnp.linspace(3.0, 7.0, depth - 1)
         told, losses = dataclasses.replace(learner, full_information=True), jax.jit(learner.losses)
         for task in some_tasks(depth - 1):
@@ -58,7 +62,7 @@ def test_the_mean_over_all_decisions_is_full_information(name, depth):
 @pytest.mark.parametrize("name", UNBIASED)
 def test_the_variance_over_all_decisions_is_the_formula(name):
     with jax.enable_x64(True):
-        learner = Learner(of_depth(4, 0.3, 0.5), UNBIASED[name], trade_off=1.0)
+        learner = learner_of(4, UNBIASED[name], trade_off=1.0)
         state = random_state(learner)
         for task in some_tasks(3):
             view = learner.view(state, task)
@@ -70,7 +74,7 @@ def test_the_variance_over_all_decisions_is_the_formula(name):
             mean = np.tensordot(probs, values, 1)
             variance = np.tensordot(probs, (values - mean) ** 2, 1)
             # At the first layer, where every task arrives.
-            for number, (loss, base) in enumerate(((view.answer, view.answer_base), (view.onward, view.onward_base))):
+            for number, (loss, base) in enumerate(zip(view.losses, view.baselines, strict=True)):
                 wanted = (loss[0] - base[0]) ** 2 * (1 / view.to_oracle[0] - 1)
                 assert variance[number, 0] == pytest.approx(float(wanted), rel=1e-9, abs=1e-12)
             measured = learner.measured(state, view, jnp.ones(3))
@@ -82,7 +86,7 @@ def test_the_variance_over_all_decisions_is_the_formula(name):
 
 def test_clipping_biases_the_losses():
     with jax.enable_x64(True):
-        learner = Learner(of_depth(5, 0.3, 0.5), Estimator(least=0.05))
+        learner = learner_of(5, Estimator(least=0.05))
         view = learner.view(learner.start(), Tasks(jnp.array([8] * 4), jnp.ones(4)))
         mean = sum(p * learner.losses(view, jnp.zeros(4), jnp.asarray(d))[0] for d, p in every_decision(view.probs))
         assert float(mean[0]) == pytest.approx(100 * float(view.to_oracle[0]) / 0.05)
@@ -94,37 +98,30 @@ def test_the_recursion_by_hand():
 
 
 def test_one_round_by_hand():
-    layers = InferenceLayers((0.3,), (0.5,), levels=2)
-    learner = Learner(layers, thresholds=(0, 1, 2), p_min=0.1, trade_off=10.0)
+    learner = learner_of(2, trade_off=10.0)
     state = dataclasses.replace(learner.start(), queues=jnp.array([2.0]))
     view = learner.view(state, Tasks(jnp.array([0]), jnp.array([1.0])))
-    q = 0.1 + 0.9 * 2 / 3
+    # All experts but the first pass on a task of the lowest confidence.
+    q = 0.1 + 0.9 * 9 / 10
     assert float(view.probs[0]) == pytest.approx(q)
     after = learner.update(state, view, jnp.array([1.0]), 0.01)
-    # Passing on costs Z c = 2, and answering V e / q.
-    np.testing.assert_allclose(after.log_weights[0], [-0.01 * (10 / q - 2), 0, 0], rtol=1e-5)
+    # Passing on costs Z = 2, and answering V e / q.
+    np.testing.assert_allclose(after.log_weights[0], [-0.01 * (10 / q - 2)] + [0] * 9, rtol=1e-5)
     assert float(after.queues[0]) == pytest.approx(2 + 1 - 0.5)
-    assert after.answers.total.tolist() == [[1.0, 0.0]]
+    assert after.seen.totals[0].tolist() == [[1.0] + [0.0] * 8]
     kept = learner.update(state, view, jnp.array([0.0]), 0.01)
-    np.testing.assert_allclose(kept.log_weights[0], [0, -0.02, -0.02], rtol=1e-5)
+    np.testing.assert_allclose(kept.log_weights[0], [0] + [-0.02] * 9, rtol=1e-5)
     assert float(kept.queues[0]) == pytest.approx(1.5)
-    assert not kept.answers.weight.any()
+    assert not kept.seen.weight.any()
     # What is left of a budget is not saved.
     assert float(learner.update(learner.start(), view, jnp.array([0.0]), 0.01).queues[0]) == 0.0
     unpaid = dataclasses.replace(learner, queues=False).update(learner.start(), view, jnp.array([1.0]), 0.01)
     assert float(unpaid.queues[0]) == 0.0
 
 
-def test_one_budget_bounds_all_costs_together():
-    learner = Learner(InferenceLayers((0.3, 0.15), (0.8,), costs=(1.0, 2.0)))
-    view = learner.view(learner.start(), Tasks(jnp.array([0, 0]), jnp.zeros(2)))
-    assert float(learner.update(learner.start(), view, jnp.ones(2), 0.1).queues[0]) == pytest.approx(2.2)
-    assert float(learner.update(learner.start(), view, jnp.array([1.0, 0.0]), 0.1).queues[0]) == pytest.approx(0.2)
-
-
 def test_a_constant_baseline_leaves_no_trace_before_the_last_layer():
     with jax.enable_x64(True):
-        plain, constant = (Learner(of_depth(4, 0.3, 0.5), UNBIASED[name]) for name in ("plain", "constant"))
+        plain, constant = (learner_of(4, UNBIASED[name]) for name in ("plain", "constant"))
         state, task = random_state(plain), Tasks(jnp.array([4, 3, 2]), jnp.array([1.0, 0.0, 1.0]))
         for passed, _ in every_decision(np.full(3, 0.5)):
             ours, theirs = (
@@ -137,7 +134,7 @@ def test_a_constant_baseline_leaves_no_trace_before_the_last_layer():
 
 
 def test_full_information_learns_within_the_budget():
-    learner = Learner(of_depth(3, 0.3, 0.5), full_information=True)
+    learner = learner_of(3, full_information=True)
     run = jax.jit(jax.vmap(functools.partial(learner.run, rate=1e-2, rounds=4000, intervals=2)))
     course = run(jax.random.split(jax.random.key(0), 4))
     assert course.error.shape == (4, 2)
@@ -148,33 +145,7 @@ def test_full_information_learns_within_the_budget():
 
 
 def test_learners_without_a_step_see_the_same_and_differ_in_variance_only():
-    plain, learned = (
-        Learner(of_depth(3, 0.3, 0.5), UNBIASED[name]).run(jax.random.key(3), 0.0, 400, 2) for name in ("plain", "mean")
-    )
+    plain, learned = (learner_of(3, UNBIASED[name]).run(jax.random.key(3), 0.0, 400, 2) for name in ("plain", "mean"))
     np.testing.assert_array_equal(plain.error, learned.error)
     np.testing.assert_array_equal(plain.revealed, learned.revealed)
     assert float(learned.variance[1]) != float(plain.variance[1])
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda layers: Learner(layers, thresholds=()), "thresholds is .* at least one expert"),
-        (lambda layers: Learner(layers, thresholds=(3, 1)), "thresholds is .* increasing"),
-        (lambda layers: Learner(layers, p_min=0.0), "p_min is 0.0, it must lie above 0 and not above 1"),
-        (lambda layers: Learner(layers, p_min=1.5), "p_min is 1.5, it must lie above 0"),
-        (lambda layers: Learner(layers, p_min=0.5), "budgets has 0.5, it must be above 0.5, what p_min alone costs"),
-        (lambda layers: Learner(layers, trade_off=0.0), "trade_off is 0.0, it must be positive"),
-        (lambda layers: Learner(layers).run(jax.random.key(0), 0.1, 10, 3), "rounds is 10, it must be a positive mult"),
-    ],
-)
-def test_learners_that_make_no_sense_are_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(of_depth(3, 0.3, 0.5))
-
-
-def test_states_are_trees():
-    state = Learner(of_depth(3, 0.3, 0.5)).start()
-    assert isinstance(state, State)
-    assert isinstance(state.answers, Seen)
-    assert [leaf.shape for leaf in jax.tree.leaves(state)] == [(2, 10), (2,), (2, 9), (2, 9), (2, 9), (2, 9)]

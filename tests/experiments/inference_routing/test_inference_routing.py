@@ -3,7 +3,9 @@
 import pytest
 
 from experiments import inference_routing as study
-from experiments.inference_routing import Settings
+from experiments.inference_routing import ARMS, Settings, learner
+from experiments.inference_routing.estimators import Estimator
+from experiments.inference_routing.inference_layers import InferenceLayers
 
 
 @pytest.mark.parametrize(
@@ -13,7 +15,7 @@ from experiments.inference_routing import Settings
         ({"arms": ("exp3",)}, "--arms is 'exp3', it must be one of plain, constant"),
         ({"arms": ()}, "--arms is empty"),
         ({"p_min": 0.0}, "--p_min is 0.0, it must lie above 0"),
-        ({"p_min": 0.6}, "budgets has 0.5, it must be above 0.6, what p_min alone costs"),
+        ({"p_min": 0.6}, "--budget is 0.5, it must be above --p_min, 0.6"),
         ({"budget": 1.5}, "--budget is 1.5, it must lie above 0 and not above 1"),
         ({"rounds": 41}, "--rounds is 41, it must be a multiple of --intervals, 5"),
         ({"seeds": (0,)}, "at least 2 different numbers"),
@@ -21,7 +23,17 @@ from experiments.inference_routing import Settings
 )
 def test_bad_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        list(study.curves(Settings(**changes)))
+        Settings(**changes)
+
+
+def test_arms_differ_in_one_thing_each():
+    arms = {arm: learner(arm, InferenceLayers(3, 0.3, 0.5), Settings(p_min=0.2)) for arm in ARMS}
+    assert len(set(arms.values())) == len(ARMS)
+    assert arms["plain"].estimator == arms["full"].estimator == Estimator()
+    assert arms["learned"].estimator == arms["no_queues"].estimator == Estimator("mean")
+    assert [arm for arm, of in arms.items() if of.full_information] == ["full"]
+    assert [arm for arm, of in arms.items() if not of.queues] == ["no_queues"]
+    assert {of.p_min for of in arms.values()} == {0.2}
 
 
 def test_a_small_run_measures_estimates_and_regret(smoke):

@@ -1,55 +1,35 @@
 import numpy as np
-import pytest
 
 from experiments.inference_routing.best_fixed import best_fixed
 from experiments.inference_routing.estimators import Estimator
-from experiments.inference_routing.exp4 import IntervalMeans
-from experiments.inference_routing.inference_layers import InferenceLayers, of_depth
-from experiments.inference_routing.routed_tasks import (
-    ARMS,
-    Runs,
-    from_median,
-    learner,
-    measures,
-)
+from experiments.inference_routing.exp4 import IntervalMeans, Learner
+from experiments.inference_routing.inference_layers import InferenceLayers
+from experiments.inference_routing.routed_tasks import Runs, from_median, measures
 from ipsrl.records.tidy import Records
 
-LAYERS = of_depth(3, 0.3, 0.5)
+LAYERS = InferenceLayers(3, 0.3, 0.5)
+LEARNER = Learner(LAYERS, 0.1, 100.0, Estimator(), full_information=True)
 
 
-def test_arms_differ_in_one_thing_each():
-    arms = {arm: learner(arm, LAYERS, 0.15, 0.05, 0.2, 100.0) for arm in ARMS}
-    assert len(set(arms.values())) == len(ARMS)
-    assert arms["plain"].estimator == arms["full"].estimator == Estimator()
-    assert arms["learned"].estimator == arms["no_queues"].estimator == Estimator("mean")
-    assert [arm for arm, of in arms.items() if of.full_information] == ["full"]
-    assert [arm for arm, of in arms.items() if not of.queues] == ["no_queues"]
-    assert {of.p_min for of in arms.values()} == {0.2}
-
-
-@pytest.mark.parametrize(("budgets", "over"), [((0.5, 0.2), (0.05, 0.05)), ((0.6,), (0.15, 0.2))])
-def test_measures_of_a_course_by_hand(budgets, over):
-    of = learner("plain", InferenceLayers((0.3, 0.15), budgets), 0.15, 0.05, 0.1, 100.0)
-    costs = np.array([[[0.5, 0.25], [0.6, 0.25]]])
+def test_measures_of_a_course_by_hand():
+    costs = np.array([[[0.5, 0.25], [0.6, 0.3]]])
     course = IntervalMeans(np.array([[0.2, 0.1]]), costs, np.array([[0.0, 0.4]]), *np.ones((3, 1, 2)))
-    found, best = measures(of, course, 20), best_fixed(of)
+    found, best = measures(LEARNER, course, 20), best_fixed(LAYERS, 0.1)
     np.testing.assert_allclose(found["errors"], [[10 * (0.2 - best), 20 * (0.15 - best)]])
-    np.testing.assert_allclose(found["overspent"], [over])
-    # Budgets of layers: at the end the first is exceeded by 0.05 as well.
-    beyond = (0.05, 0.1) if len(budgets) == 2 else over
-    np.testing.assert_allclose(found["regret"] - found["errors"], [[10 * beyond[0], 20 * beyond[1]]])
+    # At the end the first budget is exceeded by 0.05, and the second one by 0.025.
+    np.testing.assert_allclose(found["overspent"], [[0.0, 0.05]])
+    np.testing.assert_allclose(found["regret"] - found["errors"], [[0.0, 20 * 0.075]], atol=1e-12)
     np.testing.assert_allclose(found["off"], [[0.0, 0.2]])
 
 
 def test_a_seed_has_the_same_tasks_with_each_rate_and_whatever_runs_beside_it():
-    of = learner("full", LAYERS, 0.15, 0.05, 0.1, 100.0)
-    runs = Runs(of, 2000, 2, (0, 1, 2), (1e-9, 1e-2))
+    runs = Runs(LEARNER, 2000, 2, (0, 1, 2), (1e-9, 1e-2))
     slow, fast = (runs.with_rate(number, whole_course=True) for number in (0, 1))
     assert fast.steps.tolist() == [1000, 2000]
     assert fast.values["regret"].shape == (3, 2)
     np.testing.assert_array_equal(fast.values["minus_regret"], -fast.values["regret"])
     assert (fast.values["regret"] < slow.values["regret"]).all()
-    alone = Runs(of, 2000, 2, (1,), (1e-2,)).with_rate(0, whole_course=False)
+    alone = Runs(LEARNER, 2000, 2, (1,), (1e-2,)).with_rate(0, whole_course=False)
     assert alone.steps.tolist() == [2000]
     np.testing.assert_allclose(alone.values["regret"], fast.values["regret"][1:2, 1:], rtol=1e-3)
     equal = runs.at_equal_weights()

@@ -8,7 +8,7 @@ from ipsrl import objectives
 def test_arms_are_objectives():
     for text in ARMS.values():
         objectives.make(text)
-    with pytest.raises(ValueError, match="must hold arms of this study"):
+    with pytest.raises(ValueError, match="--objectives is 'ppo', it must be one of grpo"):
         verifier_corrections.Settings(objectives=("ppo",))
 
 
