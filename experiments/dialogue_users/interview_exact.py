@@ -13,7 +13,7 @@ from ipsrl.environments.interview_users import ACTS, LEVELS, NEUTRAL, PHASES, WO
 
 def log_probs_of(environment: Interview, logits: Array) -> Array:
     """`[S, V]`, log-probabilities of legal actions from the logits of a table, -inf for others."""
-    return jax.nn.log_softmax(jnp.where(jnp.asarray(_legal(environment)), logits, -jnp.inf))
+    return jax.nn.log_softmax(jnp.where(_legal(environment), logits, -jnp.inf))
 
 
 @functools.partial(jax.jit, static_argnames="environment")
@@ -60,14 +60,9 @@ def best_return(environment: Interview, user: int) -> float:
     return float(values[environment.first_trust(user), 0])
 
 
-def _legal(environment: Interview) -> np.ndarray:
+def _legal(environment: Interview) -> Array:
     """`[S, V]` bool, the legal actions in each observation."""
-    token = np.arange(environment.vocabulary_size)
-    acts = (token >= FIRST_ACT) & (token < FIRST_WORD)
-    observations = len(PHASES) * len(WORDS) * environment.blocks
-    if not environment.hierarchy:
-        return np.tile(acts, (observations, 1))
-    phases = np.repeat(np.arange(len(PHASES)), len(WORDS))[:, None]
-    of_phase = acts & ((token - FIRST_ACT) // len(ACTS) == phases)
-    of_master = np.tile(token < FIRST_ACT, (observations, 1))
-    return np.concatenate([of_master, of_phase])
+    row = jnp.arange(environment.num_observations)
+    after_master = environment.hierarchy & (row >= len(PHASES) * len(WORDS) * environment.blocks)
+    state = {"position": 1 * after_master, "phase": row // len(WORDS) % len(PHASES)}
+    return jax.vmap(environment.legal)(state)

@@ -7,9 +7,9 @@ Paper     DPPO 2602.04879 (more stable than clip-higher and CISPO), BAPO 2510.18
 Arms      Surrogates: no ratio, the plain one, GRPO's clip, the six, truncated and masked weights (TIS, MIS, at 2), a
           clip of the whole answer's ratio, GPPO without its gradient below 1 - low. All have GRPO's advantages, a mean
           over tokens, and as many sampled words. Placebo for a limit: a smaller step of the plain ratio. The best step
-          of a seed has the highest mean reward in training on other seeds; differences are paired by seed. Age is the
-          number of batches between the policy that sampled and the one that learns. Rewards are exact; states share
-          parameters, because in tables hardly any step is too long (`experiments.words.shared_words`).
+          of a seed has the highest mean reward in training on other seeds; differences are paired by seed. Age, 0 to
+          8, is the number of batches between the policy that sampled and the one that learns. Rewards are exact; states
+          share parameters, because in tables hardly any step is too long (`experiments.words.shared_words`).
 Command   python -m experiments.staleness
 Time      demo three to four minutes on two CPU cores (six CPU minutes), smoke 15 CPU seconds; paper, not run, an hour.
 Expected  Last reward with eight mini-batches, +- 0.09, at age zero and at the highest age with the same step: plain
