@@ -14,8 +14,8 @@ Arms      GRPO, IPS-GRPO, and ES with GRPO's advantages: as many answers and rew
           set after trials with some of these seeds.
 Command   python -m experiments.evolution
 Time      demo a hundred CPU seconds, smoke 18; paper, not run, hours.
-Expected  The rarer's share of the right outcomes where accuracy first is 0.99: GRPO 0.174, ES 0.21 [0.18, 0.24] with the
-          least noise and 0.360 with the most, as the exact flows; on IPS rewards more than it had at first. Random
+Expected  The rarer's share of the right outcomes where accuracy first is 0.99: GRPO 0.174, ES 0.21 [0.18, 0.24] with
+          the least noise and 0.360 with the most, as the exact flows; on IPS rewards more than it had at first. Random
           rewards cost a fifth of it with the least noise: its steps are a random walk. Greedy answers end at a lower
           accuracy: what is never the likeliest is never rewarded. With shared states, at equal accuracy, GRPO leaves
           4.65 effective right words, ES no more and a lower pass@4 at each noise, IPS-GRPO the most; random rewards
