@@ -41,11 +41,12 @@ def course(environment: Interview, log_probs: Array, user: Array | int) -> tuple
             visits = jnp.einsum("twq,qwpa->twpa", before, acts[block])
         reward = jnp.einsum("twpa,tpavu,pv->", visits, transitions, worth)
         after = jnp.einsum("twpa,tpavu->uvp", visits, transitions)
-        return after, (visits.sum(axis=(0, 1, 3)), reward)
+        return after, (visits, reward)
 
     first = jnp.zeros((LEVELS, len(WORDS), len(PHASES)))
     first = first.at[environment.first_trust(user), NEUTRAL, 0].set(1.0)
-    return jax.lax.scan(turn, first, jnp.arange(environment.turns))[1]
+    _, (visits, rewards) = jax.lax.scan(turn, first, jnp.arange(environment.turns))
+    return visits.sum(axis=(1, 2, 4)), rewards
 
 
 def best_return(environment: Interview, user: int) -> float:
@@ -61,8 +62,9 @@ def best_return(environment: Interview, user: int) -> float:
 
 
 def _legal(environment: Interview) -> Array:
-    """`[S, V]` bool, the legal actions in each observation."""
-    row = jnp.arange(environment.num_observations)
-    after_master = environment.hierarchy & (row >= len(PHASES) * len(WORDS) * environment.blocks)
-    state = {"position": 1 * after_master, "phase": row // len(WORDS) % len(PHASES)}
-    return jax.vmap(environment.legal)(state)
+    """`[S, V]` bool, the legal actions in each observation, as constants of a program."""
+    with jax.ensure_compile_time_eval():
+        row = jnp.arange(environment.num_observations)
+        acts = environment.hierarchy & (row >= len(PHASES) * len(WORDS) * environment.blocks)
+        state = {"position": 1 * acts, "phase": row // len(WORDS) % len(PHASES)}
+        return jax.vmap(environment.legal)(state)
