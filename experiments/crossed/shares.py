@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from experiments.crossed.variance_shares import variance_shares
 from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
 from ipsrl.study.numbers import Computed
 
@@ -58,3 +57,35 @@ def mean(value: str, objective: str, **where: Any) -> Computed:
         return cells(records, value, [objective]).mean(axis=(1, 2))
 
     return Computed(f"{value} of {objective}", measure, where)
+
+
+def variance_shares(values: np.ndarray) -> np.ndarray:
+    """Shares of the variance of `values` over seeds and two crossed choices (eta^2 of a two-way analysis of variance).
+
+        first = var_a(mean over s, b) / var,   second = var_b(mean over s, a) / var,
+        both = var_ab(mean over s) / var - first - second,   seeds = 1 - var_ab(mean over s) / var
+
+    Args:
+      values: `[S, A, B]`, one for each seed, two or more, first and second choice.
+
+    Returns:
+      `[4, S]`, of the first choice, of the second, of both (what the means of cells have beyond the sum of the two, the
+      interaction) and of seeds (within cells). A number of each seed: the share, plus S - 1 times what leaving out that
+      seed, the same in all cells, takes from it, less the mean of that. So their mean is the share, with the
+      jackknife's standard error. A bootstrap repeats seeds: its cells vary less within, and its intervals can miss the
+      share.
+    """
+    seeds = range(len(values))
+    left_out = [_shares(np.delete(values, seed, axis=0)) for seed in seeds]
+    taken = np.mean(left_out, axis=0) - left_out
+    of_seeds = _shares(values) + (len(values) - 1) * taken
+    return of_seeds.T
+
+
+def _shares(values: np.ndarray) -> np.ndarray:
+    cells = values.mean(axis=0)
+    first = cells.mean(axis=1).var()
+    second = cells.mean(axis=0).var()
+    both = cells.var() - first - second
+    seeds = values.var() - cells.var()
+    return np.array([first, second, both, seeds]) / values.var()

@@ -13,7 +13,8 @@ from ipsrl.environments.interview_users import ACTS, LEVELS, NEUTRAL, PHASES, WO
 
 def log_probs_of(environment: Interview, logits: Array) -> Array:
     """`[S, V]`, log-probabilities of legal actions from the logits of a table, -inf for others."""
-    return jax.nn.log_softmax(jnp.where(_legal(environment), logits, -jnp.inf))
+    of_legal = jnp.where(_legal(environment), logits, -jnp.inf)
+    return jax.nn.log_softmax(of_legal)
 
 
 @functools.partial(jax.jit, static_argnames="environment")
@@ -23,11 +24,13 @@ def course(environment: Interview, log_probs: Array, user: Array | int) -> tuple
     The environment must have `sees="states"`; differentiable in `log_probs` `[S, V]` of `log_probs_of`.
     """
     kind = environment.kind_of(user)
-    transitions = jnp.asarray(environment.moves.transitions, jnp.float32)[kind]
+    of_kinds = jnp.asarray(environment.moves.transitions, jnp.float32)
+    transitions = of_kinds[kind]
     worth = jnp.asarray(environment.worth)
     blocks = environment.blocks
     # From here on q is the phase before, p the phase of the turn, and t and u, w and v trust and word before and after.
-    probs = jnp.exp(log_probs).reshape(-1, len(PHASES), len(WORDS), environment.vocabulary_size)
+    rows = -1, len(PHASES), len(WORDS)
+    probs = jnp.exp(log_probs).reshape(*rows, environment.vocabulary_size)
     phases = probs[..., :FIRST_ACT]
     acts = probs[..., FIRST_ACT:FIRST_WORD].reshape(*phases.shape, len(ACTS))
 
@@ -35,7 +38,8 @@ def course(environment: Interview, log_probs: Array, user: Array | int) -> tuple
         block = number // environment.every
         if environment.hierarchy:
             chosen = jnp.einsum("twq,qwp->twp", before, phases[block])
-            before = jnp.where(number % environment.every == 0, chosen, before)
+            chooses = number % environment.every == 0
+            before = jnp.where(chooses, chosen, before)
             visits = jnp.einsum("twp,pwpa->twpa", before, acts[blocks])
         else:
             visits = jnp.einsum("twq,qwpa->twpa", before, acts[block])
@@ -43,28 +47,37 @@ def course(environment: Interview, log_probs: Array, user: Array | int) -> tuple
         after = jnp.einsum("twpa,tpavu->uvp", visits, transitions)
         return after, (visits, reward)
 
-    first = jnp.zeros((LEVELS, len(WORDS), len(PHASES)))
-    first = first.at[environment.first_trust(user), NEUTRAL, 0].set(1.0)
-    _, (visits, rewards) = jax.lax.scan(turn, first, jnp.arange(environment.turns))
-    return visits.sum(axis=(1, 2, 4)), rewards
+    trust = environment.first_trust(user)
+    nowhere = jnp.zeros((LEVELS, len(WORDS), len(PHASES)))
+    first = nowhere.at[trust, NEUTRAL, 0].set(1.0)
+    turns = jnp.arange(environment.turns)
+    _, (visits, rewards) = jax.lax.scan(turn, first, turns)
+    of_phases = visits.sum(axis=(1, 2, 4))
+    return of_phases, rewards
 
 
 def best_return(environment: Interview, user: int) -> float:
     """The largest expected return with a user, of a policy that sees kind and trust in every state."""
-    transitions = environment.moves.transitions[environment.kind_of(user)]
+    kind = environment.kind_of(user)
+    transitions = environment.moves.transitions[kind]
     values = np.zeros((LEVELS, len(PHASES)))
     for turn in reversed(range(environment.turns)):
         earned = environment.worth[None, :, :, None] + values.T[None, :, None, :]
         values = np.einsum("tpavu,zpvu->tpa", transitions, earned).max(axis=-1)
-        if not environment.hierarchy or turn % environment.every == 0:
-            values = np.broadcast_to(values.max(axis=-1, keepdims=True), values.shape)
-    return float(values[environment.first_trust(user), 0])
+        chooses = turn % environment.every == 0
+        if chooses or not environment.hierarchy:
+            best = values.max(axis=-1, keepdims=True)
+            values = np.broadcast_to(best, values.shape)
+    trust = environment.first_trust(user)
+    return float(values[trust, 0])
 
 
 def _legal(environment: Interview) -> Array:
     """`[S, V]` bool, the legal actions in each observation, as constants of a program."""
     with jax.ensure_compile_time_eval():
         row = jnp.arange(environment.num_observations)
-        acts = environment.hierarchy & (row >= len(PHASES) * len(WORDS) * environment.blocks)
-        state = {"position": 1 * acts, "phase": row // len(WORDS) % len(PHASES)}
+        of_master = len(PHASES) * len(WORDS) * environment.blocks
+        acts = environment.hierarchy & (row >= of_master)
+        phase = row // len(WORDS) % len(PHASES)
+        state = {"position": 1 * acts, "phase": phase}
         return jax.vmap(environment.legal)(state)

@@ -11,11 +11,16 @@ from experiments.inference_routing.inference_layers import CONFIDENCE_PROBS, Inf
 
 def removable(layers: InferenceLayers, p_min: float) -> float:
     """The share of the variance of plain importance weighting that the best baseline for each confidence removes."""
-    pass_on = p_min + (1 - p_min) * PASSES.mean(axis=1)
+    chosen = PASSES.mean(axis=1)
+    pass_on = p_min + (1 - p_min) * chosen
+    later_layers = layers.num_local - 1
     # [D, levels]: mean of 1 / p - 1 given difficulty and first confidence, times their probability.
-    behind = (CONFIDENCE_PROBS @ (1 / pass_on)) ** (layers.num_local - 1)
-    weight = CONFIDENCE_PROBS * (behind[:, None] / pass_on - 1)
+    behind = (CONFIDENCE_PROBS @ (1 / pass_on)) ** later_layers
+    odds = behind[:, None] / pass_on - 1
+    weight = CONFIDENCE_PROBS * odds
     # A square of an error, which is 0 or 1, is the error: the sum of weight (e - b)^2 is least at b = total / mass.
-    total = (weight * layers.error_probs[:, :1]).sum(axis=0)
-    saved = total**2 / weight.sum(axis=0)
+    errors = layers.error_probs[:, :1]
+    total = (weight * errors).sum(axis=0)
+    mass = weight.sum(axis=0)
+    saved = total**2 / mass
     return float(saved.sum() / total.sum())

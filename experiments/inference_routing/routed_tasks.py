@@ -38,10 +38,12 @@ class Runs:
             key = stream(seed, 0, "reported")
             return self.learner.run(key, rate, self.rounds, self.intervals)
 
-        rates, seeds = jnp.float32([*self.learning_rates, 0.0]), jnp.asarray(self.seeds)
-        of_seeds = jax.vmap(of_run, (None, 0))
-        course = jax.jit(lambda: jax.lax.map(lambda rate: of_seeds(rate, seeds), rates))()
-        return measures(self.learner, jax.device_get(course), self.rounds)
+        def of_seeds(rate: jax.Array) -> IntervalMeans:
+            return jax.vmap(of_run, (None, 0))(rate, jnp.asarray(self.seeds))
+
+        rates = jnp.float32([*self.learning_rates, 0.0])
+        courses = jax.jit(lambda: jax.lax.map(of_seeds, rates))()
+        return measures(self.learner, jax.device_get(courses), self.rounds)
 
     def with_rate(self, number: int, whole_course: bool) -> Points:
         """`measures` with one of the rates, at the end or after each interval.
@@ -77,8 +79,9 @@ def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, np.nd
     errors = (error - best_fixed(of.layers, of.p_min)) * tasks
     costs = np.cumsum(course.costs, axis=-2, dtype=np.float64) / number[:, None]
     over = costs - of.layers.budgets
+    beyond = np.maximum(over, 0).sum(axis=-1)
     return {
-        "regret": errors + tasks * np.maximum(over, 0).sum(axis=-1),
+        "regret": errors + tasks * beyond,
         "errors": errors,
         "overspent": over.max(axis=-1),
         "off": np.cumsum(course.off, axis=-1, dtype=np.float64) / number,

@@ -118,14 +118,17 @@ def _run(trainer, measure, every, oldest, reward, seed, age, learning_rate):
         request = Request(state.seed, state.step)
         source, groups, _ = trainer.groups_from(state.source, actors, request)
         state, metrics = trainer.learn(state, groups)
+        state = dataclasses.replace(state, source=source)
         kept = jax.tree.map(newest_first, kept, state.parameters)
-        return (dataclasses.replace(state, source=source), kept), (groups, metrics)
+        return (state, kept), (groups, metrics)
 
     def interval(carry, _):
         carry, (groups, metrics) = jax.lax.scan(batch, carry, length=every)
         state, kept = carry
+        sampler = of_age(kept, age + 1)
         last = jax.tree.map(lambda leaf: leaf[-1], groups)
-        return carry, (measure(state.parameters, of_age(kept, age + 1), last), metrics)
+        measured = measure(state.parameters, sampler, last)
+        return carry, (measured, metrics)
 
     intervals = trainer.settings.steps // every
     return jax.lax.scan(interval, (state, kept), length=intervals)[1]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from experiments.crossed.variance_shares import variance_shares
+from experiments.crossed.shares import variance_shares
 from ipsrl.measures.seeds import mean_over_seeds
 
 FIRST, SECOND = np.array([0.0, 1.0]), np.array([0.0, 2.0, 4.0])
