@@ -52,6 +52,7 @@ from tests.work import calls_of
         ("x2 = 3", "3"),
         ("1,2345", None),
         ("012", "12"),
+        ("0x12", None),
         ("", None),
         ("none", None),
         ("x2", None),

@@ -118,6 +118,7 @@ WRONG: dict[str, dict[str, str]] = {
     "hypospace_causal": {
         "more below": "Graph: @a\nD->B",
         "more below a blank line": "Graph: @a\n\nD->B",
+        "beginning of an edge below": "Graph: @a\nD->",
         "and more below": "Graph: @a\nand D->B",
         "bullet below": "Graph: @a\n- D->B",
         "unreadable edge below": "Graph: @a\n- D->B?",
