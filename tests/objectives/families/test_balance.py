@@ -9,7 +9,6 @@ from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
-from tests.objectives.mean_updates import mean_update
 from tests.objectives.tree_walks import every_walk
 from tests.tiers import slow_after
 
@@ -115,65 +114,6 @@ def test_flowrl_is_zero_at_the_reference_tilted_by_length():
     )
     assert abs(value) < 1e-12
     np.testing.assert_allclose(gradient.log_probs, 0.0, atol=1e-6)
-
-
-def test_reinvent_by_hand():
-    """Residuals of whole answers, with a prior of 1/2 a token and sigma 2: ln 1/2 + 2 - ln 1/4 and 2 ln 1/2 - 2 ln 1/4.
-
-    The derivative by a token's log-probability is -2 residual / length / answers, times the tokens, which all hold it.
-    """
-    log_probs = jnp.full((1, 3, 2), np.log(0.25), jnp.float32)
-    mask = [[[True, False], [True, True], [False, False]]]
-    rollouts = rollouts_of(
-        log_probs, mask, rewards=[[1.0, 0.0, 0.0]], reference_log_probs=np.full((1, 3, 2), np.log(0.5))
-    )
-    objective = make("reinvent(sigma=2.0)")
-    value, gradient = jax.value_and_grad(lambda scores: loss(objective, scores, {}, rollouts))(scores_of(log_probs))
-    first, second = np.log(2) + 2.0, 2 * np.log(2)
-    # The empty answer does not count.
-    assert_close(value, (first**2 + second**2) / 2)
-    assert_close(gradient.log_probs, [[[-first, 0.0], [-second, -second], [0.0, 0.0]]])
-
-
-def test_reinvent_ascends_the_return_less_the_divergence_from_the_prior():
-    """On-policy -gradient = 2 sigma grad (E[R] - KL / sigma), zero at prior exp(sigma R) / Z; the prior is uniform."""
-    sigma, rewards, logits = 3.0, jnp.array([1.0, 0.6, 0.3]), jnp.array([0.4, -0.2, 0.0])
-
-    def penalised(logits):
-        log_probs = jax.nn.log_softmax(logits)
-        return (jnp.exp(log_probs) * (rewards - (log_probs + jnp.log(3.0)) / sigma)).sum()
-
-    objective = make(f"reinvent(sigma={sigma})")
-    for group_size in (1, 4):
-        update = mean_update(objective, logits, rewards, group_size)
-        np.testing.assert_allclose(update, 2 * sigma * jax.grad(penalised)(logits), atol=1e-5)
-        np.testing.assert_allclose(mean_update(objective, sigma * rewards, rewards, group_size), 0.0, atol=1e-5)
-
-
-@pytest.mark.parametrize(("sigma", "near"), [(2.0, 0.2), (128.0, 2e-3)])
-def test_reinvent_imitates_answers_of_another_policy(sigma, near):
-    """On answers 0, 0, 0, 1, all with reward 1, the logits rest where q delta = p E_q[delta], near q = (3/4, 1/4)."""
-    q = np.array([0.75, 0.25])
-
-    def unbalanced(first):
-        probs = np.array([first, 1 - first])
-        delta = np.log(0.5) + sigma - np.log(probs)
-        return (q * delta - probs * (q @ delta))[0]
-
-    low, high = 0.5, 0.75
-    assert unbalanced(low) > 0 > unbalanced(high)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if unbalanced(middle) > 0 else (low, middle)
-    assert 0 < 0.75 - low < near
-
-    def of_logits(logits):
-        log_probs = jax.nn.log_softmax(logits)[jnp.array([[[0], [0], [0], [1]]])]
-        rollouts = rollouts_of(jnp.zeros((1, 4, 1)), reference_log_probs=np.full((1, 4, 1), np.log(0.5)))
-        return loss(make(f"reinvent(sigma={sigma})"), scores_of(log_probs), {}, rollouts)
-
-    gradient = jax.grad(of_logits)(jnp.log(jnp.array([low, 1 - low])))
-    np.testing.assert_allclose(gradient, 0.0, atol=1e-5 * sigma)
 
 
 @pytest.mark.parametrize("text", ["vargrad", "gvpo(anchor=reference)", "flowrl(partition=group)"])

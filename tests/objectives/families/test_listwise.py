@@ -10,7 +10,6 @@ import pytest
 from ipsrl.objectives import make
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import assert_close, rollouts_of
-from tests.objectives.mean_updates import mean_update
 
 MASK = np.array([[[True, True], [True, False], [True, True]]])
 LOG_PROBS = np.array([[[-1.0, -2.0], [-0.5, 0.0], [-3.0, -0.4]]])
@@ -64,39 +63,11 @@ def gradient_of(text, behaviour, rewards):
     return np.asarray(gradient(jnp.float32(rewards), jnp.float32(LOG_PROBS)))
 
 
-@pytest.mark.parametrize("text", ["lpo", "lpo(temperature=0.3, divergence=reverse_kl, standardise=False)"])
-@pytest.mark.parametrize("moved", [0.0, 0.4])
-def test_a_group_of_equal_rewards_has_no_listwise_gradient(text, moved):
-    """Not even of rounding, which Adam would make a step of full size."""
-    behaviour = LOG_PROBS + moved * np.array([[[0.3, 0.1], [0.2, 0.0], [-0.5, 0.4]]])
-    assert not gradient_of(text, behaviour, [[0.1, 0.1, 0.1]]).any()
-    assert np.abs(gradient_of(text, behaviour, REWARDS)).max() > 0.05
-
-
 def test_rewards_of_any_size_have_a_softmax():
     """A compiled program rounds r / temperature in two ways where it needs it twice."""
     large, none = (gradient_of("dmpo", LOG_PROBS, [[reward] * 3]) for reward in (3e9, 0.0))
     assert np.abs(none).max() > 0.05
     assert_close(large, none)
-
-
-@pytest.mark.parametrize("text", ["lpo", "lpo(divergence=reverse_kl)"])
-def test_lpo_takes_from_the_rarer_of_two_equally_good_outcomes(text):
-    """Its target keeps their ratio, its step does not: the likelier one gains on the other."""
-    logits = jnp.log(jnp.array([0.5, 0.3, 0.2]))
-    update = mean_update(make(text), logits, jnp.array([1.0, 1.0, 0.0]), 6)
-    assert update[0] - update[1] > 0.01
-
-
-def test_dmpo_makes_correct_answers_equally_likely_once_they_are_alone():
-    """Without wrong answers the advantage is silent, and the penalty gives to the rarer answer of a pair."""
-    logits = jnp.log(jnp.array([0.7, 0.3]))
-    update = mean_update(make("dmpo"), logits, jnp.array([1.0, 1.0]), 2)
-    probs = jax.nn.softmax(logits)
-    # Groups of one answer of each, with probability 2 * 0.7 * 0.3: q = p, w = 1/2.
-    excess = probs - 0.5
-    expected = -0.42 * 2 * probs * (excess - probs @ excess)
-    assert_close(update, expected - expected.mean())
 
 
 @pytest.mark.parametrize("text", ["dmpo", "lpo(standardise=False)"])

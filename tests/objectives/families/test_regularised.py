@@ -1,7 +1,5 @@
 """Entropies and divergences of whole answers as rewards; MARA; DPH-RL."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 from ipsrl.objectives import make
 from ipsrl.objectives.catalog.regularised import MasteredDivergence, ModeAnchor, mastered_groups
-from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
+from ipsrl.objectives.shaping.regularised_rewards import ReferenceDivergence, TsallisEntropy
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 from tests.objectives.mean_updates import mean_update
@@ -46,29 +44,6 @@ def test_a_divergence_looks_at_whole_answers():
 
 
 # alpha-DPG
-
-
-def filtered_group(rewards, behaviour):
-    behaviour = np.log(behaviour)[None, :, None]
-    reference = np.full(behaviour.shape, -np.log(3), np.float32)
-    return rollouts_of(behaviour, rewards=np.float32([rewards]), reference_log_probs=reference)
-
-
-def test_correct_answers_get_a_power_of_how_much_the_filtered_reference_likes_them():
-    """pi_ref r / mu is 2/3, 4/3 and 0, 2/3 on average: p* / mu = 1, 2, 0."""
-    group = filtered_group([1, 1, -1], [1 / 2, 1 / 4, 1 / 4])
-    assert_close(FilteredTarget(0.5)(group.rewards, group), [[1, 2**0.5, 0]])
-    assert_close(advantages_of("alpha_dpg(alpha=0.0)", group), [[0, 1.5, -1.5]])
-    nothing = filtered_group([0, 0, -1], [1 / 2, 1 / 4, 1 / 4])
-    assert not np.asarray(FilteredTarget(0.5)(nothing.rewards, nothing)).any()
-
-
-def test_with_a_uniform_reference_and_alpha_zero_it_is_normalised_inverse_probability_scaling():
-    group = filtered_group([0.5, 1, 0, 1], [1 / 2, 1 / 4, 1 / 8, 1 / 8])
-    group = dataclasses.replace(group, log_backward=jnp.zeros((1, 4)))
-    scaled = advantages_of("ips_reinforce(probability=exact)", group)
-    expected = advantages_of("rloo", dataclasses.replace(group, rewards=jnp.float32(scaled / scaled.mean())))
-    assert_close(advantages_of("alpha_dpg(alpha=0.0)", group), expected)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 0.75])
