@@ -33,6 +33,8 @@ BAD: dict[object, tuple[str, ...]] = {
 """For each type of flags texts that are none of it; of texts, what is neither a path nor the name of anything."""
 ANY_TEXT = ("system_prompt", "beginning", "title", "help", "sql")
 """Flags that are not tried: without a bad text, or by hand."""
+READ_LATER = ("--model_dir=", "--optimizer=", "--extensions=")
+"""Flags whose texts are read where they are used."""
 OF_ALL_STUDIES = "hypospace"
 """A study with all flags that are no settings, which are the same in each."""
 FURTHER = {"math_answers": ("--data=math_answers(builder=none)", "--evaluation_data=math_answers(builder=none)")}
