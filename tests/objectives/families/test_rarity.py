@@ -52,6 +52,14 @@ def test_a_bonus_for_counts_needs_numbered_outcomes():
         make("outcome_exploration(bonus=ucb)").init(Sizes(3))
 
 
+def test_counts_of_a_large_group_do_not_overflow():
+    """M = 1024^2 + 1 alike pairs; 2 G^3 is beyond 32 bits."""
+    group = one_group([1] * 1025, [0] * 1024 + [1])
+    pairs, found = 1024**2 + 1, advantages_of("setpo", group)[0]
+    np.testing.assert_allclose(found[-1], (pairs - 1) / 1024**2 - pairs / 1025**2, rtol=1e-6)
+    np.testing.assert_allclose(found[0], (pairs - 2 * 1024 + 1) / 1024**2 - pairs / 1025**2, rtol=1e-3)
+
+
 # Differential smoothing
 
 
