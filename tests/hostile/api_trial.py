@@ -5,11 +5,9 @@ Each row of `REFUSED` is a call and a pattern that is found in what it says.
 
 # The calls are texts, so that a message shows them as they were typed; what they use looks unused.
 # ruff: noqa: F401
-import contextlib
 import dataclasses
 import json
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +55,7 @@ from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.one_of_many import OneOfMany
-from ipsrl.environments.plan_and_execute import PlanAndExecute, carry_out
+from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.environments.reasoning_gym import ReasoningGym
 from ipsrl.environments.tools import make_tools
 from ipsrl.environments.tree import Tree
@@ -80,7 +78,7 @@ from ipsrl.records.trackers import read_trackers
 from ipsrl.rollouts.decoding import Decoding, TokenPenalty
 from ipsrl.rollouts.sources.critics import Shuffled
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
+from ipsrl.rollouts.sources.source import Actors, Sampled, wrapped
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import Rollouts
 from ipsrl.sweeps import sweep_runs
