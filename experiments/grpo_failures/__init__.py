@@ -189,6 +189,19 @@ CLAIMS = {
     f"some entropy bonus {BRINGS_BACK}": study.some(map(brings_back, BONUSES)),
     f"IPS {BRINGS_BACK}": brings_back("ips_grpo"),
 }
+HEADLINE = study.Headline(
+    subject="Collapse and its causes",
+    claim=(
+        "Lost entropy does not come back by itself; an entropy bonus or inverse "
+        "probabilities bring lost outcomes back."
+    ),
+    scope="one prompt in a table of logits",
+    decided_by=(
+        "left alone, less than 0.1 of called runs come back above 0.5 nats",
+        "some entropy bonus brings the outcomes of most called runs back, at accuracy 0.9",
+        "IPS brings the outcomes of most called runs back, at accuracy 0.9",
+    ),
+)
 TABLE = study.one_below_the_other(
     study.Table(("silent", "exact"), where={"part": "silent"}),
     study.Table(("called", "lost"), where={"part": "monitor"}),

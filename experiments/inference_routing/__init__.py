@@ -213,6 +213,22 @@ CLAIMS = {
         excess("learned", "plain", error_rate=RARE), 0, 2
     ),
 }
+HEADLINE = study.Headline(
+    subject="Theories next door",
+    claim=(
+        "With a learned baseline and virtual queues, EXP4 routes through layers with less "
+        "variance, less regret and kept budgets."
+    ),
+    scope="synthetic tasks, two to five layers",
+    decided_by=(
+        (
+            "at each depth, with queues and a learned baseline no mean cost is over 0.01 above "
+            "its budget"
+        ),
+        "5 layers: a learned baseline lowers the variance of the estimated error by over 10 %",
+        "5 layers: a learned baseline ends over 20 errors of regret below plain EXP4",
+    ),
+)
 NUMBERS = {
     f"share removed of the variance of the estimated error, {depth} layers, {arm}": removed(
         arm, depth
