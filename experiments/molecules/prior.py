@@ -1,39 +1,39 @@
 """A chemical language model before reinforcement learning: supervised training on molecules, each written at random."""
 
+import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import jax
 import numpy as np
 from jax import Array
-from jax.sharding import AxisType, Mesh
+from jax.sharding import Mesh
+from scipy.stats import wasserstein_distance
 
-from experiments.molecules.measures import histogram_distance
-from ipsrl import extras, objectives
-from ipsrl.distributed.mesh import DATA
+from ipsrl import extras
+from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import PropertyReader, Spelling
-from ipsrl.environments.molecules.data import MOSES, StoredMolecules, molecules
+from ipsrl.environments.molecules.data import StoredMolecules, molecules
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
 from ipsrl.environments.token_stream import written_answers
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.fields import Checked, at_least, between, positive
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.records.progress_line import working
 from ipsrl.records.run_log import require_finite
-from ipsrl.rollouts.randomness import LARGEST_SEED, stream
+from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.source import sharded
-from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import Trajectories, masked_sum
-from ipsrl.training.settings import TrainSettings
+from ipsrl.training.priors import teacher
 from ipsrl.training.trainer import Trainer
 from ipsrl.training.warm_start import learned_once
 
@@ -50,7 +50,7 @@ CHECKED_EVERY = 50
 
 
 @dataclasses.dataclass(frozen=True)
-class Pretraining(Checked):
+class Pretraining:
     """Supervised training of a policy on a split of molecules; each is read once, in a random spelling.
 
     Attributes:
@@ -63,23 +63,21 @@ class Pretraining(Checked):
       seed: of the order, the spellings and the parameters.
     """
 
-    data: str = MOSES
-    molecules: int = positive(40_000)
-    batch: int = at_least(GROUPS, 32)
-    learning_rate: float = positive(5e-3)
-    max_tokens: int = positive(60)
-    hidden_size: int = positive(128)
-    num_layers: int = positive(4)
-    state_size: int = positive(8)
-    seed: int = between(0, LARGEST_SEED, 0)
+    data: str
+    molecules: int
+    batch: int
+    learning_rate: float
+    max_tokens: int
+    hidden_size: int
+    num_layers: int
+    state_size: int
+    seed: int = 0
 
     def known(self, split: str) -> StoredMolecules | np.ndarray:
         """The molecules of a split; raises ValueError if there are none."""
-        return (
-            np.array(Reactions().outcome_names())
-            if self.data == AMIDES
-            else molecules(self.data, split)
-        )
+        if self.data == AMIDES:
+            return np.array(Reactions().outcome_names())
+        return molecules(self.data, split)
 
     @functools.cached_property
     def vocabulary(self) -> SmilesVocabulary:
@@ -122,14 +120,13 @@ class Pretraining(Checked):
         return learned_once(self.environment, self.policy, {"prior": taught}, self.learn)
 
     def learn(self) -> Parameters:
-        with working("learning the prior"):
-            trainer = self.trainer(*self.strings())
-            with jax.set_mesh(mesh_of_groups()):
-                state = trainer.init(self.seed)
-                for step in range(1, trainer.settings.steps + 1):
-                    state, metrics = trainer.step(state)
-                    if step % CHECKED_EVERY == 0 or step == trainer.settings.steps:
-                        require_finite(jax.device_get(metrics), step, "none")
+        trainer = self.teacher()
+        with working("learning the prior"), jax.set_mesh(mesh_of_groups()):
+            state = trainer.init(self.seed)
+            for step in range(1, trainer.settings.steps + 1):
+                state, metrics = trainer.step(state)
+                if step % CHECKED_EVERY == 0 or step == trainer.settings.steps:
+                    require_finite(jax.device_get(metrics), step, "none")
         return state.parameters
 
     @functools.cached_property
@@ -139,53 +136,64 @@ class Pretraining(Checked):
         order = np.random.default_rng(self.seed).permutation(len(known))
         return list(known[order[: self.molecules]])
 
-    def strings(self) -> tuple[np.ndarray, np.ndarray]:
-        """`[N, T]` int32 tokens, padded with the end, and `[N]` lengths, of the molecules in random spellings."""
+    def answers(self) -> list[list[int]]:
+        """Tokens of the molecules in random spellings, of those that fit."""
         written = VerifierPool().read(Spelling(self.seed), self.chosen)
-        return encoded([text for text in written if text], self.vocabulary, self.max_tokens)
+        return encoded(filter(None, written), self.vocabulary, self.max_tokens)
 
-    def trainer(self, tokens: np.ndarray, lengths: np.ndarray) -> Trainer:
+    def teacher(self) -> Trainer:
         """Supervised training on groups of these strings, all of which belong to the same prompt."""
-        group_size = self.batch // GROUPS
-        steps = len(tokens) // (GROUPS * group_size)
+        answers, group_size = self.answers(), self.batch // GROUPS
+        steps = len(answers) // (GROUPS * group_size)
         if not steps:
             raise ValueError(
-                f"{len(tokens)} of {len(self.chosen)} molecules have known tokens only, and at most {self.max_tokens}: "
-                f"fewer than the {self.batch} of a batch; read more, or allow more tokens"
+                f"{len(answers)} of {len(self.chosen)} molecules have known tokens only, and at most "
+                f"{self.max_tokens}: fewer than the {self.batch} of a batch; read more, or allow more tokens"
             )
-        shape = steps * GROUPS, group_size
-        number = shape[0] * shape[1]
-        source = StoredGroups(
-            self.environment,
-            self.policy,
-            GROUPS,
-            prompt_index=np.zeros(shape[0], np.int32),
-            tokens=tokens[:number].reshape(*shape, -1),
-            lengths=lengths[:number].reshape(shape),
-            rewards=np.ones(shape),
-            outcome_id=np.zeros(shape, np.int32),
-            log_probs=np.zeros((*shape, tokens.shape[1]), np.float32),
-        )
-        settings = TrainSettings(
-            steps, GROUPS, group_size, learning_rate=self.learning_rate, cosine_decay=True
-        )
-        return Trainer(
-            self.environment, self.policy, objectives.make("supervised"), settings, source
-        )
+        firsts = range(0, steps * GROUPS * group_size, group_size)
+        groups = [answers[first : first + group_size] for first in firsts]
+        rows = [
+            {
+                "prompt": 0,
+                "answers": group,
+                "rewards": [1] * group_size,
+                "outcomes": [0] * group_size,
+                # What is only imitated has no importance ratio.
+                "log_probs": [[0.0] * len(answer) for answer in group],
+            }
+            for group in groups
+        ]
+        how = steps, GROUPS, group_size, self.learning_rate
+        return teacher(self.environment, self.policy, rows, *how)
 
-    def report(self, parameters: Parameters, number: int) -> dict[str, float]:
+    def sampled(
+        self, parameters: Parameters, number: int, seed: int, reference: Parameters
+    ) -> tuple[list[str], np.ndarray]:
+        """Strings of a policy, empty where one has no end, and `[N]`, the logarithms of their probability over that
+        under a reference.
+        """
+        prompts = sharded(self.environment.prompts(np.zeros(GROUPS, np.int32)))
+        texts, log_ratios = [], []
+        group_size = -(-min(number, SAMPLED_AT_ONCE) // GROUPS)
+        for block in range(-(-number // (GROUPS * group_size))):
+            key, how = stream(seed, block, "samples"), (self.environment, self.policy, parameters)
+            answers = sample_groups(*how, prompts, key, group_size)
+            own = answers.behaviour_log_probs.sum(axis=-1)
+            log_ratios.append(np.ravel(own - _log_probs(self.policy, reference, answers)))
+            written = written_answers(jax.device_get(answers))
+            texts += self.environment.strings(itertools.chain(*written))
+        return texts[:number], np.concatenate(log_ratios)[:number]
+
+    def report(self, number: int) -> dict[str, float]:
         """What MOSES asks of a model (arXiv 1811.12823), of `number` strings: `valid`, the share that are molecules;
         `unique`, of these the share that are different; `novel`, of those the share that are not in the split train;
         and the 1-Wasserstein distance of logP, SA, QED and weight of the valid ones to as many molecules of the split
         test.
         """
         with jax.set_mesh(mesh_of_groups()):
-            texts = sampled(
-                self.environment, self.policy, parameters, number, self.seed, parameters
-            ).texts
-        valid = [
-            molecule.canonical for molecule in self.environment.read(texts) if molecule is not None
-        ]
+            texts, _ = self.sampled(self.parameters, number, self.seed, self.parameters)
+        read = self.environment.read(texts)
+        valid = [molecule.canonical for molecule in read if molecule is not None]
         different = set(valid)
         rest = different.difference(self.known("train"))
         pool, reader = VerifierPool(), PropertyReader()
@@ -193,82 +201,32 @@ class Pretraining(Checked):
             [found for found in pool.read(reader, some) if found is not None]
             for some in (valid, list(self.known("test")[:number]))
         )
-        distances = {
-            f"distance_{name}": histogram_distance(
-                [properties[name] for properties in ours],
-                [properties[name] for properties in theirs],
-            )
-            for name in theirs[0]
-        }
         shares = {
             "valid": len(valid) / number,
             "unique": len(different) / max(len(valid), 1),
             "novel": len(rest) / max(len(different), 1),
         }
-        return shares | distances
+        samples = {
+            name: [[row[name] for row in rows] for rows in (ours, theirs)] for name in theirs[0]
+        }
+        return shares | {
+            f"distance_{name}": wasserstein_distance(*both) if ours else float("nan")
+            for name, both in samples.items()
+        }
 
 
 def mesh_of_groups() -> Mesh:
-    """A mesh of as many devices of this process as can share the groups of a step evenly."""
-    number = math.gcd(jax.local_device_count(), GROUPS)
-    return jax.make_mesh(
-        (number,), (DATA,), axis_types=(AxisType.Auto,), devices=jax.local_devices()[:number]
-    )
+    """A mesh whose devices share the groups of a step evenly; further devices do the same."""
+    return make_mesh(f"data:{math.gcd(jax.device_count(), GROUPS)},replica:-1")
 
 
-def encoded(
-    texts: Sequence[str], vocabulary: SmilesVocabulary, longest: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """`[N, longest]` int32 tokens and `[N]` lengths of the strings that fit and have known tokens only."""
+def encoded(texts: Iterable[str], vocabulary: SmilesVocabulary, longest: int) -> list[list[int]]:
+    """Tokens of the strings that fit and have known tokens only."""
     rows = []
     for text in texts:
-        try:
-            rows.append(vocabulary.encode(text))
-        except ValueError:
-            continue
-    rows = [row for row in rows if len(row) <= longest]
-    tokens = np.zeros((len(rows), longest), np.int32)
-    for filled, row in zip(tokens, rows, strict=True):
-        filled[: len(row)] = row
-    return tokens, np.array([len(row) for row in rows], np.int32)
-
-
-@dataclasses.dataclass(frozen=True)
-class Sample:
-    """Strings of a policy.
-
-    Attributes:
-      texts: N strings; empty where one has no end.
-      log_probs, reference_log_probs: `[N]`, of the strings under the policy, and under another one.
-    """
-
-    texts: list[str]
-    log_probs: np.ndarray
-    reference_log_probs: np.ndarray
-
-
-def sampled(
-    environment: Molecules,
-    policy: Policy,
-    parameters: Parameters,
-    number: int,
-    seed: int,
-    reference: Parameters,
-) -> Sample:
-    """Strings of a policy, in blocks of `SAMPLED_AT_ONCE`, and their probabilities under a reference."""
-    prompts, parts = sharded(environment.prompts(np.zeros(GROUPS, np.int32))), []
-    group_size = -(-min(number, SAMPLED_AT_ONCE) // GROUPS)
-    for block in range(-(-number // (GROUPS * group_size))):
-        key = stream(seed, block, "samples")
-        answers = sample_groups(environment, policy, parameters, prompts, key, group_size)
-        others = _log_probs(policy, reference, answers)
-        own = answers.behaviour_log_probs.sum(axis=-1)
-        groups = written_answers(jax.device_get(answers))
-        texts = environment.strings(answer for group in groups for answer in group)
-        parts.append((texts, *map(np.ravel, jax.device_get((own, others)))))
-    texts, own, others = zip(*parts, strict=True)
-    flat = [text for part in texts for text in part][:number]
-    return Sample(flat, np.concatenate(own)[:number], np.concatenate(others)[:number])
+        with contextlib.suppress(ValueError):
+            rows.append(vocabulary.encode(text).tolist())
+    return [row for row in rows if len(row) <= longest]
 
 
 @functools.partial(jax.jit, static_argnames="policy")

@@ -9,10 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from experiments.molecules.measures import circles, evaluations_until, internal_diversity, passing
-from experiments.molecules.prior import GROUPS, Pretraining, Sample, mesh_of_groups, sampled
+from experiments.molecules.measures import (
+    circles,
+    evaluations_until,
+    internal_diversity,
+    similarities,
+)
+from experiments.molecules.prior import GROUPS, Pretraining, mesh_of_groups
 from ipsrl import objectives
 from ipsrl.environments.molecules.chemistry import Molecule, fingerprints
 from ipsrl.environments.molecules.environment import Molecules
@@ -21,7 +25,6 @@ from ipsrl.measures.diversity import distinct_outcomes, effective_outcomes, larg
 from ipsrl.records.run_log import require_finite
 from ipsrl.rollouts.sources.source import Groups
 from ipsrl.study.curves import Curve, Points
-from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.step import TrainState
 from ipsrl.training.trainer import Metrics, Trainer
@@ -31,6 +34,8 @@ LEARNING_RATE = 1e-3
 """Of Adam, for policies of the small size."""
 SHOWN = 6
 """Molecules of each run whose drawings are kept."""
+PATIENCE = 3
+"""Factor of the steps that would do if every string were a new molecule, after which a search gives up."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +59,7 @@ class MoleculeSearch:
 
     A budget counts different valid molecules, in the order in which they are first sampled: the reward of a repetition
     is known, and costs nothing. A search ends with the first step that completes the budget, of which only the part
-    within it counts, or after `patience` times the steps that would do if every string were a new molecule: a policy
-    that only repeats itself would never end.
+    within it counts, or gives up, see `PATIENCE`: a policy that only repeats itself would never end.
 
     Attributes:
       pretraining: of the prior.
@@ -65,7 +69,6 @@ class MoleculeSearch:
       records: parts of the budget; a search is recorded where it has spent 0 to all of them.
       samples: of the final policy, for measures of what it can still produce.
       rate_scale: factor of the learning rate.
-      patience: see above.
     """
 
     pretraining: Pretraining
@@ -75,7 +78,6 @@ class MoleculeSearch:
     records: int
     samples: int
     rate_scale: float = 1.0
-    patience: int = 3
 
     def environment(self, identity: str = "canonical") -> Molecules:
         return dataclasses.replace(
@@ -111,7 +113,7 @@ class MoleculeSearch:
             # A step donates the parameters.
             start = jax.tree.map(jnp.copy, prior)
             state = trainer.begin(jnp.int32(seed), None, start, None)
-            for step in range(1, 1 + self.patience * math.ceil(self.budget / in_step)):
+            for step in range(1, 1 + PATIENCE * math.ceil(self.budget / in_step)):
                 state, groups, _ = trainer.ask(state)
                 read = environment.molecules(jax.device_get(groups[0]))
                 for molecule in filter(None, itertools.chain(*read)):
@@ -129,11 +131,10 @@ class MoleculeSearch:
                 else:
                     state = dataclasses.replace(state, step=state.step + 1)
             # The prior's environment is the same for all arms, and so is the program that samples.
-            of_prior = self.pretraining.environment
-            sample = sampled(of_prior, trainer.policy, state.parameters, self.samples, seed, prior)
+            sample = self.pretraining.sampled(state.parameters, self.samples, seed, prior)
         in_budget = list(found.values())[: self.budget]
         sampling = {"strings": strings, "repeats": repeats}
-        return self.measured(in_budget, sampling, evaluated) | self.produced(sample)
+        return self.measured(in_budget, sampling, evaluated) | self.produced(*sample)
 
     def measured(
         self, found: list[Molecule], sampling: dict[str, list[int]], evaluated: list[int]
@@ -142,7 +143,8 @@ class MoleculeSearch:
         rewards = np.array([molecule.reward for molecule in found])
         values: dict[str, Any] = {}
         for name, threshold in THRESHOLDS.items():
-            values[f"yield_{name}"] = [passing(rewards[:mark], threshold) for mark in self.marks]
+            reached = rewards >= threshold
+            values[f"yield_{name}"] = [int(reached[:mark].sum()) for mark in self.marks]
             values[f"burden_{name}"] = evaluations_until(rewards, threshold)
         values["share_80"] = np.array(values["yield_80"]) / self.budget
         values["evaluated"] = np.minimum(self.marks, len(found))
@@ -150,39 +152,37 @@ class MoleculeSearch:
         levels, first = np.unique(evaluated, return_index=True)
         for name, counted in sampling.items():
             values[name] = np.interp(self.marks, levels, np.array(counted)[first])
-        above = [molecule for molecule in found if molecule.reward >= THRESHOLDS["80"]]
-        good = fingerprints([molecule.canonical for molecule in above])
-        best = sorted(found, key=lambda molecule: -molecule.reward)[:SHOWN]
+        names = np.array([molecule.canonical for molecule in found])
+        similar = similarities(fingerprints(names[rewards >= THRESHOLDS["80"]]))
+        best = np.argsort(-rewards, stable=True)[:SHOWN]
         return values | {
-            "diversity": internal_diversity(good),
-            "circles": circles(good),
-            "best": np.array([molecule.canonical for molecule in best]),
-            "best_rewards": np.array([molecule.reward for molecule in best]),
+            "diversity": internal_diversity(similar),
+            "circles": circles(similar),
+            "best": names[best],
+            "best_rewards": rewards[best],
         }
 
-    def produced(self, sample: Sample) -> dict[str, float]:
+    def produced(self, texts: list[str], log_ratios: np.ndarray) -> dict[str, float]:
         """Of a sample of the policy: `valid` and `unique_valid`, shares of strings that are molecules, and that are new
         molecules; `mean_reward`; `scaffolds`, exp(H) of the scaffolds of valid ones; `top`, the share of the most
         frequent molecule; `divergence`, KL(policy || prior) of strings, in nats.
         """
-        molecules = self.environment().read(sample.texts)
+        molecules = self.environment().read(texts)
         rewards = [0.0 if molecule is None else molecule.reward for molecule in molecules]
-        canonical = self.outcomes("canonical", molecules)
+        canonical, scaffolds = (
+            jnp.array(list(map(self.environment(identity).outcome, molecules)))
+            for identity in ("canonical", "scaffold")
+        )
         number = len(molecules)
         valid = number - molecules.count(None)
         return {
             "valid": valid / number,
             "unique_valid": int(distinct_outcomes(canonical)) / number,
             "mean_reward": sum(rewards) / number,
-            "scaffolds": float(effective_outcomes(self.outcomes("scaffold", molecules))),
+            "scaffolds": float(effective_outcomes(scaffolds)),
             "top": float(largest_outcome_share(canonical)) * valid / number,
-            "divergence": float(np.mean(sample.log_probs - sample.reference_log_probs)),
+            "divergence": float(np.mean(log_ratios)),
         }
-
-    def outcomes(self, identity: str, molecules: list[Molecule | None]) -> Array:
-        """`[N]`, ids."""
-        environment = self.environment(identity)
-        return jnp.array([environment.outcome(molecule) for molecule in molecules])
 
     @property
     def marks(self) -> np.ndarray:
@@ -196,11 +196,9 @@ class MoleculeSearch:
         Raises:
           ValueError: the arm cannot be trained here.
         """
-        trainer, mesh = self.trainer(arm), mesh_of_groups()
         try:
-            check_run(
-                trainer.environment, trainer.policy, trainer.objective, trainer.settings, mesh
-            )
+            with jax.set_mesh(mesh_of_groups()):
+                self.trainer(arm).check()
         except ValueError as error:
             outcomes = f"the arm {name}, whose outcomes are {arm.identity}"
             raise ValueError(f"{outcomes}: {error}") from error
@@ -217,16 +215,6 @@ class MoleculeSearch:
             return Points(self.marks, values, [seed], arrays)
 
         return Curve({"part": "search", "arm": name, "seed": seed}, compute)
-
-
-def prior_curve(search: MoleculeSearch) -> Curve:
-    """What the prior produces: `Pretraining.report`, of as many strings as measure the last policies."""
-
-    def compute() -> Points:
-        prior = search.pretraining
-        return Points([0], prior.report(prior.parameters, search.samples))
-
-    return Curve({"part": "prior"}, compute)
 
 
 @functools.partial(jax.jit, static_argnames="trainer", donate_argnames="state")

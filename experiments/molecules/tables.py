@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from experiments.molecules.figure import draw_rows
 from experiments.molecules.flags import Settings
+from ipsrl.environments.molecules.parsing import parsed, silent
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.text_table import aligned
@@ -38,6 +38,8 @@ PRODUCED = {
     "divergence": "KL to the prior",
 }
 SEARCH = {"part": "search"}
+CELL = (260, 210)
+"""Width and height of a drawn molecule, in pixels."""
 OUTCOMES = {
     "ips_canonical": "canonical",
     "ips_scaffold": "scaffold",
@@ -86,18 +88,20 @@ TABLES = one_below_the_other(
 
 
 def best_molecules(records: Records, settings: Settings, png: Path) -> list[Path]:
-    """The best molecules of the first seed."""
-    page = png.with_name("best_molecules.png")
-    rows = {}
+    """A page with the best molecules of the first seed, a row of drawings by RDKit for each arm."""
+    from rdkit.Chem import Draw
+
+    molecules, legends = [], []
     for arm in settings.arms:
         labels = {"part": "search", "arm": arm, "seed": settings.seeds[0]}
-        best = records.array("best", **labels)
-        if len(best):
-            scored = zip(best, records.array("best_rewards", **labels), strict=True)
-            rows[f"{arm}, stand-in reward"] = list(scored)
-    if not rows:
+        rewards = records.array("best_rewards", **labels)
+        with silent():
+            molecules.append(list(map(parsed, records.array("best", **labels))))
+        legends.append([f"{arm}, stand-in reward {reward:.3f}" for reward in rewards])
+    if not any(molecules):
         return []
-    draw_rows(page, rows)
+    page = png.with_name("best_molecules.png")
+    Draw.MolsMatrixToGridImage(molecules, CELL, legends).save(page)
     return [page]
 
 

@@ -7,24 +7,20 @@ import dataclasses
 
 import numpy as np
 from jax import Array
-from matplotlib.figure import Figure
 
-from experiments.molecules_enumerated import against_target
 from ipsrl.environments.molecules.reactions import Reactions
-from ipsrl.figures import style
-from ipsrl.figures.layers import Line
-from ipsrl.figures.panels import Panel
 from ipsrl.measures import distances, diversity
 from ipsrl.measures.power_law import exponents
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
-from ipsrl.records.line_styles import line_styles
 from ipsrl.records.tidy import Records
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.ensembles import trained
 from ipsrl.study.numbers import Computed
 from ipsrl.study.settings import EnsembleSettings
+
+SGD, ADAM, LARGE = "sgd", "adam", "sgd, large groups"
 
 
 def arm(
@@ -83,21 +79,3 @@ def last_quarter(records: Records) -> np.ndarray:
 
 
 MOVED = Computed("change of the total variation in the last quarter", last_quarter)
-
-
-def figure(
-    training: str, reactions: Reactions, records: Records, settings: EnsembleSettings
-) -> style.Drawing:
-    """Total variations over one training, and the products' probabilities at its end for the first seed."""
-    records = records.where(training=training)
-    target, routes = reactions.outcome_space(0).target, reactions.route_counts()
-    names, line = records.distinct("objective"), Line("total_variation")
-    learned = {name: records.array("probs", objective=name, training=training) for name in names}
-    panel = Panel([line], xlabel="updates", ylabel="total variation", yscale="log")
-    with style.looks():
-        drawn = Figure(figsize=(14, 5.4))
-        left, right = drawn.subfigures(1, 2, width_ratios=(1.0, 1.3))
-        panel.draw(left.subplots(), records, line_styles(names), settings)
-        against_target.draw(right, learned, target, routes, "routes")
-    shown = against_target.rows(learned, target, routes, "routes", reactions.outcome_names())
-    return style.Drawing(drawn, [*line.rows(records), *shown])

@@ -17,8 +17,6 @@ import numpy as np
 
 from experiments.collapse_time import passage_times
 from experiments.critique.repairs import Repairs
-from experiments.many_outcomes import restoring_rates
-from experiments.molecules import measures
 from experiments.planning_and_execution import strategic_grams
 from experiments.recovery_time import step_sizes
 from experiments.thought_switching import underthinking

@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
+from matplotlib.image import imread
 
 from experiments import molecules
 from experiments.molecules import ARMS, PRESETS, Settings
-from experiments.molecules.tables import of_papers
+from experiments.molecules.tables import CELL, best_molecules, of_papers
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.records.tidy import Records
 
@@ -29,6 +31,19 @@ def test_the_papers_numbers_stand_beside_ours():
     assert "5695" in table
     assert "here, stand-in reward synth, at 0.80; scaffold class" in table
     assert "620 [570, 670]" in table
+
+
+def test_a_page_has_a_row_of_molecules_for_each_arm(tmp_path):
+    pytest.importorskip("rdkit", reason='pip install -e ".[molecules]"')
+    arrays = [
+        ({"part": "search", "arm": arm, "seed": 0}, {"best": np.array(best), "best_rewards": np.ones(len(best))})
+        for arm, best in (("prior", ["CCO", "c1ccccc1"]), ("grpo", ["CC"]))
+    ]
+    (page,) = best_molecules(Records([], ("part", "arm"), arrays), PRESETS["smoke"], tmp_path / "molecules.png")
+    picture = imread(page)[..., :3]
+    assert picture.shape[:2] == (2 * CELL[1], 2 * CELL[0])
+    drawn = picture.reshape(2, CELL[1], 2, CELL[0], 3).min(axis=(1, 3, 4))
+    assert (drawn < 0.5).tolist() == [[True, True], [True, False]]
 
 
 def test_the_policy_of_the_paper_has_its_size():

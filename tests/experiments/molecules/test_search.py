@@ -7,12 +7,14 @@ import pytest
 
 pytest.importorskip("rdkit")
 
-from experiments.molecules.prior import AMIDES, Pretraining, Sample
-from experiments.molecules.search import MoleculeSearch, SearchArm
+from experiments.molecules.prior import AMIDES, Pretraining
+from experiments.molecules.search import PATIENCE, MoleculeSearch, SearchArm
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import Molecule
 
-PRIOR = Pretraining(AMIDES, molecules=112, batch=56, hidden_size=16, num_layers=1, state_size=4)
+PRIOR = Pretraining(
+    AMIDES, molecules=112, batch=56, learning_rate=5e-3, max_tokens=60, hidden_size=16, num_layers=1, state_size=4
+)
 SEARCH = MoleculeSearch(PRIOR, rewards.synth(), group_size=32, budget=4, records=2, samples=8)
 
 
@@ -43,11 +45,11 @@ def test_nothing_found_has_no_diversity():
 
 def test_what_a_policy_produces():
     texts = ["CCO", "OCC", "c1ccccc1", "C(("]
-    found = SEARCH.produced(Sample(texts, np.array([-1.0, -2, -3, -4]), np.array([-2.0, -2, -4, -4])))
+    found = SEARCH.produced(texts, np.array([1.0, 0, 1, 0]))
     assert (found["valid"], found["unique_valid"], found["top"]) == pytest.approx((3 / 4, 2 / 4, 2 / 4))
     assert found["scaffolds"] == pytest.approx(math.exp(2 / 3 * math.log(3 / 2) + 1 / 3 * math.log(3)))
     assert found["divergence"] == pytest.approx(0.5)
-    assert SEARCH.produced(Sample(["", "C(("], np.zeros(2), np.zeros(2)))["scaffolds"] == 0
+    assert SEARCH.produced(["", "C(("], np.zeros(2))["scaffolds"] == 0
 
 
 def test_a_budget_counts_new_molecules_and_ends_a_search(monkeypatch):
@@ -58,7 +60,7 @@ def test_a_budget_counts_new_molecules_and_ends_a_search(monkeypatch):
         def molecules(self, trajectories):
             return [[Molecule(text, "", "", found[text], 0.0) if text in found else None for text in next(batches)]]
 
-    monkeypatch.setattr(MoleculeSearch, "produced", lambda search, sample: {})
+    monkeypatch.setattr(MoleculeSearch, "produced", lambda search, *sample: {})
     original = MoleculeSearch.environment
     monkeypatch.setattr(
         MoleculeSearch,
@@ -73,7 +75,7 @@ def test_a_budget_counts_new_molecules_and_ends_a_search(monkeypatch):
 
 
 def test_a_search_that_finds_nothing_new_ends(monkeypatch):
-    monkeypatch.setattr(MoleculeSearch, "produced", lambda search, sample: {})
+    monkeypatch.setattr(MoleculeSearch, "produced", lambda search, *sample: {})
     asked = []
 
     class Nothing:
@@ -88,7 +90,7 @@ def test_a_search_that_finds_nothing_new_ends(monkeypatch):
         lambda search, identity=None: Nothing() if identity is None else original(search, identity),
     )
     assert SEARCH.run(SearchArm(""), 0)["evaluated"].tolist() == [0, 0, 0]
-    assert len(asked) == SEARCH.patience * 1  # a group is more than the budget
+    assert len(asked) == PATIENCE * 1  # a group is more than the budget
 
 
 @pytest.mark.parametrize("arm", [SearchArm("ips_grpo(probability=exact)"), SearchArm("ips_grpo", "scaffold")])

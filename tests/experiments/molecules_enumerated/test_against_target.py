@@ -1,29 +1,27 @@
+import dataclasses
+
 import numpy as np
-from matplotlib.figure import Figure
+import pytest
 
-from experiments.molecules_enumerated import against_target
-
-TARGET, CLASSES = np.array([0.5, 0.3, 0.2]), np.array([1, 2, 1])
-LEARNED = {"as it": TARGET, "collapsed": np.array([1.0, 0.0, 0.0]), "third": TARGET[::-1]}
-
-
-def test_each_outcome_is_a_point_of_its_class_and_none_vanishes():
-    figure = Figure()
-    against_target.draw(figure.subfigures(), LEARNED, TARGET, CLASSES, "routes")
-    axes = figure.axes
-    assert [panel.get_title() for panel in axes] == list(LEARNED)
-    for panel, probs in zip(axes, LEARNED.values(), strict=True):
-        _, ones, twos = panel.get_lines()
-        for points, of in ((ones, CLASSES == 1), (twos, CLASSES == 2)):
-            np.testing.assert_array_equal(points.get_xdata(), TARGET[of])
-            np.testing.assert_array_equal(points.get_ydata(), np.maximum(probs[of], 0.02))
-        assert panel.get_ylim()[0] < 0.02
-    assert [text.get_text() for text in axes[0].get_legend().get_texts()] == ["1", "2"]
+from experiments import molecules_enumerated
+from experiments.molecules_enumerated import PRESETS, SGD
+from ipsrl.environments.molecules.reactions import Reactions
+from ipsrl.records.tidy import Records
 
 
-def test_rows_are_what_was_learned():
-    rows = against_target.rows(LEARNED, TARGET, CLASSES, "routes", ("a", "b", "c"))
-    assert len(rows) == 9
-    assert rows[3] == {
-        "measure": "probability", "objective": "collapsed", "outcome": "a", "routes": 1, "target": 0.5, "value": 1.0,
-    }  # fmt: skip
+def test_each_product_is_a_point_and_none_vanishes():
+    pytest.importorskip("rdkit", reason='pip install -e ".[molecules]"')
+    settings = dataclasses.replace(PRESETS["demo"], sharpness=2.0)
+    target = Reactions(sharpness=2.0).outcome_space(0).target
+    learned = {"as it": target, "collapsed": np.eye(len(target))[0], "third": target[::-1]}
+    labels = [{"objective": name, "training": SGD} for name in learned]
+    rows = [each | {"step": step, "total_variation": 0.5} for each in labels for step in (0, 1)]
+    arrays = [(each, {"probs": probs}) for each, probs in zip(labels, learned.values(), strict=True)]
+    drawing = molecules_enumerated.FIGURE(Records(rows, ("objective", "training"), arrays), settings)
+    _, *panels, _ = drawing.figure.axes
+    assert [axes.get_title() for axes in panels] == list(learned)
+    for axes, probs in zip(panels, learned.values(), strict=True):
+        (points,) = axes.collections
+        np.testing.assert_allclose(points.get_offsets(), np.stack([target, np.maximum(probs, target.min() / 10)], 1))
+    shown = [row["value"] for row in drawing.rows if row["measure"] == "probability"]
+    np.testing.assert_allclose(shown, np.concatenate(list(learned.values())))

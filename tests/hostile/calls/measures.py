@@ -46,13 +46,4 @@ REFUSED = [
     ("strategic_grams.strategic_grams([[1, 2]], [[True, True]], kept=0.0)", "kept is 0.0"),
     ("strategic_grams.agreement([[True]], [[True, False]])", "marked has the shape"),
     ("strategic_grams.gram_mask([[1, 2]], [[True, True]], [3])", "grams is \\[3\\]"),
-    ("measures.passing([[0.5]], 0.8)", "rewards has the shape .1, 1."),
-    ("measures.passing([0.5], '0.8')", "threshold is '0.8'"),
-    ("measures.evaluations_until([0.5], 0.8, 0)", "number is 0, it must be at least 1"),
-    ("measures.evaluations_until([NAN], 0.8)", "rewards"),
-    ("measures.internal_diversity([True])", "fingerprints has the shape .1,. and the type bool"),
-    ("measures.internal_diversity([[0, 1]])", "fingerprints has the shape .1, 2. and the type int64"),
-    ("measures.circles([[True]], 1.0)", "distance is 1.0"),
-    ("measures.circles('x')", "fingerprints is 'x'"),
-    ("measures.histogram_distance([[1.0]], [1.0])", "one has the shape .1, 1."),
 ]
