@@ -4,17 +4,16 @@ import textwrap
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from experiments.compare.ranking import MEASURES, Result
+from experiments.compare.ranking import MEASURES, PLACEBO, Result
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
-from ipsrl.measures.seeds import Interval, mean_over_seeds
-from ipsrl.records.line_styles import line_styles
+from ipsrl.measures.seeds import mean_over_seeds
 
-_OUTCOMES, _REWARD, _BELOW = "#0072B2", "#B97700", "0.6"
+_COLOURS, _BELOW = {"effective_outcomes": "#0072B2", "reward": "#B97700"}, "0.6"
+_BAR = {"color": "0.4", "linewidth": 1.0, "linestyle": "--"}
+_PLACEBO = {"color": "#009E73", "linewidth": 1.0, "linestyle": (0, (1, 1.5))}
 _CHARACTERS = 62
 """Of a line of names."""
 _LINE, _ROW = 0.135, 0.19
@@ -32,7 +31,7 @@ def merged(results: Sequence[Result]) -> list[list[Result]]:
     return rows
 
 
-def draw(title: str, results: Sequence[Result], bar: float, placebo: str) -> Drawing:
+def draw(title: str, results: Sequence[Result], bar: float) -> Drawing:
     """A line for each objective, or for several that are the same, in the order given; the first is on top.
 
     Left, effective outcomes at the end; right, reward; both with 95 % intervals over seeds (none where there
@@ -41,54 +40,44 @@ def draw(title: str, results: Sequence[Result], bar: float, placebo: str) -> Dra
 
     Args:
       title: what all have in common.
-      results: at least one.
+      results: at least one; the outcomes of the placebo, if it is here, are a line through all rows.
       bar: the share of the best possible reward that had to be reached.
-      placebo: name of the objective whose outcomes are a line through all rows, if it is here.
     """
     rows = merged(results)
     labels = [_label(row) for row in rows]
     heights = np.array([_ROW + _LINE * label.count("\n") for label in labels])
     places = np.cumsum(heights) - heights / 2
     longest = max(len(line) for label in labels for line in label.split("\n"))
-    key = [Line2D([], [], color="0.4", linestyle="--", linewidth=1.0, label=f"the bar, {bar:.2f}")]
+    below = [row[0].rank is None for row in rows]
     with style.looks():
         figure = Figure(figsize=(4.6 + 0.062 * longest, float(heights.sum()) + 1.3))
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2.2, 1))
         left.set_yticks(places, labels, fontsize=7.5)
-        for row, place, tick in zip(rows, places, left.get_yticklabels(), strict=True):
-            above = row[0].rank is not None
-            tick.set_color("black" if above else "0.45")
-            _dot(
-                left, row[0].final("effective_outcomes"), place, _OUTCOMES if above else _BELOW, "o"
-            )
-            _dot(right, row[0].final("reward"), place, _REWARD if above else _BELOW, "D")
-        right.axvline(bar, color="0.4", linewidth=1.0, linestyle="--", zorder=1)
-        for result in results:
-            if result.name == placebo:
-                look = {
-                    "color": line_styles([placebo])[placebo]["color"],
-                    "linewidth": 1.0,
-                    "linestyle": (0, (1, 1.5)),
-                }
-                left.axvline(result.final("effective_outcomes").mean, zorder=1, **look)
-                key.append(Line2D([], [], label="effective outcomes of the placebo", **look))
-        if any(result.rank is None for result in results):
-            look = {"color": _BELOW, "marker": "o", "linestyle": "none", "markersize": 4.2}
-            key.append(Line2D([], [], label=f"reward below {bar:.2f}: not compared", **look))
-        left.set_ylim(float(heights.sum()), 0)
-        left.set_xlim(left=0)
-        right.set_xlim(0, 1.08)
-        for axes in (left, right):
+        for tick, grey in zip(left.get_yticklabels(), below, strict=True):
+            tick.set_color("0.45" if grey else "black")
+        for axes, measure, marker in zip((left, right), MEASURES, "oD", strict=True):
+            for row, place, grey in zip(rows, places, below, strict=True):
+                interval = row[0].records.final(measure)
+                colour = _BELOW if grey else _COLOURS[measure]
+                ends = [interval.low, interval.high]
+                axes.plot(ends, [place] * 2, color=colour, linewidth=1.4, solid_capstyle="round")
+                axes.plot([interval.mean], [place], marker, color=colour, markersize=4.2)
             axes.grid(True)
             axes.tick_params(axis="y", length=0)
-        left.set_xlabel("effective outcomes exp(H)")
-        right.set_xlabel("reward / best reward")
+        right.axvline(bar, zorder=1, label=f"the bar, {bar:.2f}", **_BAR)
+        for result in results:
+            if result.name == PLACEBO:
+                label = "effective outcomes of the placebo"
+                left.axvline(result.outcomes, zorder=1, label=label, **_PLACEBO)
+        if any(below):
+            label = f"reward below {bar:.2f}: not compared"
+            left.scatter([], [], 18, color=_BELOW, label=label)
+        left.set(xlabel="effective outcomes exp(H)", xlim=(0, None), ylim=(heights.sum(), 0))
+        right.set(xlabel="reward / best reward", xlim=(0, 1.08))
         figure.suptitle(title, fontsize=10)
-        figure.legend(handles=key, loc="outside lower center", ncols=2)
-    return Drawing(
-        figure,
-        [row for result in results for measure in MEASURES for row in _numbers(result, measure)],
-    )
+        figure.legend(loc="outside lower center", ncols=2)
+    numbers = [row for result in results for name in MEASURES for row in _numbers(result, name)]
+    return Drawing(figure, numbers)
 
 
 def _numbers(result: Result, measure: str) -> list[table.Row]:
@@ -100,14 +89,3 @@ def _numbers(result: Result, measure: str) -> list[table.Row]:
 def _label(row: Sequence[Result]) -> str:
     names = " = ".join([row[0].label, *(result.name for result in row[1:])])
     return textwrap.fill(names, _CHARACTERS, break_on_hyphens=False)
-
-
-def _dot(axes: Axes, interval: Interval, place: float, colour: str, marker: str) -> None:
-    axes.plot(
-        [interval.low, interval.high],
-        [place, place],
-        color=colour,
-        linewidth=1.4,
-        solid_capstyle="round",
-    )
-    axes.plot([interval.mean], [place], marker, color=colour, markersize=4.2)

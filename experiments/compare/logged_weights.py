@@ -67,8 +67,11 @@ def weights_of_log(objective: str, log: GroupLog) -> LoggedWeights:
         "rare": rare & contested[:, None],
     }
     means = {name: advantages[mask].mean() if mask.any() else np.nan for name, mask in paid.items()}
-    gains = [gain(advantages, mask, log.outcome_id) for mask in (rare, common)]
-    drift = (gains[0] - gains[1])[contested].mean() if contested.any() else np.nan
+    gains = [
+        logit_steps(advantages, log.outcome_id)[contested].mean(axis=1, where=mask[contested])
+        for mask in (rare, common)
+    ]
+    drift = (gains[0] - gains[1]).mean() if contested.any() else np.nan
     # Less is rounding.
     weighed = (np.abs(advantages) > 1e-6).any(axis=1).mean()
     return LoggedWeights(weighed=weighed, drift=drift, **means)
@@ -129,11 +132,10 @@ def sums_of_outcomes(values: np.ndarray, outcome_id: np.ndarray) -> np.ndarray:
     )
 
 
-def gain(advantages: np.ndarray, mask: np.ndarray, outcome_id: np.ndarray) -> np.ndarray:
-    """`[N]`, the step of the logit of an answer's outcome, mean over the masked answers.
+def logit_steps(advantages: np.ndarray, outcome_id: np.ndarray) -> np.ndarray:
+    """`[N, G]`, the step of the logit of each answer's outcome.
 
     sum over the outcome's answers of A_i / G - p sum_i A_i / G, where p is the share of its answers.
     """
     centred = advantages - advantages.mean(axis=1, keepdims=True)
-    step = sums_of_outcomes(centred, outcome_id) / advantages.shape[1]
-    return np.where(mask, step, 0.0).sum(axis=1) / np.maximum(mask.sum(axis=1), 1)
+    return sums_of_outcomes(centred, outcome_id) / advantages.shape[1]

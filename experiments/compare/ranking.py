@@ -4,9 +4,10 @@ import dataclasses
 
 import numpy as np
 
-from ipsrl.measures.seeds import Interval, shared_ranks
+from ipsrl.measures.seeds import shared_ranks
 from ipsrl.records.tidy import Records
 
+PLACEBO = "placebo"
 REWARD_SHARE = 0.9
 """Of what reward-proportional probabilities would earn: the bar."""
 LEARNED = 0.1
@@ -45,20 +46,14 @@ class Result:
         """Effective outcomes at the end, mean over seeds."""
         return self.records.mean("effective_outcomes")
 
-    def final(self, measure: str) -> Interval:
-        """Mean over seeds at the end, with a 95 % interval."""
-        return self.records.final(measure)
-
     def equals(self, other: "Result") -> bool:
         """In every seed at every measurement."""
-        pairs = [
-            (self.records.curve(measure)[1], other.records.curve(measure)[1])
-            for measure in MEASURES
-        ]
-        return self.rank == other.rank and all(
-            mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=0, atol=_SAME)
-            for mine, theirs in pairs
+        mine, theirs = (
+            np.stack([result.records.curve(measure)[1] for measure in MEASURES])
+            for result in (self, other)
         )
+        same = self.rank == other.rank and mine.shape == theirs.shape
+        return same and np.allclose(mine, theirs, rtol=0, atol=_SAME)
 
 
 def ranked(records: Records) -> tuple[list[Result], float]:
@@ -76,15 +71,9 @@ def ranked(records: Records) -> tuple[list[Result], float]:
     """
     trained: dict[str, list[Result]] = {}
     for labels, rows in records.each("objective", "learning_rate"):
-        if all(
-            np.isfinite(value)
-            for row in rows.rows
-            for value in row.values()
-            if isinstance(value, float)
-        ):
-            trained.setdefault(labels["objective"], []).append(
-                Result(labels["objective"], None, rows)
-            )
+        if all(np.isfinite(rows.column(measure)).all() for measure in MEASURES):
+            name = labels["objective"]
+            trained.setdefault(name, []).append(Result(name, None, rows))
     if not trained:
         raise ValueError("every run diverged: take smaller learning rates")
     highest = {
@@ -100,7 +89,7 @@ def ranked(records: Records) -> tuple[list[Result], float]:
         max(results, key=lambda result: result.outcomes) for results in reaching.values() if results
     ]
     below = [highest[text] for text, results in reaching.items() if not results]
-    ranks = shared_ranks([result.final("effective_outcomes") for result in above])
+    ranks = shared_ranks([result.records.final("effective_outcomes") for result in above])
     above = [
         dataclasses.replace(result, rank=rank) for result, rank in zip(above, ranks, strict=True)
     ]

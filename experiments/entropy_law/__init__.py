@@ -29,6 +29,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from experiments import compare
+from experiments.compare.training import trainer_of
 from experiments.entropy_law.entropy_laws import foretold
 from experiments.entropy_law.spent_entropy import entropy_and_reward
 from ipsrl import study
@@ -103,7 +104,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 def points(objective: str, settings: compare.Settings) -> study.Points:
     """What came of training, beside what its first fifth foretold."""
-    trainer = compare.trainer_of(objective, settings.learning_rates[0], settings)
+    trainer = trainer_of(objective, settings.learning_rates[0], settings)
     found = entropy_and_reward(trainer, settings.seeds, settings.evaluate_every)
     places = range(0, settings.steps + 1, settings.evaluate_every)
     found |= foretold(**found, first=len(places) // PARTS + 1)

@@ -39,7 +39,8 @@ from typing import Literal
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import compare, hypospace, one_of_many
+from experiments import hypospace, one_of_many
+from experiments.compare.training import text_points
 from experiments.transfer import figure as figure
 from experiments.transfer.paths import path
 from experiments.transfer.tables import markdown, tables
@@ -302,7 +303,7 @@ def text_curves(
     task = dataclasses.replace(size, **changed)
     grid = dataclasses.replace(text_tasks.training_grid(task.tasks[0], task), folder=level)
     for run in grid.curves({"level": level}):
-        yield dataclasses.replace(run, train=functools.partial(compare.text_points, run))
+        yield dataclasses.replace(run, train=functools.partial(text_points, run))
 
 
 def documents(records: Records, settings: Settings, png: Path) -> list[Path]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import compare
+from experiments.compare import training
 from ipsrl import study
 from ipsrl.objectives import make, names
 from ipsrl.records.tidy import NotRecorded
@@ -32,7 +33,7 @@ def on_text(preset="smoke", **changes):
 
 
 def trained(objective, rate=0.05, **changes):
-    (curve,) = compare.exact_curves(objective, rate, small(**changes))
+    (curve,) = training.exact_curves(objective, rate, small(**changes))
     return curve.compute().values
 
 
@@ -50,9 +51,9 @@ def test_all_seeds_start_alike_and_go_their_own_ways():
 
 
 def test_the_start_is_as_skewed_as_asked():
-    start = np.exp(np.array(compare.policy_of(small(skew=1.0)).initial_logits))
+    start = np.exp(np.array(training.policy_of(small(skew=1.0)).initial_logits))
     np.testing.assert_allclose(np.sort(start / start.max()), [1 / 4, 1 / 3, 1 / 2, 1])
-    assert compare.policy_of(small(skew=0.0)).initial_logits == (0.0, 0.0, 0.0, 0.0)
+    assert training.policy_of(small(skew=0.0)).initial_logits == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_what_cannot_be_computed_is_told_with_the_reason():
@@ -75,29 +76,29 @@ def test_rows_that_are_the_same_rule_here_train_alike():
 
 
 def test_steps_of_the_same_batch_share_the_learning_rate():
-    assert compare.step_size("grpo", 0.1) == 0.1
-    assert compare.step_size("ar_lopti", 0.1) == 0.05
-    assert compare.text_grid("ar_lopti", 0.1, on_text()).settings.learning_rate == 0.05
+    assert training.step_size("grpo", 0.1) == 0.1
+    assert training.step_size("ar_lopti", 0.1) == 0.05
+    assert training.text_grid("ar_lopti", 0.1, on_text()).settings.learning_rate == 0.05
 
 
 @pytest.mark.parametrize(("prompts", "micro_batches"), [(40, 5), (32, 4), (56, 1)])
 def test_any_number_of_prompts_can_be_split(prompts, micro_batches, monkeypatch):
     # Five is what the preset has.
-    monkeypatch.setattr(compare.jax, "device_count", lambda: 8)
-    monkeypatch.setattr(compare.text_tasks, "training_grid", lambda environment, task: task)
-    task = compare.text_task(on_text(preset="demo", prompts_per_step=prompts))
+    monkeypatch.setattr(training.jax, "device_count", lambda: 8)
+    monkeypatch.setattr(training.text_tasks, "training_grid", lambda environment, task: task)
+    task = training.text_task(on_text(preset="demo", prompts_per_step=prompts))
     assert (task.prompts_per_step, task.micro_batches) == (prompts, micro_batches)
 
 
 def test_rules_surround_all_objectives_on_text():
     with_rules = on_text(filters="dynamic_sampling(rounds=3)")
-    assert compare.text_grid("dapo", 0.1, with_rules).settings.dynamic_sampling.rounds == 3
-    assert compare.text_grid("dapo", 0.1, on_text()).settings.dynamic_sampling is None
+    assert training.text_grid("dapo", 0.1, with_rules).settings.dynamic_sampling.rounds == 3
+    assert training.text_grid("dapo", 0.1, on_text()).settings.dynamic_sampling is None
 
 
 def test_replayed_modes_take_the_place_of_refinements():
-    alone = compare.text_grid("mode_replay", 0.1, on_text()).settings
-    with_modes = compare.text_grid("mode_replay", 0.1, on_text(filters="replayed_modes(outcomes=2)")).settings
+    alone = training.text_grid("mode_replay", 0.1, on_text()).settings
+    with_modes = training.text_grid("mode_replay", 0.1, on_text(filters="replayed_modes(outcomes=2)")).settings
     assert alone.off_policy is not None
     assert alone.group_size < with_modes.group_size == on_text().group_size
     assert with_modes.off_policy is None
@@ -148,7 +149,7 @@ def test_logged_groups_are_an_environment(tmp_path, capsys):
     ]
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
     settings = {"environment": str(tmp_path / "log.jsonl"), "objectives": ("grpo", "ips_grpo"), "steps": 10}
-    np.testing.assert_allclose(np.exp(compare.policy_of(settings_of(**settings)).initial_logits), [[2, 1, 1]] * 2)
+    np.testing.assert_allclose(np.exp(training.policy_of(settings_of(**settings)).initial_logits), [[2, 1, 1]] * 2)
     train(tmp_path / "out", **settings)
     printed = capsys.readouterr().out.splitlines()
     above = printed.index("")

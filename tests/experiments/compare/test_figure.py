@@ -39,7 +39,7 @@ def test_comparison(tmp_path):
         result("idle", 9.0, 0.3, None),
         result("gmpo", 1.2, 1.0, 2),
     ]
-    drawing = figure.draw("a bandit: 6 objectives", results, bar=0.81, placebo="placebo")
+    drawing = figure.draw("a bandit: 6 objectives", results, bar=0.81)
     data = drawing.rows
     text = seen(drawing, tmp_path)
     for expected in (
@@ -70,7 +70,7 @@ def test_comparison(tmp_path):
     colours = [line.get_color() for line in left.lines if line.get_marker() == "o"]
     assert len(set(colours[:3])) == 1 != len(set(colours))
 
-    alone = figure.draw("one", results[:1], bar=0.5, placebo="placebo")
+    alone = figure.draw("one", results[:1], bar=0.5)
     text = seen(alone, tmp_path)
     assert "placebo" not in text
     assert "not compared" not in text

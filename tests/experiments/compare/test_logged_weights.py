@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.compare.logged_weights import gain, sides, table, weights_of_log
+from experiments.compare.logged_weights import logit_steps, sides, table, weights_of_log
 from ipsrl.environments.group_log import GroupLog
 
 # Three times a, once b, twice wrong; then a group in which all are right in the same way.
@@ -48,16 +48,14 @@ def test_nothing_is_contested_where_right_answers_are_alike():
     assert np.isnan([found.wrong, found.common, found.rare, found.drift]).all()
 
 
-def test_a_gain_is_the_step_of_a_logit():
+def test_the_steps_of_logits_are_those_of_the_surrogate():
     """By differentiating the surrogate of a softmax policy at the shares of the group."""
     advantages = np.array([[0.3, 0.1, 0.2, 0.9, -0.4, 0.5]])
     ids = np.array([0, 0, 0, 1, 2, 3])
     step = jax.grad(lambda logits: (jax.nn.log_softmax(logits)[ids] * advantages[0]).mean())(
         jnp.log(jnp.bincount(ids) / 6)
     )
-    _, common, rare = sides(LOG.rewards[:1], LOG.outcome_id[:1])
-    found = [gain(advantages, mask, LOG.outcome_id[:1])[0] for mask in (common, rare)]
-    np.testing.assert_allclose(found, step[:2], rtol=1e-6)
+    np.testing.assert_allclose(logit_steps(advantages, LOG.outcome_id[:1])[0], step[ids], rtol=1e-6)
 
 
 def test_the_table_names_verdicts_and_reasons():

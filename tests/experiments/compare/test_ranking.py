@@ -28,7 +28,7 @@ def test_ranks_are_by_effective_outcomes_among_those_that_reach_the_bar():
     # Of rates at which the bar is reached, the one that leaves most; of others, the one that earns most.
     rates = {result.name: result.records.distinct("learning_rate") for result in results}
     assert (rates["best"], rates["idle"]) == ([0.1], [0.2])
-    assert results[2].final("effective_outcomes").mean == pytest.approx(1.2)
+    assert results[2].outcomes == pytest.approx(1.2)
     with pytest.raises(ValueError, match="every run diverged"):
         ranking.ranked(records.where(objective="diverged"))
 

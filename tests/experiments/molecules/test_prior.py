@@ -6,8 +6,7 @@ import pytest
 
 pytest.importorskip("rdkit")
 
-from experiments.molecules.prior import AMIDES, Pretraining, encoded
-from ipsrl.distributed.mesh import make_mesh
+from experiments.molecules.prior import AMIDES, Pretraining, encoded, mesh_of_groups
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
 
 TINY = Pretraining(
@@ -32,7 +31,7 @@ def test_each_molecule_is_read_once_in_a_random_spelling():
 
 def test_learning_makes_known_molecules_likelier():
     trainer = TINY.teacher()
-    with jax.set_mesh(make_mesh()):
+    with jax.set_mesh(mesh_of_groups()):
         state = trainer.init(0)
         losses = []
         for _ in range(trainer.settings.steps):
@@ -55,7 +54,7 @@ def test_the_report_counts_valid_unique_and_new_molecules(monkeypatch):
 def test_samples_know_their_probabilities():
     parameters = TINY.policy.init(jax.random.key(0))
     other = jax.tree.map(lambda leaf: leaf + 0.01, parameters)
-    with jax.set_mesh(make_mesh()):
+    with jax.set_mesh(mesh_of_groups()):
         texts, none = TINY.sampled(parameters, 40, 0, parameters)
         same, different = TINY.sampled(parameters, 40, 0, other)
     assert len(texts) == len(none) == 40
