@@ -6,9 +6,8 @@ from experiments.molecules.flags import Settings
 from ipsrl.environments.molecules.parsing import parsed, silent
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
-from ipsrl.study.tables import Table, cell, one_below_the_other
+from ipsrl.study.tables import Table, one_below_the_other
 
 PRIOR = {
     "valid": "valid",
@@ -40,38 +39,6 @@ PRODUCED = {
 SEARCH = {"part": "search"}
 CELL = (260, 210)
 """Width and height of a drawn molecule, in pixels."""
-OUTCOMES = {
-    "ips_canonical": "canonical",
-    "ips_scaffold": "scaffold",
-    "ips_class": "scaffold class",
-    "ips_exact": "exact",
-}
-
-
-def of_papers(records: Records, settings: Settings) -> str:
-    """The papers' yields beside ours, for each estimate of an outcome's probability."""
-
-    def found(arm: str) -> str:
-        return cell(records.where(part="search", arm=arm), "yield_80")
-
-    rows = [
-        ["yield", "evaluations", "REINVENT", "IPS-GRPO", "MARA"],
-        ["arXiv 2601.21669, SYNTH, at 0.80", "10,000", "5695", "7371", ""],
-        ["arXiv 2510.20817, SYNTH, at 0.80", "10,000", "6569", "", "6834"],
-        ["arXiv 2601.21669, ALL-AMIDE, at 0.80", "10,000", "1", "1478", ""],
-        ["arXiv 2510.20817, ALL-AMIDE, at 0.85", "10,000", "1098", "", "1235"],
-    ]
-    rows += [
-        [
-            f"here, stand-in reward {settings.reward}, at 0.80; {outcome}",
-            f"{settings.evaluations:,}",
-            found("reinvent"),
-            found(arm),
-            found("mara"),
-        ]
-        for arm, outcome in OUTCOMES.items()
-    ]
-    return aligned(rows)
 
 
 TABLES = one_below_the_other(
@@ -83,7 +50,6 @@ TABLES = one_below_the_other(
         ("arm",),
     ),
     Table(PRODUCED, "{samples} strings of the last policy", SEARCH, ("arm",)),
-    of_papers,
 )
 
 

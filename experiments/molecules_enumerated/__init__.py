@@ -30,13 +30,12 @@ import dataclasses
 from collections.abc import Iterator
 from functools import partial
 
-from experiments.molecules_enumerated import against_target
 from experiments.molecules_enumerated.reaction_products import ADAM, LARGE, MOVED, SGD, arm
 from ipsrl import study
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.fields import between, positive
-from ipsrl.figures.style import Drawing
-from ipsrl.records.tidy import Records
+from ipsrl.figures.layers import Bars, Line
+from ipsrl.figures.panels import Panel, Panels
 
 NAMES = {
     "grpo": "GRPO",
@@ -141,7 +140,12 @@ COLUMNS = {
 }
 TITLE = "{training}, means over seeds {seeds} [95 % interval]"
 TABLE = study.Table(COLUMNS, TITLE, rows=("objective",), each="training")
-
-
-def FIGURE(records: Records, settings: Settings) -> Drawing:
-    return against_target.draw(records, Reactions(sharpness=settings.sharpness), settings)
+BY_SGD = {"where": {"training": SGD}}
+FIGURE = Panels(
+    [
+        Panel(
+            [Line("total_variation", **BY_SGD)], "SGD", "updates", "total variation", yscale="log"
+        ),
+        Panel([Bars("routes_exponent", **BY_SGD)], xlabel="exponent of the routes"),
+    ]
+)

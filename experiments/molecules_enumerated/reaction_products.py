@@ -3,19 +3,17 @@
 Curves have the labels `objective` and `training`; policies are tables of logits that start with uniform actions.
 """
 
-import dataclasses
+import functools
 
 import numpy as np
-from jax import Array
 
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.measures import distances, diversity
 from ipsrl.measures.power_law import exponents
-from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
-from ipsrl.study.curves import Curve, Points
+from ipsrl.study.curves import Curve
 from ipsrl.study.ensembles import trained
 from ipsrl.study.numbers import Computed
 from ipsrl.study.settings import EnsembleSettings
@@ -30,30 +28,26 @@ def arm(
     objective: str,
     **changed: float | str,
 ) -> Curve:
-    """The curve of one objective, with the probabilities of the products at the end of the first seed's training.
+    """The curve of one objective.
 
     Args:
       training: the curve's label beside the objective.
       changed: arguments of `trained` and overrides for the settings, in this training.
     """
     policy = Tabular(reactions.num_observations, reactions.vocabulary_size)
-
-    def record(parameters: Parameters) -> dict[str, Array]:
-        return {"probs": outcome_probs(reactions, policy, parameters)}
-
-    labels = {"objective": objective, "training": training}
-    curve = trained(reactions, policy, objective, settings, record, labels=labels, **changed)
-
-    def compute() -> Points:
-        found = curve.compute()
-        probs = found.values["probs"]
-        arrays = {"probs": probs[0, -1]}
-        return dataclasses.replace(found, values=measures(probs, reactions), arrays=arrays)
-
-    return dataclasses.replace(curve, compute=compute)
+    return trained(
+        reactions,
+        policy,
+        objective,
+        settings,
+        functools.partial(outcome_probs, reactions, policy),
+        functools.partial(measures, reactions),
+        {"objective": objective, "training": training},
+        **changed,
+    )
 
 
-def measures(probs: np.ndarray, reactions: Reactions) -> dict[str, np.ndarray]:
+def measures(reactions: Reactions, probs: np.ndarray) -> dict[str, np.ndarray]:
     """Name -> `[S, U]`, from distributions over products, `[S, U, K]`.
 
     Exponents are those of p = constant * routes^b * target^e, by least squares of log p with the target's weights: the

@@ -15,7 +15,7 @@ def reactions():
 def test_measures_of_the_target_and_of_routes(reactions):
     target, routes = reactions.outcome_space(0).target, reactions.route_counts()
     by_routes = target * routes / (target @ routes)
-    measured = measures(np.array([[target, by_routes]], np.float64), reactions)
+    measured = measures(reactions, np.array([[target, by_routes]], np.float64))
     np.testing.assert_allclose(measured["routes_exponent"], [[0, 1]], atol=1e-6)
     np.testing.assert_allclose(measured["reward_exponent"], [[1, 1]], atol=1e-6)
     np.testing.assert_allclose(measured["total_variation"], [[0, np.abs(by_routes - target).sum() / 2]], atol=1e-6)
