@@ -6,8 +6,8 @@ Paper     The task of TinyZero (github.com/Jiayi-Pan/TinyZero), which rewards an
           that of arXiv 2601.21669; it has no numbers for this task.
 Command   python -m experiments.countdown
 Time      demo eight minutes on two CPU cores, smoke under one; paper, not run, hours.
-Expected  recovery / validity +- 0.05 (three seeds): prior 0.24 / 0.33, GRPO 0.20 / 1.00, IPS-GRPO 0.47 / 0.97, ProGRPO
-          0.23 / 0.99; ceiling of independent answers 0.67.
+Expected  Three seeds: IPS-GRPO recovers 0.47 +- 0.05 and GRPO 0.20 +- 0.05, nearly all answers of both being valid; the
+          prior recovers 0.24 +- 0.05, ProGRPO as much as GRPO, and independent answers could recover 0.67.
 Smoke     python -m experiments.countdown --preset=smoke
 
 What is measured, and how: `ipsrl.study.text_tasks`. The policy is a small transformer in a compact language; a language

@@ -7,8 +7,8 @@ Paper     Table 2 of arXiv 2601.21669 on the benchmark of arXiv 2510.15614: reco
           100,000 parameters that starts from a prior which is competent and biased (`ipsrl.training.warm_start`).
 Command   python -m experiments.hypospace
 Time      demo seven minutes on two CPU cores (causal eight, voxels sixteen), smoke under one; paper, not run, hours.
-Expected  Boolean, recovery / validity +- 0.05: prior 0.35 / 0.55, GRPO 0.20 / 0.99, IPS-GRPO 0.57 / 0.97,
-          ProGRPO 0.33 / 0.99; ceiling of independent answers 0.67.
+Expected  On Boolean tasks the prior recovers 0.35 +- 0.05, GRPO 0.20 +- 0.05, IPS-GRPO 0.57 +- 0.05 and ProGRPO 0.33
+          +- 0.05, nearly all answers of the trained policies being valid; independent answers could recover 0.67.
 Smoke     python -m experiments.hypospace --preset=smoke
 
 What is measured, and how: `ipsrl.study.text_tasks`.

@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ipsrl import extras, study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
@@ -186,15 +188,16 @@ def in_trl(ours: TrainingGrid, objective: str, seed: int) -> study.Points:
         outcome = task.parse([*answer, STOP][: task.max_tokens])
         return None if outcome < 0 else outcome
 
+    admissible = [set(np.flatnonzero(row)) for row in task.admissible]
+
     def right(
         prompts: list[str], completions: list[str], number: list[int], **columns: Any
     ) -> list[float]:
-        def is_right(prompt: int, outcome: int | None) -> bool:
-            known = outcome is not None and outcome < task.num_hypotheses
-            return known and task.admissible[prompt, outcome]
-
         outcomes = map(outcome_of, prompts, completions)
-        return list(map(float, map(is_right, number, outcomes)))
+        return [
+            float(outcome in admissible[prompt])
+            for prompt, outcome in zip(number, outcomes, strict=True)
+        ]
 
     class Evaluations(TrainerCallback):
         def on_step_end(self, args, state, control, model, **others):

@@ -6,9 +6,9 @@ Paper     The tasks graph_color and n_queens of reasoning-gym (arXiv 2505.24760)
           counts none. The claim is that of arXiv 2601.21669; it has no numbers for these tasks.
 Command   python -m experiments.reasoning_gym
 Time      demo nine minutes on two CPU cores (estimated from processor time), smoke under one; paper, not run, hours.
-Expected  recovery / validity +- 0.05 (three seeds). Graph colouring: prior 0.20 / 0.37, GRPO 0.08 / 1.00, IPS-GRPO
-          0.30 / 0.98, ProGRPO 0.13 / 1.00; ceiling of independent answers 0.65. Queens: prior 0.31 / 0.46, GRPO 0.12 /
-          0.99, IPS-GRPO 0.38 / 0.95, ProGRPO 0.18 / 0.99; ceiling 0.65.
+Expected  Three seeds: of colourings GRPO recovers 0.08 +- 0.05 and IPS-GRPO 0.30 +- 0.05, of queens 0.12 +- 0.05 and
+          0.38 +- 0.05, nearly all answers being valid; ProGRPO lies between, and independent answers could recover 0.65
+          of both.
 Smoke     python -m experiments.reasoning_gym --preset=smoke
 
 The problems are those that reasoning-gym 0.1.25 makes of the same seeds; the package itself is not needed. What is

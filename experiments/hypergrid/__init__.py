@@ -7,9 +7,9 @@ Paper     Table 1 of arXiv 2601.21669, mean absolute error per cell: n = 2: GRPO
           R0 = 0.1, R1 = 0.5, R2 = 2); at n = 4 the paper's GRPO number exceeds the largest error that reading allows.
 Command   python -m experiments.hypergrid
 Time      demo two to three minutes on two CPU cores, smoke under one; paper, not run, hours.
-Expected  n = 2, total L1 1.77 +- 0.01 (GRPO on one mode), 0.23 +- 0.05 (counts), under 0.02 (exact); per cell 0.0276,
-          0.0036 and at most 0.0003. n = 4 (--dimensions=4 --steps=600 --seeds=0:2 --hidden_size=128, two minutes): per
-          cell 4.9e-4, 3.3e-4 +- 0.3e-4, 2.1e-5 +- 1e-5.
+Expected  In two dimensions total L1 is 1.77 +- 0.01 for GRPO, which ends on one mode, 0.23 +- 0.05 by counts, and next
+          to nothing by exact probabilities. In four (the command is in docs/figures.md, two minutes) the error per cell
+          is 4.9e-4 for GRPO, 3.3e-4 by counts, and 2.1e-5 by exact probabilities.
 Smoke     python -m experiments.hypergrid --preset=smoke
 
 All distances are exact: the distribution of a policy over cells is found by propagating probability over all states.
@@ -105,10 +105,8 @@ def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
         raise ValueError(
             f"{settings.side}^{dimensions} cells are more than {LARGEST_GRID:,}, too many to be exact"
         )
-    hidden = (settings.hidden_size, settings.hidden_size)
-    policy = MLP(
-        environment.features, environment.num_features, environment.vocabulary_size, hidden
-    )
+    shape = environment.num_features, environment.vocabulary_size, (settings.hidden_size,) * 2
+    policy = MLP(environment.features, *shape)
     names = (
         "steps",
         "group_size",
@@ -142,50 +140,36 @@ def figure(records: Records, settings: Settings) -> style.Drawing:
     The scale is logarithmic because a collapsed policy has all its mass on one cell, beside which the target would be
     blank; it starts at a third of the target's least probability, and cells below that, with zero too, are white.
     """
-    environment = settings.grid(2)
-    target = target_probs(environment)
-    modes = environment.modes()
-    shape = (settings.side, settings.side)
-    panels = {"target r / Σr\nmodes outlined": target}
+    environment, side = settings.grid(2), settings.side
+    target, modes = target_probs(environment), environment.modes().reshape(side, side)
     learned = {
         name: records.array("probs", dimensions=2, objective=name) for name in settings.objectives
     }
-    for name, probs in learned.items():
-        total = distances.total_l1(probs, target)
-        mean = distances.mean_l1(probs, target)
-        panels[f"{name}\nL1 = {total:.3f}, per cell {mean:.4f}"] = probs
+    panels, rows = {"target": target} | learned, []
     with style.looks():
         drawn = Figure(figsize=(2.3 * len(panels) + 0.8, 2.7))
         grid = drawn.subplots(1, len(panels), squeeze=False)[0]
         norm = LogNorm(vmin=target[target > 0].min() / 3, vmax=1.0)
         colours = matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white")
-        for axes, (title, probs) in zip(grid, panels.items(), strict=True):
-            image = axes.imshow(
-                np.ma.masked_equal(probs.reshape(shape), 0).T,
-                origin="lower",
-                norm=norm,
-                cmap=colours,
+        for axes, (name, probs) in zip(grid, panels.items(), strict=True):
+            cells = probs.reshape(side, side)
+            look = {"origin": "lower", "norm": norm, "cmap": colours}
+            image = axes.imshow(np.ma.masked_equal(cells, 0).T, **look)
+            for (x1, x2), mode in np.ndenumerate(modes):
+                place = {"distribution": name, "x1": x1, "x2": x2, "mode": mode}
+                rows.append(place | {"value": cells[x1, x2]})
+                if mode:
+                    axes.add_patch(Rectangle((x1 - 0.5, x2 - 0.5), 1, 1, **style.OUTLINE))
+            errors = (
+                f"L1 = {distances.total_l1(probs, target):.3f}, "
+                f"per cell {distances.mean_l1(probs, target):.4f}"
             )
-            for x, y in zip(*np.nonzero(modes.reshape(shape)), strict=True):
-                axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **style.OUTLINE))
-            axes.set_title(title, fontsize=9)
-            axes.set_xlabel("x₁")
-            axes.set_ylabel("x₂")
+            below = errors if name in learned else "r / Σr, modes outlined"
+            axes.set_title(f"{name}\n{below}", fontsize=9)
+            axes.set(xlabel="x₁", ylabel="x₂")
             axes.spines[:].set_visible(True)
-        drawn.colorbar(
-            image, ax=list(grid), label="probability of a cell", shrink=0.85, extend="min"
-        )
-    rows = [
-        {
-            "distribution": name,
-            "x1": x1,
-            "x2": x2,
-            "mode": modes.reshape(shape)[x1, x2],
-            "value": probability,
-        }
-        for name, probs in ({"target": target} | learned).items()
-        for (x1, x2), probability in np.ndenumerate(probs.reshape(shape))
-    ]
+        look = {"label": "probability of a cell", "shrink": 0.85, "extend": "min"}
+        drawn.colorbar(image, ax=list(grid), **look)
     return style.Drawing(drawn, rows)
 
 

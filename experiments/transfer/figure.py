@@ -69,28 +69,22 @@ def _ranks(axes: Axes, records: Records, levels: list[str]) -> list[table.Row]:
     found = {level: equal_reward.outcomes(records.where(level=level), WHEN[0]) for level in levels}
     drawn = [level for level in levels if found[level]] or levels
     names = [name for name in found[drawn[0]] if all(name in found[level] for level in drawn)]
-    means = np.array([[np.mean(found[level][name]) for level in drawn] for name in names]).reshape(
-        -1, len(drawn)
-    )
+    means = np.array([[np.mean(found[level][name]) for level in drawn] for name in names])
+    means = means.reshape(-1, len(drawn))
     ranks = rankdata(-np.round(means, TIE), axis=0)
     colours = matplotlib.colormaps["cividis"](np.linspace(0, 0.9, len(names)))
-    for of_objective in ranks:
-        look = {
-            "color": colours[int(of_objective[0]) - 1],
-            "marker": "o",
-            "markeredgecolor": "white",
-        }
-        axes.plot(range(len(drawn)), of_objective, **look)
     # Ties at the last level get lines of their own.
     order = np.argsort(np.lexsort((ranks[:, 0], ranks[:, -1])))
-    for name, place, rank, first in zip(names, order, ranks[:, -1], ranks[:, 0], strict=True):
+    for name, of_objective, place in zip(names, ranks, order, strict=True):
+        colour, last = colours[int(of_objective[0]) - 1], (len(drawn) - 1, of_objective[-1])
+        axes.plot(of_objective, color=colour, marker="o", markeredgecolor="white")
         axes.annotate(
             name,
-            (len(drawn) - 1, rank),
+            last,
             (len(drawn) - 0.8, place + 1),
             va="center",
             fontsize=8,
-            color=colours[int(first) - 1],
+            color=colour,
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.6},
         )

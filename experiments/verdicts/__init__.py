@@ -8,10 +8,10 @@ Paper     Theorems 3.1 and 4.1 of arXiv 2601.21669 for expected return and inver
 Command   python -m experiments.verdicts --document=docs/verdicts.md
           and, for one row of that page in a minute, the same with --only=NAME
 Time      demo half an hour of CPU time, shared by all cores, most for walks and for four steps; paper, not run, hours.
-Expected  exact, no seeds: most of the catalog is one row, that of GRPO, where the rarer of two right outcomes is lost
-          as t^-0.5. Rewards 1, 0.6, 0.3 end at 0.58 : 0.32 : 0.10 under ips_grpo (G = 8; 0.54 : 0.32 : 0.14 at
-          G = 16) and at 0.53 : 0.32 : 0.16 = r / sum(r) under exact probabilities and trajectory balance. On walks of
-          two moves counts share outcomes alike, entropies and KL divergences their walks, twice as much for two.
+Expected  Exact, without seeds. Most of the catalog is one row, that of GRPO, where the rarer of two right outcomes is
+          lost as t to the power -0.5. Three graded rewards end at 0.58 : 0.32 : 0.10 under ips_grpo, and in proportion
+          under exact probabilities and trajectory balance. On walks of two moves counts share outcomes alike, entropies
+          and KL divergences their walks, twice as much for two.
 Smoke     python -m experiments.verdicts --preset=smoke
 
 The Markdown is OUT/verdicts.md; `--document` writes it, and the figure, there as well, and beside it as JSON what it is
@@ -102,18 +102,18 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     chosen, _ = chosen_objectives(settings.only or settings.objectives, settings.group_size)
     results: dict[str, Future] = {}
 
-    def points(number: int) -> study.Points:
+    def points(name: str) -> study.Points:
         if len(chosen) < ENOUGH_FOR_PROCESSES:
-            return flows(chosen[number], settings.group_size)
+            return flows(name, settings.group_size)
         if not results:
             pool = cpu_processes(cores())
             # Those before are read from the folder.
-            for name in chosen[number:]:
-                results[name] = pool.schedule(flows, (name, settings.group_size))
-        return results[chosen[number]].result()
+            for later in chosen[chosen.index(name) :]:
+                results[later] = pool.schedule(flows, (later, settings.group_size))
+        return results[name].result()
 
-    for number, name in enumerate(chosen):
-        yield study.Curve({"objective": name}, functools.partial(points, number))
+    for name in chosen:
+        yield study.Curve({"objective": name}, functools.partial(points, name))
 
 
 def chosen_objectives(listed: Sequence[str], group_size: int) -> tuple[list[str], dict[str, str]]:
@@ -178,12 +178,11 @@ def rows_of(records: Records, settings: Settings) -> list[list[PublishedVerdict]
     if settings.only:
         published = verdict_page.read(settings.data, settings.group_size)
         kept = {entry.objective: entry for entry in published} | entries
-        in_order = [name for name in (*objectives.names(), *ADDED) if name in kept]
         entries = {
             name: kept[name]
-            for name in (*in_order, *kept)
+            for name in dict.fromkeys((*objectives.names(), *ADDED, *kept))
             # What the catalog no longer has is dropped.
-            if refusal(name, settings.group_size) is None
+            if name in kept and refusal(name, settings.group_size) is None
         }
     return grouped(list(entries.values()))
 
@@ -197,14 +196,10 @@ def table(records: Records, settings: Settings) -> str:
             text.partition(": 0.")[0] if "start" in text else text
             for text in first.texts["uniform"].values()
         ]
-        lines.append(
-            (first.word, first.objective + (f" and {len(more)} more" if more else ""), *texts)
-        )
-    own = [
-        f"{entry.objective}: {entry.word}, {entry.evidence}"
-        for entry in computed(records)
-        if settings.only
-    ]
+        others = f" and {len(more)} more" if more else ""
+        lines.append((first.word, first.objective + others, *texts))
+    entries = computed(records) if settings.only else []
+    own = [f"{entry.objective}: {entry.word}, {entry.evidence}" for entry in entries]
     return "\n".join([aligned(lines), *own])
 
 

@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.transfer.paths import path
 from ipsrl import objectives
 from ipsrl.dynamics import flows
 from ipsrl.dynamics.cases import IN_TREE, MULTIPLICITY, STARTS_OF_WALKS, WALKS, as_walks
@@ -84,7 +83,6 @@ def test_a_flow_takes_large_steps_where_one_token_has_come_to_rest_and_another_m
     [
         ("rest points are found for bandits, but this field is on Tree", lambda: rest_points(FIELD)),
         ("rest points are found for bandits", lambda: rest_point(FIELD, np.array([1.0, 0.0, 0.0]))),
-        ("paths are found for bandits", lambda: path(FIELD, [0.25] * 4, 0.1, 4)),
         ("but each must have 4 probabilities", lambda: follow(FIELD, [[0.5, 0.3, 0.2]])),
         (
             "but each must have 4 probabilities",

@@ -44,10 +44,3 @@ def test_where_nothing_moves_the_policy_stays_and_at_a_rest_point_within_a_step(
     np.testing.assert_allclose(path(field_of("grpo", (1.0, 1.0, 1.0)), START, 0.1, 5), [START] * 6)
     end = path(field_of("ips_grpo"), START, 0.02, 400)[-1]
     assert end[0] / end[1] == pytest.approx(1.0, abs=0.05)
-
-
-def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match=r"length is 0.0 and steps is 5, both must be positive"):
-        path(field_of("grpo"), START, 0.0, 5)
-    with pytest.raises(ValueError, match=r"start is .* positive and add up to 1"):
-        path(field_of("grpo"), (0.5, 0.5, 0.0), 0.1, 5)
