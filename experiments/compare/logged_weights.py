@@ -59,18 +59,11 @@ def weights_of_log(objective: str, log: GroupLog) -> LoggedWeights:
     advantages /= np.sqrt((advantages**2).mean()) or 1.0
 
     right, common, rare = sides(log.rewards, log.outcome_id)
-    contested = (common & ~rare).any(axis=1)
-    paid = {
-        "wrong": ~right,
-        "right": right,
-        "common": common & contested[:, None],
-        "rare": rare & contested[:, None],
-    }
+    paid = {"wrong": ~right, "right": right, "common": common, "rare": rare}
     means = {name: advantages[mask].mean() if mask.any() else np.nan for name, mask in paid.items()}
-    gains = [
-        logit_steps(advantages, log.outcome_id)[contested].mean(axis=1, where=mask[contested])
-        for mask in (rare, common)
-    ]
+    contested = rare.any(axis=1)
+    steps = logit_steps(advantages, log.outcome_id)
+    gains = [steps[contested].mean(axis=1, where=of[contested]) for of in (rare, common)]
     drift = (gains[0] - gains[1]).mean() if contested.any() else np.nan
     # Less is rounding.
     weighed = (np.abs(advantages) > 1e-6).any(axis=1).mean()
@@ -87,14 +80,11 @@ def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> 
     """
     groups, group_size = log.rewards.shape
     right = np.where(is_right(log.rewards, RIGHT_ABOVE), log.outcome_id, -1)
+    effective = diversity.effective_outcomes(jnp.asarray(right))
     measured = {
         "mean reward": log.rewards.mean(),
-        "effective rewarded outcomes of a group": diversity.effective_outcomes(
-            jnp.asarray(right)
-        ).mean(),
-        "share of groups with equal rewards": (
-            log.rewards.min(axis=1) == log.rewards.max(axis=1)
-        ).mean(),
+        "effective rewarded outcomes of a group": effective.mean(),
+        "share of groups with equal rewards": (np.ptp(log.rewards, axis=1) == 0).mean(),
     }
     head = f"the log: {groups} groups of {group_size} answers to {log.num_prompts} prompts; "
     cells = [["", *(field.name for field in dataclasses.fields(LoggedWeights)), "verdict"]]
@@ -112,7 +102,7 @@ def table(log: GroupLog, chosen: Sequence[str], verdicts: Mapping[str, str]) -> 
 
 
 def sides(rewards: np.ndarray, outcome_id: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which answers of groups `[N, G]` are right, have the most and the least frequent right outcome: `[N, G]` bool."""
+    """Which answers of groups `[N, G]` are right, and in contested groups common, and rare: `[N, G]` bool."""
     right = (
         is_right(rewards, RIGHT_ABOVE)
         & (rewards == rewards.max(axis=1, keepdims=True))
@@ -121,7 +111,9 @@ def sides(rewards: np.ndarray, outcome_id: np.ndarray) -> tuple[np.ndarray, np.n
     count = sums_of_outcomes(np.ones(outcome_id.shape, int), outcome_id)
     most = np.where(right, count, 0).max(axis=1, keepdims=True)
     least = np.where(right, count, count.shape[1] + 1).min(axis=1, keepdims=True)
-    return right, right & (count == most), right & (count == least)
+    common, rare = right & (count == most), right & (count == least)
+    contested = (common & ~rare).any(axis=1, keepdims=True)
+    return right, common & contested, rare & contested
 
 
 def sums_of_outcomes(values: np.ndarray, outcome_id: np.ndarray) -> np.ndarray:

@@ -89,13 +89,11 @@ def ranked(records: Records) -> tuple[list[Result], float]:
         max(results, key=lambda result: result.outcomes) for results in reaching.values() if results
     ]
     below = [highest[text] for text, results in reaching.items() if not results]
+    for results in (above, below):
+        # What differs by less stays in the order of the catalog.
+        results.sort(key=lambda result: -round(result.outcomes, 3))
     ranks = shared_ranks([result.records.final("effective_outcomes") for result in above])
     above = [
         dataclasses.replace(result, rank=rank) for result, rank in zip(above, ranks, strict=True)
     ]
-
-    # What differs by less stays in the order of the catalog.
-    def order(result: Result) -> tuple[int, float]:
-        return result.rank or 0, -round(result.outcomes, 3)
-
-    return [*sorted(above, key=order), *sorted(below, key=order)], bar
+    return [*above, *below], bar

@@ -19,19 +19,16 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 
-import matplotlib
 import numpy as np
-from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from experiments.hypergrid.evaluation import evaluate_hypergrid, probs_of_cells, target_probs
 from ipsrl import study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import REWARD, Hypergrid
 from ipsrl.fields import accepted_by, at_least, in_range, positive
-from ipsrl.figures import style
-from ipsrl.measures import distances
+from ipsrl.figures.layers import HeatMap
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.figures.style import Drawing
 from ipsrl.policies.mlp import MLP
 from ipsrl.records.monitors import make_monitors
 from ipsrl.records.tidy import Records
@@ -77,6 +74,7 @@ PRESETS = {
 MANY_HOSTS = TRACKERS = True
 VMAPPED = ("seeds", "learning_rate")
 LARGEST_GRID = 1_000_000
+LOG = "log10 of the probability"
 
 
 def curves(settings: Settings) -> Iterator[study.TrainingRun]:
@@ -134,43 +132,39 @@ def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
     )
 
 
-def figure(records: Records, settings: Settings) -> style.Drawing:
-    """The target and the distribution learned by the first seed of each objective, on one logarithmic colour scale.
+def figure(records: Records, settings: Settings) -> Drawing:
+    """The target and the distribution learned by the first seed of each objective, as logarithms of probabilities.
 
-    The scale is logarithmic because a collapsed policy has all its mass on one cell, beside which the target would be
-    blank; it starts at a third of the target's least probability, and cells below that, with zero too, are white.
+    A collapsed policy has all its mass on one cell, beside which the target would be blank. The colours begin at a
+    third of the target's least probability.
     """
-    environment, side = settings.grid(2), settings.side
-    target, modes = target_probs(environment), environment.modes().reshape(side, side)
-    learned = {
+    environment, shape = settings.grid(2), (settings.side, settings.side)
+    target, modes = target_probs(environment), environment.modes().reshape(shape)
+    least = target[target > 0].min() / 3
+    distributions = {"target": target} | {
         name: records.array("probs", dimensions=2, objective=name) for name in settings.objectives
     }
-    panels, rows = {"target": target} | learned, []
-    with style.looks():
-        drawn = Figure(figsize=(2.3 * len(panels) + 0.8, 2.7))
-        grid = drawn.subplots(1, len(panels), squeeze=False)[0]
-        norm = LogNorm(vmin=target[target > 0].min() / 3, vmax=1.0)
-        colours = matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white")
-        for axes, (name, probs) in zip(grid, panels.items(), strict=True):
-            cells = probs.reshape(side, side)
-            look = {"origin": "lower", "norm": norm, "cmap": colours}
-            image = axes.imshow(np.ma.masked_equal(cells, 0).T, **look)
-            for (x1, x2), mode in np.ndenumerate(modes):
-                place = {"distribution": name, "x1": x1, "x2": x2, "mode": mode}
-                rows.append(place | {"value": cells[x1, x2]})
-                if mode:
-                    axes.add_patch(Rectangle((x1 - 0.5, x2 - 0.5), 1, 1, **style.OUTLINE))
-            errors = (
-                f"L1 = {distances.total_l1(probs, target):.3f}, "
-                f"per cell {distances.mean_l1(probs, target):.4f}"
-            )
-            below = errors if name in learned else "r / Σr, modes outlined"
-            axes.set_title(f"{name}\n{below}", fontsize=9)
-            axes.set(xlabel="x₁", ylabel="x₂")
-            axes.spines[:].set_visible(True)
-        look = {"label": "probability of a cell", "shrink": 0.85, "extend": "min"}
-        drawn.colorbar(image, ax=list(grid), **look)
-    return style.Drawing(drawn, rows)
+    rows = [
+        {"distribution": name, "x1": x1, "x2": x2, LOG: np.log10(max(probability, least))}
+        for name, probs in distributions.items()
+        for (x1, x2), probability in np.ndenumerate(probs.reshape(shape))
+    ]
+    cells = functools.partial(
+        HeatMap,
+        LOG,
+        "x1",
+        across="x2",
+        numbers="",
+        low=np.log10(least),
+        high=0.0,
+        outlined=lambda x1, x2: modes[x1, x2],
+    )
+    panels = [
+        Panel([cells(where={"distribution": name})], name, "x₁", "x₂") for name in distributions
+    ]
+    caption = f"{LOG} of each cell of the grid; modes are outlined."
+    drawn = Panels(panels, (2.9 * len(panels), 2.7), caption=caption)
+    return drawn(Records(rows, ("distribution", "x1", "x2")), settings)
 
 
 FIGURE = figure

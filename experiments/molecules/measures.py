@@ -22,14 +22,17 @@ def evaluations_until(rewards: np.ndarray, threshold: float, number: int = 100) 
       At least `number`; NaN if so many are never found.
     """
     found = np.flatnonzero(rewards >= threshold)
-    return float(found[number - 1] + 1) if len(found) >= number else float("nan")
+    if len(found) < number:
+        return float("nan")
+    return float(found[number - 1] + 1)
 
 
 def similarities(fingerprints: np.ndarray) -> np.ndarray:
     """`[N, N]` float32, of all pairs of fingerprints `[N, B]`; 1 for two without any bit, as in MOSES."""
     # Sums of so few bits are exact.
     bits = fingerprints.astype(np.float32)
-    both, sizes = bits @ bits.T, bits.sum(axis=1)
+    both = bits @ bits.T
+    sizes = bits.sum(axis=1)
     either = sizes[:, None] + sizes - both
     return np.where(either > 0, both / np.maximum(either, 1), np.float32(1))
 
@@ -40,7 +43,9 @@ def internal_diversity(similar: np.ndarray) -> float:
     The sum is over all ordered pairs, those of a molecule with itself among them, as in the paper's formula and its
     code. 0 for one molecule, NaN for none.
     """
-    return 1 - similar.mean(dtype=np.float64) if len(similar) else float("nan")
+    if not len(similar):
+        return float("nan")
+    return 1 - similar.mean(dtype=np.float64)
 
 
 def circles(similar: np.ndarray) -> int:
