@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.compare.ranking import MEASURES, PLACEBO, Result
@@ -11,7 +12,8 @@ from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import mean_over_seeds
 
-_COLOURS, _BELOW = {"effective_outcomes": "#0072B2", "reward": "#B97700"}, "0.6"
+_COLOURS = {"effective_outcomes": "#0072B2", "reward": "#B97700"}
+_BELOW = "0.6"
 _BAR = {"color": "0.4", "linewidth": 1.0, "linestyle": "--"}
 _PLACEBO = {"color": "#009E73", "linewidth": 1.0, "linestyle": (0, (1, 1.5))}
 _CHARACTERS = 62
@@ -55,15 +57,8 @@ def draw(title: str, results: Sequence[Result], bar: float) -> Drawing:
         left.set_yticks(places, labels, fontsize=7.5)
         for tick, grey in zip(left.get_yticklabels(), below, strict=True):
             tick.set_color("0.45" if grey else "black")
-        for axes, measure, marker in zip((left, right), MEASURES, "oD", strict=True):
-            for row, place, grey in zip(rows, places, below, strict=True):
-                interval = row[0].records.final(measure)
-                colour = _BELOW if grey else _COLOURS[measure]
-                ends = [interval.low, interval.high]
-                axes.plot(ends, [place] * 2, color=colour, linewidth=1.4, solid_capstyle="round")
-                axes.plot([interval.mean], [place], marker, color=colour, markersize=4.2)
-            axes.grid(True)
-            axes.tick_params(axis="y", length=0)
+        _dots(left, rows, places, "effective_outcomes", "o")
+        _dots(right, rows, places, "reward", "D")
         right.axvline(bar, zorder=1, label=f"the bar, {bar:.2f}", **_BAR)
         for result in results:
             if result.name == PLACEBO:
@@ -72,12 +67,41 @@ def draw(title: str, results: Sequence[Result], bar: float) -> Drawing:
         if any(below):
             label = f"reward below {bar:.2f}: not compared"
             left.scatter([], [], 18, color=_BELOW, label=label)
-        left.set(xlabel="effective outcomes exp(H)", xlim=(0, None), ylim=(heights.sum(), 0))
-        right.set(xlabel="reward / best reward", xlim=(0, 1.08))
+        left.set(
+            xlabel="effective outcomes exp(H)",
+            xlim=(0, None),
+            ylim=(heights.sum(), 0),
+        )
+        right.set(
+            xlabel="reward / best reward",
+            xlim=(0, 1.08),
+        )
         figure.suptitle(title, fontsize=10)
         figure.legend(loc="outside lower center", ncols=2)
     numbers = [row for result in results for name in MEASURES for row in _numbers(result, name)]
     return Drawing(figure, numbers)
+
+
+def _dots(
+    axes: Axes,
+    rows: Sequence[Sequence[Result]],
+    places: np.ndarray,
+    measure: str,
+    marker: str,
+) -> None:
+    for row, place in zip(rows, places, strict=True):
+        interval = row[0].records.final(measure)
+        colour = _BELOW if row[0].rank is None else _COLOURS[measure]
+        axes.plot(
+            [interval.low, interval.high],
+            [place, place],
+            color=colour,
+            linewidth=1.4,
+            solid_capstyle="round",
+        )
+        axes.plot([interval.mean], [place], marker, color=colour, markersize=4.2)
+    axes.grid(True)
+    axes.tick_params(axis="y", length=0)
 
 
 def _numbers(result: Result, measure: str) -> list[table.Row]:

@@ -59,7 +59,12 @@ def weights_of_log(objective: str, log: GroupLog) -> LoggedWeights:
     advantages /= np.sqrt((advantages**2).mean()) or 1.0
 
     right, common, rare = sides(log.rewards, log.outcome_id)
-    paid = {"wrong": ~right, "right": right, "common": common, "rare": rare}
+    paid = {
+        "wrong": ~right,
+        "right": right,
+        "common": common,
+        "rare": rare,
+    }
     means = {name: advantages[mask].mean() if mask.any() else np.nan for name, mask in paid.items()}
     contested = rare.any(axis=1)
     steps = logit_steps(advantages, log.outcome_id)
@@ -111,7 +116,8 @@ def sides(rewards: np.ndarray, outcome_id: np.ndarray) -> tuple[np.ndarray, np.n
     count = sums_of_outcomes(np.ones(outcome_id.shape, int), outcome_id)
     most = np.where(right, count, 0).max(axis=1, keepdims=True)
     least = np.where(right, count, count.shape[1] + 1).min(axis=1, keepdims=True)
-    common, rare = right & (count == most), right & (count == least)
+    common = right & (count == most)
+    rare = right & (count == least)
     contested = (common & ~rare).any(axis=1, keepdims=True)
     return right, common & contested, rare & contested
 

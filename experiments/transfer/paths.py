@@ -30,7 +30,8 @@ def _path(length, steps, batch, logits, rewards, reference):
         velocity = batch.update(logits, rewards, reference)
         speed = jnp.maximum(jnp.abs(velocity).max(), jnp.finfo(velocity.dtype).tiny)
         logits = logits + length * velocity / speed
-        return logits, softmax(logits)
+        probs = softmax(logits)
+        return logits, probs
 
     _, later = jax.lax.scan(step, logits, length=steps)
     return jnp.concatenate([softmax(logits)[None], later])
