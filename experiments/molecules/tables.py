@@ -71,26 +71,14 @@ def best_molecules(records: Records, settings: Settings, png: Path) -> list[Path
     return [page]
 
 
-BUDGET = {"xlabel": "evaluations (different valid molecules)"}
 FIGURES = Panels(
     [
         Panel(
             [Line("yield_80", by="arm")],
+            xlabel="evaluations (different valid molecules)",
             ylabel="found with stand-in reward of 0.80",
-            width=1.2,
-            **BUDGET,
         ),
-        Panel(
-            [Bars("circles", by="arm")], xlabel="#Circles (0.75) of those at stand-in reward 0.80"
-        ),
-        Panel(
-            [Line("yield_85", by="arm")],
-            ylabel="found with stand-in reward of 0.85",
-            width=1.2,
-            **BUDGET,
-        ),
+        Panel([Bars("circles", by="arm")], xlabel="#Circles (0.75) of these"),
         Panel([Bars("unique_valid", by="arm")], xlabel="unique valid share of {samples} strings"),
-    ],
-    columns=2,
-    size=(17, 10),
+    ]
 )
