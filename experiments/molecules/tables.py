@@ -9,15 +9,6 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
 from ipsrl.study.tables import Table, one_below_the_other
 
-PRIOR = {
-    "valid": "valid",
-    "unique": "unique",
-    "novel": "novel",
-    "distance_logP": "distance of logP",
-    "distance_SA": "distance of SA",
-    "distance_QED": "distance of QED",
-    "distance_weight": "distance of weight",
-}
 SEARCHED = {
     "yield_80": "found at 0.80",
     "yield_85": "at 0.85",
@@ -39,10 +30,8 @@ PRODUCED = {
 SEARCH = {"part": "search"}
 CELL = (260, 210)
 """Width and height of a drawn molecule, in pixels."""
-
-
 TABLES = one_below_the_other(
-    Table(PRIOR, "the prior; distances to the split test of {data}", where={"part": "prior"}),
+    Table(title="the prior; distances to the split test of {data}", where={"part": "prior"}),
     Table(
         SEARCHED,
         "stand-in reward {reward}, {evaluations} evaluations, seeds {seeds} [95 % interval]",
