@@ -4,7 +4,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.recovery_time import step_sizes
 from ipsrl.dynamics import flows, survival, time_scales
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.dynamics.finite_groups import count_weights, expected_weight, mean_field
@@ -41,9 +40,6 @@ REFUSED = [
     ("rewards must be", lambda: flows.stationary_distribution(np.zeros(2), 1.0)),
     ("increasing", lambda: flows.integrate(lambda z: z, np.zeros(2), np.array([1.0, 1.0]))),
     # Step sizes.
-    ("positive alpha", lambda: step_sizes.rates_at_rest(REWARDS, 0.0)),
-    ("inside the simplex", lambda: step_sizes.jacobian_at_rest(np.array([1.0, 0.0]), 1.0)),
-    ("must be positive", lambda: step_sizes.largest_surviving_step((1.0, 0.0), WEIGHTS)),
     # Survival.
     ("at least 1", lambda: survival.critical_alpha(0.5, 8, "no baseline")),
     ("at least 2", lambda: survival.critical_alpha(2.0, 1, "group mean")),

@@ -15,10 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.collapse_time import passage_times
 from experiments.critique.repairs import Repairs
 from experiments.planning_and_execution import strategic_grams
-from experiments.recovery_time import step_sizes
 from experiments.thought_switching import underthinking
 from ipsrl import extensions, objectives, rewards, specifications
 from ipsrl.distributed import memory

@@ -106,7 +106,6 @@ REFUSED = [
     ("finite_groups.count_weights(8, alpha=-1.0)", "alpha"),
     ("finite_groups.count_weights(10**12)", "group_size"),
     ("finite_groups.count_vectors(3, -1)", "group_size is -1"),
-    ("step_sizes.largest_surviving_step((1.0,), [1.0, 0.5])", "rewards is"),
     ("survival.critical_alpha('4', 16, 'group mean')", "reward_ratio is '4'"),
     ("survival.smallest_group(4, 3)", "rule is 3"),
     ("survival.weaker_at_rest((1.0, 0.0), 8, 'group mean', 1.0)", "rewards"),
@@ -117,5 +116,4 @@ REFUSED = [
     ("two_outcome_training.Cell(GRPO, (1.0, 0.5), 8.5, 0.1)", "group_size is 8.5"),
     ("two_outcome_training.Cell('grpo', (1.0, 0.5), 8, 0.1)", "objective is 'grpo'"),
     ("two_outcome_training.Cell(GRPO, (1.0, NAN), 8, 0.1)", "rewards is"),
-    ("passage_times.mean_first_passage(3, -1.0, 1.0)", "cell is 3"),
 ]
