@@ -30,20 +30,3 @@ def test_small_steps_collapse_a_tie_as_the_diffusion_limit_says():
         excess.append(exact / tie_collapse_time(4, step_size) - 1)
     # Its error is of the order of the step.
     assert 0 < excess[1] < 0.7 * excess[0] < 0.05
-
-
-def test_runs_that_never_leave():
-    for start in (0.0, 0.37, 0.9999):
-        assert mean_first_passage(Cell(make("grpo"), (1.0, 1.0), 4, 0.5, start), -1, 1) == np.inf
-
-
-def test_runs_that_may_come_to_where_they_never_leave():
-    """Steps of 50 throw a tie out, or to where the other outcome has no probability left in float64: for ever."""
-    cell = Cell(make("reinforce"), (1.0, 1.0), 2, 50.0)
-    assert mean_first_passage(cell, -40, 40, points=81) == pytest.approx(2.0)
-    assert mean_first_passage(cell, -40, 60, points=101) == np.inf
-
-
-def test_a_start_outside_is_refused():
-    with pytest.raises(ValueError, match="high is inf, it must be a finite number"):
-        mean_first_passage(Cell(make("reinforce"), (1.0, 1.0), 4, 0.5), -1, np.inf)
