@@ -1,8 +1,8 @@
 """The perturbed policy of a combinatorial problem, y = argmax over y in Y of <s + lambda Z, y> with Z ~ N(0, 1)^D.
 
 The risk of the oracle's own policy is piecewise constant in the scores s; that of the perturbed policy, R_lambda(s) =
-E_Z f0(y*(s + lambda Z)), is smooth. Here f0(y*(.)) is one function of scores, `decided`, such as `oracle.chosen` with
-the costs of an instance. lambda means nothing without the scale of the scores: `scores_of` fixes it, and whoever learns
+E_Z f0(y*(s + lambda Z)), is smooth. Here f0(y*(.)) is one function of scores and costs, such as `GridPath.chosen`.
+lambda means nothing without the scale of the scores: `scores_of` fixes it, and whoever learns
 free scores enlarges them and undoes the smoothing.
 
 How bias and variance depend on lambda, for scores and costs with smooth densities over the instances (ours):
@@ -22,9 +22,11 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.core import Tracer
 
 from experiments.perturbed_policies.oracles import Oracle
+
+Decided = Callable[[Array, Array], Array]
+"""(scores `[D]`, costs of an instance) -> `[]`, the cost of the decision."""
 
 
 def scores_of(weights: Array, features: Array) -> Array:
@@ -36,17 +38,21 @@ def scores_of(weights: Array, features: Array) -> Array:
 
 
 def perturbed_costs(
-    decided: Callable[[Array], Array], scores: Array, noise: Array, smoothing: float
+    decided: Decided,
+    scores: Array,
+    costs: Array,
+    noise: Array,
+    smoothing: float,
 ) -> Array:
     """`[M]`, f0(y*(s + lambda Z_m)): costs of M decisions of the perturbed policy; their mean estimates its risk.
 
     Args:
-      decided: scores `[D]` -> `[]`, the cost of the oracle's solution.
       scores: `[D]`.
+      costs: of the instance.
       noise: `[M, D]`, standard normal.
       smoothing: lambda; 0 is the oracle's own policy.
     """
-    return jax.vmap(lambda each: decided(scores + smoothing * each))(noise)
+    return jax.vmap(lambda each: decided(scores + smoothing * each, costs))(noise)
 
 
 def gradient_estimates(costs: Array, noise: Array, smoothing: float) -> Array:
@@ -56,35 +62,21 @@ def gradient_estimates(costs: Array, noise: Array, smoothing: float) -> Array:
     away what the cost of the instance adds to the variance.
 
     Args:
-      costs: `[..., M]`, of the decisions, see `perturbed_costs`.
+      costs: `[..., M]`, of two or more decisions, see `perturbed_costs`.
       noise: `[..., M, D]`, of the same decisions.
-      smoothing: lambda; inside jit it is not looked into.
-
-    Raises:
-      ValueError: lambda is not positive, or there is one draw only and so no baseline.
+      smoothing: lambda, positive: without perturbation the gradient is 0 wherever it exists.
     """
-    if not isinstance(smoothing, Tracer) and not smoothing > 0:
-        raise ValueError(
-            f"smoothing is {smoothing}, it must be positive: without perturbation the risk is piecewise constant, and "
-            "its gradient is 0 wherever it exists"
-        )
     draws = costs.shape[-1]
-    if draws < 2:
-        raise ValueError(
-            "there is one draw of the noise, but the baseline is the mean of the others: take two or more"
-        )
     from_mean = (costs - costs.mean(axis=-1, keepdims=True)) * (draws / (draws - 1))
     return from_mean[..., None] * noise / smoothing
 
 
-def crossing_probability(oracle: Oracle, scores: Array, noise: Array, smoothing: float) -> Array:
-    """`[]`, the share of draws in which the perturbation changes the solution: s + lambda Z leaves the cone of the
-    normal fan that s is in.
-
-    Args:
-      scores: `[D]`.
-      noise: `[M, D]`.
-      smoothing: lambda.
-    """
+def crossing_probability(
+    oracle: Oracle,
+    scores: Array,
+    noise: Array,
+    smoothing: float,
+) -> Array:
+    """`[]`, the share of draws `[M, D]` that change the solution: s + lambda Z leaves s's cone of the normal fan."""
     changed = oracle.solve(scores + smoothing * noise) != oracle.solve(scores)
     return changed.any(axis=-1).mean()

@@ -6,7 +6,6 @@ the expected return the one of `experiments.perturbed_policies.perturbed`.
 """
 
 import functools
-import itertools
 from collections.abc import Sequence
 
 import jax
@@ -21,12 +20,10 @@ from ipsrl.structures import PolicyScores, Rollouts
 from ipsrl.study.curves import Points
 
 GRID = GridPath(4, 4)
-RIGHT = (
-    (0, 1, 2, 3, 7, 11, 15),
-    (0, 4, 8, 12, 13, 14, 15),
-    (0, 1, 5, 6, 10, 11, 15),
-)
-"""Nodes of the paths of reward 1: along both borders, and a staircase. No mixture of two of them is another path."""
+RIGHT = ((3, 3, 3), (0, 0, 0), (1, 2, 3))
+"""`descents` of the paths of reward 1: along both borders, and a staircase. No mixture of two is another path."""
+SMOOTHING = 1.0
+"""lambda."""
 GROUP = 32
 MEASURED_BY = 4096
 """Samples of the last policy."""
@@ -34,10 +31,7 @@ MEASURED_BY = 4096
 
 def rewards() -> np.ndarray:
     """`[K]` float32, of all paths: 1 of the right ones, 0 of the others."""
-    number = {tuple(edge): place for place, edge in enumerate(GRID.edges().tolist())}
-    right = [{number[move] for move in itertools.pairwise(path)} for path in RIGHT]
-    taken = [set(np.flatnonzero(path).tolist()) for path in GRID.paths()]
-    return np.array([path in right for path in taken], np.float32)
+    return np.array([path in RIGHT for path in GRID.descents()], np.float32)
 
 
 def outcome(scores: Array) -> Array:
@@ -48,12 +42,7 @@ def outcome(scores: Array) -> Array:
 
 @functools.partial(jax.jit, static_argnames=("text", "steps"))
 def train(
-    text: str,
-    steps: int,
-    seeds: Array,
-    smoothing: float,
-    rate: float,
-    radius: float,
+    text: str, steps: int, seeds: Array, smoothing: float, rate: float, radius: float
 ) -> Array:
     """`[S, D]`, the scores after stochastic gradient ascent from zero.
 
@@ -66,12 +55,12 @@ def train(
     """
     objective, pays = objectives.make(text), jnp.asarray(rewards())
 
-    def step(scores: Array, key: Array) -> tuple[Array, None]:
+    def step(scores, key):
         noise = jax.random.normal(key, (GROUP, GRID.size))
         perturbed = scores + smoothing * noise
         found = outcome(perturbed)
 
-        def log_density(scores: Array) -> Array:
+        def log_density(scores):
             squares = ((perturbed - scores) ** 2).sum(axis=-1)
             return -squares[None, :, None] / (2 * smoothing**2)
 
@@ -87,7 +76,7 @@ def train(
             truncated=jnp.zeros((1, GROUP), bool),
         )
 
-        def loss(scores: Array) -> Array:
+        def loss(scores):
             of_policy = PolicyScores(log_density(scores), jnp.zeros((1, GROUP, 1)))
             output = objective(of_policy, rollouts)
             return output.loss_sum / output.count
@@ -96,37 +85,29 @@ def train(
         length = jnp.maximum(jnp.linalg.norm(moved), 1e-9)
         return moved * jnp.minimum(1, radius / length), None
 
-    def run(seed: Array) -> Array:
+    def run(seed):
         keys = jax.random.split(jax.random.key(seed), steps)
         return jax.lax.scan(step, jnp.zeros(GRID.size), keys)[0]
 
     return jax.vmap(run)(seeds)
 
 
-def trained(
-    text: str,
-    seeds: Sequence[int],
-    steps: int,
-    smoothing: float,
-    rate: float,
-    radius: float,
-) -> Points:
+def trained(text: str, seeds: Sequence[int], steps: int, rate: float, radius: float) -> Points:
     """At the end of training, by `MEASURED_BY` samples of each policy.
 
-    reward: the mean reward. effective: exp(H) of the shares of the right paths, 1 to 3; 0 if none was found. length:
-    |s| / lambda, which grows where the policy undoes its perturbation.
+    reward: the mean reward. effective: exp(H) of the shares of the right paths, 1 to 3. length: |s| / lambda, which
+    grows where the policy undoes its perturbation.
     """
-    scores = train(text, steps, jnp.asarray(seeds), smoothing, rate, radius)
-    noise = smoothing * jax.random.normal(jax.random.key(0), (MEASURED_BY, GRID.size))
+    scores = train(text, steps, jnp.asarray(seeds), SMOOTHING, rate, radius)
+    noise = SMOOTHING * jax.random.normal(jax.random.key(0), (MEASURED_BY, GRID.size))
     found = np.asarray(jax.lax.map(lambda each: outcome(each + noise), scores))
-    right = np.flatnonzero(rewards())
-    probs = (found[:, :, None] == right).mean(axis=1)
-    reward = probs.sum(axis=1)
-    shares = probs / np.where(reward == 0, 1, reward)[:, None]
-    effective = np.asarray(effective_outcomes_of_distribution(jnp.asarray(shares)))
+    probs = (found[:, :, None] == np.flatnonzero(rewards())).mean(axis=1)
+    reward = probs.sum(axis=1, keepdims=True)
+    effective = effective_outcomes_of_distribution(jnp.asarray(probs / reward))
+    length = np.linalg.norm(np.asarray(scores), axis=1) / SMOOTHING
     values = {
         "reward": reward,
-        "effective": np.where(reward == 0, 0.0, effective),
-        "length": np.linalg.norm(np.asarray(scores), axis=1) / smoothing,
+        "effective": np.asarray(effective)[:, None],
+        "length": length[:, None],
     }
-    return Points([steps], {name: value[:, None] for name, value in values.items()}, seeds)
+    return Points([steps], values, seeds)

@@ -17,6 +17,7 @@ from jax import Array
 from experiments.perturbed_policies import vehicle_scheduling
 from experiments.perturbed_policies.oracles import GridPath, Oracle
 from experiments.perturbed_policies.perturbed import (
+    Decided,
     crossing_probability,
     gradient_estimates,
     perturbed_costs,
@@ -25,10 +26,10 @@ from experiments.perturbed_policies.perturbed import (
 from ipsrl.measures.power_law import log_slopes
 from ipsrl.study.curves import Curve, Points
 
-Decided = Callable[[Array, Array], Array]
-"""(scores `[D]`, costs of an instance) -> `[]`, the cost of the decision."""
 PATHS, VEHICLES = "paths", "vehicles"
-GRID, TASKS = GridPath(5, 5), 5
+GRID = GridPath(5, 5)
+TASKS = 5
+SCHEDULES = vehicle_scheduling.schedules(TASKS)
 SCENARIOS = 8
 VEHICLE_COST = 15.0
 DELAY_COST = 2.0
@@ -59,10 +60,6 @@ def paths(key: Array, size: int) -> tuple[Array, Array, Array]:
     return features, costs, costs
 
 
-def path_cost(scores: Array, costs: Array) -> Array:
-    return GRID.chosen(scores, costs)
-
-
 def vehicles(key: Array, size: int) -> tuple[Array, Array, Array]:
     """Features `[N, D, 2]`, costs of all schedules `[N, K]` and targets of prediction `[N, D]`, of `TASKS` tasks.
 
@@ -79,7 +76,7 @@ def vehicles(key: Array, size: int) -> tuple[Array, Array, Array]:
     slack = start[:, None, :] - start[:, :, None] - MEAN - travel
     before = vehicle_scheduling.predecessors(TASKS)
 
-    def of_schedules(*instance: Array) -> Array:
+    def of_schedules(*instance):
         return vehicle_scheduling.schedule_costs(*instance, VEHICLE_COST, DELAY_COST, before)
 
     costs = jax.vmap(of_schedules)(slack, delays, travel)
@@ -94,12 +91,12 @@ def vehicles(key: Array, size: int) -> tuple[Array, Array, Array]:
 
 
 def schedule_cost(scores: Array, costs: Array) -> Array:
-    return costs[vehicle_scheduling.schedules(TASKS).position(scores)]
+    return costs[SCHEDULES.position(scores)]
 
 
 WORLDS: dict[str, tuple[Callable, Decided, Oracle]] = {
-    PATHS: (paths, path_cost, GRID),
-    VEHICLES: (vehicles, schedule_cost, vehicle_scheduling.schedules(TASKS)),
+    PATHS: (paths, GRID.chosen, GRID),
+    VEHICLES: (vehicles, schedule_cost, SCHEDULES),
 }
 
 
@@ -107,45 +104,35 @@ WORLDS: dict[str, tuple[Callable, Decided, Oracle]] = {
 def risks(
     decided: Decided, features: Array, costs: Array, noise: Array, smoothing: float, number: int
 ) -> Array:
-    """`[N, A]`, the smoothed risk of each instance by each angle.
+    """`[N, A]`, the smoothed risk of each instance by each of A = `number` angles, by draws `[N, M, D]`."""
 
-    Args:
-      features, costs: of N instances.
-      noise: `[N, M, D]`.
-      number: A.
-    """
+    def of_instance(instance):
+        features, *costs_and_noise = instance
 
-    def of_instance(instance: tuple[Array, Array, Array]) -> Array:
-        features, costs, noise = instance
-
-        def cost(scores: Array) -> Array:
-            return decided(scores, costs)
-
-        def of_weights(weights: Array) -> Array:
+        def of_weights(weights):
             scores = scores_of(weights, features)
-            return perturbed_costs(cost, scores, noise, smoothing).mean()
+            return perturbed_costs(decided, scores, *costs_and_noise, smoothing).mean()
 
         return jax.vmap(of_weights)(jnp.asarray(directions(number)))
 
     return jax.lax.map(of_instance, (features, costs, noise), batch_size=AT_ONCE)
 
 
-def predicted_weights(features: Array, costs: Array, counts: Array | None = None) -> Array:
-    """`[F]`, predict then optimise: the least squares fit of costs on features, whatever is decided by it.
+def predicted_weights(features: Array, targets: Array, counts: Array) -> Array:
+    """`[F]`, predict then optimise: the least squares fit of targets on features, whatever is decided by it.
 
         argmin_w sum_nd counts_n (<x_nd, w> - c_nd)^2
 
-    By the normal equations; of several minimisers the shortest. `scores_of` turns it into a policy.
+    By the normal equations. `scores_of` turns it into a policy.
 
     Args:
       features: `[N, D, F]`.
-      costs: `[N, D]`, one for each component of each instance.
-      counts: `[N]`, how often each instance stands in the training set; once by default.
+      targets: `[N, D]`, one for each component of each instance.
+      counts: `[N]`, how often each instance stands in the training set.
     """
-    counts = jnp.ones(len(features), features.dtype) if counts is None else counts
     of_instances = jnp.einsum("ndf,ndg->nfg", features, features)
     squares = jnp.einsum("n,nfg->fg", counts, of_instances)
-    products = counts @ jnp.einsum("ndf,nd->nf", features, costs)
+    products = counts @ jnp.einsum("ndf,nd->nf", features, targets)
     return jnp.linalg.pinv(squares, hermitian=True) @ products
 
 
@@ -153,82 +140,6 @@ POWER_LAW = 0.1, 0.4
 """Smoothings between which exponents of lambda are fitted: below the scale of the scores, 1, above that of the pool."""
 OF_GRADIENTS = 2048
 """Instances of which gradients are estimated."""
-
-
-@functools.cache
-def population(
-    world: str,
-    draws: int,
-    seed: int,
-    size: int,
-    number: int,
-    smoothings: tuple[float, ...],
-    samples: tuple[int, ...],
-    sets: int,
-) -> dict[str, np.ndarray]:
-    """What smoothing does in a pool of instances: in the pool itself, and to policies learned from samples of it.
-
-    Risks are those of the pool. Excess is above the smallest unsmoothed one, that of the best angle; a mean over
-    training sets, which are the same for each lambda.
-
-    Args:
-      draws: M, perturbations of each instance, whose mean is its smoothed risk.
-      size: N, instances in the pool.
-      number: A, angles of the class of policies.
-      smoothings: L of them, the first one 0.
-      samples: n, numbers of instances in training sets; B of them.
-      sets: training sets for each n.
-
-    Returns:
-      bias, crossing, variance: `[L]`, at the best angle: its smoothed risk less its risk, the probability that the
-        perturbation changes the solution, and the variance of single estimates of the gradient, a mean over components.
-      excess, excess_perturbed: `[L, B]`, of learned policies that decide without and with their perturbation.
-      predicted: `[B]`, excess of predict then optimise, by the angle of least squares.
-      best, least: `[B]`, the lambda of the smallest `excess`, by `lowest`, and that excess.
-    """
-    draw, decided, oracle = WORLDS[world]
-    of_pool, of_noise = jax.random.split(jax.random.key(seed))
-    features, costs, targets = draw(of_pool, size)
-    noise = jax.random.normal(of_noise, (size, draws, oracle.size))
-    tables = []
-    for smoothing in smoothings:
-        # Without perturbation all draws are the same.
-        needed = noise if smoothing else noise[:, :1]
-        tables.append(np.asarray(risks(decided, features, costs, needed, smoothing, number)))
-    pool = np.array([table.mean(axis=0, dtype=np.float64) for table in tables])
-    best = pool[0].argmin()
-    least, weights = pool[0, best], directions(number)[best]
-    some = [each[:OF_GRADIENTS] for each in (features, costs, noise)]
-    at_best = [
-        at_weights(decided, oracle, weights, *some, smoothing) for smoothing in smoothings[1:]
-    ]
-    crossing, variance = np.array(at_best, np.float64).T
-
-    rng, axis = np.random.default_rng(seed), angles(number)
-    fit = jax.jit(jax.vmap(functools.partial(predicted_weights, features, targets)))
-    excess = np.zeros((len(tables), len(samples)))
-    perturbed, predicted = excess.copy(), []
-    for place, sample in enumerate(samples):
-        drawn = rng.multinomial(sample, np.full(size, 1 / size), size=sets).astype(np.float32)
-        for level, table in enumerate(tables):
-            chosen = (drawn @ table).argmin(axis=1)
-            excess[level, place] = pool[0, chosen].mean() - least
-            perturbed[level, place] = pool[level, chosen].mean() - least
-        x, y = np.asarray(fit(drawn)).T
-        of_angle = np.interp(np.arctan2(y, x), axis, pool[0])
-        predicted.append(of_angle.mean() - least)
-    positive = np.array(smoothings[1:])
-    lows = np.array([lowest(positive, of_sample) for of_sample in excess[1:].T])
-    return {
-        "bias": pool[:, best] - least,
-        "crossing": np.array([0.0, *crossing]),
-        "variance": np.array([np.nan, *variance]),
-        "excess": excess,
-        "excess_perturbed": perturbed,
-        "predicted": np.array(predicted),
-        "best": lows[:, 0],
-        "least": lows[:, 1],
-    }
 
 
 @functools.partial(jax.jit, static_argnames=("decided", "oracle"))
@@ -243,9 +154,9 @@ def at_weights(
 ) -> tuple[Array, Array]:
     """The probability that the solution changes, and the variance of single estimates of a gradient's component."""
 
-    def of_instance(features: Array, costs: Array, noise: Array) -> tuple[Array, Array]:
+    def of_instance(features, costs, noise):
         scores = scores_of(weights, features)
-        found = perturbed_costs(lambda each: decided(each, costs), scores, noise, smoothing)
+        found = perturbed_costs(decided, scores, costs, noise, smoothing)
         crossing = crossing_probability(oracle, scores, noise, smoothing)
         return crossing, gradient_estimates(found, noise, smoothing)
 
@@ -270,11 +181,36 @@ def lowest(smoothings: np.ndarray, excess: np.ndarray) -> tuple[float, float]:
     return float(smoothings[excess.argmin()]), float(excess.min())
 
 
+IN_POOL = ("bias", "crossing", "variance")
+LEARNED = ("excess", "excess_perturbed")
+OF_N = (
+    "best_lambda",
+    "least_excess",
+    "gain",
+    "gain_perturbed",
+    "predicted_excess",
+    "more_than_predicted",
+)
+SLOPES = (
+    "crossing over lambda",
+    "bias over lambda",
+    "variance over lambda",
+    "best lambda over n",
+    "excess over n",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Pools:
-    """The populations of several seeds, computed when the first of the curves below asks for them.
+    """Pools of instances, one for each seed: what smoothing does in a pool, and to policies learned from samples of it.
 
-    Attributes are those of `population`.
+    Attributes:
+      draws: M, perturbations of each instance, whose mean is its smoothed risk.
+      size: N, instances in a pool.
+      number: A, angles of the class of policies.
+      smoothings: L of them, the first one 0.
+      samples: n, numbers of instances in training sets; B of them.
+      sets: training sets for each n, the same ones for each lambda.
     """
 
     world: str
@@ -286,11 +222,83 @@ class Pools:
     samples: tuple[int, ...]
     sets: int
 
+    def population(self, seed: int) -> dict[str, np.ndarray]:
+        """Measures of one pool, by name. Risks are those of the pool, and excess is above that of its best angle.
+
+        bias, crossing, variance: `[L - 1]`, of each positive lambda at the best angle: its smoothed risk less its risk,
+          the probability that the perturbation changes the solution, and the variance of single estimates of the
+          gradient, a mean over components.
+        excess, excess_perturbed: `[L, B]`, of learned policies that decide without and with their perturbation.
+        best_lambda, least_excess: `[B]`, the lambda of the smallest `excess`, by `lowest`, and that excess.
+        gain: `[B]`, the share of the unsmoothed excess that the best lambda saves. gain_perturbed: the same of policies
+          that decide with their perturbation, by the best positive lambda of the list. Negative where each makes it
+          worse, NaN where the unsmoothed excess is 0.
+        predicted_excess, more_than_predicted: `[B]`, of predict then optimise, by the angle of least squares, and how
+          far the least excess lies above.
+        """
+        draw, decided, oracle = WORLDS[self.world]
+        of_pool, of_noise = jax.random.split(jax.random.key(seed))
+        features, costs, targets = draw(of_pool, self.size)
+        noise = jax.random.normal(of_noise, (self.size, self.draws, oracle.size))
+        tables = []
+        for smoothing in self.smoothings:
+            # Without perturbation all draws are the same.
+            needed = noise if smoothing else noise[:, :1]
+            table = risks(decided, features, costs, needed, smoothing, self.number)
+            tables.append(np.asarray(table))
+        pool = np.array([table.mean(axis=0, dtype=np.float64) for table in tables])
+        best = pool[0].argmin()
+        least, weights = pool[0, best], directions(self.number)[best]
+        some = [each[:OF_GRADIENTS] for each in (features, costs, noise)]
+        positive = np.array(self.smoothings[1:])
+        at_best = [
+            at_weights(decided, oracle, weights, *some, smoothing)
+            for smoothing in positive.tolist()
+        ]
+        crossing, variance = np.array(at_best, np.float64).T
+
+        rng, axis = np.random.default_rng(seed), angles(self.number)
+        fit = jax.jit(jax.vmap(functools.partial(predicted_weights, features, targets)))
+        excess = np.zeros((len(tables), len(self.samples)))
+        perturbed, predicted = excess.copy(), np.zeros(len(self.samples))
+        for place, sample in enumerate(self.samples):
+            chances = np.full(self.size, 1 / self.size)
+            drawn = rng.multinomial(sample, chances, size=self.sets).astype(np.float32)
+            for level, table in enumerate(tables):
+                chosen = (drawn @ table).argmin(axis=1)
+                excess[level, place] = pool[0, chosen].mean() - least
+                perturbed[level, place] = pool[level, chosen].mean() - least
+            x, y = np.asarray(fit(drawn)).T
+            predicted[place] = np.interp(np.arctan2(y, x), axis, pool[0]).mean() - least
+        best_lambda, least_excess = np.transpose([lowest(positive, of_n) for of_n in excess[1:].T])
+        unsmoothed = np.where(excess[0] > 0, excess[0], np.nan)
+        return {
+            "bias": pool[1:, best] - least,
+            "crossing": crossing,
+            "variance": variance,
+            "excess": excess,
+            "excess_perturbed": perturbed,
+            "best_lambda": best_lambda,
+            "least_excess": least_excess,
+            "gain": 1 - least_excess / unsmoothed,
+            "gain_perturbed": 1 - perturbed[1:].min(axis=0) / unsmoothed,
+            "predicted_excess": predicted,
+            "more_than_predicted": least_excess - predicted,
+        }
+
+    @functools.cached_property
     def measured(self) -> dict[str, np.ndarray]:
-        """`population` of each seed, with the axis of seeds first."""
-        shape = self.size, self.number, self.smoothings, self.samples, self.sets
-        found = [population(self.world, self.draws, seed, *shape) for seed in self.seeds]
-        return {name: np.stack([each[name] for each in found]) for name in found[0]}
+        """`population` of all seeds, whose axis comes first, and `SLOPES` in log-log of each seed."""
+        pools = [self.population(seed) for seed in self.seeds]
+        found = {name: np.stack([pool[name] for pool in pools]) for name in pools[0]}
+        smoothings = np.array(self.smoothings[1:])
+        fitted = (smoothings >= POWER_LAW[0]) & (smoothings <= POWER_LAW[1])
+        for name in IN_POOL:
+            slopes = log_slopes(smoothings[fitted], found[name][:, fitted])
+            found[f"{name} over lambda"] = slopes
+        found["best lambda over n"] = log_slopes(self.samples, found["best_lambda"])
+        found["excess over n"] = log_slopes(self.samples, found["least_excess"])
+        return found
 
     def curves(self, draws: str) -> Iterator[Curve]:
         """A curve for each lambda, each lambda and n, and each n, and one of the exponents.
@@ -302,63 +310,18 @@ class Pools:
         for level, smoothing in enumerate(self.smoothings):
             of_level = labels | {"smoothing": smoothing}
             if level:
-                in_pool = functools.partial(self.in_pool, level)
-                yield Curve(of_level | {"kind": "in the pool"}, in_pool)
+                yield self.curve(of_level | {"kind": "in the pool"}, IN_POOL, level - 1)
             for place, sample in enumerate(self.samples):
-                learned = functools.partial(self.learned, level, place)
-                yield Curve(of_level | {"kind": "learned", "n": sample}, learned)
+                yield self.curve(of_level | {"kind": "learned", "n": sample}, LEARNED, level, place)
         for place, sample in enumerate(self.samples):
-            from_samples = functools.partial(self.from_samples, place)
-            yield Curve(labels | {"kind": "of n", "n": sample}, from_samples)
-        yield Curve(labels | {"kind": "exponents"}, self.exponents)
+            yield self.curve(labels | {"kind": "of n", "n": sample}, OF_N, place)
+        yield self.curve(labels | {"kind": "exponents"}, SLOPES)
 
-    def in_pool(self, level: int) -> Points:
-        """Bias, crossing and variance of one lambda."""
-        found = self.measured()
-        names = ("bias", "crossing", "variance")
-        return self._points({name: found[name][:, level] for name in names})
+    def curve(self, labels: dict[str, str | float], names: tuple[str, ...], *place: int) -> Curve:
+        """The measures of these names at one place of their axes behind that of seeds."""
 
-    def learned(self, level: int, place: int) -> Points:
-        """Excess by one lambda from samples of one size."""
-        found = self.measured()
-        names = ("excess", "excess_perturbed")
-        return self._points({name: found[name][:, level, place] for name in names})
+        def points() -> Points:
+            values = {name: self.measured[name][:, *place, None] for name in names}
+            return Points([0], values, self.seeds)
 
-    def from_samples(self, place: int) -> Points:
-        """Of samples of one size: the best lambda and its excess, what smoothing gains, and predict then optimise.
-
-        gain: the share of the unsmoothed excess that the best lambda saves. gain_perturbed: the same of policies that
-        decide with their perturbation, by the best positive lambda of the list. Negative where each makes it worse,
-        NaN where the unsmoothed excess is 0.
-        """
-        found = self.measured()
-        without, least = found["excess"][:, 0, place], found["least"][:, place]
-        predicted = found["predicted"][:, place]
-        perturbed = found["excess_perturbed"][:, 1:, place].min(axis=1)
-        divisor = np.where(without > 0, without, np.nan)
-        return self._points(
-            {
-                "best_lambda": found["best"][:, place],
-                "least_excess": least,
-                "gain": 1 - least / divisor,
-                "gain_perturbed": 1 - perturbed / divisor,
-                "predicted_excess": predicted,
-                "more_than_predicted": least - predicted,
-            }
-        )
-
-    def exponents(self) -> Points:
-        """Slopes in log-log: of crossing, bias and variance over lambda, of the best lambda and its excess over n."""
-        found, smoothings = self.measured(), np.array(self.smoothings)
-        fitted = (smoothings >= POWER_LAW[0]) & (smoothings <= POWER_LAW[1])
-        slopes = {
-            f"{name} over lambda": log_slopes(smoothings[fitted], found[name][:, fitted])
-            for name in ("crossing", "bias", "variance")
-        }
-        slopes["best lambda over n"] = log_slopes(self.samples, found["best"])
-        slopes["excess over n"] = log_slopes(self.samples, found["least"])
-        return self._points(slopes)
-
-    def _points(self, values: dict[str, np.ndarray]) -> Points:
-        of_seeds = {name: value[:, None] for name, value in values.items()}
-        return Points([0], of_seeds, self.seeds)
+        return Curve(labels, points)

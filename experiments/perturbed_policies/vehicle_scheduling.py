@@ -6,38 +6,24 @@ partitions of the tasks into vehicles. Components of a solution, and of scores, 
 (i, j) for i < j, ordered by i.
 """
 
-import functools
+import itertools
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from experiments.perturbed_policies.oracles import Listed
-from ipsrl.arguments import checked
 
-MOST_TASKS = 8
-"""Of a list of schedules; they are 4140."""
 DEPOT = -1
 
 
-@checked
 def arcs(tasks: int) -> np.ndarray:
     """`[D, 2]`, from where to where each arc leads, with `DEPOT` for the depot; D = T (T + 1) / 2."""
-    if tasks < 1:
-        raise ValueError(f"tasks is {tasks}, there must be at least 1")
-    between = [(i, j) for i in range(tasks) for j in range(i + 1, tasks)]
-    return np.array([*((DEPOT, task) for task in range(tasks)), *between])
+    return np.array(list(itertools.combinations(range(DEPOT, tasks), 2)))
 
 
-@checked
 def predecessors(tasks: int) -> np.ndarray:
-    """`[K, T]`, the predecessor of each task, or `DEPOT`, in all schedules; K is the Bell number of T.
-
-    Raises:
-      ValueError: there are no tasks or more than `MOST_TASKS`.
-    """
-    if not 1 <= tasks <= MOST_TASKS:
-        raise ValueError(f"tasks is {tasks}, schedules of 1 to {MOST_TASKS} tasks are listed")
+    """`[K, T]`, the predecessor of each task, or `DEPOT`, in all schedules; K is the Bell number of T."""
     found = [()]
     for task in range(tasks):
         found = [
@@ -49,15 +35,11 @@ def predecessors(tasks: int) -> np.ndarray:
     return np.array(found)
 
 
-@functools.cache
-@checked
 def schedules(tasks: int) -> Listed:
     """The oracle over all schedules, in the order of `predecessors`."""
-    number = {tuple(arc): place for place, arc in enumerate(arcs(tasks).tolist())}
-    listed = np.zeros((len(predecessors(tasks)), len(number)), int)
-    for schedule, before in zip(listed, predecessors(tasks).tolist(), strict=True):
-        schedule[[number[arc] for arc in zip(before, range(tasks), strict=True)]] = 1
-    return Listed(tuple(map(tuple, listed.tolist())))
+    start, end = arcs(tasks).T
+    taken = predecessors(tasks)[:, end] == start
+    return Listed(tuple(map(tuple, taken.astype(int).tolist())))
 
 
 def schedule_costs(

@@ -16,6 +16,11 @@ def top_k(items, k):
     return Listed(tuple(tuple(int(item in each) for item in range(items)) for each in chosen))
 
 
+def cost_by(oracle):
+    """(scores, costs) -> <c, y*(s)>."""
+    return lambda scores, costs: (oracle.solve(scores) * costs).sum(axis=-1)
+
+
 def best_schedule(scores):
     """`[D]`, the schedule of the highest score, as an assignment of predecessors to tasks."""
     tasks = (math.isqrt(8 * scores.size + 1) - 1) // 2

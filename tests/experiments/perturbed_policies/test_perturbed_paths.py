@@ -9,13 +9,13 @@ from experiments.perturbed_policies.perturbed import scores_of
 from experiments.perturbed_policies.perturbed_paths import (
     GRID,
     PATHS,
+    SCHEDULES,
     TASKS,
     VEHICLES,
     WORLDS,
     Pools,
     directions,
     lowest,
-    population,
     risks,
 )
 from tests.experiments.perturbed_policies.known import best_schedule
@@ -41,9 +41,9 @@ def test_risks_of_paths_are_lengths_of_the_best_ones():
 
 def test_risks_of_vehicles_are_costs_of_the_best_assignment():
     features, costs, _ = WORLDS[VEHICLES][0](jax.random.key(0), 20)
-    noise = jax.random.normal(jax.random.key(1), (20, 1, len(vehicle_scheduling.arcs(TASKS))))
+    noise = jax.random.normal(jax.random.key(1), (20, 1, SCHEDULES.size))
     found = np.asarray(risks(WORLDS[VEHICLES][1], features, costs, noise, 0.0, NUMBER))
-    solutions = vehicle_scheduling.schedules(TASKS).solutions
+    solutions = SCHEDULES.solutions
     for place, weights in enumerate(directions(NUMBER)):
         scores = np.asarray(scores_of(weights, features), np.float64)
         taken = [solutions.index(tuple(best_schedule(each).tolist())) for each in scores]
@@ -55,7 +55,7 @@ def test_the_target_of_vehicles_is_the_cost_without_passing_delays_on():
     _, costs, targets = WORLDS[VEHICLES][0](jax.random.key(2), 3)
     before = vehicle_scheduling.predecessors(TASKS)
     chains = np.array([(row >= 0) & (row[np.maximum(row, 0)] >= 0) for row in before]).any(axis=1)
-    solutions = np.array(vehicle_scheduling.schedules(TASKS).solutions, np.float32)
+    solutions = np.array(SCHEDULES.solutions, np.float32)
     sums = np.asarray(targets) @ solutions.T
     assert sums[:, ~chains] == pytest.approx(np.asarray(costs)[:, ~chains], rel=1e-5)
     assert (sums <= np.asarray(costs) + 1e-3).all()
@@ -72,14 +72,13 @@ def test_lowest_finds_the_vertex_of_a_parabola():
 
 @pytest.mark.parametrize("world", [PATHS, VEHICLES])
 def test_a_pool_is_consistent(world):
-    found = population(world, 4, 0, SIZE, NUMBER, SMOOTHINGS, SAMPLES, 20)
-    assert found["bias"][0] == found["crossing"][0] == 0
+    found = pools(world).population(0)
     assert (np.diff(found["crossing"]) > 0).all()
     assert found["bias"][-1] > 0
     # The best angle of the pool has no excess without smoothing, and its bias is the least excess with it.
     assert (found["excess"] >= 0).all()
     assert (found["excess_perturbed"][0] == found["excess"][0]).all()
-    assert (found["predicted"] > 0).all()
+    assert (found["predicted_excess"] > 0).all()
 
 
 def test_curves_of_pools_have_a_row_for_each_seed():

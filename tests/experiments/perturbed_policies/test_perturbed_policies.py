@@ -12,11 +12,10 @@ from experiments.perturbed_policies.perturbed_paths import PATHS, VEHICLES
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"draws": (4,)}, "must be two numbers, few draws and many"),
+        ({"draws": (4,)}, "--draws must be two numbers, few draws and many"),
         ({"draws": (1, 4)}, "--draws is .* it must be increasing numbers from 2"),
-        ({"samples": (25,)}, "slopes over n need two or more"),
-        ({"smoothings": (0.1, 0.2)}, "--smoothings is .* the first one 0"),
-        ({"smoothings": (0.0, 0.2)}, "--smoothings is .* at least two of them from 0.1 to 0.4"),
+        ({"smoothings": (0.1, 0.2)}, "--smoothings must begin with 0"),
+        ({"smoothings": (0.0, 0.2)}, "have two from 0.1 to 0.4"),
         ({"seeds": (0,)}, "at least 2 different numbers"),
     ],
 )
