@@ -17,8 +17,8 @@ BLOCK = 10_000
 
 
 def chain_counts(
-    policy: Array,
-    transitions: Array,
+    policy: np.ndarray,
+    transitions: np.ndarray,
     lengths: Sequence[int],
     seeds: Sequence[int],
 ) -> np.ndarray:
@@ -28,23 +28,18 @@ def chain_counts(
     seed at different lengths are dependent, those of different seeds are not.
 
     Args:
-      policy: `[S, A]`.
-      transitions: `[S, A, S]`.
+      policy, transitions: `[S, A]` and `[S, A, S]` of NumPy.
       lengths: L numbers of steps, rising.
       seeds: N of them.
     """
-    policy = np.asarray(policy, np.float64)
-    transitions = np.asarray(transitions, np.float64)
-    with jax.enable_x64(True):
-        law = np.asarray(invariant_law(policy, transitions)).sum(axis=-1)
+    law = invariant_law(policy, transitions).sum(axis=-1)
     states, actions = policy.shape
     moves = policy[:, :, None] * transitions
-    bounds = np.cumsum(moves.reshape(states, actions * states), axis=-1)
+    bounds = np.cumsum(moves.reshape(states, -1), axis=-1)
     # Exactly 1 behind the last possible move, so that rounding makes no other one possible.
     bounds = (bounds / bounds[:, -1:])[:, :-1]
     keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
-    of_states = jnp.asarray(law)
-    state = jax.vmap(lambda key: jax.random.choice(key, states, p=of_states))(keys)
+    state = jax.vmap(lambda key: jax.random.choice(key, states, p=law))(keys)
     counts = np.zeros((len(seeds), states, states * actions), np.int64)
     found, done, block = [], 0, 0
     for length in lengths:
@@ -83,22 +78,11 @@ def _walk(
     return jax.lax.scan(step, state.astype(jnp.int32), draws, unroll=8)
 
 
-def limit_of_divergence(policy: Array) -> float:
-    """lim n E[KL] = S (A - 1) / 2 of the tabular maximum likelihood policy, whatever the chain.
-
-    KL is weighted by the invariant law rho, and state s has about n rho(s) actions, which are independent given the
-    states: each state adds rho(s) (A - 1) / (2 n rho(s)). How fast the chain mixes does not matter in the limit.
-
-    Args:
-      policy: `[S, A]`, all positive.
-    """
-    states, actions = np.shape(policy)
-    return states * (actions - 1) / 2
-
-
 @jax.jit
 def limit_of_reward_error(
-    policy: Array, transitions: Array, discount: float, temperature: float
+    policy: Array,
+    transitions: Array,
+    discount: float,
 ) -> Array:
     """lim n E[||r - r_LS||^2], the norm in L2(rho), of the least-squares reward of one long chain of n steps.
 
@@ -110,7 +94,7 @@ def limit_of_reward_error(
     Args:
       policy: `[S, A]`, all positive.
       transitions: `[S, A, S]`.
-      discount, temperature: gamma and lambda.
+      discount: gamma.
     """
     law = invariant_law(policy, transitions)
     joint = policy[:, :, None] * transitions
@@ -120,7 +104,7 @@ def limit_of_reward_error(
         moved = marginal / marginal.sum(axis=-1, keepdims=True)
         where = joint / marginal[..., None]
         estimated = invariant_law(moved, where)
-        return least_squares_reward(jnp.log(moved), where, estimated, discount, temperature)[0]
+        return least_squares_reward(jnp.log(moved), where, estimated, discount)
 
     slopes = jax.jacfwd(reward_of)(joint)  # [S, A, S, A, S]
     # Var(slope . q_s) = (sum q slope^2 - (sum q slope)^2) / (n rho(s)) for each entry of the reward and each state.

@@ -8,16 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.inverse_soft_rl.demonstrated_chains import (
-    chain_counts,
-    limit_of_divergence,
-    limit_of_reward_error,
-)
+from experiments.inverse_soft_rl.demonstrated_chains import chain_counts, limit_of_reward_error
 from experiments.inverse_soft_rl.estimation import (
+    PSEUDO_COUNT,
     excess_divergence,
-    low_rank_policy,
-    tabular_policy,
-    transitions_of,
+    rank_one_policy,
+    tabular,
 )
 from experiments.inverse_soft_rl.rewards import least_squares_reward, norm
 from experiments.inverse_soft_rl.soft_bellman import invariant_law, regret, soft_control
@@ -28,9 +24,13 @@ from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.study.curves import Curve, Points
 
-STATES, ACTIONS, TEMPERATURE = 6, 3, 1.0
-PSEUDO_COUNT, STRONG = 0.5, 5.0
-"""The penalty of the likelihood, and one of ten times its weight."""
+STATES, ACTIONS = 6, 3
+STRONG = 10 * PSEUDO_COUNT
+"""The weight of a strong penalty."""
+LIMIT_OF_DIVERGENCE = STATES * (ACTIONS - 1) / 2
+"""lim n E[KL] of the tabular maximum likelihood policy, whatever the chain: KL is weighted by the invariant law rho,
+and state s has about n rho(s) independent actions, so that each state adds rho(s) (A - 1) / (2 n rho(s)).
+"""
 OUTCOMES = {
     "equal": (1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0),
     "graded": (1.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0),
@@ -73,8 +73,7 @@ class Process:
 
     @functools.cached_property
     def log_policy(self) -> np.ndarray:
-        found, _ = soft_control(self.rewards, self.transitions, self.discount, TEMPERATURE)
-        return np.asarray(found)
+        return np.asarray(soft_control(self.rewards, self.transitions, self.discount)[0])
 
     @functools.cached_property
     def law(self) -> np.ndarray:
@@ -86,15 +85,14 @@ class Process:
     ) -> np.ndarray:
         """The least-squares reward of a policy, `[..., S, A]`; the transitions are known by default."""
         moves = self.transitions if transitions is None else transitions
-        found, _ = least_squares_reward(log_policy, moves, weights, self.discount, TEMPERATURE)
-        return np.asarray(found)
+        return np.asarray(least_squares_reward(log_policy, moves, weights, self.discount))
 
     def regrets(self, rewards: np.ndarray, transitions: np.ndarray) -> np.ndarray:
         """`[...]`, what the soft-optimal policies of rewards `[..., S, A]` lose under the expert's reward."""
 
         def lost(reward):
-            log_policy = soft_control(reward, transitions, self.discount, TEMPERATURE)[0]
-            return regret(log_policy, self.rewards, transitions, self.discount, TEMPERATURE)
+            log_policy, _ = soft_control(reward, transitions, self.discount)
+            return regret(log_policy, self.rewards, transitions, self.discount)
 
         found = jax.jit(jax.vmap(lost))(jnp.asarray(rewards.reshape(-1, STATES, ACTIONS)))
         return np.asarray(found).reshape(rewards.shape[:-2])
@@ -117,6 +115,7 @@ def errors(
     divergence: KL of the estimated policy, under "rank 1" in excess of the best one of the class.
     reward error: of the least-squares reward, in L2 of the expert's invariant law.
     regret, regret elsewhere: of its soft-optimal policy, in the same process and in one with other moves.
+    n KL / limit, n error^2 / limit: means over the lengths from `LONG` on, or of the longest.
 
     Args:
       kind: "tabular"; "slow chain", which holds its state; "strong penalty" of the likelihood; "uniform weights" of the
@@ -127,23 +126,23 @@ def errors(
         process = Process.drawn(0, discount, hold)
         expert = np.exp(process.log_policy)
         counts = demonstrated(discount, hold, tuple(lengths), tuple(seeds))
+        penalty = STRONG if kind == PENALISED else PSEUDO_COUNT
         actions = counts.sum(axis=-1).astype(float)
-        policies = estimated(kind, actions)
-        moves = np.asarray(transitions_of(counts, PSEUDO_COUNT))
-        divergence = np.asarray(excess_divergence(expert, policies, process.law))
-        values = {}
+        policies, values = tabular(actions, penalty), {}
         if kind == LOW:
-            best = low_rank_policy(process.law, 1, 0.0)
-            of_class = float(excess_divergence(expert, best, process.law))
-            divergence = divergence - of_class
-            values = {"divergence of the class": of_class}
+            fit = jax.jit(jax.vmap(rank_one_policy))
+            found = fit((actions + penalty).reshape(-1, STATES, ACTIONS))
+            policies, best = np.reshape(found, actions.shape), rank_one_policy(process.law)
+            values["divergence of the class"] = float(excess_divergence(expert, best, process.law))
+        divergence = np.asarray(excess_divergence(expert, policies, process.law))
+        divergence = divergence - values.get("divergence of the class", 0.0)
         weights, of_expert = actions + PSEUDO_COUNT, process.law
         if kind == UNIFORM:
             of_expert = np.full(expert.shape, 1 / expert.size)
             weights = np.broadcast_to(of_expert, weights.shape)
         usual_target = process.revealed(process.log_policy, process.law)
         target = process.revealed(process.log_policy, of_expert)
-        rewards = process.revealed(np.log(policies), weights, moves)
+        rewards = process.revealed(np.log(policies), weights, tabular(counts))
         error = np.asarray(norm(rewards - target, process.law))
         values |= {
             "divergence": divergence,
@@ -155,21 +154,19 @@ def errors(
             "apart from the invariant law's": float(norm(target - usual_target, process.law)),
         }
         if kind in (TABULAR, SLOW, PENALISED):
-            limit = limit_of_reward_error(expert, process.transitions, discount, TEMPERATURE)
-            limits = limit_of_divergence(expert), float(limit)
-            values |= of_limits(lengths, divergence, error, *limits)
+            sizes = np.asarray(lengths, float)
+            late = sizes >= min(LONG, sizes.max())
+            limit = float(limit_of_reward_error(expert, process.transitions, discount))
+            ratios = {
+                "n KL / limit": divergence * sizes / LIMIT_OF_DIVERGENCE,
+                "n error^2 / limit": error**2 * sizes / limit,
+            }
+            values |= {
+                name: of_length[:, late].mean(axis=1, keepdims=True)
+                for name, of_length in ratios.items()
+            }
             values["steps to mix"] = mixing_time(expert, process.transitions)
     return Points(lengths, values, seeds)
-
-
-def estimated(kind: str, actions: np.ndarray) -> np.ndarray:
-    """`[S, L, S, A]`, policies from counts of actions in states."""
-    if kind == LOW:
-        fit = jax.jit(jax.vmap(lambda of_chain: low_rank_policy(of_chain, 1, PSEUDO_COUNT)))
-        policies = fit(actions.reshape(-1, STATES, ACTIONS))
-        return np.asarray(policies).reshape(actions.shape)
-    penalty = STRONG if kind == PENALISED else PSEUDO_COUNT
-    return np.asarray(tabular_policy(actions, penalty))
 
 
 @functools.lru_cache(maxsize=2)
@@ -179,24 +176,6 @@ def demonstrated(
     """Counts of the expert's chains, drawn once for all kinds of estimates; see `chain_counts`."""
     process = Process.drawn(0, discount, held)
     return chain_counts(np.exp(process.log_policy), process.transitions, lengths, seeds)
-
-
-def of_limits(
-    lengths: Sequence[int],
-    divergence: np.ndarray,
-    error: np.ndarray,
-    of_divergence: float,
-    of_error: float,
-) -> dict[str, np.ndarray]:
-    """n KL and n error^2 over their limits, `[S, 1]`, means over the lengths from `LONG` on, or of the longest."""
-    sizes = np.asarray(lengths, float)
-    late = sizes >= min(LONG, sizes.max())
-    divergences = divergence * sizes / of_divergence
-    squares = error**2 * sizes / of_error
-    return {
-        "n KL / limit": divergences[:, late].mean(axis=1, keepdims=True),
-        "n error^2 / limit": squares[:, late].mean(axis=1, keepdims=True),
-    }
 
 
 def mixing_time(policy: np.ndarray, transitions: np.ndarray) -> float:
@@ -213,12 +192,12 @@ def at_discount(discount: float, length: int, seeds: Sequence[int]) -> Points:
         counts = chain_counts(expert, process.transitions, (length,), seeds)[:, 0]
         actions = counts.sum(axis=-1)
         target = process.revealed(process.log_policy, process.law)
-        policies = tabular_policy(actions, PSEUDO_COUNT)
-        moves = np.asarray(transitions_of(counts, PSEUDO_COUNT))
-        rewards = process.revealed(np.log(policies), actions + PSEUDO_COUNT, moves)
+        rewards = process.revealed(
+            np.log(tabular(actions)), actions + PSEUDO_COUNT, tabular(counts)
+        )
         error = np.asarray(norm(rewards - target, process.law))
-        again = np.exp(soft_control(target, process.transitions, discount, TEMPERATURE)[0])
-        limit = limit_of_reward_error(expert, process.transitions, discount, TEMPERATURE)
+        again = np.exp(soft_control(target, process.transitions, discount)[0])
+        limit = limit_of_reward_error(expert, process.transitions, discount)
         values = {
             "n error^2": (length * error**2)[:, None],
             "limit": float(limit),
@@ -249,11 +228,11 @@ def in_another_kernel(
                 "expert's": process.rewards,
                 "least squares": process.revealed(process.log_policy, process.law),
                 "uniform weights": process.revealed(process.log_policy, uniform),
-                "log-policy": TEMPERATURE * process.log_policy,
+                "log-policy": process.log_policy,
             }
             moves = process.with_other_moves(seed, share)
-            log_policy = soft_control(rewards[candidate], moves, discount, TEMPERATURE)[0]
-            found.append(float(regret(log_policy, process.rewards, moves, discount, TEMPERATURE)))
+            log_policy, _ = soft_control(rewards[candidate], moves, discount)
+            found.append(float(regret(log_policy, process.rewards, moves, discount)))
     return Points([0], {"regret": np.array(found)[:, None]}, problems)
 
 
@@ -323,8 +302,7 @@ def of_policies(
             for seed, of_seed in zip(seeds, probs, strict=True)
         ]
     )
-    of_counts = tabular_policy(counts[..., None, :], PSEUDO_COUNT)
-    from_counts = of_one_state(np.log(of_counts)[..., 0, :])
+    from_counts = of_one_state(np.log(tabular(counts)))
     difference = from_counts[..., right][..., :, None] - from_counts[..., wrong][..., None, :]
     told_apart = np.where(np.abs(difference) < 1e-9, 0.5, difference > 0)
     favourite = np.arange(len(rewards)) == probs.argmax(axis=-1)[..., None]
@@ -346,5 +324,5 @@ def of_one_state(log_probs: np.ndarray) -> np.ndarray:
         log_policy = log_probs[..., None, :]
         law = np.exp(log_policy)
         moves = np.ones((*log_policy.shape, 1))
-        reward, _ = least_squares_reward(log_policy, moves, law, 0.0, TEMPERATURE)
+        reward = least_squares_reward(log_policy, moves, law, 0.0)
         return np.asarray(reward)[..., 0, :]

@@ -9,24 +9,23 @@ def least_squares_reward(
     transitions: Array,
     weights: Array,
     discount: float,
-    temperature: float,
-) -> tuple[Array, Array]:
-    """The consistent reward of least norm, `[..., S, A]`, and its values V, `[..., S]`.
+) -> Array:
+    """The consistent reward of least norm, `[..., S, A]`.
 
     For all functions V of the state, the policy is soft-optimal and has these values under
 
-        r_V(s, a) = lambda log pi(a|s) + V(s) - gamma sum_s' P(s'|s,a) V(s')
+        r_V(s, a) = log pi(a|s) + V(s) - gamma sum_s' P(s'|s,a) V(s')
 
     and under no other reward: it is consistent with a class of dimension S. Along a path of T certain moves all members
     agree but for its ends:
 
-        sum_t gamma^t r_V(s_t, a_t) = lambda sum_t gamma^t log pi(a_t|s_t) + V(s_0) - gamma^T V(s_T)
+        sum_t gamma^t r_V(s_t, a_t) = sum_t gamma^t log pi(a_t|s_t) + V(s_0) - gamma^T V(s_T)
 
     Of the class this is the one with
 
         V = argmin_V sum_{s,a} rho(s,a) r_V(s,a)^2
 
-    the projection of lambda log pi off the range of I - gamma P in L2(rho). It is no estimate of the reward that an
+    the projection of log pi off the range of I - gamma P in L2(rho). It is no estimate of the reward that an
     expert had: that one is some other member of the class, of a larger norm.
 
     Args:
@@ -36,7 +35,7 @@ def least_squares_reward(
         demonstrations is our reading; any other one gives another member of the class. The one of uniform weights is
         the posterior mean of the reward if all rewards are independent normal numbers of one variance and mean 0,
         because the derivative of r in (log pi, V) has a determinant that does not depend on V.
-      discount, temperature: gamma and lambda.
+      discount: gamma.
     """
     *batch, states, actions, _ = transitions.shape
     pairs = states * actions
@@ -44,13 +43,13 @@ def least_squares_reward(
     design = advantages.reshape(*batch, pairs, states)
     logs = log_policy.reshape(*log_policy.shape[:-2], pairs, 1)
     roots = jnp.sqrt(weights.reshape(*weights.shape[:-2], pairs, 1))
-    target = roots * (-temperature * logs)
+    target = roots * -logs
     orthogonal, triangle = jnp.linalg.qr(roots * design)
     projected = jnp.swapaxes(orthogonal, -1, -2) @ target
     values = jnp.linalg.solve(triangle, projected)[..., 0]
     later = jnp.einsum("...sat,...t->...sa", transitions, values)
     advantage = values[..., None] - discount * later
-    return temperature * log_policy + advantage, values
+    return log_policy + advantage
 
 
 def norm(rewards: Array, weights: Array) -> Array:

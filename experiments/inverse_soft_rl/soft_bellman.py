@@ -1,12 +1,12 @@
 """Soft control of a finite Markov decision process: rewards that entropy is added to (arXiv 2512.06956, our reading).
 
-With a discount gamma in [0, 1) and a temperature lambda > 0, a policy has the value
+With a discount gamma in [0, 1), and rewards in units of the temperature lambda, a policy has the value
 
-    V_pi(s) = sum_a pi(a|s) (r(s,a) - lambda log pi(a|s) + gamma sum_s' P(s'|s,a) V_pi(s'))
+    V_pi(s) = sum_a pi(a|s) (r(s,a) - log pi(a|s) + gamma sum_s' P(s'|s,a) V_pi(s'))
 
 which is largest, at every state, for the soft Bellman equation's solution
 
-    Q = r + gamma P V,    V(s) = lambda log sum_a exp(Q(s,a) / lambda),    pi*(a|s) = exp((Q(s,a) - V(s)) / lambda)
+    Q = r + gamma P V,    V(s) = log sum_a exp Q(s,a),    pi*(a|s) = exp(Q(s,a) - V(s))
 
 Shapes: rewards, policies and their logarithms are `[..., S, A]`, transitions `[..., S, A, S]`, values `[..., S]`.
 """
@@ -20,7 +20,9 @@ MOST_ITERATIONS = 1000
 
 @jax.jit
 def soft_control(
-    rewards: Array, transitions: Array, discount: float, temperature: float
+    rewards: Array,
+    transitions: Array,
+    discount: float,
 ) -> tuple[Array, Array]:
     """The logarithm of the soft-optimal policy, `[S, A]`, and its values `[S]`, by soft policy iteration.
 
@@ -32,12 +34,12 @@ def soft_control(
 
     def log_policy_of(values):
         q = rewards + discount * transitions @ values
-        return jax.nn.log_softmax(q / temperature, axis=-1)
+        return jax.nn.log_softmax(q, axis=-1)
 
     def improve(carried):
         _, values, iteration = carried
         log_policy = log_policy_of(values)
-        better = policy_values(log_policy, rewards, transitions, discount, temperature)
+        better = policy_values(log_policy, rewards, transitions, discount)
         return values, better, iteration + 1
 
     def improves(carried):
@@ -55,20 +57,22 @@ def policy_values(
     rewards: Array,
     transitions: Array,
     discount: float,
-    temperature: float,
 ) -> Array:
     """V_pi `[..., S]`, the rewards and entropies to come under a policy of which the logarithm is given."""
     policy = jnp.exp(log_policy)
     # An action of probability 0 has the logarithm -inf and adds nothing.
-    finite = jnp.where(policy > 0, log_policy, 0)
-    entropic = jnp.where(policy > 0, policy * (rewards - temperature * finite), 0)
+    entropic = policy * (rewards - log_policy)
+    entropic = jnp.where(policy > 0, entropic, 0)
     moves = jnp.einsum("...sa,...sat->...st", policy, transitions)
     identity = jnp.eye(moves.shape[-1])
     earned = entropic.sum(axis=-1)[..., None]
     return jnp.linalg.solve(identity - discount * moves, earned)[..., 0]
 
 
-def invariant_law(policy: Array, transitions: Array) -> Array:
+def invariant_law(
+    policy: Array,
+    transitions: Array,
+) -> Array:
     """rho `[..., S, A]`: how often a long chain of the policy is in a state and takes an action.
 
     There must be one invariant law, as there is where every state can be reached from every other one; of several
@@ -88,9 +92,8 @@ def regret(
     rewards: Array,
     transitions: Array,
     discount: float,
-    temperature: float,
 ) -> Array:
     """(1 - gamma) max_s (V*(s) - V_pi(s)), what a policy loses to the soft-optimal one, in units of a reward."""
-    _, best = soft_control(rewards, transitions, discount, temperature)
-    lost = best - policy_values(log_policy, rewards, transitions, discount, temperature)
+    _, best = soft_control(rewards, transitions, discount)
+    lost = best - policy_values(log_policy, rewards, transitions, discount)
     return (1 - discount) * lost.max()

@@ -1,11 +1,11 @@
-"""The problem of our numeric checks: 6 states, 3 actions, gamma = 0.9, lambda = 1."""
+"""The problem of our numeric checks: 6 states, 3 actions, gamma = 0.9."""
 
 import jax
 import numpy as np
 
 from experiments.inverse_soft_rl.soft_bellman import invariant_law, soft_control
 
-DISCOUNT, TEMPERATURE = 0.9, 1.0
+DISCOUNT = 0.9
 
 
 def problem():
@@ -18,10 +18,10 @@ def expert():
     """Transitions, rewards, and the expert's log-policy and invariant law, in float64."""
     transitions, rewards = problem()
     with jax.enable_x64(True):
-        log_policy = np.asarray(soft_control(rewards, transitions, DISCOUNT, TEMPERATURE)[0])
+        log_policy = np.asarray(soft_control(rewards, transitions, DISCOUNT)[0])
         return transitions, rewards, log_policy, np.asarray(invariant_law(np.exp(log_policy), transitions))
 
 
-def consistent_reward(log_policy, values, transitions, discount, temperature):
+def consistent_reward(log_policy, values, transitions):
     """The member of the class of consistent rewards with these values, see `least_squares_reward`."""
-    return temperature * log_policy + values[:, None] - discount * transitions @ values
+    return log_policy + values[:, None] - DISCOUNT * transitions @ values

@@ -11,7 +11,6 @@ from experiments.inverse_soft_rl.revealed_rewards import (
     errors,
     in_another_kernel,
     mixing_time,
-    of_limits,
     of_one_state,
     of_policies,
 )
@@ -65,16 +64,6 @@ def test_what_is_never_demonstrated_looks_like_what_is_wrong():
     assert kept["without the favourite"] > 0.75
 
 
-def test_limits_of_exact_laws():
-    lengths = (100, 1_000, 10_000, 100_000)
-    sizes = np.array(lengths)
-    early = np.where(sizes < 10_000, 5.0, 1.0)
-    found = of_limits(lengths, early * 6 / sizes[None], np.sqrt(early * 13 / sizes)[None], 6.0, 13.0)
-    np.testing.assert_allclose(found["n KL / limit"], [[1.0]])
-    np.testing.assert_allclose(found["n error^2 / limit"], [[1.0]])
-    np.testing.assert_allclose(of_limits((100,), np.array([[0.12]]), np.ones((1, 1)), 6.0, 100.0)["n KL / limit"], 2.0)
-
-
 def test_the_process_of_seed_0_is_that_of_the_check():
     transitions, rewards, log_policy, law = expert()
     with jax.enable_x64(True):
@@ -100,7 +89,7 @@ def test_where_nothing_changed_every_consistent_reward_is_as_good():
     with jax.enable_x64(True):
         process = Process.drawn(1, 0.9)
         moves = process.with_other_moves(1, 1.0)
-        old = float(regret(process.log_policy, process.rewards, moves, 0.9, 1.0))
+        old = float(regret(process.log_policy, process.rewards, moves, 0.9))
     assert at_all["log-policy"][1, 0] == pytest.approx(old, rel=1e-9)
 
 

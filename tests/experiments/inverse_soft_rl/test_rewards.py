@@ -6,37 +6,37 @@ import pytest
 
 from experiments.inverse_soft_rl.rewards import least_squares_reward, norm
 from experiments.inverse_soft_rl.soft_bellman import soft_control
-from tests.experiments.inverse_soft_rl.problems import DISCOUNT, TEMPERATURE, consistent_reward, expert
+from tests.experiments.inverse_soft_rl.problems import DISCOUNT, consistent_reward, expert
 
 
-def least_squares(log_policy, transitions, law, discount=DISCOUNT, temperature=TEMPERATURE):
+def least_squares(log_policy, transitions, law, discount=DISCOUNT):
     with jax.enable_x64(True):
-        return tuple(map(np.asarray, least_squares_reward(log_policy, transitions, law, discount, temperature)))
+        return np.asarray(least_squares_reward(log_policy, transitions, law, discount))
 
 
-def resolved(reward, transitions, discount=DISCOUNT, temperature=TEMPERATURE):
+def resolved(reward, transitions, discount=DISCOUNT):
     with jax.enable_x64(True):
-        return tuple(map(np.asarray, soft_control(reward, transitions, discount, temperature)))
+        return tuple(map(np.asarray, soft_control(reward, transitions, discount)))
 
 
 def test_soft_control_of_the_least_squares_reward_is_the_expert():
     """The check of our notes: the same policy to 1e-15, and a norm of 0.434 in the place of 0.738."""
     transitions, rewards, log_policy, law = expert()
-    reward, values = least_squares(log_policy, transitions, law)
-    again, their_values = resolved(reward, transitions)
+    reward = least_squares(log_policy, transitions, law)
+    again, values = resolved(reward, transitions)
     np.testing.assert_allclose(np.exp(again), np.exp(log_policy), atol=2e-15)
-    np.testing.assert_allclose(their_values, values, atol=1e-13)
+    np.testing.assert_allclose(consistent_reward(log_policy, values, transitions), reward, atol=1e-13)
     assert norm(reward, law) == pytest.approx(0.434, abs=5e-4)
     assert norm(rewards, law) == pytest.approx(0.738, abs=5e-4)
 
 
 def test_every_member_of_the_class_has_the_expert_and_its_values():
     transitions, _, log_policy, law = expert()
-    least, _ = least_squares(log_policy, transitions, law)
+    least = least_squares(log_policy, transitions, law)
     for seed in range(5):
         values = np.random.default_rng(seed).normal(size=6)
         with jax.enable_x64(True):
-            reward = np.asarray(consistent_reward(log_policy, values, transitions, DISCOUNT, TEMPERATURE))
+            reward = np.asarray(consistent_reward(log_policy, values, transitions))
         again, found = resolved(reward, transitions)
         np.testing.assert_allclose(again, log_policy, atol=1e-13)
         np.testing.assert_allclose(found, values, atol=1e-13)
@@ -49,7 +49,7 @@ def test_the_expert_s_own_reward_is_in_the_class():
     transitions, rewards, log_policy, _ = expert()
     values = resolved(rewards, transitions)[1]
     with jax.enable_x64(True):
-        found = consistent_reward(log_policy, values, transitions, DISCOUNT, TEMPERATURE)
+        found = consistent_reward(log_policy, values, transitions)
     np.testing.assert_allclose(found, rewards, atol=1e-13)
 
 
@@ -57,24 +57,24 @@ def test_the_expert_s_own_reward_is_in_the_class():
 def test_any_discount_below_one(discount):
     """The discount under which demonstrations are read need not be that of the expert: some reward fits any policy."""
     transitions, _, log_policy, law = expert()
-    reward, _ = least_squares(log_policy, transitions, law, discount)
+    reward = least_squares(log_policy, transitions, law, discount)
     np.testing.assert_allclose(resolved(reward, transitions, discount)[0], log_policy, atol=1e-11)
 
 
-def test_one_state_reveals_log_probabilities_and_the_temperature_scales_them():
-    """With one state the range of I - gamma P is the constants: r = lambda (log pi + H(pi))."""
+def test_one_state_reveals_log_probabilities():
+    """With one state the range of I - gamma P is the constants: r = log pi + H(pi)."""
     policy = np.array([[0.7, 0.2, 0.1]])
-    reward, _ = least_squares(np.log(policy), np.ones((1, 3, 1)), policy, temperature=0.5)
-    np.testing.assert_allclose(reward, 0.5 * (np.log(policy) - (policy * np.log(policy)).sum()), atol=1e-15)
+    reward = least_squares(np.log(policy), np.ones((1, 3, 1)), policy)
+    np.testing.assert_allclose(reward, np.log(policy) - (policy * np.log(policy)).sum(), atol=1e-15)
 
 
 def test_batches_are_as_single_problems():
     transitions, _, log_policy, law = expert()
     logs = np.stack([log_policy, np.log(np.full((6, 3), 1 / 3))])
     laws = np.stack([law, np.full((6, 3), 1 / 18)])
-    together = least_squares(logs, np.broadcast_to(transitions, (2, 6, 3, 6)), laws)[0]
+    together = least_squares(logs, np.broadcast_to(transitions, (2, 6, 3, 6)), laws)
     for one, alone in zip(together, zip(logs, laws, strict=True), strict=True):
-        np.testing.assert_allclose(one, least_squares(alone[0], transitions, alone[1])[0], atol=1e-13)
+        np.testing.assert_allclose(one, least_squares(alone[0], transitions, alone[1]), atol=1e-13)
 
 
 def test_uniform_weights_give_the_posterior_mean_of_normal_rewards():
@@ -83,10 +83,10 @@ def test_uniform_weights_give_the_posterior_mean_of_normal_rewards():
     rewards = np.random.default_rng(1).normal(size=(4000, 6, 3))
     uniform = np.full((6, 3), 1 / 18)
     with jax.enable_x64(True):
-        experts = jax.vmap(lambda one: soft_control(one, transitions, DISCOUNT, TEMPERATURE)[0])(rewards)
+        experts = jax.vmap(lambda one: soft_control(one, transitions, DISCOUNT)[0])(rewards)
         moves = np.broadcast_to(transitions, (4000, *transitions.shape))
         mean, other = (
-            np.asarray(least_squares_reward(experts, moves, np.broadcast_to(weights, rewards.shape), 0.9, 1.0)[0])
+            np.asarray(least_squares_reward(experts, moves, np.broadcast_to(weights, rewards.shape), DISCOUNT))
             for weights in (uniform, law)
         )
     cross = ((rewards - mean) * (other - mean)).sum(axis=(1, 2))
@@ -100,12 +100,12 @@ def test_along_a_certain_path_all_consistent_rewards_agree_but_for_its_ends():
     goes = random.integers(5, size=(5, 3))
     policy, values = random.dirichlet(np.ones(3), size=5), random.normal(size=5)
     with jax.enable_x64(True):
-        reward = np.asarray(consistent_reward(np.log(policy), values, np.eye(5)[goes], DISCOUNT, 0.5))
+        reward = np.asarray(consistent_reward(np.log(policy), values, np.eye(5)[goes]))
     state, path = 0, []
     for action in random.integers(3, size=7):
         path.append((state, action))
         state = goes[state, action]
     discounts = DISCOUNT ** np.arange(7)
     along = sum(each * reward[place] for each, place in zip(discounts, path, strict=True))
-    expected = 0.5 * sum(each * np.log(policy[place]) for each, place in zip(discounts, path, strict=True))
+    expected = sum(each * np.log(policy[place]) for each, place in zip(discounts, path, strict=True))
     assert along == pytest.approx(expected + values[0] - DISCOUNT**7 * values[state])

@@ -9,32 +9,33 @@ from experiments.inverse_soft_rl.soft_bellman import invariant_law, policy_value
 from tests.experiments.inverse_soft_rl.problems import problem
 
 
-@pytest.mark.parametrize(("discount", "temperature"), [(0.0, 1.0), (0.9, 1.0), (0.9, 0.05), (0.99, 0.3)])
-def test_soft_control_is_where_value_iteration_ends(discount, temperature):
+@pytest.mark.parametrize(("discount", "scale"), [(0.0, 1.0), (0.9, 1.0), (0.9, 20.0), (0.99, 3.0)])
+def test_soft_control_is_where_value_iteration_ends(discount, scale):
     transitions, rewards = problem()
+    rewards = scale * rewards
     values = np.zeros(6)
     for _ in range(4000):
         q = rewards + discount * transitions @ values
-        values = temperature * logsumexp(q / temperature, axis=1)
+        values = logsumexp(q, axis=1)
     with jax.enable_x64(True):
-        log_policy, found = map(np.asarray, soft_control(rewards, transitions, discount, temperature))
-        of_policy = np.asarray(policy_values(log_policy, rewards, transitions, discount, temperature))
+        log_policy, found = map(np.asarray, soft_control(rewards, transitions, discount))
+        of_policy = np.asarray(policy_values(log_policy, rewards, transitions, discount))
     np.testing.assert_allclose(found, values, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(log_policy, (q - values[:, None]) / temperature, atol=1e-10 / temperature)
+    np.testing.assert_allclose(log_policy, q - values[:, None], atol=1e-10 * scale)
     np.testing.assert_allclose(of_policy, values, rtol=1e-12, atol=1e-12)
 
 
 def test_one_state_by_hand():
-    """r = (1, 0), lambda = 1, gamma = 0.5: V = log(e + 1) / 0.5, and the uniform policy has (0.5 + log 2) / 0.5."""
+    """r = (1, 0), gamma = 0.5: V = log(e + 1) / 0.5, and the uniform policy has (0.5 + log 2) / 0.5."""
     transitions, rewards = np.ones((1, 2, 1)), np.array([[1.0, 0.0]])
     with jax.enable_x64(True):
-        log_policy, values = soft_control(rewards, transitions, 0.5, 1.0)
-        lost = regret(np.full((1, 2), -np.log(2)), rewards, transitions, 0.5, 1.0)
-        certain = policy_values(np.array([[0.0, -np.inf]]), rewards, transitions, 0.5, 1.0)
+        log_policy, values = soft_control(rewards, transitions, 0.5)
+        lost = regret(np.full((1, 2), -np.log(2)), rewards, transitions, 0.5)
+        certain = policy_values(np.array([[0.0, -np.inf]]), rewards, transitions, 0.5)
+    np.testing.assert_allclose(certain, 2.0)
     np.testing.assert_allclose(np.exp(log_policy), [[np.e / (np.e + 1), 1 / (np.e + 1)]])
     np.testing.assert_allclose(values, 2 * np.log(np.e + 1))
     np.testing.assert_allclose(lost, np.log(np.e + 1) - 0.5 - np.log(2))
-    np.testing.assert_allclose(certain, 2.0)
 
 
 def test_the_invariant_law_stays_and_a_split_chain_has_none():
@@ -52,6 +53,6 @@ def test_many_problems_are_one_program():
     transitions, rewards = problem()
     batch = np.stack([rewards, 2 * rewards, -rewards])
     with jax.enable_x64(True):
-        together = jax.vmap(lambda one: soft_control(one, transitions, 0.9, 1.0)[0])(batch)
-        alone = [soft_control(one, transitions, 0.9, 1.0)[0] for one in batch]
+        together = jax.vmap(lambda one: soft_control(one, transitions, 0.9)[0])(batch)
+        alone = [soft_control(one, transitions, 0.9)[0] for one in batch]
     np.testing.assert_allclose(together, alone, atol=1e-13)
