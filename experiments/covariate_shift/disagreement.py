@@ -26,13 +26,16 @@ import numpy as np
 import optax
 from jax import Array
 
-from ipsrl.arguments import checked, shown
-
 TINY = 1e-12
 """Relative size below which maxima of L, sums of rounded numbers, count as equal."""
+ASCENTS = 3
 
 
-def gate(difference: Array, threshold: float, width: float = 0.0) -> Array:
+def gate(
+    difference: Array,
+    threshold: float,
+    width: float = 0.0,
+) -> Array:
     """How much inputs count at which two functions differ so much: 1[|d| >= tau], or sigmoid((|d| - tau) / width).
 
     Networks need a width, because the hard gate (width 0) has no gradient. Arrays of any shape.
@@ -43,7 +46,12 @@ def gate(difference: Array, threshold: float, width: float = 0.0) -> Array:
 
 
 def compared(
-    first: Array, second: Array, counts: Array, sums: Array, threshold: float, width: float = 0.0
+    first: Array,
+    second: Array,
+    counts: Array,
+    sums: Array,
+    threshold: float,
+    width: float = 0.0,
 ) -> Array:
     """L(f, g), by how much f's squared error is above g's where they differ, per sample; differentiable with a width.
 
@@ -57,24 +65,24 @@ def compared(
     """
     # (f - y)^2 - (g - y)^2 = (f - g) (f + g - 2y).
     counted = gate(first - second, threshold, width) * (first - second)
-    return ((counted * (first + second)) @ counts - 2 * counted @ sums) / counts.sum(axis=0)
+    total = (counted * (first + second)) @ counts - 2 * counted @ sums
+    return total / counts.sum(axis=0)
 
 
-@checked
 def least_squares(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
     """The index of the function with the least squared error, `[S]`, the first of several.
 
     Arguments are those of `disagreement_regression`.
-
-    Raises:
-      ValueError: shapes differ, or a set of data has no samples.
     """
-    return np.argmin(_risks(*_checked_data(values, counts, sums)), axis=0)
+    return _risks(values, counts, sums).argmin(axis=0)
 
 
-@checked
 def disagreement_regression(
-    values: np.ndarray, counts: np.ndarray, sums: np.ndarray, threshold: float, width: float = 0.0
+    values: np.ndarray,
+    counts: np.ndarray,
+    sums: np.ndarray,
+    threshold: float,
+    width: float = 0.0,
 ) -> np.ndarray:
     """The index of argmin_f max_g L(f, g), `[S]`, by comparing all pairs of a finite class, in float64.
 
@@ -87,34 +95,39 @@ def disagreement_regression(
       sums: `[M, S]`, sum of their targets.
       threshold: tau.
       width: of a smooth gate; 0 for the hard one.
-
-    Raises:
-      ValueError: shapes differ, a set of data has no samples, the threshold or the width is negative.
     """
     found = undefeated(values, counts, sums, threshold, width)
-    return np.argmin(np.where(found, _risks(*_checked_data(values, counts, sums)), np.inf), axis=0)
+    risks = _risks(values, counts, sums)
+    return np.where(found, risks, np.inf).argmin(axis=0)
 
 
-@checked
 def undefeated(
-    values: np.ndarray, counts: np.ndarray, sums: np.ndarray, threshold: float, width: float = 0.0
+    values: np.ndarray,
+    counts: np.ndarray,
+    sums: np.ndarray,
+    threshold: float,
+    width: float = 0.0,
 ) -> np.ndarray:
     """`[F, S]` bool, the functions at which max_g L(f, g) is least: those that lose to none, if there are any.
 
     There are several where no sample lies at inputs at which they differ, or where none differs from them by the
-    threshold. Arguments and errors are those of `disagreement_regression`.
+    threshold. Arguments are those of `disagreement_regression`.
     """
-    values, counts, sums = _checked_data(values, counts, sums)
-    if not threshold >= 0 <= width:
-        raise ValueError(f"threshold is {threshold} and width {width}, neither must be negative")
     with jax.enable_x64(True):
         worst = np.asarray(_worst(values, counts, sums, threshold, width))
-    rounding = TINY * (1 + np.abs(_risks(values, counts, sums)).max(axis=0))
+    largest = np.abs(_risks(values, counts, sums)).max(axis=0)
+    rounding = TINY * (1 + largest)
     return worst <= worst.min(axis=0) + rounding
 
 
 @jax.jit
-def _worst(values: Array, counts: Array, sums: Array, threshold: float, width: float) -> Array:
+def _worst(
+    values: Array,
+    counts: Array,
+    sums: Array,
+    threshold: float,
+    width: float,
+) -> Array:
     """`[F, S]`, the maximum of L(f, g) over g."""
     return jax.lax.map(
         lambda first: compared(first, values, counts, sums, threshold, width).max(axis=0), values
@@ -126,74 +139,37 @@ def _risks(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarr
     return (values**2 @ counts - 2 * values @ sums) / counts.sum(axis=0)
 
 
-def _checked_data(
-    values: np.ndarray, counts: np.ndarray, sums: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    values, counts, sums = (np.asarray(array, np.float64) for array in (values, counts, sums))
-    fit = values.ndim == counts.ndim == 2 and values.shape[1] == len(counts)
-    if not fit or counts.shape != sums.shape:
-        raise ValueError(
-            f"values {values.shape}, counts {counts.shape} and sums {sums.shape} must have the shapes [function, "
-            "input], [input, set] and [input, set]"
-        )
-    if not len(values) or not (counts >= 0).all() or not (counts.sum(axis=0) > 0).all():
-        raise ValueError(
-            "there must be a function, and in each set of data a sample: counts must not be negative or all 0"
-        )
-    return values, counts, sums
-
-
 def smooth_game(
-    predict: Callable[[Any], Array],
+    loss: Callable[[Any, Any], Array],
     first: Any,
     second: Any,
-    counts: Array,
-    sums: Array,
-    threshold: float,
-    width: float,
     steps: int,
     rate: float,
-    ascents: int = 3,
 ) -> tuple[Any, Any]:
-    """The game of two networks with a smooth gate: g climbs L(f, g) and f descends, by Adam.
+    """The parameters of two networks after a game: g climbs L(f, g) and f descends, by Adam.
 
-    g takes `ascents` steps to each one of f.
+    g takes `ASCENTS` steps to each one of f.
 
     Our reading of what to do without a finite class. It depends on its start: where f already fits the common inputs
     its gradient at the rare ones may vanish, and where f and g agree everywhere a narrow gate has no gradient. So run
     it from several starts, and let `disagreement_regression` choose among the networks.
 
     Args:
-      predict: parameters -> values `[M]` at the inputs.
+      loss: parameters of f and of g -> L(f, g) with a smooth gate.
       first, second: parameters of f and g at the start.
-      counts, sums: `[M]`, see `compared`.
-      threshold, width: of `gate`; the width must be positive.
       steps: of f.
       rate: learning rate of both.
-
-    Returns:
-      the parameters of f and g after the last step.
-
-    Raises:
-      ValueError: the width is not positive.
     """
-    if not width > 0:
-        raise ValueError(
-            f"width is {shown(width)}, it must be positive: the hard gate has no gradient"
-        )
     optimizer = optax.adam(rate)
 
-    def loss(first: Any, second: Any) -> Array:
-        values = predict(first), predict(second)
-        return compared(*values, counts, sums, threshold, width) / threshold**2
-
-    def climb(second: Any, state: Any, first: Any) -> tuple[Any, Any]:
-        updates, state = optimizer.update(jax.grad(lambda g: -loss(first, g))(second), state)
+    def climb(second, state, first):
+        gradient = jax.grad(lambda g: -loss(first, g))(second)
+        updates, state = optimizer.update(gradient, state)
         return optax.apply_updates(second, updates), state
 
-    def step(carried: tuple, _: Any) -> tuple[tuple, None]:
+    def step(carried, _):
         first, second, of_first, of_second = carried
-        for _ in range(ascents):
+        for _ in range(ASCENTS):
             second, of_second = climb(second, of_second, first)
         updates, of_first = optimizer.update(jax.grad(loss)(first, second), of_first)
         return (optax.apply_updates(first, updates), second, of_first, of_second), None

@@ -80,10 +80,10 @@ def cosines(ratio: float, random: np.random.Generator) -> np.ndarray:
     stretched, so that eps is the misspecification.
     """
 
-    def quantiles(number: int) -> np.ndarray:
+    def quantiles(number):
         return norm.ppf((np.arange(number) + 0.5) / number)
 
-    def log_uniform(low: float, high: float) -> np.ndarray:
+    def log_uniform(low, high):
         return np.exp(random.uniform(np.log(low), np.log(high), (COSINES, 1)))
 
     inputs = np.concatenate([quantiles(COMMON), 10 + quantiles(RARE)])
@@ -97,10 +97,7 @@ def cosines(ratio: float, random: np.random.Generator) -> np.ndarray:
 
 
 CLASSES: Mapping[str, Callable[[float, np.random.Generator], np.ndarray]] = {
-    "pair": pair,
-    "opposite": opposite,
-    "ladder": ladder,
-    "cosines": cosines,
+    each.__name__: each for each in (pair, opposite, ladder, cosines)
 }
 
 
@@ -147,7 +144,7 @@ def sampled(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Counts and sums of noise `[M, S]` of data sets of these sizes."""
     probs = probs / probs.sum()
-    counts = np.stack([random.multinomial(number, probs) for number in samples], axis=1)
+    counts = np.array([random.multinomial(number, probs) for number in samples], float).T
     return counts, noise * np.sqrt(counts) * random.normal(size=counts.shape)
 
 

@@ -76,26 +76,27 @@ def initial(key: Array) -> Parameters:
 
 def trained(key: Array, counts: Array, sums: Array, width: float, steps: int, starts: int) -> Array:
     """`[3, N, M]`, values of networks from N starts: by least squares, and f and g of the smooth game."""
-    optimizer = optax.adam(RATE)
+    optimizer, threshold = optax.adam(RATE), MULTIPLE * EPS
 
-    def risk(parameters: Parameters) -> Array:
+    def risk(parameters):
         values = predict(parameters)
         return (values**2 @ counts - 2 * values @ sums) / counts.sum() / EPS**2
 
-    def descend(parameters: Parameters) -> Parameters:
-        def step(carried: tuple, _: None) -> tuple[tuple, None]:
-            parameters, state = carried
-            updates, state = optimizer.update(jax.grad(risk)(parameters), state)
-            return (optax.apply_updates(parameters, updates), state), None
+    def game(first, second):
+        values = predict(first), predict(second)
+        return compared(*values, counts, sums, threshold, width) / threshold**2
 
-        return jax.lax.scan(step, (parameters, optimizer.init(parameters)), length=steps)[0][0]
+    def step(carried, _):
+        parameters, state = carried
+        updates, state = optimizer.update(jax.grad(risk)(parameters), state)
+        return (optax.apply_updates(parameters, updates), state), None
 
-    def one(key: Array) -> Array:
+    def one(key):
         of_least, of_first, of_second = map(initial, jax.random.split(key, 3))
-        game = smooth_game(
-            predict, of_first, of_second, counts, sums, MULTIPLE * EPS, width, steps, RATE
-        )
-        return jnp.stack(list(map(predict, (descend(of_least), *game))))
+        start = of_least, optimizer.init(of_least)
+        (least, _), _ = jax.lax.scan(step, start, length=steps)
+        networks = least, *smooth_game(game, of_first, of_second, steps, RATE)
+        return jnp.stack([predict(each) for each in networks])
 
     return jax.vmap(one, out_axes=1)(jax.random.split(key, starts))
 
@@ -127,7 +128,7 @@ def networks(
         counts, sums = (np.stack(arrays) for arrays in zip(*draws, strict=True))
         sums += counts * target(ratio)[:, None]
         keys = jax.vmap(jax.random.key)(np.array(seeds))
-        found = run(keys, jnp.asarray(counts[..., 0], float), jnp.asarray(sums[..., 0]))
+        found = run(keys, jnp.asarray(counts[..., 0]), jnp.asarray(sums[..., 0]))
         values = np.asarray(found, np.float64)
         for row, of_seed in enumerate(zip(values, counts, sums, strict=True)):
             taken = chosen(*of_seed)
@@ -151,7 +152,7 @@ def chosen(values: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> dict[str
     pool = values.reshape(-1, values.shape[-1])
     threshold = MULTIPLE * EPS
 
-    def robust(among: np.ndarray) -> np.ndarray:
+    def robust(among):
         return among[disagreement_regression(among, counts, sums, threshold)[0]]
 
     descended, games, _ = values

@@ -113,21 +113,9 @@ def blend(parameter):
 def test_the_smooth_game_leaves_least_squares_for_what_is_within_the_bound():
     """Least squares is at s = 0.622, where 0.0099 (1 - s) = 0.007 (0.1 + 0.7 s): |f| = 0.535 on the rare input."""
     counts, sums = jnp.asarray(LAW[:, 0]), jnp.asarray(TARGET[:, 0])
-    first, _ = smooth_game(blend, jnp.asarray(0.622), jnp.asarray(0.5), counts, sums, 3 * EPS, 0.01, 2000, 1e-3)
+
+    def loss(first, second):
+        return compared(blend(first), blend(second), counts, sums, 3 * EPS, 0.01) / (3 * EPS) ** 2
+
+    first, _ = smooth_game(loss, jnp.asarray(0.622), jnp.asarray(0.5), 2000, 1e-3)
     assert abs(blend(first)[1]) < 4 * EPS
-    with pytest.raises(ValueError, match=r"width is 0.0, it must be positive: the hard gate has no gradient"):
-        smooth_game(blend, 0.6, 0.5, counts, sums, 3 * EPS, 0.0, 1, 1e-3)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: least_squares(VALUES, LAW[:1], TARGET[:1]), r"must have the shapes \[function, input\]"),
-        (lambda: least_squares(VALUES, 0 * LAW, TARGET), "in each set of data a sample"),
-        (lambda: disagreement_regression(VALUES, LAW, TARGET, -1.0), "threshold is -1.0 and width 0.0, neither must"),
-        (lambda: disagreement_regression(VALUES, LAW, TARGET, 0.3, -1.0), "neither must be negative"),
-    ],
-)
-def test_what_cannot_be_regressed(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
