@@ -7,14 +7,10 @@ Paper     Theorems 3.1 and 4.1 of arXiv 2601.21669 for expected return and inver
           of no one paper: exact dynamics of the objectives' own code.
 Command   python -m experiments.phase_portraits --document=docs/phase_portraits.png
 Time      demo under two minutes on two busy CPU cores, smoke half a minute, paper five.
-Expected  of the demo, no sampling and no seeds, attracting policies at rewards (1, 1, 0.5) and (1, 0.6, 0.3):
-          grpo every policy of the first two, which paths leave for one of them; (1, 0, 0)
-          grpo(kl=0.1) (0.494, 0.494, 0.012); (0.974, 0.013, 0.013)
-          progrpo(reference=correct) (0.5, 0.5, 0); (1, 0, 0)
-          darling (0.5, 0.5, 0); (0.667, 0.333, 0)
-          gapo (0.333, 0.333, 0.333) for both, and every one of two outcomes: what is rare dies, whatever it pays
-          ips_grpo (0.425, 0.425, 0.150); (0.582, 0.317, 0.101)
-          ips_reinforce(probability=exact) and trajectory_balance (0.4, 0.4, 0.2); (0.526, 0.316, 0.158), that is r / R
+Expected  In the demo, which needs no sampling and no seeds, at rewards in the proportion of ten, six and three: GRPO
+          ends on the best outcome, its KL penalty rests where that has 0.974, IPS-GRPO at (0.582, 0.317, 0.101), exact
+          inverse probability scaling and trajectory balance at the rewards' shares. GAPO rests where all are equally
+          frequent, whatever they pay.
 Smoke     python -m experiments.phase_portraits --preset=smoke
 
 `--document` writes the PNG there as well, in 128 colours, which makes it a quarter of its size.
@@ -22,7 +18,6 @@ Smoke     python -m experiments.phase_portraits --preset=smoke
 
 import dataclasses
 import functools
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -180,27 +175,26 @@ def record_of(point: RestPoint) -> dict[str, float | str]:
 
 def numbered(row: Record, name: str) -> np.ndarray:
     """The values of a record with this name and a number, without missing ones."""
-    values = np.array([value for key, value in row.items() if re.fullmatch(rf"{name}\d", key)])
+    values = np.array([row[key] for key in (f"{name}{n}" for n in (1, 2, 3)) if key in row])
     return values[~np.isnan(values)]
 
 
 def portraits_of(records: Records, settings: Settings) -> list[Portrait]:
     """The portraits, rebuilt from the records."""
-    found = []
+    found, vectors = [], {shown(rewards): rewards for rewards in settings.rewards}
     for labels, rows in records.each("objective", "rewards"):
         array = functools.partial(records.array, **labels)
-        rest = []
-        for row in rows.rows:
-            probs, rates, invasion = (
-                numbered(row, name) for name in ("p_", "rate_", "invasion_of_")
-            )
-            rest.append(RestPoint(probs, rates, invasion, row["scale"]))
-        rewards = next(
-            rewards for rewards in settings.rewards if shown(rewards) == labels["rewards"]
-        )
+        names = ("p_", "rate_", "invasion_of_")
+        rest = [
+            RestPoint(*(numbered(row, name) for name in names), row["scale"]) for row in rows.rows
+        ]
         paths = [array(f"path_{number}") for number in range(settings.starts)]
         arrays = array("velocity"), array("moves"), paths, array("finished").tolist()
-        found.append(Portrait(labels["objective"], rewards, settings.intervals, *arrays, rest))
+        found.append(
+            Portrait(
+                labels["objective"], vectors[labels["rewards"]], settings.intervals, *arrays, rest
+            )
+        )
     return found
 
 
