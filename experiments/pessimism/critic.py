@@ -14,23 +14,12 @@ is the worst for Q itself. Exact for tables: every expectation is a sum over all
 """
 
 import dataclasses
-import functools
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
-
-from ipsrl.arguments import checked
-from ipsrl.fields import (
-    Checked,
-    at_least,
-    below_one,
-    non_negative,
-    one_of,
-    open_probability,
-    positive,
-)
+from jax.scipy.special import xlogy
 
 HALVINGS = 80
 """Of an interval of log-scales, so that it is as short as floats can be."""
@@ -48,24 +37,20 @@ def worst(values: Array, probs: Array, radius: float | Array, ball: str = "kl") 
     """
     possible = probs > 0
     values = jnp.where(possible, values, -jnp.inf)
-    best = jnp.max(values)
     # How far below the best each value is, inf where d = 0.
-    below = jnp.where(possible, best - values, jnp.inf)
+    below = jnp.max(values) - values
     spread = jnp.max(jnp.where(possible, below, 0.0))
 
     def tilted(log_scale: Array) -> Array:
         scale = jnp.exp(log_scale) * jnp.where(spread > 0, spread, 1.0)
         far = below / scale
-        weights = jnp.exp(-far) if ball == "kl" else jnp.maximum(0.0, 1 - far)
-        weighted = probs * jnp.where(possible, weights, 0.0)
+        weighted = probs * (jnp.exp(-far) if ball == "kl" else jnp.maximum(0.0, 1 - far))
         return weighted / weighted.sum()
 
     def distance(q: Array) -> Array:
-        ratio = jnp.where(possible, q / jnp.where(possible, probs, 1.0), 0.0)
-        if ball == "kl":
-            log_ratio = jnp.log(jnp.where(ratio > 0, ratio, 1.0))
-            return (q * log_ratio).sum()
-        return (probs * (ratio - 1) ** 2 / 2).sum()
+        ratio = q / jnp.where(possible, probs, 1.0)
+        each = xlogy(q, ratio) if ball == "kl" else probs * (ratio - 1) ** 2 / 2
+        return each.sum()
 
     def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
@@ -74,7 +59,7 @@ def worst(values: Array, probs: Array, radius: float | Array, ball: str = "kl") 
         return jnp.where(far, middle, low), jnp.where(far, high, middle)
 
     # A small scale is far from d, a large one near.
-    ends = jnp.full_like(best, -25.0), jnp.full_like(best, 25.0)
+    ends = jnp.full_like(spread, -25.0), jnp.full_like(spread, 25.0)
     found = tilted(jax.lax.fori_loop(0, HALVINGS, halve, ends)[1])
     return jnp.where((radius > 0) & (spread > 0), found, probs)
 
@@ -93,61 +78,39 @@ class Model:
     rewards: Array
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Pessimism(Checked):
+class Pessimism:
     """What is subtracted from rewards, and how the policy is improved.
 
     Attributes:
       beta: weight of the penalty on values; 0 for none.
       radius: rho; 0 is COMBO.
-      ball: the divergence.
-      share: f, the share of data in the distribution of Bellman errors.
+      share: f, of the data in the distribution of Bellman errors.
       uncertainty: weight of a MOPO-like penalty on rewards (arXiv 2005.13239; counts in the place of an ensemble): it
         subtracts that over sqrt(1 + number of visits).
       discount: gamma.
-      steps: of the policy, pi <- pi exp(rate Q) / normaliser.
-      rate: of the policy.
+      rate: of the policy, pi <- pi exp(rate Q) / normaliser.
+      steps: of the policy.
+      ball: the divergence.
     """
 
-    beta: float = non_negative(0.0)
-    radius: float = non_negative(0.0)
-    ball: str = one_of("kl", "chi_square", default="kl")
-    share: float = open_probability(0.5)
-    uncertainty: float = non_negative(0.0)
-    discount: float = below_one(0.95)
-    steps: int = at_least(1, 300)
-    rate: float = positive(5.0)
-
-    @property
-    def numbers(self) -> dict[str, float]:
-        """The fields that may differ between critics of one program."""
-        return {name: value for name, value in vars(self).items() if name not in ("ball", "steps")}
+    beta: float = 0.0
+    radius: float = 0.0
+    share: float = 0.5
+    uncertainty: float = 0.0
+    discount: float = 0.95
+    rate: float = 5.0
+    # Critics that differ in other fields only share a program, because compiling takes longer than running.
+    steps: int = dataclasses.field(default=300, metadata={"static": True})
+    ball: Literal["kl", "chi_square"] = dataclasses.field(default="kl", metadata={"static": True})
 
 
-def q_values(model: Model, policy: Array, discount: float | Array) -> Array:
-    """`[S, A]`, the exact Q of a policy `[S, A]`: r + gamma P V, V = sum_a pi Q."""
-    return _q_values(model, policy, discount, _visits(model, policy, discount))
+def expected_visits(model: Model, policy: Array, discount: float | Array) -> Array:
+    """`[S, S]`, discounted visits to each state (column) from each state: the inverse of I - gamma P.
 
-
-def _q_values(model: Model, policy: Array, discount: float | Array, visits: Array) -> Array:
-    value = visits @ (policy * model.rewards).sum(axis=1)
-    return model.rewards + discount * model.transitions @ value
-
-
-def visited(model: Model, policy: Array, start: Array, discount: float | Array) -> Array:
-    """`[S, A]`, the discounted distribution of states and actions from start `[S]`, which sums to 1."""
-    return _visited(policy, start, _visits(model, policy, discount))
-
-
-def _visited(policy: Array, start: Array, visits: Array) -> Array:
-    pairs = (start @ visits)[:, None] * policy
-    return pairs / pairs.sum()
-
-
-def _visits(model: Model, policy: Array, discount: float | Array) -> Array:
-    """`[S, S]`, the inverse of I - gamma P, as (I + gamma P) (I + (gamma P)^2) (I + (gamma P)^4) ...
-
-    Not by `jnp.linalg.solve`: two of them for many seeds at once have stopped for ever on two CPU cores.
+    It is (I + gamma P) (I + (gamma P)^2) (I + (gamma P)^4) ... Not by `jnp.linalg.solve`: two of them for many seeds at
+    once have stopped for ever on two CPU cores.
     """
     power = discount * jnp.einsum("sa,sat->st", policy, model.transitions)
     total = jnp.eye(len(policy), dtype=power.dtype) + power
@@ -160,66 +123,44 @@ def _visits(model: Model, policy: Array, discount: float | Array) -> Array:
     return jax.lax.while_loop(lambda carried: carried[1].max() > SMALL, double, (total, power))[0]
 
 
+def q_values(model: Model, policy: Array, discount: float | Array, visits: Array) -> Array:
+    """`[S, A]`, the exact Q of a policy `[S, A]` with these `expected_visits`: r + gamma P V, V = sum_a pi Q."""
+    value = visits @ (policy * model.rewards).sum(axis=1)
+    return model.rewards + discount * model.transitions @ value
+
+
+def visited(policy: Array, start: Array, visits: Array) -> Array:
+    """`[S, A]`, the discounted distribution of states and actions from start `[S]`, which sums to 1."""
+    pairs = (start @ visits)[:, None] * policy
+    return pairs / pairs.sum()
+
+
+@jax.jit
 def improved(model: Model, counts: Array, critic: Pessimism) -> tuple[Array, Array]:
     """The policy `[S, A]` that is learned in a model, and its Q `[S, A]`, from data with numbers of visits `[S, A]`.
 
     From a uniform policy. Each step takes the worst distribution for the last Q, solves for Q, and improves the policy;
     where the steps come to rest Q solves the critic's equation.
     """
-    return _improved(model, counts, critic.numbers, critic.ball, critic.steps)
-
-
-@functools.partial(jax.jit, static_argnums=(3, 4))
-def _improved(
-    model: Model, counts: Array, numbers: dict[str, Array], ball: str, steps: int
-) -> tuple[Array, Array]:
-    """One program for all critics of a ball, because compiling takes longer than running."""
     data = counts / counts.sum()
-    rewards = model.rewards - numbers["uncertainty"] / jnp.sqrt(1 + counts)
-    start, share, discount = data.sum(axis=1), numbers["share"], numbers["discount"]
+    rewards = model.rewards - critic.uncertainty / jnp.sqrt(1 + counts)
 
     def penalised(policy: Array, values: Array) -> Array:
-        visits = _visits(model, policy, discount)
-        in_model = _visited(policy, start, visits)
-        lowered = worst(values.ravel(), in_model.ravel(), numbers["radius"], ball)
-        weights = share * data + (1 - share) * in_model
+        visits = expected_visits(model, policy, critic.discount)
+        in_model = visited(policy, data.sum(axis=1), visits)
+        lowered = worst(values.ravel(), in_model.ravel(), critic.radius, critic.ball)
+        weights = critic.share * data + (1 - critic.share) * in_model
         beyond_data = lowered.reshape(values.shape) - data
-        penalty = numbers["beta"] * beyond_data / jnp.where(weights > 0, weights, 1.0)
-        penalised_model = Model(model.transitions, rewards - penalty)
-        return _q_values(penalised_model, policy, discount, visits)
+        penalty = critic.beta * beyond_data / jnp.where(weights > 0, weights, 1.0)
+        lower = Model(model.transitions, rewards - penalty)
+        return q_values(lower, policy, critic.discount, visits)
 
     def step(carried: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
         logits, values = carried
         values = penalised(jax.nn.softmax(logits, axis=1), values)
-        return (logits + numbers["rate"] * values, values), None
+        return (logits + critic.rate * values, values), None
 
-    (logits, values), _ = jax.lax.scan(step, (jnp.zeros_like(rewards), rewards), length=steps)
+    start = jnp.zeros_like(rewards), rewards
+    (logits, values), _ = jax.lax.scan(step, start, length=critic.steps)
     policy = jax.nn.softmax(logits, axis=1)
     return policy, penalised(policy, values)
-
-
-@checked
-def learned_model(
-    visits: np.ndarray, rewards: np.ndarray, guessed: np.ndarray, guessed_rewards: np.ndarray
-) -> Model:
-    """The model of maximum likelihood on pairs that were visited, and a guess on all others.
-
-    Args:
-      visits: `[S, A, S]`, numbers of observed transitions.
-      rewards: `[S, A]`, sums of observed rewards.
-      guessed: `[S, A, S]`, transitions of pairs without data: what a model makes of them.
-      guessed_rewards: `[S, A]`.
-
-    Raises:
-      ValueError: no pair was visited.
-    """
-    counts = visits.sum(axis=2)
-    if not counts.any():
-        raise ValueError(
-            "visits are all 0, there must be at least one observed transition to learn a model from"
-        )
-    seen = counts > 0
-    safe = np.maximum(counts, 1)
-    transitions = np.where(seen[..., None], visits / safe[..., None], guessed)
-    means = np.where(seen, rewards / safe, guessed_rewards)
-    return Model(jnp.asarray(transitions), jnp.asarray(means))

@@ -1,13 +1,15 @@
 """A grid of which data cover the left half: a learned model guesses rewards in the right half, and is wrong there."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
 
-from experiments.pessimism.critic import Model, Pessimism, improved, learned_model, q_values
+from experiments.pessimism.critic import Model, Pessimism, expected_visits, improved, q_values
 from ipsrl.study.curves import Points
 
 SIDE, COVERED = 10, 5
@@ -77,54 +79,62 @@ def learned(seed: int, samples: int, error: float) -> tuple[Model, np.ndarray]:
     """
     random = np.random.default_rng(seed)
     visits, rewards = collected(random, samples)
-    moves = (grid()[0] > 0.5).astype(float)
-    number = moves.sum(axis=-1, keepdims=True)
-    guessed = moves / np.maximum(1, number)
+    counts = visits.sum(axis=-1)
     guessed_rewards = error * random.normal(size=rewards.shape)
-    model = learned_model(visits, rewards, guessed, guessed_rewards)
-    return model, visits.sum(axis=-1)
+    safe = np.maximum(counts, 1)
+    transitions = np.where(counts[..., None] > 0, visits / safe[..., None], grid()[0] > 0.5)
+    means = np.where(counts > 0, rewards / safe, guessed_rewards)
+    return Model(jnp.asarray(transitions), jnp.asarray(means)), counts
 
 
 def runs(critic: Pessimism, seeds: Sequence[int], samples: int, error: float) -> Points:
-    """Of each seed:
-
-    return: the true value of the learned policy at the start.
-    gap: its Q, at the start and averaged over its actions, above the true one; valid: whether that is not positive.
-    visited, unvisited: Q above the true Q of the policy, mean over pairs with data, and over others.
-    below: the share of all pairs at which Q is not above the true one.
-    """
+    """What is `measured` of each seed, from the start on."""
     with jax.enable_x64(True):
         each = [learned(seed, samples, error) for seed in seeds]
         models, counts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
-        policies, values = jax.vmap(lambda *data: improved(*data, critic))(models, counts)
+        policies, values = jax.vmap(improved, (0, 0, None))(models, counts, critic)
         true = Model(*map(jnp.asarray, grid()))
-        evaluate = jax.vmap(lambda policy: q_values(true, policy, critic.discount))
-        exact = evaluate(policies)
-        found = policies, values, exact, counts
-    policies, values, exact, counts = map(np.asarray, found)
+
+        def evaluate(policy: Array) -> Array:
+            visits = expected_visits(true, policy, critic.discount)
+            return q_values(true, policy, critic.discount, visits)
+
+        found = policies, values, jax.vmap(evaluate)(policies)
+    measures = measured(*found, np.asarray(counts) > 0, [START])
+    return Points([critic.steps], measures, seeds)
+
+
+def measured(
+    policies: ArrayLike,
+    values: ArrayLike,
+    exact: ArrayLike,
+    seen: np.ndarray,
+    starts: Sequence[int] | slice,
+) -> dict[str, np.ndarray]:
+    """Of policies, their Q and their true Q, each `[S, N, A]`, at N places, and which pairs have data, all `[S, 1]`:
+
+    return: the true value of the learned policy, mean over places where it starts.
+    gap: its Q there, averaged over its actions, above the true one; valid: whether that is not positive.
+    visited, unvisited: Q above the true Q of the policy, mean over pairs with data, and over others, if there are any.
+    below: the share of all pairs at which Q is not above the true one.
+    """
+    policies, values, exact = (np.asarray(each, float) for each in (policies, values, exact))
     above = values - exact
-    seen = counts > 0
 
     def at_start(values):
-        return (policies * values)[:, START].sum(axis=1)
+        return (policies * values)[:, starts].sum(axis=-1).mean(axis=-1)
 
     def mean(chosen):
-        total = (above * chosen).sum(axis=(1, 2))
-        return total / chosen.sum(axis=(1, 2))
+        return (above * chosen).sum(axis=(1, 2)) / chosen.sum(axis=(1, 2))
 
     gap = at_start(above)
-    measured = {
+    found = {
         "return": at_start(exact),
         "gap": gap,
         "valid": gap <= 0,
         "visited": mean(seen),
-        "unvisited": mean(~seen),
         "below": (above <= 0).mean(axis=(1, 2)),
     }
-    return at_end(critic, measured, seeds)
-
-
-def at_end(critic: Pessimism, measured: Mapping[str, np.ndarray], seeds: Sequence[int]) -> Points:
-    """The points of a curve with `[S]` values after the last step."""
-    values = {name: np.asarray(of_seeds, float)[:, None] for name, of_seeds in measured.items()}
-    return Points([critic.steps], values, seeds)
+    if not seen.all():
+        found["unvisited"] = mean(~seen)
+    return {name: of_seeds.astype(float)[:, None] for name, of_seeds in found.items()}

@@ -4,7 +4,7 @@ Each seed has a map of its own: rewards, and a wind that pushes, are smooth rand
 a model makes of the right half is wrong, and as often too good as too bad. The critic (`critic`) is
 that of the tables, with samples in the place of sums over all pairs and a network in that of a table:
 
-    beta (E_q Q - E_data Q) + share 1/2 E_data (Q - BQ)^2 + (1 - share) 1/2 E_model (Q - BQ)^2
+    beta (E_q Q - E_data Q) + f/2 E_data (Q - BQ)^2 + (1 - f)/2 E_model (Q - BQ)^2
 
 BQ holds the network of slowly following parameters fixed. E_model is over places that walk through the model under
 softmax(rate Q); q is the worst distribution near the uniform one over these. The MOPO-like penalty (arXiv 2005.13239)
@@ -23,7 +23,7 @@ import optax
 from jax import Array
 
 from experiments.pessimism.critic import Pessimism, worst
-from experiments.pessimism.half_a_map import MOVES, at_end
+from experiments.pessimism.half_a_map import MOVES, measured
 from ipsrl.study.curves import Points
 
 STEP, WIND = 0.1, 0.5
@@ -94,9 +94,8 @@ def applied(parameters: Network, places: Array) -> Array:
 
 def predicted(parameters: Network, places: Array, actions: Array) -> Array:
     """`[N, 3]`, displacement in steps and reward."""
-    number = len(places)
-    of_moves = applied(parameters, places).reshape(number, len(MOVES), 3)
-    return of_moves[jnp.arange(number), actions]
+    of_moves = applied(parameters, places).reshape(-1, len(MOVES), 3)
+    return of_moves[jnp.arange(len(places)), actions]
 
 
 def index(uniform: Array, size: int) -> Array:
@@ -145,38 +144,32 @@ def fitted(key: Array, start: Network, data: Data, steps: int) -> Network:
 
 
 def improved(
-    key: Array,
-    start: Network,
-    data: Data,
-    members: Network,
-    numbers: dict[str, Array],
-    ball: str,
-    steps: int,
+    key: Array, start: Network, data: Data, members: Network, critic: Pessimism
 ) -> Network:
     """The network of Q, that of slowly following parameters.
 
     Q is in units of mean rewards, because rewards are multiplied by 1 - discount.
     """
     places, actions, outcomes = data
-    rate, discount, share = numbers["rate"], numbers["discount"], numbers["share"]
+    discount, share = critic.discount, critic.share
     optimizer = optax.adam(RATE)
 
     def step(carried: tuple, key: Array) -> tuple[tuple, None]:
         parameters, slow, state, walking = carried
         # One draw a step, because each adds seconds to compiling.
         of_move, of_member, of_row, of_start, of_end = jax.random.uniform(key, (5, BATCH))
-        chosen = moves(slow, walking, rate, of_move)
+        chosen = moves(slow, walking, critic.rate, of_move)
         each = jax.vmap(predicted, (0, None, None))(members, walking, chosen)
         imagined = each[index(of_member, MEMBERS), jnp.arange(BATCH)]
         disagreement = jnp.sqrt(each.var(axis=0).sum(axis=-1))
-        imagined = imagined.at[:, 2].add(-numbers["uncertainty"] * disagreement)
+        imagined = imagined.at[:, 2].add(-critic.uncertainty * disagreement)
         rows = index(of_row, len(places))
         at = jnp.concatenate([places[rows], walking])
         taken = jnp.concatenate([actions[rows], chosen])
         found = jnp.concatenate([outcomes[rows], imagined])
         after = following(at, found[:, :2])
         next_values = applied(slow, after)
-        next_probs = jax.nn.softmax(rate * next_values)
+        next_probs = jax.nn.softmax(critic.rate * next_values)
         next_value = (next_probs * next_values).sum(axis=1)
         backed = (1 - discount) * found[:, 2] + discount * next_value
 
@@ -184,11 +177,11 @@ def improved(
             q = applied(parameters, at)[jnp.arange(2 * BATCH), taken]
             of_data, of_model = q[:BATCH], q[BATCH:]
             uniform = jnp.full(BATCH, 1 / BATCH)
-            lowered = worst(of_model, uniform, numbers["radius"], ball)
+            lowered = worst(of_model, uniform, critic.radius, critic.ball)
             penalty = jax.lax.stop_gradient(lowered) @ of_model - of_data.mean()
             errors = (q - backed) ** 2 / 2
             fit = share * errors[:BATCH].mean() + (1 - share) * errors[BATCH:].mean()
-            return numbers["beta"] * penalty + fit
+            return critic.beta * penalty + fit
 
         updates, state = optimizer.update(jax.grad(loss)(parameters), state)
         parameters = optax.apply_updates(parameters, updates)
@@ -200,32 +193,36 @@ def improved(
 
     first = places[jnp.arange(BATCH) % len(places)]
     carried = start, start, optimizer.init(start), first
-    keys = jax.random.split(key, steps)
+    keys = jax.random.split(key, critic.steps)
     (_, slow, _, _), _ = jax.lax.scan(step, carried, keys)
     return slow
 
 
 def returns(
-    key: Array,
-    square: Square,
-    q: Network,
-    places: Array,
-    actions: Array,
-    numbers: dict[str, Array],
+    key: Array, square: Square, q: Network, places: Array, actions: Array, critic: Pessimism
 ) -> Array:
     """`[N]`, true returns of an action and then softmax(rate Q), in units of mean rewards."""
-    discount = numbers["discount"]
+    discount = critic.discount
 
     def step(carried, key):
         places, actions = carried
         displacements, rewards = square.moved(places, actions)
         places = following(places, displacements)
         uniform = jax.random.uniform(key, (len(places),))
-        return (places, moves(q, places, numbers["rate"], uniform)), rewards
+        return (places, moves(q, places, critic.rate, uniform)), rewards
 
     keys = jax.random.split(key, HORIZON)
     _, rewards = jax.lax.scan(step, (places, actions), keys)
     return (1 - discount) * discount ** jnp.arange(HORIZON) @ rewards
+
+
+def keys_of(seeds: Sequence[int], use: int, number: int) -> Array:
+    """`[S, number]`."""
+
+    def of_seed(seed):
+        return jax.random.split(jax.random.fold_in(jax.random.key(seed), use), number)
+
+    return jax.vmap(of_seed)(np.array(seeds))
 
 
 @functools.cache
@@ -242,66 +239,31 @@ def learned(
         square = Square.drawn(random)
         members = network(random, len(MOVES) * 3, MEMBERS)
         start = network(random, len(MOVES))
-        data = collected(random, square, covered, samples)
-        each.append((square, data, members, start))
+        each.append((square, collected(random, square, covered, samples), members, start))
     squares, data, members, starts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
-    ensembles = _fitted(_keys(seeds, 0, MEMBERS), members, data, steps)
+    fit = jax.vmap(functools.partial(fitted, steps=steps), (0, 0, None))
+    ensembles = jax.jit(jax.vmap(fit))(keys_of(seeds, 0, MEMBERS), members, data)
     return squares, data, ensembles, starts
 
 
-def _keys(seeds: Sequence[int], use: int, number: int) -> Array:
-    """`[S, number]`."""
-
-    def of_seed(seed):
-        key = jax.random.fold_in(jax.random.key(seed), use)
-        return jax.random.split(key, number)
-
-    return jax.vmap(of_seed)(np.array(seeds))
-
-
-@functools.partial(jax.jit, static_argnames="steps")
-def _fitted(keys: Array, members: Network, data: Data, steps: int) -> Network:
-    fit = functools.partial(fitted, steps=steps)
-    of_seed = jax.vmap(fit, (0, 0, None))
-    return jax.vmap(of_seed)(keys, members, data)
-
-
-@functools.partial(jax.jit, static_argnames=("ball", "steps"))
-def _compared(
-    keys: Array,
-    squares: Square,
-    data: Data,
-    members: Network,
-    starts: Network,
-    numbers: dict[str, Array],
-    ball: str,
-    steps: int,
+@jax.jit
+@functools.partial(jax.vmap, in_axes=(0, 0, 0, 0, 0, None))
+def found(
+    keys: Array, square: Square, data: Data, members: Network, start: Network, critic: Pessimism
 ) -> tuple[Array, Array, Array]:
-    """Of each seed, probabilities, Q and true Q `[S, 2, PLACES, A]` at places in the left and in the right half."""
-    number = len(MOVES)
-
-    def one(keys, square, data, members, start):
-        q = improved(keys[0], start, data, members, numbers, ball, steps)
-        left = jax.random.uniform(keys[1], (PLACES, 2)) * jnp.array([0.5, 1.0])
-        places = jnp.concatenate([left, left + jnp.array([0.5, 0.0])])
-        at = jnp.repeat(places, number, axis=0)
-        actions = jnp.arange(2 * PLACES * number) % number
-        values = applied(q, places)
-        exact = returns(keys[2], square, q, at, actions, numbers)
-        probs = jax.nn.softmax(numbers["rate"] * values)
-        shape = 2, PLACES, number
-        return probs.reshape(shape), values.reshape(shape), exact.reshape(shape)
-
-    return jax.vmap(one)(keys, squares, data, members, starts)
+    """Of each seed, probabilities, Q and true Q `[S, 2 PLACES, A]` at places of the left and then of the right half."""
+    q = improved(keys[0], start, data, members, critic)
+    left = jax.random.uniform(keys[1], (PLACES, 2)) * jnp.array([0.5, 1.0])
+    places = jnp.concatenate([left, left + jnp.array([0.5, 0.0])])
+    at = jnp.repeat(places, len(MOVES), axis=0)
+    actions = jnp.tile(jnp.arange(len(MOVES)), len(places))
+    values = applied(q, places)
+    exact = returns(keys[2], square, q, at, actions, critic)
+    return jax.nn.softmax(critic.rate * values), values, exact.reshape(values.shape)
 
 
 def runs(critic: Pessimism, seeds: Sequence[int], samples: int, covered: float) -> Points:
-    """Of each seed, over `PLACES` places of the left half (all returns and values in units of mean rewards):
-
-    return: the true value of the learned policy.
-    gap: its Q, averaged over its actions, above the true one; valid: whether that is not positive.
-    visited, unvisited: Q above the true Q of the policy, mean over places with data, and over others, if there are any.
-    below: the share of all pairs at which Q is not above the true one.
+    """What is `measured` of each seed, from all places of the left half on, in units of mean rewards.
 
     Args:
       critic: its rate is that of the policy softmax(rate Q); its steps are also those that train the model.
@@ -309,24 +271,7 @@ def runs(critic: Pessimism, seeds: Sequence[int], samples: int, covered: float) 
       covered: how much of the square data cover, from the left: 0.5, or 1 for all.
     """
     shared = learned(tuple(seeds), samples, covered, critic.steps)
-    numbers = {name: jnp.float32(number) for name, number in critic.numbers.items()}
-    found = _compared(_keys(seeds, 1, 3), *shared, numbers, critic.ball, critic.steps)
-    policies, values, exact = (np.asarray(array, float) for array in found)
-    above = values - exact
-
-    def expected(values):
-        return (policies * values)[:, 0].sum(axis=-1).mean(axis=-1)
-
-    gap = expected(above)
-    half = covered <= 0.5
-    seen = above[:, :1] if half else above
-    measured = {
-        "return": expected(exact),
-        "gap": gap,
-        "valid": gap <= 0,
-        "visited": seen.mean(axis=(1, 2, 3)),
-        "below": (above <= 0).mean(axis=(1, 2, 3)),
-    }
-    if half:
-        measured["unvisited"] = above[:, 1].mean(axis=(1, 2))
-    return at_end(critic, measured, seeds)
+    of_seeds = found(keys_of(seeds, 1, 3), *shared, critic)
+    seen = np.repeat([True, covered > 0.5], PLACES)[:, None]
+    seen = np.broadcast_to(seen, of_seeds[0].shape)
+    return Points([critic.steps], measured(*of_seeds, seen, slice(PLACES)), seeds)

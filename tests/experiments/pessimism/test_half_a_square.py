@@ -58,8 +58,8 @@ def test_returns_of_a_map_whose_rewards_are_equal_are_that_reward():
     """Up to what lies beyond the horizon, 0.9^60."""
     square = Square(jnp.zeros((1, 2)), jnp.zeros(1), jnp.array([[0.0, 0.0, 2.0]]))
     q = network(np.random.default_rng(0), len(MOVES))
-    of = {"rate": 1.0, "discount": 0.9}
-    found = returns(jax.random.key(0), square, q, jnp.full((5, 2), 0.5), jnp.zeros(5, int), of)
+    critic = Pessimism(rate=1.0, discount=0.9)
+    found = returns(jax.random.key(0), square, q, jnp.full((5, 2), 0.5), jnp.zeros(5, int), critic)
     np.testing.assert_allclose(found, 2 * (1 - 0.9**60), rtol=1e-5)
 
 
