@@ -22,7 +22,7 @@ from ipsrl import objectives, study
 from ipsrl.distributed.runs import filled, runs_mesh
 from ipsrl.dynamics import flows
 from ipsrl.environments.bandit import Bandit
-from ipsrl.fields import Range, between, in_range, positive
+from ipsrl.fields import Range, between, in_range, one_of, positive
 from ipsrl.figures.layers import Level, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.tabular import Tabular
@@ -49,7 +49,7 @@ TWO_POSITIVE = Range(
 class Settings(study.EnsembleSettings):
     """`learning_rate` is the step size h; time is steps times h."""
 
-    objectives: tuple[str, ...] = study.objectives(tuple(FLOWS))
+    objectives: tuple[str, ...] = one_of(*FLOWS, default=tuple(FLOWS))
     rewards: tuple[float, ...] = in_range(TWO_POSITIVE, (2.0, 1.0))
     initial_log_ratio: float = between(-flows.LARGEST_LOG_RATIO, flows.LARGEST_LOG_RATIO, -1.0)
     seeds: tuple[int, ...] = study.seeds(tuple(range(64)))
@@ -73,11 +73,6 @@ def vmapped(
     settings: Sequence[Settings], outputs: Sequence[study.Output | None]
 ) -> list[list[study.Curve]]:
     """The curves of each of several settings that differ only in `VMAPPED`; one program for each objective."""
-    for name in settings[0].objectives if settings else ():
-        if name not in FLOWS:
-            raise ValueError(
-                f"{name} has no noisy training with a closed form here; take one of {', '.join(FLOWS)}"
-            )
     train = functools.cache(functools.partial(log_ratios, settings))
 
     def points(run: int, name: str) -> study.Points:
@@ -111,25 +106,30 @@ def log_ratios(settings: Sequence[Settings], name: str) -> list[np.ndarray]:
     training = TrainSettings(
         shared.steps, 1, shared.group_size, optimizer="sgd", max_gradient_norm=None
     )
-    counts = [len(each.seeds) for each in settings]
-    rates = np.repeat([each.learning_rate for each in settings], counts)
-    halves = np.repeat([each.initial_log_ratio / 2 for each in settings], counts)
-    rewards = np.repeat([each.rewards for each in settings], counts, axis=0)
+    each_run = [
+        (seed, each.learning_rate, each.initial_log_ratio / 2, each.rewards)
+        for each in settings
+        for seed in each.seeds
+    ]
+    runs = len(each_run)
     with jax.set_mesh(runs_mesh()):
-        runs = filled(sum(counts), BLOCK)
+        places = filled(runs, BLOCK)
+        seeds, rates, halves, rewards = (
+            np.array(column)[places] for column in zip(*each_run, strict=True)
+        )
+        logits = np.stack([halves, -halves], axis=-1)[:, None]
         found = train_ensemble(
             Trainer(environment, policy, objectives.make(name), training),
-            jnp.asarray(np.concatenate([each.seeds for each in settings])[runs]),
+            jnp.asarray(seeds),
             lambda parameters: parameters["logits"][0, 0] - parameters["logits"][0, 1],
             shared.record_every,
-            learning_rates=jnp.asarray(rates[runs], jnp.float32),
-            initial_parameters={
-                "logits": jnp.asarray(np.stack([halves, -halves], axis=-1)[runs, None], jnp.float32)
-            },
-            reward=RewardTable(jnp.asarray(rewards[runs, None], jnp.float32)),
+            learning_rates=jnp.asarray(rates, jnp.float32),
+            initial_parameters={"logits": jnp.asarray(logits, jnp.float32)},
+            reward=RewardTable(jnp.asarray(rewards[:, None], jnp.float32)),
             block=BLOCK,
         )
-    return np.split(np.asarray(found, np.float64)[: sum(counts)], np.cumsum(counts)[:-1])
+    ends = np.cumsum([len(each.seeds) for each in settings])[:-1]
+    return np.split(np.asarray(found, np.float64)[:runs], ends)
 
 
 @functools.cache

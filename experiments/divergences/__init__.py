@@ -14,17 +14,15 @@ Arms      30 actions with normal rewards; a problem for each seed; reference uni
           of reverse KL. Settings of training and margins were set after trials with these seeds.
 Command   python -m experiments.divergences
 Time      demo three CPU minutes, smoke 11 seconds; paper, not run, hours.
-Expected  Uniform. Exact preferences: optimum to 8e-7. Optima at beta 0.3: reverse KL 1.69 at 1.46 nats, forward KL 1.61
-          at 1.33, alpha 1.70 at 1.26, Jensen-Shannon 1.87 at 0.43; at 1: 0.85 at 2.96, 1.02 at 2.65, 0.96 at 2.81, 1.58
-          at 1.65: at equal beta Jensen-Shannon has least entropy, as its f''(1) is a half, and forward KL less than
-          reverse KL from 0.3 on. At equal entropy forward KL is up to 0.115 [0.102, 0.127] behind, alpha 0.041,
-          Jensen-Shannon 0.039; of 500 pairs 0.167 [0.132, 0.205], 0.077, 0.074. Training with the penalty ends 0.013
-          from the optimum or nearer. On pairs DPO ends 0.007 from its minimiser, forward KL 0.62, 0.41, 0.19 at beta
-          0.1, 0.3, 1, alpha 0.42, 0.21, 0.07, Jensen-Shannon 0.22, 0.23, 0.32. Their losses are within 1.8 % of the
-          fall from the reference, their preferences as well calibrated (error 0.040 to 0.042): f' hardly grows where
-          actions are likely, so that pairs hardly tell how likely. That acts as early stopping: forward
-          KL is 0.03 behind at 0.3, where its minimiser is 0.15, Jensen-Shannon 0.04 [0.00, 0.09] ahead at 0.1. The
-          bound holds; in bins the error is up to 0.19 above it at beta 10, as bins of a flat reference are arbitrary.
+Expected  From a uniform reference the optimum of reverse KL at a beta of three tenths earns 1.69 at an entropy of 1.46
+          nats, that of forward KL 1.61 at 1.33: less of both, and from there on less entropy at every beta.
+          Jensen-Shannon has least entropy of all, as its f bends half as much at the reference. At equal entropy
+          nothing earns more than reverse KL, and forward KL is up to 0.115 [0.102, 0.127] behind. Training with the
+          penalty ends at the optimum. Training on pairs ends at the minimiser for DPO alone: the loss of the others is
+          as near to its least value, their preferences are as well calibrated, but f' hardly grows where actions are
+          likely, so that pairs hardly tell how likely. That acts as early stopping, and at equal entropy such policies
+          are less behind than their minimisers. The bound holds; in bins it does not, as bins of a flat reference are
+          arbitrary.
 Doubt     With 20,000 steps two problems are still 0.14 and 0.20 from forward KL's minimiser, 0.05 and 0.00 from that of
           Jensen-Shannon (beta 0.3): what f-DPO gains may be its unfinished training, and another optimiser may undo it.
           Pairs cover all actions alike. Near a skewed reference entropy says little, and intervals are wide.
@@ -34,7 +32,7 @@ Smoke     python -m experiments.divergences --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from experiments.divergences.preferred_actions import (
     REFERENCES,
@@ -46,7 +44,7 @@ from experiments.divergences.preferred_actions import (
 )
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
-from ipsrl.figures.layers import Layer, Line, Markers
+from ipsrl.figures.layers import Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, at_each, at_some, below, final, near
 
@@ -65,8 +63,6 @@ MINIMISER = "minimiser"
 PENALTY = "penalty"
 PAIRS = "pairs"
 
-PENALTY_RATE = 0.02
-PAIRS_RATE = 0.05
 TRAINED_BETAS = (0.1, 0.3, 1.0, 3.0)
 
 
@@ -92,7 +88,6 @@ PRESETS = {
         (0.3,),
         (0.3,),
         steps=300,
-        group_size=32,
         pair_steps=200,
         divergences=(REVERSE, FORWARD),
     ),
@@ -104,31 +99,23 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    problems = {reference: Problems(settings.seeds, reference) for reference in REFERENCES}
-    two = {reference: Problems(settings.seeds[:2], reference) for reference in REFERENCES}
+    def curve(part, compute, weight, problems, *given):
+        labels = {"part": part, "reference": problems.reference}
+        labels |= dict(zip(("divergence", "beta"), weight, strict=True))
+        return study.Curve(labels, functools.partial(compute, *weight, problems, *given))
 
-    def curve(
-        part: str,
-        reference: str,
-        divergence: str,
-        beta: float,
-        compute: Callable[..., study.Points],
-        *given,
-    ) -> study.Curve:
-        labels = {"part": part, "reference": reference, "divergence": divergence, "beta": beta}
-        return study.Curve(labels, functools.partial(compute, divergence, beta, *given))
-
-    for place in itertools.product(REFERENCES, settings.divergences, settings.betas):
-        known = problems[place[0]]
-        yield curve(OPTIMUM, *place, at_optimum, known)
-        yield curve(MINIMISER, *place, at_optimum, known, settings.pairs)
-    by_rewards = (problems[UNIFORM], settings.steps, settings.group_size, PENALTY_RATE)
-    stored = (problems[UNIFORM], settings.pairs, settings.pair_steps, PAIRS_RATE)
+    by_reference = [Problems(settings.seeds, reference) for reference in REFERENCES]
+    exact = itertools.product(by_reference, settings.divergences, settings.betas)
+    for problems, *weight in exact:
+        yield curve(OPTIMUM, at_optimum, weight, problems)
+        yield curve(MINIMISER, at_optimum, weight, problems, settings.pairs)
+    uniform, _ = by_reference
     for weight in itertools.product(settings.divergences, settings.trained_betas):
         for reference in REFERENCES:
-            yield curve(PREFERENCES, reference, *weight, exact_preferences, two[reference])
-        yield curve(PENALTY, UNIFORM, *weight, by_penalty, *by_rewards)
-        yield curve(PAIRS, UNIFORM, *weight, by_pairs, *stored)
+            two = Problems(settings.seeds[:2], reference)
+            yield curve(PREFERENCES, exact_preferences, weight, two)
+        yield curve(PENALTY, by_penalty, weight, uniform, settings.steps, settings.group_size)
+        yield curve(PAIRS, by_pairs, weight, uniform, settings.pairs, settings.pair_steps)
 
 
 REWARD = "true reward"
@@ -146,29 +133,23 @@ def each_beta(claim: study.Claim, part: str, divergence: str) -> study.Claim:
 def ordered(part: str, *divergences: str) -> study.Claim:
     """Whether, at each weight, each divergence earns less than the next one and has more entropy."""
 
-    def lower(value: str, one: str, other: str) -> study.Claim:
-        return below(final(value, divergence=one), final(value, divergence=other))
-
-    neighbours = list(itertools.pairwise(divergences))
-    earns_less = [lower(REWARD, one, other) for one, other in neighbours]
-    has_more = [lower(ENTROPY, other, one) for one, other in neighbours]
-    return at_each("beta", study.every(earns_less + has_more), part=part, reference=UNIFORM)
-
-
-def pairs_earn_less(divergence: str) -> study.Claim:
-    """Whether, at each weight, pairs leave a policy further behind the best of its entropy than the penalty does."""
     claims = [
-        above(final(BEST, part=PAIRS, beta=beta), final(BEST, part=PENALTY, beta=beta))
-        for beta in TRAINED_BETAS
+        below(final(value, divergence=less), final(value, divergence=more))
+        for one, other in itertools.pairwise(divergences)
+        for value, less, more in ((REWARD, one, other), (ENTROPY, other, one))
     ]
-    return study.among(study.every(claims), divergence=divergence, reference=UNIFORM)
+    return at_each("beta", study.every(claims), part=part, reference=UNIFORM)
 
 
-def as_calibrated(part: str, divergence: str) -> study.Claim:
-    """Whether preferences have, at each weight, the error that they have under reverse KL, within 0.01."""
+def behind(part: str, divergence: str, beta: float) -> study.Number:
+    """What a policy lacks to the best of its entropy."""
+    return final(BEST, part=part, beta=beta, divergence=divergence, reference=UNIFORM)
+
+
+def as_calibrated(divergence: str) -> study.Claim:
+    """Whether preferences have the error that they have under reverse KL, within 0.01."""
     own = final(CALIBRATION, divergence=divergence)
-    claim = near(own, final(CALIBRATION, divergence=REVERSE), 0.01)
-    return at_each("beta", claim, part=part, reference=UNIFORM)
+    return near(own, final(CALIBRATION, divergence=REVERSE), 0.01)
 
 
 def never_positive(value: str) -> study.Claim:
@@ -184,6 +165,7 @@ BY = {
     PENALTY: "trained, rewards",
     PAIRS: "trained, 500 pairs",
 }
+AT_EQUAL_BETA = "at each equal beta forward KL earns less than reverse KL and has more entropy"
 ENDS = {
     PENALTY: "with the penalty ends within 0.05 (total variation) of where the optimum is",
     PAIRS: "on 500 pairs ends within 0.05 (total variation) of where the minimum of the loss is",
@@ -212,12 +194,7 @@ CLAIMS = {
         )
         for divergence in DIVERGENCES
     },
-    **{
-        f"at each equal beta forward KL earns less than reverse KL and has more entropy ({BY[part]})": ordered(
-            part, FORWARD, REVERSE
-        )
-        for part in EXACT
-    },
+    **{f"{AT_EQUAL_BETA} ({BY[part]})": ordered(part, FORWARD, REVERSE) for part in EXACT},
     **{
         f"at each equal beta Jensen-Shannon is between reverse and forward KL in reward "
         f"and entropy ({BY[part]})": ordered(part, FORWARD, JENSEN_SHANNON, REVERSE)
@@ -244,12 +221,15 @@ CLAIMS = {
     },
     **{
         f"{divergence}: at equal entropy training on 500 pairs earns less than with the penalty, "
-        "at each beta": pairs_earn_less(divergence)
+        "at each beta": study.every(
+            above(behind(PAIRS, divergence, beta), behind(PENALTY, divergence, beta))
+            for beta in TRAINED_BETAS
+        )
         for divergence in DIVERGENCES
     },
     **{
         f"{divergence}: preferences are as well calibrated as those of reverse KL, within 0.01 "
-        f"({BY[part]})": as_calibrated(part, divergence)
+        f"({BY[part]})": at_each("beta", as_calibrated(divergence), part=part, reference=UNIFORM)
         for part in (MINIMISER, PAIRS)
         for divergence in OTHERS
     },
@@ -265,52 +245,28 @@ HEADLINE = study.Headline(
         " diversity, forward KL the opposite."
     ),
     scope="bandits with preferences or rewards, exact and trained",
-    decided_by=(
-        (
-            "at each equal beta forward KL earns less than reverse KL and has more "
-            "entropy (exact, rewards)"
-        ),
-        (
-            "at each equal beta forward KL earns less than reverse KL and has more "
-            "entropy (exact, 500 pairs)"
-        ),
-    ),
+    decided_by=tuple(f"{AT_EQUAL_BETA} ({BY[part]})" for part in EXACT),
 )
-TABLE = study.one_below_the_other(
-    study.Table(
-        ("error",), "exact preferences", {"part": PREFERENCES}, ("reference", "divergence", "beta")
-    ),
-    *(
-        study.Table(
-            (REWARD, ENTROPY, "distance", BEST, BEHIND, CALIBRATION),
-            f"{part}, {UNIFORM}",
-            {"part": part, "reference": UNIFORM},
-            ("divergence", "beta"),
-        )
-        for part in (OPTIMUM, PENALTY, MINIMISER, PAIRS)
-    ),
-)
+COLUMNS = ("error", REWARD, ENTROPY, "distance", BEST, BEHIND, CALIBRATION)
+TABLE = study.Table(COLUMNS, "{part}", each="part")
 
 
-def against_entropy(exact: str, trained: str, reference: str) -> list[Layer]:
+def against_entropy(exact: str, trained: str, by: str, reference: str) -> Panel:
     """The exact policies as lines and, of the uniform reference, trained ones as markers."""
     look = {"value": REWARD, "along": "mean entropy", "by": "divergence"}
     lines = Line(where={"part": exact, "reference": reference}, markers=False, **look)
-    return [lines, Markers(where={"part": trained, "reference": reference}, **look)]
+    markers = Markers(where={"part": trained, "reference": reference}, **look)
+    return Panel([lines, markers], f"{by}, {reference} reference", "entropy, nats", REWARD)
 
 
-AXES = {"xlabel": "entropy, nats", "ylabel": REWARD}
+REWARDS = (OPTIMUM, PENALTY, "rewards, with the penalty")
+PREFERRED = (MINIMISER, PAIRS, "500 pairs")
 FIGURE = Panels(
     [
         *(
-            Panel(
-                against_entropy(exact, trained, reference), f"{by}, {reference} reference", **AXES
-            )
+            against_entropy(*parts, reference)
             for reference in REFERENCES
-            for exact, trained, by in (
-                (OPTIMUM, PENALTY, "rewards, with the penalty"),
-                (MINIMISER, PAIRS, "500 pairs"),
-            )
+            for parts in (REWARDS, PREFERRED)
         ),
         Panel(
             [Line(BEHIND, "beta", "divergence", {"part": MINIMISER, "reference": UNIFORM})],

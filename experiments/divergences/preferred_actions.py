@@ -11,7 +11,6 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from scipy.optimize import minimize
 from scipy.special import entr, expit, log_softmax, softmax
 
@@ -35,11 +34,16 @@ from ipsrl.training.trainer import Trainer
 ACTIONS = 30
 BINS = 10
 BATCHES = 4
+PENALTY_RATE, PAIRS_RATE = 0.02, 0.05
+"""Of Adam, at first."""
 REFERENCES = ("uniform", "skewed")
 PATH = np.geomspace(0.01, 100.0, 81)
 """Weights of reverse KL between which its optima are interpolated."""
-WINNERS, LOSERS = np.nonzero(~np.eye(ACTIONS, dtype=bool))
-"""`[870]`, all ordered pairs of different actions."""
+PAIRS = np.argwhere(~np.eye(ACTIONS, dtype=bool))
+"""`[870, 2]`, all ordered pairs of different actions: the winner, and the loser."""
+WINNERS, LOSERS = PAIRS.T
+FLIPPED = LOSERS * (ACTIONS - 1) + WINNERS - (WINNERS > LOSERS)
+"""`[870]`, the row in which the other one wins."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,43 +91,29 @@ class Problems:
 
     def preferred(self) -> np.ndarray:
         """`[S, 870]`, of each ordered pair the share that it has among exact preferences."""
-        return _wins(self.rewards) * 2 / len(WINNERS)
+        return _wins(self.rewards) * 2 / len(PAIRS)
 
     def pairs(self, number: int) -> np.ndarray:
-        """`[S, number, 2]`, winner and loser of pairs, the same for every reference."""
+        """`[S, number]`, rows of `PAIRS`, the same for every reference."""
         found = []
-        for seed, rewards in zip(self.seeds, self.rewards, strict=True):
+        for seed, wins in zip(self.seeds, _wins(self.rewards), strict=True):
             random = np.random.default_rng((seed, 2))
-            drawn = random.integers(len(WINNERS), size=number)
-            first, second = WINNERS[drawn], LOSERS[drawn]
-            first_wins = random.random(number) < expit(rewards[first] - rewards[second])
-            winner = np.where(first_wins, first, second)
-            loser = np.where(first_wins, second, first)
-            found.append(np.stack([winner, loser], axis=-1))
+            drawn = random.integers(len(PAIRS), size=number)
+            first_wins = random.random(number) < wins[drawn]
+            found.append(np.where(first_wins, drawn, FLIPPED[drawn]))
         return np.stack(found)
 
     def shares(self, number: int) -> np.ndarray:
         """`[S, 870]`, of each ordered pair the share that it has among these pairs."""
-        winner, loser = np.moveaxis(self.pairs(number), -1, 0)
-        place = winner * (ACTIONS - 1) + loser - (loser > winner)
-        counts = [np.bincount(of_seed, minlength=len(WINNERS)) for of_seed in place]
+        counts = [np.bincount(of_seed, minlength=len(PAIRS)) for of_seed in self.pairs(number)]
         return np.stack(counts) / number
 
     def stored(self, number: int) -> StoredGroups:
-        """These pairs of all problems as stored groups of two, a quarter of them in each batch."""
-        tokens = self.pairs(number).reshape(-1, 2, 1)
+        """These pairs of all problems, a quarter of them in each batch."""
+        tokens = PAIRS[self.pairs(number)].reshape(-1, 2, 1)
         index = np.repeat(np.arange(len(self.seeds)), number)
-        return StoredGroups(
-            self.environment,
-            self.policy,
-            len(tokens) // BATCHES,
-            index,
-            tokens,
-            np.ones(tokens.shape[:2], int),
-            rewards=np.tile([1.0, 0.0], (len(tokens), 1)),
-            outcome_id=tokens[..., 0],
-            log_probs=np.zeros(tokens.shape),
-        )
+        batch = len(tokens) // BATCHES
+        return StoredGroups.preferences(self.environment, self.policy, batch, index, tokens)
 
     def trained(
         self,
@@ -193,14 +183,14 @@ class Problems:
             divergence_of(probs, self.reference_probs, divergence), divergence
         )
 
-        def excess(error: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        def excess(error):
             return np.abs(error(probs, truth) - error(self.reference_probs, truth)) - allowed
 
         values = {
             "true reward": reward,
             "entropy": spread,
             "mean entropy": spread.mean(keepdims=True),
-            "distance": np.abs(probs - self.optimum(divergence, beta, pairs)).sum(axis=-1) / 2,
+            "distance": total_error(probs, self.optimum(divergence, beta, pairs)) / 2,
             "behind the best": self.along_reverse_kl(spread, 0) - reward,
             "behind reverse KL": self.along_reverse_kl(spread, pairs) - reward,
             "error of preferences": calibration_error(_wins(implied), _wins(self.rewards)),
@@ -269,42 +259,34 @@ def at_optimum(divergence: Divergence, beta: float, problems: Problems, pairs: i
 
 
 def by_penalty(
-    divergence: Divergence,
-    beta: float,
-    problems: Problems,
-    steps: int,
-    group_size: int,
-    learning_rate: float,
+    divergence: Divergence, beta: float, problems: Problems, steps: int, group_size: int
 ) -> Points:
     """What is `measured` of policies trained on the rewards, with the divergence in them."""
     text = f"f_divergence(divergence={divergence}, beta={beta})"
-    logits = problems.trained(text, None, steps, group_size, learning_rate)
+    logits = problems.trained(text, None, steps, group_size, PENALTY_RATE)
     return Points([steps], problems.measured(logits, divergence, beta), problems.seeds)
 
 
 def by_pairs(
-    divergence: Divergence,
-    beta: float,
-    problems: Problems,
-    pairs: int,
-    steps: int,
-    learning_rate: float,
+    divergence: Divergence, beta: float, problems: Problems, pairs: int, steps: int
 ) -> Points:
     """What is `measured` of policies trained by f-DPO on stored pairs; for small beta, with larger steps.
 
     loss left: how far the loss is above its minimum, as a share of how far it was at the reference.
     """
     objective = f_dpo(divergence, beta)
-    rate = learning_rate / min(beta, 1.0)
-    logits = problems.trained(objective, problems.stored(pairs), steps, 2, rate)
-
-    def loss(logits: np.ndarray) -> np.ndarray:
-        return mean_losses(objective, logits, problems, pairs)
-
-    least = loss(logits_of(problems.optimum(divergence, beta, pairs)))
-    left = (loss(logits) - least) / (loss(problems.reference_logits) - least)
-    values = problems.measured(logits, divergence, beta, pairs) | {"loss left": left[:, None]}
-    return Points([steps], values, problems.seeds)
+    logits = problems.trained(
+        objective, problems.stored(pairs), steps, 2, PAIRS_RATE / min(beta, 1.0)
+    )
+    optimum = logits_of(problems.optimum(divergence, beta, pairs))
+    last, least, first = (
+        mean_losses(objective, each, problems, pairs)
+        for each in (logits, optimum, problems.reference_logits)
+    )
+    left = {"loss left": ((last - least) / (first - least))[:, None]}
+    return Points(
+        [steps], problems.measured(logits, divergence, beta, pairs) | left, problems.seeds
+    )
 
 
 def logits_of(probs: np.ndarray) -> np.ndarray:
@@ -352,10 +334,9 @@ def minimisers(objective: str, reference_logits: np.ndarray, shares: np.ndarray)
 def _of_pairs(objective: str) -> tuple[Callable, Callable, Callable]:
     """(logits but the first, reference's logits, shares) -> the mean loss, its gradient and its Hessian."""
     made = objectives.make(objective)
-    tokens = jnp.asarray(np.stack([WINNERS, LOSERS], axis=-1))
     ones = jnp.ones((1, 2, 1))
 
-    def of_pair(pair: Array, log_probs: Array, reference: Array) -> Array:
+    def of_pair(pair, log_probs, reference):
         rollouts = Rollouts(
             prompt_index=jnp.zeros(1, jnp.int32),
             observations=jnp.zeros((1, 2, 1), jnp.int32),
@@ -371,10 +352,10 @@ def _of_pairs(objective: str) -> tuple[Callable, Callable, Callable]:
         output = made(PolicyScores(log_probs[pair][None, :, None], 0 * ones), rollouts)
         return output.loss_sum / output.count
 
-    def loss(logits: Array, reference: Array, shares: Array) -> Array:
+    def loss(logits, reference, shares):
         log_probs = jax.nn.log_softmax(jnp.concatenate([jnp.zeros(1), logits]))
         losses = jax.vmap(of_pair, (0, None, None))(
-            tokens, log_probs, jax.nn.log_softmax(reference)
+            jnp.asarray(PAIRS), log_probs, jax.nn.log_softmax(reference)
         )
         return shares @ losses
 

@@ -12,13 +12,13 @@ Arms      A proxy pays 1 for right outcomes and 2 for one wrong outcome, the hac
           update at a policy as GRPO leaves it on a clean reward, at accuracy 0.98.
 Command   python -m experiments.kl_coefficient
 Time      demo two CPU minutes, smoke half a one; paper, not run, an estimated twenty.
-Expected  20 seeds. From the hack of 3.5 % KL in the reward ends at the optimum, with and without std: a true reward of
-          0.001 at 0.1 (hacked), 0.46 at 0.5, 0.47 at 1, 0.32 at 10 (0.3 at the start); in the loss the best is 0.396
-          [0.393, 0.398] at 3. That no coefficient is good there is what the bound says of that start, not of the
-          coefficient; at 0.5 in the reward runs neither hack nor stagnate. From the hack of 0.007 % there are good
-          ones: at 0.2 0.944 in the loss and 0.985 in the reward (above the optimum's 0.955: the hack is hardly found).
-          At 0.001 the late update changes by 1.6 % in the loss, 1.5 % in the reward without std, and 109 % with std, as
-          at any smaller one: in groups of right answers the divergence is all that differs.
+Expected  From the common hack KL in the reward ends at the optimum, with and without std: hacked at small coefficients,
+          with a true reward of 0.47 at the best, near the start's at the largest; in the loss the best is 0.396 [0.393,
+          0.398]. That no coefficient is good there is what the bound says of that start, not of the coefficient, and at
+          middle ones runs neither hack nor stagnate. From the rare hack there are good ones, with 0.944 in the loss and
+          0.985 in the reward (above the optimum: the hack is hardly found). The smallest coefficient changes the late
+          update by 109 % in the reward with std, as any smaller one does, because in groups of right answers the
+          divergence is all that differs; elsewhere by hardly anything.
 Doubt     A reward model that is hacked by degrees, by many outcomes: here one outcome is right or wrong as a whole.
 Smoke     python -m experiments.kl_coefficient --preset=smoke
 
@@ -51,7 +51,6 @@ from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.rewards import RewardTable
 from ipsrl.study import above, at_each, below, final, share
-from ipsrl.study.numbers import Constant
 
 PLACES = {
     "in the loss": "grpo(kl=k3({}))",
@@ -100,6 +99,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         yield study.Curve(labels, functools.partial(optimum, beta, start))
 
 
+STUCK = "from 30 % right and {}, KL {}: at every coefficient most runs hack or stagnate"
 CLAIMS = {
     **{
         f"from 30 % right and {COMMON}, KL {place}: some coefficient ends within 0.05 of the "
@@ -119,7 +119,7 @@ CLAIMS = {
         for place in PLACES
     },
     **{
-        f"from 30 % right and {start}, KL {place}: at every coefficient most runs hack or stagnate": at_each(
+        STUCK.format(start, place): at_each(
             "beta", above(share("wasted"), 0.5), kind="trained", start=start, place=place
         )
         for start in STARTS
@@ -139,35 +139,11 @@ HEADLINE = study.Headline(
         "too large, and nothing moves."
     ),
     scope="a bandit with one wrong outcome that the proxy pays",
-    decided_by=(
-        (
-            "from 30 % right and 3.5 % of the hack, KL in the loss: at every coefficient "
-            "most runs hack or stagnate"
-        ),
-        (
-            "from 30 % right and 3.5 % of the hack, KL in the reward: at every "
-            "coefficient most runs hack or stagnate"
-        ),
-        (
-            "from 30 % right and 0.007 % of the hack, KL in the loss: at every "
-            "coefficient most runs hack or stagnate"
-        ),
-        (
-            "from 30 % right and 0.007 % of the hack, KL in the reward: at every "
-            "coefficient most runs hack or stagnate"
-        ),
+    decided_by=tuple(
+        STUCK.format(start, place) for start in STARTS for place in ("in the loss", "in the reward")
     ),
 )
-NUMBERS = {
-    f"from {start}, largest true reward of an optimum (derived)": Constant(bound(start))
-    for start in STARTS
-}
-MEASURED = ("true", "hack", "divergence")
-TABLE = study.one_below_the_other(
-    study.Table(MEASURED, where={"kind": "trained"}, rows=("start", "place", "beta")),
-    study.Table(MEASURED, where={"kind": "optimum"}, rows=("start", "beta")),
-    study.Table(("moved",), where={"kind": "exact"}, rows=("place", "beta")),
-)
+TABLE = study.Table(title="{kind}", each="kind")
 AXES = {"xlabel": "coefficient", "xscale": "log"}
 TRUE = "true reward after training"
 
@@ -181,13 +157,10 @@ def against(along: str, start: str) -> list[Layer]:
     ]
 
 
+MOVED = Line("moved", "beta", "place", {"kind": "exact"})
 PANELS = [
     *(Panel(against("beta", start), f"from {start}", ylabel=TRUE, **AXES) for start in STARTS),
     Panel(against("divergence", COMMON), f"from {COMMON}", "KL, nats", TRUE),
-    Panel(
-        [Line("moved", "beta", "place", {"kind": "exact"})],
-        ylabel="change of the late exact update",
-        **AXES,
-    ),
+    Panel([MOVED], ylabel="change of the late exact update", **AXES),
 ]
 FIGURE = Panels(PANELS, columns=2)

@@ -11,11 +11,9 @@ one value, and min over r of max over pi is the RPO loss: with r = beta log(pi /
 An arm that never wins, or is in no pair, is paid less and less at no cost: the policy leaves it out.
 """
 
-import functools
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import entr, logit, rel_entr
 
 TOLERANCE = 1e-12
@@ -24,10 +22,8 @@ BARRIERS = tuple(10.0**-power for power in range(2, 15))
 """Weights of the logarithmic barrier of `max_min`; with the last one the policy is within 1e-9 of the optimum."""
 
 
-def max_min(
-    wins: ArrayLike, reference: ArrayLike, beta: float, eta: float
-) -> tuple[np.ndarray, float]:
-    """The policy `[K]` that maximises min over r of J, and the value of the game; RPO's loss is nowhere in it.
+def max_min(wins: np.ndarray, reference: np.ndarray, beta: float, eta: float) -> np.ndarray:
+    """The policy `[K]` that maximises min over r of J; RPO's loss is nowhere in it.
 
     The misfit of a pair is the maximum over s in [0, 1] of -s (r(w) - r(l)) + H(s), H in nats, so that J is linear in r
     inside it. Rewards can then make J arbitrarily small unless eta (pi - pi_base) = mean of s (e_w - e_l). What is left
@@ -39,11 +35,7 @@ def max_min(
       wins: `[K, K]`, how often the arm of the row was preferred to that of the column.
       reference: `[K]`, pi_ref, positive.
       beta, eta: weights of the divergence and of caution, positive.
-
-    Raises:
-      ValueError: an argument is out of range, or there is no pair.
     """
-    wins, reference = _checked(wins, reference, beta, eta)
     base = chosen(wins)
     won = base > 0
     winners, losers = np.nonzero(wins * won)
@@ -53,18 +45,15 @@ def max_min(
     moves[winners, kinds], moves[losers, kinds] = shares / eta, -shares / eta
     moves, base_won, reference_won = moves[won], base[won], reference[won]
 
-    def bounded(s: np.ndarray) -> np.ndarray:
-        """All that must be positive."""
-        return np.concatenate([base_won + moves @ s, s, 1 - s])
-
-    def loss(s: np.ndarray, barrier: float) -> float:
-        positive, pi = bounded(s), base_won + moves @ s
+    def loss(s, barrier):
+        pi = base_won + moves @ s
+        positive = np.concatenate([pi, s, 1 - s])
         if positive.min() <= 0:
             return np.inf
         value = eta * beta * rel_entr(pi, reference_won).sum() - shares @ (entr(s) + entr(1 - s))
-        return float(value - barrier * np.log(positive).sum())
+        return value - barrier * np.log(positive).sum()
 
-    def slopes(s: np.ndarray, barrier: float) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(s, barrier):
         pi = base_won + moves @ s
         of_policy = eta * beta * (np.log(pi / reference_won) + 1) - barrier / pi
         curved_policy = eta * beta / pi + barrier / pi**2
@@ -76,68 +65,35 @@ def max_min(
     taken = -np.minimum(moves, 0).sum(axis=1)
     found = np.full(len(winners), np.min(base_won[taken > 0] / (2 * taken[taken > 0]), initial=0.5))
     for barrier in BARRIERS:
-        found = _newton(
-            functools.partial(loss, barrier=barrier),
-            functools.partial(slopes, barrier=barrier),
-            found,
-        )
+        found = _newton(loss, slopes, found, barrier)
     pi = np.zeros(len(reference))
     pi[won] = base_won + moves @ found
-    return pi, -loss(found, 0.0)
+    return pi
 
 
 def chosen(wins: np.ndarray) -> np.ndarray:
-    """`[K]`, pi_base, the distribution of winners."""
-    return wins.sum(axis=1) / wins.sum()
+    """`[..., K]`, pi_base, the distribution of winners."""
+    won = wins.sum(axis=-1)
+    return won / won.sum(axis=-1, keepdims=True)
 
 
-def _newton(
-    loss: Callable[[np.ndarray], float],
-    slopes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
-    at: np.ndarray,
-) -> np.ndarray:
+def _newton(loss: Callable, slopes: Callable, at: np.ndarray, barrier: float) -> np.ndarray:
     """The minimum of a strictly convex function that is infinite outside its domain, from a place inside.
 
     Raises:
       ValueError: it was not found.
     """
     for _ in range(MOST_STEPS):
-        first, second = slopes(at)
+        first, second = slopes(at, barrier)
         step = -np.linalg.solve(second, first)
-        here, decrease = loss(at), -first @ step
+        here, decrease = loss(at, barrier), -first @ step
         if decrease < TOLERANCE * (1 + abs(here)):
             # A last step squares an error that the loss no longer shows.
-            return at + step if np.isfinite(loss(at + step)) else at
+            return at + step if np.isfinite(loss(at + step, barrier)) else at
         size = 1.0
-        while size > TOLERANCE and not loss(at + size * step) <= here - 0.1 * size * decrease:
+        while (
+            size > TOLERANCE and not loss(at + size * step, barrier) <= here - 0.1 * size * decrease
+        ):
             size /= 2
         at = at + size * step
     raise ValueError(f"no optimum was found in {MOST_STEPS} steps: choose a larger eta or beta")
-
-
-def _checked(
-    wins: ArrayLike, reference: ArrayLike, beta: float, eta: float
-) -> tuple[np.ndarray, np.ndarray]:
-    wins, reference = np.asarray(wins, np.float64), np.asarray(reference, np.float64)
-    size = len(reference) if reference.ndim == 1 else 0
-    if (
-        wins.shape != (size, size)
-        or not (np.isfinite(wins) & (wins >= 0)).all()
-        or np.diag(wins).any()
-    ):
-        raise ValueError(
-            f"wins must be a table [K, K] of counts with zeros on its diagonal, for the K arms of the reference; it "
-            f"has the shape {list(wins.shape)} and the reference {list(reference.shape)}"
-        )
-    if not wins.any():
-        raise ValueError(
-            "there is no pair, and without preferences every reward fits: give at least one"
-        )
-    if not (reference > 0).all() or abs(reference.sum() - 1) > 1e-6:
-        raise ValueError("reference must be a distribution with positive probabilities")
-    for name, value in (("beta", beta), ("eta", eta)):
-        if not 0 < value < np.inf:
-            raise ValueError(
-                f"{name} is {value}, it must be positive: at 0 the game has no optimum"
-            )
-    return wins, reference

@@ -18,7 +18,7 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
 from ipsrl.structures import Trajectories, masked_sum
-from ipsrl.study.curves import Curve, Labels, Points
+from ipsrl.study.curves import Points
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -79,8 +79,8 @@ class PreferredAnswers:
         return answers, np.asarray(sampled.verify(None, answers, key)[0].rewards)
 
     @functools.cached_property
-    def preferences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Problems `[S N]`, and tokens `[S N, 2, T]` and lengths `[S N, 2]` of right and wrong answers.
+    def preferences(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Of each seed, problems `[N]`, and tokens `[N, 2, T]` and lengths `[N, 2]` of right and wrong answers.
 
         Raises:
           ValueError: there are too few pairs.
@@ -96,40 +96,16 @@ class PreferredAnswers:
                     "for fewer pairs"
                 )
             kept = np.random.default_rng(seed).choice(len(problem), self.pairs, replace=False)
-            problem, both = problem[kept], np.stack([winner, loser], axis=-1)[kept]
-            tokens, mask = (
-                np.asarray(table)[problem[:, None], both]
-                for table in (answers.tokens, answers.token_mask)
-            )
-            found.append((problem, tokens, mask.sum(axis=-1)))
-        problem, tokens, lengths = (np.concatenate(tables) for tables in zip(*found, strict=True))
-        return problem, tokens, lengths
+            places = problem[kept, None], np.stack([winner, loser], axis=-1)[kept]
+            lengths = np.asarray(answers.token_mask)[places].sum(axis=-1)
+            found.append((problem[kept], np.asarray(answers.tokens)[places], lengths))
+        return found
 
     @functools.cached_property
     def source(self) -> StoredGroups:
-        problem, tokens, lengths = self.preferences
-        return StoredGroups(
-            self.task,
-            self.policy,
-            BATCH,
-            prompt_index=problem,
-            tokens=tokens,
-            lengths=lengths,
-            rewards=np.tile([1.0, 0.0], (len(problem), 1)),
-            outcome_id=np.tile([1, 0], (len(problem), 1)),
-            log_probs=np.zeros(tokens.shape),
-            parts=len(self.seeds),
-        )
-
-    @functools.cached_property
-    def _stored(self) -> list[Trajectories]:
-        """The pairs of each seed."""
-        problem, tokens, lengths = self.preferences
-        parts = np.arange(len(problem)).reshape(len(self.seeds), -1)
-        return [
-            given_answers(self.task.prompts(problem[part]), tokens[part], lengths[part])
-            for part in parts
-        ]
+        tables = map(np.concatenate, zip(*self.preferences, strict=True))
+        given = self.task, self.policy, BATCH
+        return StoredGroups.preferences(*given, *tables, parts=len(self.seeds))
 
     @functools.cached_property
     def _before(self) -> list[np.ndarray]:
@@ -139,7 +115,7 @@ class PreferredAnswers:
     def _evaluated(self, parameters: Parameters, place: int) -> tuple[Trajectories, np.ndarray]:
         return self.answered(parameters, self.asked, stream(self.seeds[place], 0, "evaluation"))
 
-    def measured(self, parameters: Parameters, place: int, beta: float) -> dict[str, float]:
+    def measured(self, parameters: Parameters, place: int, beta: float) -> dict[str, np.floating]:
         """Of a policy and the seed at a place among the seeds.
 
         value, held out: share of right answers to problems with preferences, and to the others, less the prior's.
@@ -151,47 +127,41 @@ class PreferredAnswers:
         gained = (rewards - self._before[place]).mean(axis=1)
         half = self.problems // 2
 
-        def log_ratios(answers: Trajectories) -> Array:
+        def log_ratios(answers):
             now = _likelihoods(self.policy, parameters, answers)
-            return now - _likelihoods(self.policy, self.prior, answers)
+            return np.asarray(now - _likelihoods(self.policy, self.prior, answers))
 
-        ratios = np.asarray(log_ratios(self._stored[place]))
+        problem, *pairs = self.preferences[place]
+        ratios = log_ratios(given_answers(self.task.prompts(problem), *pairs))
         return {
-            "value": float(gained[:half].mean()),
-            "held out": float(gained[half:].mean()),
-            "implicit": float(beta * (ratios[:, 0] - ratios[:, 1]).mean()),
-            "chosen": float(ratios[:, 0].mean()),
-            "divergence": float(log_ratios(answers).mean()),
+            "value": gained[:half].mean(),
+            "held out": gained[half:].mean(),
+            "implicit": beta * (ratios[:, 0] - ratios[:, 1]).mean(),
+            "chosen": ratios[:, 0].mean(),
+            "divergence": log_ratios(answers).mean(),
         }
 
-    def trained(self, objective: str, beta: float, labels: Labels, steps: int, every: int) -> Curve:
-        """The curve of an objective on the stored pairs, by Adam."""
+    def trained(self, objective: str, beta: float, steps: int, every: int) -> Points:
+        """An objective on the stored pairs, by Adam."""
+        how = TrainSettings(steps, BATCH, 2, learning_rate=RATE)
+        trainer = Trainer(self.task, self.policy, objectives.make(objective), how, self.source)
+        parts = range(len(self.seeds))
+        start = jax.tree.map(lambda leaf: jnp.stack([leaf] * len(parts)), self.prior)
+        recorded = train_ensemble(
+            trainer, jnp.arange(len(parts)), itself, every, initial_parameters=start
+        )
+        recorded = jax.device_get(recorded)
+        steps = np.arange(0, steps + 1, every)
 
-        def compute() -> Points:
-            how = TrainSettings(steps, BATCH, 2, learning_rate=RATE)
-            trainer = Trainer(self.task, self.policy, objectives.make(objective), how, self.source)
-            start = jax.tree.map(
-                lambda leaf: jnp.broadcast_to(leaf, (len(self.seeds), *leaf.shape)), self.prior
-            )
-            parts = range(len(self.seeds))
-            recorded = jax.device_get(
-                train_ensemble(
-                    trainer, jnp.arange(len(parts)), itself, every, initial_parameters=start
-                )
-            )
-            places = np.arange(0, steps + 1, every)
+        def measured(part, place):
+            then = jax.tree.map(operator.itemgetter((part, place)), recorded)
+            return self.measured(then, part, beta)
 
-            def measured(part: int, place: int) -> dict[str, float]:
-                then = jax.tree.map(operator.itemgetter((part, place)), recorded)
-                return self.measured(then, part, beta)
-
-            rows = [[measured(part, place) for place in range(len(places))] for part in parts]
-            values = {
-                name: np.array([[at[name] for at in row] for row in rows]) for name in rows[0][0]
-            }
-            return Points(places, with_course(values), self.seeds)
-
-        return Curve(labels, compute)
+        rows = [[measured(part, place) for place in range(len(steps))] for part in parts]
+        values = {
+            name: np.array([[at[name] for at in row] for row in rows], float) for name in rows[0][0]
+        }
+        return Points(steps, with_course(values), self.seeds)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -8,14 +8,13 @@ import numpy as np
 from jax import Array
 from scipy.special import expit, log_softmax, rel_entr
 
-from experiments.overoptimisation.adversarial_rewards import max_min
+from experiments.overoptimisation.adversarial_rewards import chosen, max_min
 from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
-from ipsrl.fields import Checked, one_of
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.study.curves import Curve, Labels, Points
+from ipsrl.study.curves import Points
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -40,7 +39,7 @@ RATE = 300.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Arms(Checked):
+class Arms:
     """Bandits, one for each seed.
 
     True rewards are one half linear in the features of an arm and one half not, with variance 1 in all; the reference
@@ -53,7 +52,7 @@ class Arms(Checked):
     """
 
     seeds: tuple[int, ...] = ()
-    coverage: str = one_of(PARTIAL, FULL, default=PARTIAL)
+    coverage: str = PARTIAL
 
     @functools.cached_property
     def environment(self) -> Bandit:
@@ -117,18 +116,9 @@ class Arms(Checked):
     def source(self, policy: "LinearArms") -> StoredGroups:
         """All pairs of all seeds in each step."""
         seeds, number = self.pairs.shape[:2]
-        pairs = self.pairs.reshape(-1, 2)
-        return StoredGroups(
-            self.environment,
-            policy,
-            len(pairs),
-            prompt_index=np.repeat(np.arange(seeds), number),
-            tokens=pairs[..., None],
-            lengths=np.ones_like(pairs),
-            rewards=np.tile([1.0, 0.0], (len(pairs), 1)),
-            outcome_id=pairs,
-            log_probs=np.zeros((*pairs.shape, 1)),
-        )
+        index = np.repeat(np.arange(seeds), number)
+        pairs = self.pairs.reshape(-1, 2, 1)
+        return StoredGroups.preferences(self.environment, policy, len(pairs), index, pairs)
 
     def measures(self, log_probs: np.ndarray, beta: float) -> dict[str, np.ndarray]:
         """Of policies `[S, U, K]`, each `[S, U]`.
@@ -141,10 +131,9 @@ class Arms(Checked):
         others: see `with_course`.
         """
         probs, reference = np.exp(log_probs), self.reference[:, None]
-        won, lost = self.wins.sum(axis=-1), self.wins.sum(axis=-2)
-        winners = won / won.sum(axis=-1, keepdims=True)
+        winners = chosen(self.wins)
         divergence = rel_entr(probs, np.exp(reference)).sum(axis=-1)
-        unseen = won + lost == 0
+        unseen = (self.wins + self.wins.swapaxes(1, 2)).sum(axis=-1) == 0
         rare = np.broadcast_to(self.rare[:, None], (*probs.shape[:2], RARE))
         found = {
             "value": ((probs - np.exp(reference)) * self.rewards[:, None]).sum(axis=-1),
@@ -197,68 +186,52 @@ class LinearArms(Tabular):
     """
 
     arms: Arms = Arms()
-    kind: str = one_of(TABULAR, SHARED, default=TABULAR)
-
-    @property
-    def _features(self) -> np.ndarray:
-        if self.kind == SHARED:
-            return self.arms.features
-        return np.eye(ARMS)[None].repeat(len(self.arms.seeds), 0)
+    kind: str = TABULAR
 
     def init(self, key: Array) -> Parameters:
-        return {"weights": jnp.zeros((len(self.arms.seeds), self._features.shape[-1]))}
+        size = ARMS if self.kind == TABULAR else FEATURES
+        return {"weights": jnp.zeros((len(self.arms.seeds), size))}
 
     def logits(self, parameters: Parameters, observations: Array) -> Array:
         return self.table(parameters)[observations]
 
     def table(self, parameters: Parameters) -> Array:
         """`[S, K]`, the logits."""
-        moved = jnp.einsum(
-            "skf,sf->sk", jnp.asarray(self._features, jnp.float32), parameters["weights"]
-        )
+        moved = parameters["weights"]
+        if self.kind == SHARED:
+            features = jnp.asarray(self.arms.features, jnp.float32)
+            moved = jnp.einsum("skf,sf->sk", features, moved)
         return jnp.asarray(self.arms.reference, jnp.float32) + moved
 
 
 def trained(
-    arms: Arms,
-    kind: str,
-    objective: str,
-    weight: float,
-    beta: float,
-    labels: Labels,
-    steps: int,
-    every: int,
-) -> Curve:
-    """The curve of an objective on all pairs of a bandit in each step; each seed is a bandit of its own.
+    arms: Arms, kind: str, objective: str, weight: float, beta: float, steps: int, every: int
+) -> Points:
+    """An objective on all pairs of a bandit in each step; each seed is a bandit of its own.
 
     Plain gradient descent: Adam would take the arms without pairs away as fast with a weight of 1e-5 as with one of 1.
     `weight` is that of imitation, of log pi of the winner.
     """
     policy = LinearArms(len(arms.seeds), ARMS, arms=arms, kind=kind)
-
-    def compute() -> Points:
-        source = arms.source(policy)
+    source = arms.source(policy)
+    how = TrainSettings(
+        steps,
+        source.prompts_per_step,
+        2,
+        optimizer="sgd",
         # The loss is the mean over bandits.
-        rate = len(arms.seeds) * RATE / (1 + RATE * weight)
-        how = TrainSettings(
-            steps,
-            source.prompts_per_step,
-            2,
-            optimizer="sgd",
-            learning_rate=rate,
-            max_gradient_norm=None,
-        )
-        trainer = Trainer(arms.environment, policy, objectives.make(objective), how, source)
-        logits = train_ensemble(trainer, jnp.array([0]), policy.table, every)[0]
-        log_probs = log_softmax(np.moveaxis(np.asarray(logits, np.float64), 0, 1), axis=-1)
-        return Points(np.arange(0, steps + 1, every), arms.measures(log_probs, beta), arms.seeds)
-
-    return Curve(labels, compute)
+        learning_rate=len(arms.seeds) * RATE / (1 + RATE * weight),
+        max_gradient_norm=None,
+    )
+    trainer = Trainer(arms.environment, policy, objectives.make(objective), how, source)
+    logits = train_ensemble(trainer, jnp.array([0]), policy.table, every)[0]
+    log_probs = log_softmax(np.moveaxis(np.asarray(logits, np.float64), 0, 1), axis=-1)
+    return Points(np.arange(0, steps + 1, every), arms.measures(log_probs, beta), arms.seeds)
 
 
 def cautious(arms: Arms, beta: float, eta: float) -> Points:
     """The policy of `max_min` on each bandit."""
     pairs = zip(arms.wins, np.exp(arms.reference), strict=True)
-    policies = np.stack([max_min(wins, reference, beta, eta)[0] for wins, reference in pairs])
+    policies = np.stack([max_min(wins, reference, beta, eta) for wins, reference in pairs])
     with np.errstate(divide="ignore"):
         return Points([0], arms.measures(np.log(policies)[:, None], beta), arms.seeds)

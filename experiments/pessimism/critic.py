@@ -21,6 +21,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import xlogy
 
+from ipsrl.bisection import bisected
+
 HALVINGS = 80
 """Of an interval of log-scales, so that it is as short as floats can be."""
 SMALL = 1e-18
@@ -41,27 +43,21 @@ def worst(values: Array, probs: Array, radius: float | Array, ball: str = "kl") 
     below = jnp.max(values) - values
     spread = jnp.max(jnp.where(possible, below, 0.0))
 
-    def tilted(log_scale: Array) -> Array:
+    def tilted(log_scale):
         scale = jnp.exp(log_scale) * jnp.where(spread > 0, spread, 1.0)
         far = below / scale
         weighted = probs * (jnp.exp(-far) if ball == "kl" else jnp.maximum(0.0, 1 - far))
         return weighted / weighted.sum()
 
-    def distance(q: Array) -> Array:
+    def distance(q):
         ratio = q / jnp.where(possible, probs, 1.0)
         each = xlogy(q, ratio) if ball == "kl" else probs * (ratio - 1) ** 2 / 2
         return each.sum()
 
-    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = ends
-        middle = (low + high) / 2
-        far = distance(tilted(middle)) > radius
-        return jnp.where(far, middle, low), jnp.where(far, high, middle)
-
     # A small scale is far from d, a large one near.
     ends = jnp.full_like(spread, -25.0), jnp.full_like(spread, 25.0)
-    found = tilted(jax.lax.fori_loop(0, HALVINGS, halve, ends)[1])
-    return jnp.where((radius > 0) & (spread > 0), found, probs)
+    _, log_scale = bisected(lambda scale: distance(tilted(scale)) > radius, *ends, HALVINGS)
+    return jnp.where((radius > 0) & (spread > 0), tilted(log_scale), probs)
 
 
 @jax.tree_util.register_dataclass
@@ -115,7 +111,7 @@ def expected_visits(model: Model, policy: Array, discount: float | Array) -> Arr
     power = discount * jnp.einsum("sa,sat->st", policy, model.transitions)
     total = jnp.eye(len(policy), dtype=power.dtype) + power
 
-    def double(carried: tuple[Array, Array]) -> tuple[Array, Array]:
+    def double(carried):
         total, power = carried
         power = power @ power
         return total + total @ power, power
@@ -145,7 +141,7 @@ def improved(model: Model, counts: Array, critic: Pessimism) -> tuple[Array, Arr
     data = counts / counts.sum()
     rewards = model.rewards - critic.uncertainty / jnp.sqrt(1 + counts)
 
-    def penalised(policy: Array, values: Array) -> Array:
+    def penalised(policy, values):
         visits = expected_visits(model, policy, critic.discount)
         in_model = visited(policy, data.sum(axis=1), visits)
         lowered = worst(values.ravel(), in_model.ravel(), critic.radius, critic.ball)
@@ -155,7 +151,7 @@ def improved(model: Model, counts: Array, critic: Pessimism) -> tuple[Array, Arr
         lower = Model(model.transitions, rewards - penalty)
         return q_values(lower, policy, critic.discount, visits)
 
-    def step(carried: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+    def step(carried, _):
         logits, values = carried
         values = penalised(jax.nn.softmax(logits, axis=1), values)
         return (logits + critic.rate * values, values), None

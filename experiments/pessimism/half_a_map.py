@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import ArrayLike
 
 from experiments.pessimism.critic import Model, Pessimism, expected_visits, improved, q_values
@@ -95,7 +94,7 @@ def runs(critic: Pessimism, seeds: Sequence[int], samples: int, error: float) ->
         policies, values = jax.vmap(improved, (0, 0, None))(models, counts, critic)
         true = Model(*map(jnp.asarray, grid()))
 
-        def evaluate(policy: Array) -> Array:
+        def evaluate(policy):
             visits = expected_visits(true, policy, critic.discount)
             return q_values(true, policy, critic.discount, visits)
 

@@ -127,11 +127,11 @@ def fitted(key: Array, start: Network, data: Data, steps: int) -> Network:
     places, actions, outcomes = data
     optimizer = optax.adam(optax.cosine_decay_schedule(RATE, steps))
 
-    def step(carried: tuple, key: Array) -> tuple[tuple, None]:
+    def step(carried, key):
         parameters, state = carried
         rows = index(jax.random.uniform(key, (BATCH,)), len(places))
 
-        def loss(parameters: Network) -> Array:
+        def loss(parameters):
             found = predicted(parameters, places[rows], actions[rows])
             return ((found - outcomes[rows]) ** 2).mean()
 
@@ -154,7 +154,7 @@ def improved(
     discount, share = critic.discount, critic.share
     optimizer = optax.adam(RATE)
 
-    def step(carried: tuple, key: Array) -> tuple[tuple, None]:
+    def step(carried, key):
         parameters, slow, state, walking = carried
         # One draw a step, because each adds seconds to compiling.
         of_move, of_member, of_row, of_start, of_end = jax.random.uniform(key, (5, BATCH))
@@ -173,7 +173,7 @@ def improved(
         next_value = (next_probs * next_values).sum(axis=1)
         backed = (1 - discount) * found[:, 2] + discount * next_value
 
-        def loss(parameters: Network) -> Array:
+        def loss(parameters):
             q = applied(parameters, at)[jnp.arange(2 * BATCH), taken]
             of_data, of_model = q[:BATCH], q[BATCH:]
             uniform = jnp.full(BATCH, 1 / BATCH)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.bisection import bisected
 from ipsrl.fields import above, below_one, non_negative, positive, probability, share
 from ipsrl.objectives.estimators.answered import largest_of_answered
 from ipsrl.objectives.estimators.frequency import outcome_frequency
@@ -49,14 +50,8 @@ class InverseScaling(RolloutPart):
             log_weight = jnp.where(answered, exponent[:, None] * surprise, -jnp.inf)
             return 2 * jax.nn.logsumexp(log_weight, axis=-1) - jax.nn.logsumexp(2 * log_weight, axis=-1) >= least
 
-        def halve(_, bounds):
-            low, high = bounds
-            middle = (low + high) / 2
-            holds = enough(middle)
-            return jnp.where(holds, middle, low), jnp.where(holds, high, middle)
-
         whole = jnp.full(log_probability.shape[0], self.alpha, jnp.float32)
-        low, _ = jax.lax.fori_loop(0, BISECTIONS, halve, (jnp.zeros_like(whole), whole))
+        low, _ = bisected(enough, jnp.zeros_like(whole), whole, BISECTIONS)
         return jnp.where(enough(whole), whole, low)[:, None]
 
 

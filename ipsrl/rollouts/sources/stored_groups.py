@@ -214,6 +214,33 @@ class StoredGroups(Source):
 
     @classmethod
     @checked
+    def preferences(
+        cls,
+        environment: Environment,
+        policy: Policy,
+        prompts_per_step: int,
+        prompt_index: np.ndarray,
+        tokens: np.ndarray,
+        lengths: np.ndarray | None = None,
+        parts: int = 1,
+    ) -> Self:
+        """Pairs of answers, for objectives such as `dpo`, which have no importance ratio.
+
+        Args:
+          environment, policy, prompts_per_step, prompt_index, parts: see the class.
+          tokens: `[N, 2, T]`, of the answer that is preferred and of the other one.
+          lengths: `[N, 2]`; T by default.
+        """
+        tokens = np.asarray(tokens)
+        preferred = np.tile([1, 0], (len(tokens), 1))
+        return cls(
+            environment, policy, prompts_per_step, prompt_index, tokens,
+            np.full(tokens.shape[:2], tokens.shape[-1]) if lengths is None else lengths,
+            rewards=preferred, outcome_id=preferred, log_probs=np.zeros(tokens.shape), parts=parts,
+        )  # fmt: skip
+
+    @classmethod
+    @checked
     def read(
         cls,
         path: str | Path,

@@ -10,7 +10,7 @@ WORLD = PreferredAnswers(seeds=(3, 5), problems=16, pairs=16, hidden_size=32, pr
 
 
 def test_pairs_are_of_a_right_and_a_wrong_answer_to_a_problem_of_the_first_half():
-    problem, tokens, _ = WORLD.preferences
+    problem, tokens, _ = map(np.concatenate, zip(*WORLD.preferences, strict=True))
     assert len(problem) == 32
     assert problem.max() < 8
     for place, part in enumerate((slice(16), slice(16, None))):
@@ -25,7 +25,7 @@ def test_pairs_are_of_a_right_and_a_wrong_answer_to_a_problem_of_the_first_half(
 def test_the_prior_has_gained_nothing_and_each_seed_learns_from_its_own_pairs():
     for place in range(2):
         assert set(WORLD.measured(WORLD.prior, place, 0.1).values()) == {0.0}
-    found = WORLD.trained("rpo(beta=0.1, eta=0.2)", 0.1, {"kind": "rpo"}, 8, 4).compute()
+    found = WORLD.trained("rpo(beta=0.1, eta=0.2)", 0.1, 8, 4)
     assert found.seeds == (3, 5)
     for name in ("implicit", "chosen"):
         assert (found.values[name][:, 0] == 0).all()

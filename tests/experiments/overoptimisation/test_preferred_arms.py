@@ -10,7 +10,6 @@ from experiments.overoptimisation.preferred_arms import (
     COVERED,
     FULL,
     PAIRS_OF_AN_ARM,
-    PARTIAL,
     RARE,
     SHARED,
     TABULAR,
@@ -102,8 +101,7 @@ def test_training_on_stored_pairs_ends_at_the_policy_of_the_game():
     What is left is with the arms that never win, which lose their probability as 1 / t.
     """
     arms = Arms(SEEDS)
-    labels = {"kind": "rpo"}
-    found = trained(arms, TABULAR, "rpo(beta=0.5, eta=0.2)", 0.2, 0.5, labels, 2000, 500).compute()
+    found = trained(arms, TABULAR, "rpo(beta=0.5, eta=0.2)", 0.2, 0.5, 2000, 500)
     game = cautious(arms, 0.5, 0.4)
     assert found.steps[-1] == 2000
     for name in ("value", "chosen", "divergence"):
@@ -111,9 +109,3 @@ def test_training_on_stored_pairs_ends_at_the_policy_of_the_game():
         assert (left[:, 4] < 0.6 * left[:, 2]).all()
         assert (left[:, 2] < 0.6 * left[:, 1]).all()
         np.testing.assert_allclose(found.values[name][:, 4], game.values[name][:, 0], atol=0.03)
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="coverage is 'half', it must be one of partial, full"):
-        Arms(SEEDS, "half")
-    assert Arms(SEEDS, PARTIAL) == Arms(SEEDS)

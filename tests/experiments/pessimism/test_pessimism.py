@@ -41,7 +41,7 @@ def test_settings_out_of_range(changes, message):
 
 def test_a_small_run_measures_every_arm(smoke):
     settings, records = smoke(pessimism)
-    assert len(records) == 2 * sum(len(critics(world)) for world in WORLDS)
+    assert len(records) == 2 * sum(len(list(critics(world))) for world in WORLDS)
     assert pessimism.TABLE(records, settings).count("DROMO") == (24 + 2) + (12 + 1) + (4 + 1)
     assert pessimism.FIGURE(records, settings).rows
     # More weight, lower values.
