@@ -15,8 +15,8 @@ SIDE, COVERED = 10, 5
 """Of the grid; columns that data cover."""
 SLIP = 0.1
 """How often a random move replaces the chosen one."""
-UP, DOWN, LEFT, RIGHT = (0, 1), (0, -1), (-1, 0), (1, 0)
-MOVES = np.array((UP, DOWN, LEFT, RIGHT))
+MOVES = np.array([(0, 1), (0, -1), (-1, 0), (1, 0)])
+"""Up, down, left, right."""
 STATES = SIDE * SIDE
 START = 0
 GOAL = STATES - SIDE + COVERED - 1

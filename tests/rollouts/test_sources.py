@@ -49,6 +49,13 @@ def actors():
     return Actors(POLICY.init(jax.random.key(0)))
 
 
+def test_preferences_need_only_their_answers():
+    stored = StoredGroups.preferences(RARE, ON_RARE, 2, np.arange(2), np.array([[[3], [0]], [[3], [1]]]))
+    np.testing.assert_array_equal(stored.rewards, [[1, 0]] * 2)
+    assert (stored.lengths == 1).all()
+    assert not stored.log_probs.any()
+
+
 def test_stored_groups_come_in_a_new_order_in_each_pass(actors):
     stored = StoredGroups.of(TEXT, POLICY, 2, rows(log_probs=True))
     state = stored.init(actors, 0, None)

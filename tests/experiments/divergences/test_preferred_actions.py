@@ -7,6 +7,7 @@ from scipy.special import expit, softmax
 from experiments.divergences.preferred_actions import (
     ACTIONS,
     LOSERS,
+    PAIRS,
     REFERENCES,
     WINNERS,
     Problems,
@@ -43,7 +44,7 @@ def test_another_weight_of_the_divergence_is_another_optimum():
 
 def test_pairs_are_of_different_actions_and_won_as_often_as_the_model_says():
     problems = Problems((3,))
-    winner, loser = problems.pairs(200_000)[0].T
+    winner, loser = PAIRS[problems.pairs(200_000)[0]].T
     assert (winner != loser).all()
     best, worst = problems.rewards[0].argmax(), problems.rewards[0].argmin()
     won, lost = ((winner == best) & (loser == worst)).sum(), ((winner == worst) & (loser == best)).sum()
@@ -63,7 +64,7 @@ def test_shares_of_exact_preferences():
 def test_fitted_rewards_solve_the_likelihood_and_every_divergence_ends_at_their_optimum():
     """At the maximum of a Bradley-Terry likelihood each action has won as often as its rewards say."""
     problems = Problems((0,))
-    rewards, (winner, loser) = fitted_rewards((0,), 500)[0], problems.pairs(500)[0].T
+    rewards, (winner, loser) = fitted_rewards((0,), 500)[0], PAIRS[problems.pairs(500)[0]].T
     expected = np.zeros(ACTIONS)
     for action, other in ((winner, loser), (loser, winner)):
         np.add.at(expected, action, expit(rewards[action] - rewards[other]))
@@ -120,7 +121,7 @@ def test_mean_losses_by_hand():
     problems = Problems(SEEDS, "skewed")
     np.testing.assert_allclose(mean_losses("dpo", problems.reference_logits, problems, 50), np.log(2))
     logits = problems.reference_logits + problems.rewards
-    winner, loser = problems.pairs(50).transpose(2, 0, 1)
+    winner, loser = PAIRS[problems.pairs(50)].transpose(2, 0, 1)
     margins = np.take_along_axis(problems.rewards, winner, -1) - np.take_along_axis(problems.rewards, loser, -1)
     wanted = -np.log(expit(margins)).mean(axis=-1)
     np.testing.assert_allclose(mean_losses("dpo(beta=1.0)", logits, problems, 50), wanted, rtol=1e-9)

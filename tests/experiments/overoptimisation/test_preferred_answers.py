@@ -24,7 +24,7 @@ def test_pairs_are_of_a_right_and_a_wrong_answer_to_a_problem_of_the_first_half(
 
 def test_the_prior_has_gained_nothing_and_each_seed_learns_from_its_own_pairs():
     for place in range(2):
-        assert set(WORLD.measured(WORLD.prior, place, 0.1).values()) == {0.0}
+        assert not any(WORLD.measured(WORLD.prior, place, 0.1).values())
     found = WORLD.trained("rpo(beta=0.1, eta=0.2)", 0.1, 8, 4)
     assert found.seeds == (3, 5)
     for name in ("implicit", "chosen"):
