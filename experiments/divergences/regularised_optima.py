@@ -31,7 +31,10 @@ GENERATORS = {
 
 
 def regularised_optimum(
-    rewards: np.ndarray, reference: np.ndarray, beta: float, divergence: Divergence
+    rewards: np.ndarray,
+    reference: np.ndarray,
+    beta: float,
+    divergence: Divergence,
 ) -> np.ndarray:
     """The distributions `[..., K]`, float64, at which E_pi[r] - beta D_f(pi || ref) is largest.
 

@@ -22,7 +22,12 @@ BARRIERS = tuple(10.0**-power for power in range(2, 15))
 """Weights of the logarithmic barrier of `max_min`; with the last one the policy is within 1e-9 of the optimum."""
 
 
-def max_min(wins: np.ndarray, reference: np.ndarray, beta: float, eta: float) -> np.ndarray:
+def max_min(
+    wins: np.ndarray,
+    reference: np.ndarray,
+    beta: float,
+    eta: float,
+) -> np.ndarray:
     """The policy `[K]` that maximises min over r of J; RPO's loss is nowhere in it.
 
     The misfit of a pair is the maximum over s in [0, 1] of -s (r(w) - r(l)) + H(s), H in nats, so that J is linear in r
@@ -77,7 +82,12 @@ def chosen(wins: np.ndarray) -> np.ndarray:
     return won / won.sum(axis=-1, keepdims=True)
 
 
-def _newton(loss: Callable, slopes: Callable, at: np.ndarray, barrier: float) -> np.ndarray:
+def _newton(
+    loss: Callable,
+    slopes: Callable,
+    at: np.ndarray,
+    barrier: float,
+) -> np.ndarray:
     """The minimum of a strictly convex function that is infinite outside its domain, from a place inside.
 
     Raises:

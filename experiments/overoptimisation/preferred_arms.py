@@ -205,7 +205,13 @@ class LinearArms(Tabular):
 
 
 def trained(
-    arms: Arms, kind: str, objective: str, weight: float, beta: float, steps: int, every: int
+    arms: Arms,
+    kind: str,
+    objective: str,
+    weight: float,
+    beta: float,
+    steps: int,
+    every: int,
 ) -> Points:
     """An objective on all pairs of a bandit in each step; each seed is a bandit of its own.
 

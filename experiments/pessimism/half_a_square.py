@@ -26,16 +26,26 @@ from experiments.pessimism.critic import Pessimism, worst
 from experiments.pessimism.half_a_map import MOVES, measured
 from ipsrl.study.curves import Points
 
-STEP, WIND = 0.1, 0.5
-"""The length of a move; standard deviation of the wind in units of it."""
-LENGTH, WAVES = 0.25, 64
-"""How far off places are alike, and the number of waves that make up a random function."""
+STEP = 0.1
+"""The length of a move."""
+WIND = 0.5
+"""Its standard deviation, in units of a move."""
+LENGTH = 0.25
+"""How far off places are alike."""
+WAVES = 64
+"""That make up a random function."""
 NOISE = 0.1
 """Of observed rewards, which have a standard deviation of 1 over the map."""
-WIDTH, MEMBERS = 32, 4
-"""Of hidden layers; of the ensemble."""
-BATCH, RATE, FOLLOW = 64, 3e-3, 0.05
-"""Samples of a step; the rates of Adam and of the parameters that follow."""
+WIDTH = 32
+"""Of hidden layers."""
+MEMBERS = 4
+"""Of the ensemble."""
+BATCH = 64
+"""Samples of a step."""
+RATE = 3e-3
+"""Of Adam."""
+FOLLOW = 0.05
+"""The rate of the parameters that follow."""
 PLACES = 128
 """In each half, at which values are compared."""
 HORIZON = 60
@@ -144,7 +154,11 @@ def fitted(key: Array, start: Network, data: Data, steps: int) -> Network:
 
 
 def improved(
-    key: Array, start: Network, data: Data, members: Network, critic: Pessimism
+    key: Array,
+    start: Network,
+    data: Data,
+    members: Network,
+    critic: Pessimism,
 ) -> Network:
     """The network of Q, that of slowly following parameters.
 
@@ -199,7 +213,12 @@ def improved(
 
 
 def returns(
-    key: Array, square: Square, q: Network, places: Array, actions: Array, critic: Pessimism
+    key: Array,
+    square: Square,
+    q: Network,
+    places: Array,
+    actions: Array,
+    critic: Pessimism,
 ) -> Array:
     """`[N]`, true returns of an action and then softmax(rate Q), in units of mean rewards."""
     discount = critic.discount
@@ -249,7 +268,12 @@ def learned(
 @jax.jit
 @functools.partial(jax.vmap, in_axes=(0, 0, 0, 0, 0, None))
 def found(
-    keys: Array, square: Square, data: Data, members: Network, start: Network, critic: Pessimism
+    keys: Array,
+    square: Square,
+    data: Data,
+    members: Network,
+    start: Network,
+    critic: Pessimism,
 ) -> tuple[Array, Array, Array]:
     """Of each seed, probabilities, Q and true Q `[S, 2 PLACES, A]` at places of the left and then of the right half."""
     q = improved(keys[0], start, data, members, critic)
