@@ -115,7 +115,7 @@ class PreferredAnswers:
     def _evaluated(self, parameters: Parameters, place: int) -> tuple[Trajectories, np.ndarray]:
         return self.answered(parameters, self.asked, stream(self.seeds[place], 0, "evaluation"))
 
-    def measured(self, parameters: Parameters, place: int, beta: float) -> dict[str, np.floating]:
+    def measured(self, parameters: Parameters, place: int, beta: float) -> dict[str, Array]:
         """Of a policy and the seed at a place among the seeds.
 
         value, held out: share of right answers to problems with preferences, and to the others, less the prior's.
@@ -129,10 +129,10 @@ class PreferredAnswers:
 
         def log_ratios(answers):
             now = _likelihoods(self.policy, parameters, answers)
-            return np.asarray(now - _likelihoods(self.policy, self.prior, answers))
+            return now - _likelihoods(self.policy, self.prior, answers)
 
         problem, *pairs = self.preferences[place]
-        ratios = log_ratios(given_answers(self.task.prompts(problem), *pairs))
+        ratios = np.asarray(log_ratios(given_answers(self.task.prompts(problem), *pairs)))
         return {
             "value": gained[:half].mean(),
             "held out": gained[half:].mean(),
