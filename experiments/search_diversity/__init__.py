@@ -15,13 +15,11 @@ Arms      A prior that knows the chain its question names, and no other route; S
           them, at one rate set on other seeds.
 Command   python -m experiments.search_diversity
 Time      demo one CPU minute, smoke 12 CPU seconds; paper, not run, an hour.
-Expected  Five seeds, 256 answers to a question, different right and wrong behaviours (effective right ones; accuracy):
-          prior 8.0 and 106 (4.4; 0.12), SFT diverse 19.9 and 16.5 (15.3; 0.93), narrow 1.2 and 2.8 (1.0; 0.99), GRPO
-          1.3 and 0.6 (1.0; 0.998), SFT then GRPO 4.7 and 0.5 (1.6; 0.998), below the prior, but above GRPO alone; IPS
-          by behaviour 5.7 (3.2; 0.990), DARLING 4.5 (3.6; 0.980), ProGRPO 1.5 (1.2; 0.998); IPS by answer is GRPO. So
-          RL squeezes and SFT expands, but by what it shows: narrow SFT squeezes as GRPO does. Held out: GRPO 4.7 right
-          of 10.6, 0.33 accurate (prior 0.14), pass@64 unchanged; SFT diverse 13.1, 0.14 and 0.96; narrow 0.35. Random
-          rewards squeeze more at GRPO's rate (0.4 right), by noise; at the smallest they leave 7.5, and GRPO 1.9.
+Expected  Different right behaviours: prior 8.0, SFT diverse 19.9, narrow 1.2, GRPO 1.3, DARLING 4.5. SFT then GRPO ends
+          below the prior, but above GRPO alone; IPS by answer is GRPO. So RL squeezes and SFT expands, but by what it
+          shows: narrow SFT squeezes as GRPO does. Held out, GRPO finds fewer right behaviours and is more accurate,
+          while diverse SFT finds more and is not. Random rewards squeeze most at GRPO's rate, by noise, and hardly at
+          the smallest, where GRPO does.
 Doubt     Counts of right behaviours grow with accuracy, wrong ones fall with it; the effective number does so less. The
           prior knows one route. The rate of most accuracy squeezes most. Questions share the asked chain only, so only
           that transfers; all seeds have one graph, none is new. SFT's 256 answers come from outside, 120 times each.
@@ -32,87 +30,107 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
-import numpy as np
+import jax
 
-from experiments.search_diversity.agents import (
-    BY_ANSWER,
-    DIVERSE,
-    DIVERSITY,
-    GRPO,
-    NAMES,
-    NARROW,
-    PLACEBOS,
-    PRIOR,
-    RANDOM,
-    REWARDED,
-    SHIFTED,
-    THEN,
-    Agents,
-    Budget,
-)
-from experiments.search_diversity.counted_searches import HELD_OUT
-from ipsrl import study
-from ipsrl.fields import at_least, one_of, positive
+from experiments.search_agents import tables
+from experiments.search_diversity.agents import POLICY, prior, questions, taught
+from experiments.search_diversity.counted_searches import HELD_OUT, counted_searches
+from ipsrl import objectives, study
+from ipsrl.fields import one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.tidy import Records
+from ipsrl.policies.policy import Parameters
+from ipsrl.rewards import NoisyVerifier
 from ipsrl.study.claims import above, below, near
-from ipsrl.study.tuning import best_for_others, of_best
+from ipsrl.study.tuning import of_best
 
+PRIOR, DIVERSE, NARROW, SHIFTED = "prior", "sft_diverse", "sft_narrow", "sft_shifted"
+GRPO, THEN, RANDOM = "grpo", "sft_then_grpo", "grpo_random"
+BY_ANSWER, BY_BEHAVIOUR, PROGRPO, DARLING = (
+    "ips_by_answer",
+    "ips_by_behaviour",
+    "progrpo",
+    "darling",
+)
+NAMES = {
+    PRIOR: "the prior",
+    DIVERSE: "SFT on diverse demonstrations",
+    NARROW: "SFT on narrow demonstrations",
+    SHIFTED: "SFT on the routes of other questions",
+    GRPO: "GRPO",
+    THEN: "SFT then GRPO",
+    BY_ANSWER: "IPS by answer",
+    BY_BEHAVIOUR: "IPS by behaviour",
+    PROGRPO: "ProGRPO",
+    DARLING: "DARLING",
+    RANDOM: "GRPO with random rewards",
+}
+"""Arms -> what they are called."""
+ROUTES = {DIVERSE: "all", NARROW: "chain", SHIFTED: "shifted"}
+"""Arms that imitate -> which routes."""
+REWARDED = {
+    **dict.fromkeys((GRPO, THEN, RANDOM), "grpo(aggregation=constant_length)"),
+    **dict.fromkeys((BY_ANSWER, BY_BEHAVIOUR), "ips_grpo(aggregation=constant_length)"),
+    PROGRPO: "progrpo(reference=correct, aggregation=constant_length)",
+    DARLING: "darling(aggregation=constant_length)",
+}
+"""Arms that are rewarded -> the objective.
+
+All sum over tokens and divide by the longest answer's length, so that no length of a search is preferred.
+"""
+COUNT_BEHAVIOURS = (BY_BEHAVIOUR, DARLING)
+"""Arms for which an outcome is a behaviour, and not an answer."""
+DIVERSITY = (BY_BEHAVIOUR, PROGRPO, DARLING)
+"""Arms that are to keep several behaviours."""
+PLACEBOS = (SHIFTED, RANDOM)
+"""Arms that are no suggestion of anyone."""
+COIN = NoisyVerifier(0.5, 0.5)
+"""Random rewards."""
 RIGHT, WRONG, EFFECTIVE, ACCURACY = "right", "wrong", "effective", "pass_1"
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
+class Settings(tables.Settings):
     """SFT takes as many steps as RL; `demonstrations` are those to a question, `sft_rate` is their learning rate."""
 
     arms: tuple[str, ...] = study.selecting(one_of(*NAMES, default=tuple(NAMES)))
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
-    learning_rates: tuple[float, ...] = positive((16.0, 64.0, 256.0))
     sft_rate: float = positive(64.0)
     demonstrations: int = positive(32)
-    group_size: int = at_least(2, 16)
-    intervals: int = positive(6)
-    steps_between: int = positive(20)
-
-    @property
-    def budget(self) -> Budget:
-        steps = self.intervals * self.steps_between
-        return Budget(
-            steps, self.steps_between, self.group_size, self.demonstrations, self.sft_rate
-        )
 
 
 PRESETS = {
-    "smoke": Settings(
-        arms=(DIVERSE, GRPO),
-        seeds=(0, 1),
-        learning_rates=(64.0,),
-        demonstrations=4,
-        group_size=4,
-        intervals=1,
-        steps_between=2,
-    ),
+    "smoke": Settings(arms=(DIVERSE, GRPO), demonstrations=4, **tables.SMOKE),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(20)), steps_between=200),
+    "paper": Settings(**tables.PAPER),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    agents = Agents()
     for arm in settings.arms:
         rates = [{"learning_rate": rate} for rate in settings.learning_rates]
         for rate in rates if arm in REWARDED else [{}]:
-            compute = functools.partial(points, agents, arm, settings, **rate)
-            yield study.Curve({"arm": arm} | rate, compute)
+            yield study.Curve({"arm": arm} | rate, functools.partial(points, arm, settings, **rate))
 
 
-def points(
-    agents: Agents, arm: str, settings: Settings, learning_rate: float | None = None
-) -> study.Points:
-    steps = range(0, settings.budget.steps + 1, settings.steps_between)
-    found = agents.found(arm, learning_rate, settings.seeds, settings.budget)
-    return study.Points(steps, found, settings.seeds)
+def points(arm: str, settings: Settings, learning_rate: float | None = None) -> study.Points:
+    found = counted_searches(policies(arm, settings, learning_rate), settings.seeds)
+    return study.Points(settings.records, found, settings.seeds)
+
+
+def policies(arm: str, settings: Settings, learning_rate: float | None = None) -> Parameters:
+    """The policies of an arm, leaves `[seed, record, ...]`; the prior has one record."""
+    first = prior(settings.seeds)
+    if arm == PRIOR:
+        return jax.tree.map(lambda leaf: leaf[:, None], first)
+    if arm in ROUTES:
+        answers, rate = settings.demonstrations, settings.sft_rate
+        length = settings.intervals, settings.steps_between
+        return taught(ROUTES[arm], answers, settings.seeds, rate, *length)
+    if arm == THEN:
+        first = jax.tree.map(lambda leaf: leaf[:, -1], policies(DIVERSE, settings))
+    task = questions(outcome="behaviour" if arm in COUNT_BEHAVIOURS else "answer")
+    objective, reward = objectives.make(REWARDED[arm]), COIN if arm == RANDOM else None
+    return tables.trained(task, POLICY, objective, first, learning_rate, settings, reward)
 
 
 def end(value: str, arm: str) -> study.Number:
@@ -128,28 +146,20 @@ def more(value: str, arm: str, than: str = PRIOR) -> study.Claim:
     return above(end(value, arm) - 1.1 * end(value, than), 0.0)
 
 
-def right_by_random_rewards(records: Records) -> list[np.ndarray]:
-    """Right behaviours with random rewards, of each seed at the learning rate that it has for GRPO."""
-    rates = best_for_others(records.where(arm=GRPO), ACCURACY).ends("learning_rate")
-    return [
-        records.ends(RIGHT, arm=RANDOM, learning_rate=rate, seed=seed)[0]
-        for seed, rate in zip(records.distinct("seed"), rates, strict=True)
-    ]
-
-
-RANDOMLY_REWARDED = study.Computed(
-    "right behaviours with random rewards at GRPO's rate", right_by_random_rewards
-)
+# At the rate that a seed has for GRPO.
+RANDOMLY_REWARDED = study.Best(study.final(RIGHT, arm=RANDOM), ACCURACY, judged_at={"arm": GRPO})
 SMALLEST = min(Settings().learning_rates)
 SFT = NAMES[DIVERSE]
 IN_ANSWERS = "behaviours in 256 answers than its prior, by over a tenth"
 FEWER_RIGHT = f"ends with fewer different right {IN_ANSWERS}"
 MORE_RIGHT = f"ends with more different right {IN_ANSWERS}"
 FEWER_WRONG = f"ends with fewer different wrong {IN_ANSWERS}"
-CLAIMS = {
+PAPERS = {
     f"GRPO {FEWER_RIGHT}": fewer(RIGHT, GRPO),
     f"GRPO {FEWER_WRONG}": fewer(WRONG, GRPO),
     f"{SFT} {MORE_RIGHT}": more(RIGHT, DIVERSE),
+}
+CLAIMS = PAPERS | {
     f"{SFT} {FEWER_WRONG}": fewer(WRONG, DIVERSE),
     f"{NAMES[NARROW]} {FEWER_RIGHT}": fewer(RIGHT, NARROW),
     f"SFT then GRPO keeps over half of the right behaviours that {SFT} had added": above(
@@ -200,20 +210,7 @@ HEADLINE = study.Headline(
         "demonstrations raise that of right ones."
     ),
     scope="a search agent on knowledge graphs, tables of logits",
-    decided_by=(
-        (
-            "GRPO ends with fewer different right behaviours in 256 answers than its "
-            "prior, by over a tenth"
-        ),
-        (
-            "GRPO ends with fewer different wrong behaviours in 256 answers than its "
-            "prior, by over a tenth"
-        ),
-        (
-            "SFT on diverse demonstrations ends with more different right behaviours in "
-            "256 answers than its prior, by over a tenth"
-        ),
-    ),
+    decided_by=tuple(PAPERS),
 )
 SHOWN = {
     RIGHT: "different right behaviours",

@@ -1,15 +1,15 @@
 """In how many ways an agent searches: different behaviours, right and wrong ones, among sampled answers."""
 
-import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.environments.search_agent import SearchAgent
+from experiments.search_diversity.agents import ALL, POLICY, TRAINED
 from ipsrl.measures.pass_at_k import pass_at_k
-from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 
@@ -20,28 +20,24 @@ TRIES = (1, 4, 16, 64)
 HELD_OUT = "held_out_"
 
 
-def counted_searches(
-    task: SearchAgent, policy: Policy, recorded: Parameters, seeds: Array, trained: int
-) -> dict[str, np.ndarray]:
+def counted_searches(recorded: Parameters, seeds: Sequence[int]) -> dict[str, np.ndarray]:
     """What 256 answers to each question show, by name.
 
-    Of the first `trained` questions, and with the prefix `held_out_` of the others, means over questions of `pass_1`
-    (the accuracy) to `pass_64`; `right` and `wrong`, the numbers of different behaviours that end in the right answer
-    and in another; and `effective`, exp of the entropy of the right behaviours, 0 without any.
+    Of trained questions, and with the prefix `held_out_` of the others, means over questions of `pass_1` (the accuracy)
+    to `pass_64`; `right` and `wrong`, the numbers of different behaviours that end in the right answer and in another;
+    and `effective`, exp of the entropy of the right behaviours, 0 without any.
 
     Args:
       recorded: leaves `[seed, record, ...]`.
-      seeds: `[seed]` int32, of the sampling, which is the same in all records.
+      seeds: of the sampling, which is the same in all records.
 
     Returns:
       name -> `[seed, record]` float64.
     """
-    counts = {
-        name: np.asarray(value) for name, value in _counted(task, policy, recorded, seeds).items()
-    }
+    counts = jax.tree.map(np.asarray, _counted(recorded, jnp.asarray(seeds)))
     correct = counts.pop("correct")
     counts |= {f"pass_{k}": pass_at_k(correct, ANSWERS, k) for k in TRIES}
-    parts = {"": slice(None, trained), HELD_OUT: slice(trained, None)}
+    parts = {"": slice(None, TRAINED), HELD_OUT: slice(TRAINED, None)}
     return {
         prefix + name: np.asarray(value[..., part], np.float64).mean(axis=-1)
         for prefix, part in parts.items()
@@ -60,29 +56,22 @@ def behaviours(number: Array, chosen: Array) -> tuple[Array, Array]:
     return different, jnp.where(chosen.any(axis=-1), jnp.exp(nats), 0.0)
 
 
-@functools.partial(jax.jit, static_argnames=("task", "policy"))
-def _counted(
-    task: SearchAgent, policy: Policy, recorded: Parameters, seeds: Array
-) -> dict[str, Array]:
+@jax.jit
+def _counted(recorded: Parameters, seeds: Array) -> dict[str, Array]:
     """name -> `[seed, record, question]`."""
-    prompts = task.prompts(jnp.arange(task.problems))
+    prompts = ALL.prompts(jnp.arange(ALL.problems))
 
     def of_record(parameters: Parameters, key: Array) -> dict[str, Array]:
-        done = task.searches(sample_groups(task, policy, parameters, prompts, key, ANSWERS))
-        is_right = done.answer == jnp.asarray(task.answers)[:, None]
+        done = ALL.searches(sample_groups(ALL, POLICY, parameters, prompts, key, ANSWERS))
+        is_right = done.answer == jnp.asarray(ALL.answers)[:, None]
         right, effective = behaviours(done.behaviour, is_right)
         wrong, _ = behaviours(done.behaviour, ~is_right)
-        return {
-            "correct": is_right.sum(axis=-1),
-            "right": right,
-            "wrong": wrong,
-            "effective": effective,
-        }
+        correct = is_right.sum(axis=-1)
+        return {"correct": correct, "right": right, "wrong": wrong, "effective": effective}
 
     def of_seed(run: tuple[Parameters, Array]) -> dict[str, Array]:
         parameters, seed = run
-        return jax.lax.map(
-            lambda record: of_record(record, stream(seed, 0, "measured")), parameters
-        )
+        key = stream(seed, 0, "measured")
+        return jax.lax.map(lambda record: of_record(record, key), parameters)
 
     return jax.lax.map(of_seed, (recorded, seeds))

@@ -14,12 +14,10 @@ Arms      GRPO; SAN alone (alpha 1); blends with alpha 0.4, 0.6, 0.8; a value ba
           reach only half.
 Command   python -m experiments.search_strata
 Time      demo three CPU minutes, smoke 15 CPU seconds; paper, not run, an hour.
-Expected  Five seeds, last reward (and share of long searches): `equal` all 0.997 or more, GRPO (0.05 [0.001, 0.11]),
-          blends (0.05 to 0.08), SAN (0.30), IPS over strata (0.58); `longer` GRPO 0.78 (0.70), blends 0.75 to 0.76,
-          SAN 0.67 (0.49), IPS 0.72 [0.63, 0.81]; `shorter` GRPO and blends 1.00, SAN 0.82, IPS 0.93. So blends are like
-          GRPO; at rates up to 256 they were below it in `longer`, 0.46 to 0.48 against 0.57, as their steps between
-          strata are shorter. SAN keeps long searches and trains them, but exactly never moves between two strata (drift
-          0; GRPO 0.070, a blend 1 - alpha of that), and pays for it where strata differ.
+Expected  Share of long searches where all are worth the same: GRPO 0.05 [0.001, 0.11], SAN 0.30, IPS over strata 0.58,
+          blends as GRPO; all are as right. Where longer ones are worth more no arm has more reward than GRPO. So blends
+          are like GRPO. SAN keeps long searches and trains them, but exactly never moves between two strata (a drift of
+          0; GRPO's is 0.070, and a blend's what alpha leaves of it), and pays for it where shorter ones are worth more.
 Doubt     Most arms still do best at the largest rate, though `equal` and `shorter` leave no more to gain. Tables share
           nothing between states, and one graph is asked by all seeds; a model whose long and short searches share their
           skill would train the one with the other.
@@ -29,8 +27,9 @@ Smoke     python -m experiments.search_strata --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from experiments.search_agents import tables
 from experiments.search_strata.searchers import (
     ADVANTAGES,
     BLENDS,
@@ -44,8 +43,8 @@ from experiments.search_strata.searchers import (
     SHUFFLED,
     VALUE,
     WORTH,
-    StrataSearchers,
     objective_of,
+    trained,
     two_strata,
 )
 from ipsrl import study
@@ -61,14 +60,12 @@ MARGIN = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
-    """A batch has a group for each of eight prompts; `updates` and `exact_rate` are of the two strata."""
+class Settings(tables.Settings):
+    """`updates` and `exact_rate` are of the two strata."""
 
     arms: tuple[str, ...] = study.selecting(one_of(*NAMES, default=tuple(NAMES)))
     regimes: tuple[str, ...] = study.selecting(one_of(*WORTH, default=tuple(WORTH)))
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
     learning_rates: tuple[float, ...] = positive((16.0, 64.0, 256.0, 1024.0, 4096.0))
-    group_size: int = at_least(2, 16)
     intervals: int = positive(5)
     steps_between: int = positive(12)
     updates: int = at_least(2, 200)
@@ -76,30 +73,20 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(
-        arms=(SAN,),
-        regimes=(EQUAL,),
-        seeds=(0, 1),
-        learning_rates=(64.0,),
-        group_size=4,
-        intervals=1,
-        steps_between=2,
-        updates=4,
-    ),
+    "smoke": Settings(arms=(SAN,), regimes=(EQUAL,), updates=4, **tables.SMOKE),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(20)), steps_between=200),
+    "paper": Settings(**tables.PAPER),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    searchers = StrataSearchers()
     for arm in settings.arms:
         # The advantages of the others carry a state, or sample.
         if arm not in ADVANTAGES:
             yield study.Curve({"part": EXACT, "arm": arm}, functools.partial(exact, arm, settings))
         for regime, rate in itertools.product(settings.regimes, settings.learning_rates):
             labels = of(arm, regime) | {"learning_rate": rate}
-            compute = functools.partial(sampled, searchers, arm, regime, rate, settings)
+            compute = functools.partial(sampled, arm, regime, rate, settings)
             yield study.Curve(labels, compute)
 
 
@@ -107,20 +94,13 @@ def exact(arm: str, settings: Settings) -> study.Points:
     """On two strata, up to groups of eight, of which all are enumerated."""
     objective, group = objective_of(arm, "first_token"), min(settings.group_size, 8)
     values = two_strata(objective, settings.updates, group, settings.exact_rate)
-    return study.Points(
-        range(settings.updates + 1), {name: each[None] for name, each in values.items()}
-    )
+    return study.Points(range(settings.updates + 1), values)
 
 
-def sampled(
-    searchers: StrataSearchers, arm: str, regime: str, rate: float, settings: Settings
-) -> study.Points:
+def sampled(arm: str, regime: str, rate: float, settings: Settings) -> study.Points:
     """All seeds at one learning rate."""
-    every, steps = settings.steps_between, settings.intervals * settings.steps_between
-    found = searchers.trained(
-        objective_of(arm), regime, steps, settings.group_size, rate, settings.seeds, every
-    )
-    return study.Points(range(0, steps + 1, every), found, settings.seeds)
+    found = trained(objective_of(arm), regime, rate, settings)
+    return study.Points(settings.records, found, settings.seeds)
 
 
 def of(arm: str, regime: str) -> dict[str, str]:
@@ -142,6 +122,24 @@ WHERE = {
     LONGER: "where longer searches are worth more,",
     SHORTER: "where longer searches are worth less,",
 }
+
+
+def each(
+    ends: str,
+    compared: Callable[[study.Number, float], study.Claim],
+    by: float,
+    arms: Mapping[str, Iterable[str]],
+    value: str = "reward",
+) -> dict[str, study.Claim]:
+    """How a value of some arms of each regime compares with GRPO's, by sentence."""
+    return {
+        f"{WHERE[regime]} {NAMES[arm]} {ends}": compared(more(arm, regime, value=value), by)
+        for regime, of_regime in arms.items()
+        for arm in of_regime
+    }
+
+
+BLEND = "blend_08"
 BETTER = "ends with over 0.02 more reward than GRPO"
 WORSE = "ends with over 0.02 less reward than GRPO"
 KEPT = "ends with at most 0.02 less reward than GRPO"
@@ -159,33 +157,15 @@ CLAIMS = {
         )
         for arm in (GRPO, *BLENDS)
     },
-    **{f"{WHERE[EQUAL]} {NAMES[arm]} {BETTER}": above(more(arm, EQUAL), MARGIN) for arm in BLENDS},
-    **{
-        f"{WHERE[EQUAL]} {NAMES[arm]} {OFTEN}": above(more(arm, EQUAL, value="long"), 0.05)
-        for arm in (*BLENDS, SAN, IPS)
-    },
-    **{
-        f"{WHERE[regime]} {NAMES[arm]} {KEPT}": above(more(arm, regime), -MARGIN)
-        for regime in (LONGER, SHORTER)
-        for arm in BLENDS
-    },
-    **{
-        f"{WHERE[LONGER]} {NAMES[arm]} {BETTER}": above(more(arm, LONGER), MARGIN)
-        for arm in (*BLENDS, IPS)
-    },
-    **{
-        f"{WHERE[regime]} {NAMES[SAN]} {WORSE}": below(more(SAN, regime), -MARGIN)
-        for regime in WORTH
-    },
-    **{
-        f"{WHERE[regime]} {NAMES[IPS]} {KEPT}": above(more(IPS, regime), -MARGIN)
-        for regime in (EQUAL, SHORTER)
-    },
+    **each(BETTER, above, MARGIN, {EQUAL: BLENDS, LONGER: (*BLENDS, IPS)}),
+    **each(OFTEN, above, 0.05, {EQUAL: (*BLENDS, SAN, IPS)}, value="long"),
+    **each(KEPT, above, -MARGIN, {EQUAL: (IPS,), LONGER: BLENDS, SHORTER: (*BLENDS, IPS)}),
+    **each(WORSE, below, -MARGIN, dict.fromkeys(WORTH, (SAN,))),
     f"{WHERE[EQUAL]} the blend 0.8 ends with over 0.02 more reward than a running baseline": above(
-        more("blend_08", EQUAL, VALUE), MARGIN
+        more(BLEND, EQUAL, VALUE), MARGIN
     ),
     f"placebo: {WHERE[LONGER]} the blend 0.8 ends with over 0.02 more reward than with shuffled strata": above(
-        more("blend_08", LONGER, SHUFFLED), MARGIN
+        more(BLEND, LONGER, SHUFFLED), MARGIN
     ),
 }
 HEADLINE = study.Headline(
@@ -196,31 +176,13 @@ HEADLINE = study.Headline(
     ),
     scope="a search agent in a table, three regimes of rewards",
     decided_by=(
-        (
-            "where all searches are worth the same, the blend 0.8 ends with over 0.02 "
-            "more reward than GRPO"
-        ),
-        (
-            "where all searches are worth the same, the blend 0.8 makes two or three "
-            "look-ups more often than GRPO, by over 0.05 of its answers"
-        ),
-        (
-            "where longer searches are worth more, the blend 0.8 ends with over 0.02 more"
-            " reward than GRPO"
-        ),
+        f"{WHERE[EQUAL]} {NAMES[BLEND]} {BETTER}",
+        f"{WHERE[EQUAL]} {NAMES[BLEND]} {OFTEN}",
+        f"{WHERE[LONGER]} {NAMES[BLEND]} {BETTER}",
     ),
 )
-COLUMNS = (
-    "reward",
-    "look_ups_0",
-    "look_ups_1",
-    "look_ups_2",
-    "look_ups_3",
-    "long",
-    "long_skill",
-    "behaviours",
-    "learning_rate",
-)
+LOOK_UPS = [f"look_ups_{number}" for number in range(4)]
+COLUMNS = ("reward", *LOOK_UPS, "long", "long_skill", "behaviours", "learning_rate")
 TABLES = (
     study.Table(COLUMNS, "{regime}", {"part": SAMPLED}, each="regime"),
     study.Table(("drift", "better", "reward"), "two strata, exact", {"part": EXACT}),

@@ -5,8 +5,6 @@ facts; there are many ways of two and three look-ups.
 """
 
 import dataclasses
-import functools
-from collections.abc import Sequence
 from typing import ClassVar
 
 import jax
@@ -16,22 +14,21 @@ from jax import Array
 
 from experiments.modes.mode_bandit import ModeBandit
 from experiments.modes.mode_paths import Update, exact_path
+from experiments.search_agents import tables
+from experiments.search_agents.tables import Settings, noise, prior_probs, small_agent
 from ipsrl import objectives
-from ipsrl.environments.knowledge_graph import FIRST_ENTITY, STOP
-from ipsrl.environments.search_agent import SearchAgent
-from ipsrl.fields import Checked, non_negative, open_probability, share
+from ipsrl.environments.knowledge_graph import STOP
+from ipsrl.fields import share
+from ipsrl.measures.diversity import distinct_outcomes
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.aggregation import SequenceSum
 from ipsrl.objectives.estimators.subgroups import normalised_among, stratum_of
 from ipsrl.objectives.objective import Objective, RolloutPart
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rewards import RewardTable
-from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Rollouts, Sizes
-from ipsrl.training.ensemble import itself, train_ensemble
-from ipsrl.training.settings import TrainSettings
-from ipsrl.training.trainer import Trainer
 
 EQUAL, LONGER, SHORTER = "equal", "longer", "shorter"
 WORTH = {EQUAL: (0.0, 1.0, 1.0, 1.0), LONGER: (0.0, 0.4, 0.7, 1.0), SHORTER: (0.0, 1.0, 0.7, 0.4)}
@@ -104,146 +101,94 @@ def objective_of(arm: str, stratum: str = "planning") -> Objective:
 
     A mean over the tokens of each answer would itself prefer some strata, because long searches have more tokens.
     """
-    name, fields = "grpo", ""
-    if arm == IPS:
-        name = "ips_grpo"
     if arm in STRATIFIED:
-        name, fields = "stratified_grpo", f"stratum={stratum}, alpha={STRATIFIED[arm]}, "
-    made = objectives.make(f"{name}({fields}aggregation=constant_length)")
-    return dataclasses.replace(made, advantages=ADVANTAGES[arm]) if arm in ADVANTAGES else made
+        alpha = STRATIFIED[arm]
+        made = objectives.make(f"stratified_grpo(stratum={stratum}, alpha={alpha})")
+    else:
+        made = objectives.make("ips_grpo" if arm == IPS else "grpo")
+    advantages = ADVANTAGES.get(arm, made.advantages)
+    return dataclasses.replace(made, advantages=advantages, aggregation=SequenceSum(length=None))
 
 
-@dataclasses.dataclass(frozen=True)
-class StrataSearchers(Checked):
-    """A task and its prior. A table sees the prompt, the number of look-ups, the last result and what was just named.
+TASK = small_agent(hops=(3,), shortest=1, problems=8, outcome="lookups")
+"""Eight questions. Outcomes, which only IPS reads, are answers with numbers of look-ups."""
+POLICY = Tabular(TASK.num_observations, TASK.vocabulary_size)
+"""A table sees the prompt, the number of look-ups, the last result and what was just named."""
+SKILL, STOPS = 0.6, 0.4
+NOISE = 0.2
+"""Standard deviation of each seed's own addition to the logits of the prior."""
 
-    The prior asks for a relation that leads from the question's entity to the answer with probability `skill`, and
-    having found the answer it stops with `skill`. All else is random: other relations are equally likely, anywhere else
-    it stops with probability `stops`, and it names the last result and not the question's entity with `stays`.
 
-    Attributes:
-      noise: standard deviation of each seed's own addition to the logits.
+def reward_table(regime: str) -> np.ndarray:
+    """`[num_prompts, 4 N]` float32, what each outcome is worth."""
+    right = np.arange(TASK.entities) == TASK.answers[:, None]
+    return np.kron(np.float32(WORTH[regime]), right).astype(np.float32)
+
+
+def prior() -> np.ndarray:
+    """`[S, V]` float32, logits without noise.
+
+    With probability SKILL they ask for a relation that leads from the question's entity to the answer, and having found
+    the answer they stop. All else is random: other relations are equally likely, anywhere else they stop with STOPS.
     """
-
-    skill: float = open_probability(0.6)
-    stops: float = open_probability(0.4)
-    stays: float = open_probability(0.9)
-    noise: float = non_negative(0.2)
-
-    @functools.cached_property
-    def task(self) -> SearchAgent:
-        """Eight questions on eight entities. Outcomes, which only IPS reads, are answers with numbers of look-ups."""
-        return SearchAgent(
-            entities=8,
-            relations=3,
-            synonyms=1,
-            hops=(3,),
-            shortest=1,
-            problems=8,
-            lookups=3,
-            sees="state",
-            outcome="lookups",
-        )
-
-    def reward(self, regime: str) -> np.ndarray:
-        """`[num_prompts, 4 N]` float32, what each outcome is worth."""
-        right = np.arange(self.task.entities) == self.task.answers[:, None]
-        return np.kron(np.float32(WORTH[regime]), right).astype(np.float32)
-
-    @functools.cached_property
-    def policy(self) -> Tabular:
-        """Any table of the task."""
-        return Tabular(self.task.num_observations, self.task.vocabulary_size)
-
-    @functools.cached_property
-    def prior(self) -> np.ndarray:
-        """`[S, V]` float32, the logits of the prior without noise."""
-        task, number, words = self.task, 2 * self.task.relations, slice(self.task.first_word, None)
-        count, tokens = task.entities, task.vocabulary_size
-        probs = np.ones((task.problems, task.lookups + 1, count, count + 1, tokens))
-        to_name, relations = probs[:, :, :, -1], probs[:, :, :, :-1]
-        to_name[..., FIRST_ENTITY : task.first_word] = 1 - self.stays
-        for at in range(count):
-            to_name[:, :, at, FIRST_ENTITY + at] = self.stays
-        relations[..., STOP] = self.stops
-        relations[..., words] = (1 - self.stops) / number
-        for of_prompt, start, goal in zip(relations, task.starts, task.answers, strict=True):
-            of_prompt[:, :, goal, STOP] = self.skill
-            of_prompt[:, :, goal, words] = (1 - self.skill) / number
-            direct = task.first_word + np.argmax(task.heads[:, start] == goal)
-            of_prompt[0, :, start] = (1 - self.skill) / number
-            of_prompt[0, :, start, direct] = self.skill
-        return np.log(probs).reshape(task.num_observations, -1).astype(np.float32)
-
-    def measures(self, parameters: Parameters, reward: Array) -> dict[str, Array]:
-        """Exact: `reward`; `look_ups_0` to `look_ups_3`, the shares of answers with so many; `long`, that of two or
-        three, and `long_skill`, the share of right ones among these; and, sampled, `behaviours`, the right ones to a
-        prompt in 64 answers.
-        """
-        task, prompts = self.task, jnp.arange(self.task.num_prompts)
-        answers = task.answer_probs(parameters["logits"])
-        right = answers[prompts, :, task.answers].mean(axis=0)
-        use = answers.sum(axis=-1).mean(axis=0)
-        sampled = sample_groups(
-            task, self.policy, parameters, task.prompts(prompts), jax.random.key(0), ANSWERS
-        )
-        done = task.searches(sampled)
-        number = jnp.where(done.answer == jnp.asarray(task.answers)[:, None], done.behaviour, -1)
-        ordered = jnp.sort(number, axis=-1)
-        new = (ordered >= 0) & (ordered != jnp.roll(ordered, 1, axis=-1).at[:, 0].set(-1))
-        look_ups = {f"look_ups_{number}": of_number for number, of_number in enumerate(use)}
-        return look_ups | {
-            "reward": (answers.reshape(reward.shape) * reward).sum(axis=1).mean(),
-            "long": use[2:].sum(),
-            "long_skill": right[2:].sum() / use[2:].sum(),
-            "behaviours": new.sum(axis=-1).mean(),
-        }
-
-    def trained(
-        self,
-        objective: Objective,
-        regime: str,
-        steps: int,
-        group_size: int,
-        learning_rate: float,
-        seeds: Sequence[int],
-        record_every: int,
-    ) -> dict[str, np.ndarray]:
-        """Runs in a regime: name -> `[seed, steps / record_every + 1]`, `measures` before training and every
-        `record_every` steps.
-        """
-        training = TrainSettings(
-            steps, self.task.problems, group_size, optimizer="sgd", max_gradient_norm=None
-        )
-        trainer = Trainer(self.task, self.policy, objective, training)
-        of_seeds, reward = jnp.asarray(seeds), self.reward(regime)
-
-        def own_noise(seed: Array) -> Array:
-            return jax.random.normal(stream(seed, 0, "prior"), self.prior.shape)
-
-        recorded = train_ensemble(
-            trainer,
-            of_seeds,
-            itself,
-            record_every,
-            jnp.full(len(seeds), learning_rate),
-            {"logits": self.prior + self.noise * jax.vmap(own_noise)(of_seeds)},
-            RewardTable(jnp.tile(reward, (len(seeds), 1, 1))),
-        )
-        found = _measured(self, recorded, reward)
-        return {name: np.asarray(value, np.float64) for name, value in found.items()}
+    number, words = 2 * TASK.relations, slice(TASK.first_word, None)
+    probs = prior_probs(TASK, (TASK.problems, TASK.lookups + 1), STOPS)
+    relations = probs[:, :, :, :-1]
+    for of_prompt, start, goal in zip(relations, TASK.starts, TASK.answers, strict=True):
+        of_prompt[:, :, goal, STOP] = SKILL
+        of_prompt[:, :, goal, words] = (1 - SKILL) / number
+        direct = TASK.first_word + np.argmax(TASK.heads[:, start] == goal)
+        of_prompt[0, :, start] = (1 - SKILL) / number
+        of_prompt[0, :, start, direct] = SKILL
+    return np.log(probs).reshape(TASK.num_observations, -1).astype(np.float32)
 
 
-@functools.partial(jax.jit, static_argnames="world")
-def _measured(world: StrataSearchers, recorded: Parameters, reward: Array) -> dict[str, Array]:
+def measures(parameters: Parameters, reward: Array) -> dict[str, Array]:
+    """Exact: `reward`; `look_ups_0` to `look_ups_3`, the shares of answers with so many; `long`, that of two or three,
+    and `long_skill`, the share of right ones among these; and, sampled, `behaviours`, the right ones to a prompt in 64
+    answers.
+    """
+    prompts = jnp.arange(TASK.num_prompts)
+    answers = TASK.answer_probs(parameters["logits"])
+    right = answers[prompts, :, TASK.answers].mean(axis=0)
+    use = answers.sum(axis=-1).mean(axis=0)
+    sampled = sample_groups(
+        TASK, POLICY, parameters, TASK.prompts(prompts), jax.random.key(0), ANSWERS
+    )
+    done = TASK.searches(sampled)
+    is_right = done.answer == jnp.asarray(TASK.answers)[:, None]
+    behaviours = distinct_outcomes(jnp.where(is_right, done.behaviour, -1))
+    look_ups = {f"look_ups_{number}": of_number for number, of_number in enumerate(use)}
+    return look_ups | {
+        "reward": (answers.reshape(reward.shape) * reward).sum(axis=1).mean(),
+        "long": use[2:].sum(),
+        "long_skill": right[2:].sum() / use[2:].sum(),
+        "behaviours": behaviours.mean(),
+    }
+
+
+def trained(
+    objective: Objective, regime: str, rate: float, settings: Settings
+) -> dict[str, np.ndarray]:
+    """`measures` of runs in a regime, name -> `[seed, record]`."""
+    reward, number = reward_table(regime), len(settings.seeds)
+    first = {"logits": prior() + NOISE * noise(settings.seeds, prior().shape)}
+    of_runs = RewardTable(jnp.tile(reward, (number, 1, 1)))
+    recorded = tables.trained(TASK, POLICY, objective, first, rate, settings, of_runs)
+    found = _measured(recorded, reward)
+    return {name: np.asarray(value, np.float64) for name, value in found.items()}
+
+
+@jax.jit
+def _measured(recorded: Parameters, reward: Array) -> dict[str, Array]:
     """`measures` of runs with leaves `[run, record, ...]`: name -> `[run, record]`."""
-    return jax.lax.map(jax.vmap(lambda policy: world.measures(policy, reward)), recorded)
+    return jax.lax.map(jax.vmap(lambda policy: measures(policy, reward)), recorded)
 
 
 def two_strata(
     objective: Objective, updates: int, group_size: int, learning_rate: float
 ) -> dict[str, np.ndarray]:
-    """Exact training on two strata of different value: name -> `[updates + 1]`.
+    """Exact training on two strata of different value: name -> `[1, updates + 1]`.
 
     The strata are the modes of a `ModeBandit`, chosen by the first of two tokens; both have a skill of 0.6 at first,
     but an answer in the worse one is right with half of its skill. `better` is the probability to choose the better
@@ -255,9 +200,7 @@ def two_strata(
     update = Update(objective, group_size)
     drift = jax.jit(update.expected, static_argnums=0)(world, prior, prior)["shared"]
     path = exact_path(world, update, prior, updates, learning_rate)
-    values = {
-        "better": path["share"],
-        "reward": path["reward"],
-        "drift": jnp.broadcast_to(drift, updates + 1),
+    values = {"better": path["share"], "reward": path["reward"], "drift": drift}
+    return {
+        name: np.broadcast_to(np.float64(each), (1, updates + 1)) for name, each in values.items()
     }
-    return {name: np.asarray(each, np.float64) for name, each in values.items()}

@@ -5,7 +5,8 @@ import functools
 import numpy as np
 import pytest
 
-from experiments.search_diversity.agents import (
+from experiments import search_diversity
+from experiments.search_diversity import (
     BY_ANSWER,
     BY_BEHAVIOUR,
     DIVERSE,
@@ -15,23 +16,21 @@ from experiments.search_diversity.agents import (
     PRIOR,
     RANDOM,
     REWARDED,
+    ROUTES,
     SHIFTED,
-    TAUGHT,
     THEN,
-    Agents,
-    Budget,
-    ShiftedRoutes,
+    Settings,
 )
-from experiments.search_diversity.search_routes import SearchRoutes
+from experiments.search_diversity.agents import ALL, ASKED
+from experiments.search_diversity.search_routes import demonstrations, known_routes
 from ipsrl import objectives
 
-WORLD = Agents()
-BUDGET = Budget(steps=4, record_every=2, group_size=8, demonstrations=16, sft_rate=32.0)
+SETTINGS = Settings(seeds=(0, 1), intervals=2, steps_between=2, group_size=8, demonstrations=16, sft_rate=32.0)
 
 
 @functools.cache
 def found(arm, rate=64.0):
-    return WORLD.found(arm, rate, (0, 1), BUDGET)
+    return search_diversity.points(arm, SETTINGS, rate).values
 
 
 def ends(arm, name="right"):
@@ -39,9 +38,9 @@ def ends(arm, name="right"):
 
 
 def test_training_asks_the_first_questions_of_all():
-    assert WORLD.task().questions == WORLD.asked.questions[:8]
-    assert WORLD.task().num_observations * 2 == WORLD.asked.num_observations
-    assert all(len(WORLD.asked.routes(prompt, 3)) > 10 for prompt in range(16))
+    assert ASKED.questions == ALL.questions[:8]
+    assert ASKED.num_observations * 2 == ALL.num_observations
+    assert all(len(ALL.routes(prompt, 3)) > 10 for prompt in range(16))
 
 
 def test_the_prior_is_poor_alike_on_all_questions():
@@ -52,10 +51,9 @@ def test_the_prior_is_poor_alike_on_all_questions():
 
 
 def test_shifted_routes_are_those_of_the_next_question():
-    task = WORLD.task()
-    assert ShiftedRoutes().known(task, 7) == SearchRoutes().known(task, 0)
-    rows = ShiftedRoutes(answers=32).rows(task)
-    ended = [[answer[-2] - 4 == task.answers[row["prompt"]] for answer in row["answers"]] for row in rows]
+    assert known_routes(ASKED, 7, "shifted") == known_routes(ASKED, 0, "all")
+    rows = demonstrations(ASKED, "shifted", answers=32)
+    ended = [[answer[-2] - 4 == ASKED.answers[row["prompt"]] for answer in row["answers"]] for row in rows]
     assert np.mean(ended) < 0.3
 
 
@@ -64,7 +62,7 @@ def test_demonstrations_teach_what_they_show():
     assert (ends(NARROW) < ends(PRIOR)).all()
     assert (ends(NARROW, "pass_1") > ends(DIVERSE, "pass_1")).all()
     assert (ends(SHIFTED, "pass_1") < ends(DIVERSE, "pass_1")).all()
-    for arm in TAUGHT:
+    for arm in ROUTES:
         assert (found(arm)["right"][:, 0] == found(PRIOR)["right"][:, 0]).all()
 
 
@@ -87,5 +85,5 @@ def test_arms_differ_in_where_they_begin_and_what_is_rewarded():
 
 
 def test_every_arm_has_a_name_and_one_aggregation():
-    assert set(NAMES) == {PRIOR, *TAUGHT, *REWARDED}
-    assert len({objectives.make(text).aggregation for text, _ in REWARDED.values()}) == 1
+    assert set(NAMES) == {PRIOR, *ROUTES, *REWARDED}
+    assert len({objectives.make(text).aggregation for text in REWARDED.values()}) == 1

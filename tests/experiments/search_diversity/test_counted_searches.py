@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.search_diversity.agents import Agents
+from experiments.search_diversity.agents import prior
 from experiments.search_diversity.counted_searches import behaviours, counted_searches
 
 
@@ -21,9 +21,8 @@ def test_different_and_effective_behaviours_of_given_numbers():
 
 
 def test_what_is_counted_fits_together():
-    world = Agents()
-    prior = jax.tree.map(lambda leaf: leaf[:, None], world.prior((0, 1)))
-    found = counted_searches(world.asked, world.policy, prior, jnp.array([0, 1]), 8)
+    recorded = jax.tree.map(lambda leaf: leaf[:, None], prior((0, 1)))
+    found = counted_searches(recorded, (0, 1))
     assert {value.shape for value in found.values()} == {(2, 1)}
     for part in ("", "held_out_"):
         passes = [found[f"{part}pass_{k}"] for k in (1, 4, 16, 64)]

@@ -1,26 +1,9 @@
-"""A number that follows the rates of another arm, settings that are refused, and a run of the smoke preset."""
+"""Settings that are refused, and a run of the smoke preset."""
 
 import pytest
 
 from experiments import search_diversity as study
-from experiments.search_diversity.agents import GRPO, PRIOR, RANDOM
-from ipsrl.records.tidy import Records
-
-
-def test_random_rewards_come_at_the_rate_that_a_seed_has_for_grpo():
-    rows = [
-        {"arm": arm, "learning_rate": rate, "seed": seed, "step": 1, "pass_1": accurate, "right": right}
-        for arm, rate, of_seeds in (
-            (GRPO, 1.0, [(0.9, 0), (0.1, 0)]),
-            (GRPO, 2.0, [(0.2, 0), (0.3, 0)]),
-            (RANDOM, 1.0, [(0.0, 10), (0.0, 11)]),
-            (RANDOM, 2.0, [(0.9, 20), (0.9, 21)]),
-        )
-        for seed, (accurate, right) in enumerate(of_seeds)
-    ]
-    records = Records(rows, ("arm", "learning_rate"))
-    # The second rate of GRPO is best for the second seed, so the first one has it.
-    assert study.right_by_random_rewards(records) == [20, 11]
+from experiments.search_diversity import GRPO, PRIOR
 
 
 @pytest.mark.parametrize(

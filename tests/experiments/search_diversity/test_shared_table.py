@@ -5,16 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.search_diversity.agents import Agents
-from experiments.search_diversity.search_routes import SearchRoutes
+from experiments.search_diversity.agents import ALL as TASK
+from experiments.search_diversity.agents import POLICY, demonstrations, prior
 from experiments.search_diversity.shared_table import replayed
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import given_answers
-
-WORLD = Agents()
-TASK = WORLD.asked
-POLICY = WORLD.policy
 
 
 def test_a_state_shares_its_row_with_those_that_ask_for_the_same_relation():
@@ -43,7 +39,7 @@ def test_the_shared_part_moves_questions_that_were_not_asked():
 
 def test_replayed_answers_are_those_of_the_sampler():
     sampled = sample_groups(
-        TASK, POLICY, jax.tree.map(lambda leaf: leaf[0], WORLD.prior((0,))), TASK.prompts(jnp.arange(8)),
+        TASK, POLICY, jax.tree.map(lambda leaf: leaf[0], prior((0,))), TASK.prompts(jnp.arange(8)),
         jax.random.key(2), 16,
     )  # fmt: skip
     lengths = sampled.written.sum(axis=-1)
@@ -56,6 +52,6 @@ def test_replayed_answers_are_those_of_the_sampler():
 
 
 def test_demonstrations_are_legal_and_can_be_scored():
-    shown = WORLD.demonstrations(SearchRoutes(answers=4))
+    shown = demonstrations("all", answers=4, seed=0)
     scores = POLICY.score(POLICY.init(jax.random.key(0)), shown, 1.0).log_probs
     assert np.isfinite(np.asarray(scores)[np.asarray(shown.token_mask)]).all()

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.search_agents.tables import Settings
 from experiments.search_strata.searchers import (
     BLENDS,
     EQUAL,
@@ -16,28 +17,31 @@ from experiments.search_strata.searchers import (
     NAMES,
     SAN,
     SHORTER,
+    TASK,
     VALUE,
     RunningBaseline,
     ShuffledStrata,
-    StrataSearchers,
+    measures,
     objective_of,
+    prior,
+    reward_table,
+    trained,
     two_strata,
 )  # fmt: skip
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.structures import Sizes
 from ipsrl.synthetic_rollouts import synthetic_rollouts
 
-WORLD = StrataSearchers()
-MEASURES = jax.jit(WORLD.measures)
+MEASURES = jax.jit(measures)
 
 
 def measured(logits, regime):
-    found = MEASURES({"logits": jnp.asarray(logits, jnp.float32)}, jnp.asarray(WORLD.reward(regime)))
+    found = MEASURES({"logits": jnp.asarray(logits, jnp.float32)}, jnp.asarray(reward_table(regime)))
     return {name: float(value) for name, value in found.items()}
 
 
 def test_the_prior_knows_the_short_way_only():
-    found = {regime: measured(WORLD.prior, regime) for regime in (EQUAL, LONGER, SHORTER)}
+    found = {regime: measured(prior(), regime) for regime in (EQUAL, LONGER, SHORTER)}
     short = 0.6 * 0.9 * 0.6  # asks right, names the result, and stops
     for values in found.values():
         assert sum(values[f"look_ups_{number}"] for number in range(4)) == pytest.approx(1)
@@ -52,29 +56,27 @@ def test_the_prior_knows_the_short_way_only():
 
 
 def test_a_better_policy_measures_better():
-    world = WORLD
-    logits = np.full((8, 4, 8, 9, world.task.vocabulary_size), -9.0)
+    logits = np.full((8, 4, 8, 9, TASK.vocabulary_size), -9.0)
     logits[:, :, np.arange(8), -1, 4 + np.arange(8)] = 0.0
-    for prompt in range(world.task.problems):
-        at = int(world.task.starts[prompt])
-        for queries, relation in enumerate(world.task.questions[prompt][1]):
-            logits[prompt, queries, at, at, world.task.first_word + relation] = 0.0
-            at = int(world.task.heads[relation, at])
+    for prompt in range(TASK.problems):
+        at = int(TASK.starts[prompt])
+        for queries, relation in enumerate(TASK.questions[prompt][1]):
+            logits[prompt, queries, at, at, TASK.first_word + relation] = 0.0
+            at = int(TASK.heads[relation, at])
         logits[prompt, 3, at, at, 1] = 0.0
-    found = measured(logits.reshape(world.prior.shape), LONGER)
+    found = measured(logits.reshape(prior().shape), LONGER)
     assert [found[name] for name in ("reward", "long", "long_skill")] == pytest.approx([1.0] * 3, abs=0.02)
     assert 1 <= found["behaviours"] < 1.5
 
 
 def test_training_depends_on_its_regime_its_rate_and_its_seed():
-    def trained(regime, rate):
-        return WORLD.trained(objective_of(GRPO), regime, 6, 8, rate, (0, 1), 3)
-
-    equal, longer, slow = trained(EQUAL, 64.0), trained(LONGER, 64.0), trained(EQUAL, 1e-6)
+    settings = Settings(seeds=(0, 1), group_size=8, intervals=2, steps_between=3)
+    runs = (EQUAL, 64.0), (LONGER, 64.0), (EQUAL, 1e-6)
+    equal, longer, slow = (trained(objective_of(GRPO), *run, settings) for run in runs)
     for found, regime in ((equal, EQUAL), (longer, LONGER)):
         assert found["reward"].shape == (2, 3)
         assert found["reward"][0, 0] != found["reward"][1, 0]
-        assert found["reward"][:, 0] == pytest.approx(measured(WORLD.prior, regime)["reward"], abs=0.05)
+        assert found["reward"][:, 0] == pytest.approx(measured(prior(), regime)["reward"], abs=0.05)
     assert (equal["reward"][:, -1] > equal["reward"][:, 0] + 0.1).all()
     assert slow["reward"][:, -1] == pytest.approx(slow["reward"][:, 0], abs=1e-3)
     # At first only the worth differs.
@@ -83,7 +85,10 @@ def test_training_depends_on_its_regime_its_rate_and_its_seed():
 
 
 def test_two_strata_without_noise():
-    found = {arm: two_strata(objective_of(arm, "first_token"), 100, 4, 4.0) for arm in (GRPO, SAN, *BLENDS, IPS)}
+    found = {}
+    for arm in (GRPO, SAN, *BLENDS, IPS):
+        of_arm = two_strata(objective_of(arm, "first_token"), 100, 4, 4.0)
+        found[arm] = {name: values[0] for name, values in of_arm.items()}
     for values in found.values():
         assert (values["better"][0], values["reward"][0]) == pytest.approx((0.5, 0.45), abs=1e-6)
     assert abs(found[SAN]["drift"][0]) < 1e-6

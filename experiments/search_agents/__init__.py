@@ -1,0 +1,1 @@
+"""Search agents in tables of logits: what studies of them share."""
