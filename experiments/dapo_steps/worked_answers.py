@@ -10,7 +10,6 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import positive
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 
@@ -67,12 +66,7 @@ class WorkedAnswers(StateGraph):
     @property
     def policy(self) -> "StageTable":
         """The table that fits."""
-        return StageTable(
-            self.num_observations,
-            self.vocabulary_size,
-            stages=self.stages,
-            states_of_prompt=self.states_of_prompt,
-        )
+        return StageTable(self.num_observations, self.vocabulary_size, task=self)
 
     def first_state(self, prompt_index: Array) -> Array:
         return prompt_index * self.states_of_prompt + jnp.asarray(self.needs)[prompt_index]
@@ -119,8 +113,8 @@ class WorkedAnswers(StateGraph):
         own[:, 1:-1, STEP] = np.array(self.ease)[:, None]
         return {"shared": jnp.asarray(first, jnp.float32), "own": jnp.asarray(own, jnp.float32)}
 
-    def exact(self, parameters: Parameters) -> tuple[Array, Array, Array]:
-        """`[num_prompts]` each: success, expected tokens of an answer, and expected tokens of a right answer."""
+    def exact(self, parameters: Parameters) -> dict[str, Array]:
+        """Of each prompt: `accuracy`, and the expected tokens of an answer, `length`, and of a right one."""
         prompt = jnp.arange(self.num_prompts)[:, None]
         stage = jnp.arange(self.stages)
         states = prompt * self.states_of_prompt + stage
@@ -136,16 +130,15 @@ class WorkedAnswers(StateGraph):
         _, (right, written) = jax.lax.scan(token, start, length=self.max_tokens)
         success = right.sum(axis=0)
         lengths = jnp.arange(1, self.max_tokens + 1)
-        return success, written.sum(axis=0), lengths @ right / success
+        return {
+            "accuracy": success,
+            "length": written.sum(axis=0),
+            "right_length": lengths @ right / success,
+        }
 
     def measures(self, parameters: Parameters) -> dict[str, Array]:
-        """Exact means over prompts: `accuracy`, and the tokens of an answer, `length`, and of a right one."""
-        success, length, right_length = self.exact(parameters)
-        return {
-            "accuracy": success.mean(),
-            "length": length.mean(),
-            "right_length": right_length.mean(),
-        }
+        """Means of `exact` over prompts."""
+        return {name: of_prompts.mean() for name, of_prompts in self.exact(parameters).items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,18 +148,16 @@ class StageTable(Tabular):
     Parameters: `{"shared": [stages, V], "own": [prompts, stages, V]}`, first zeros.
 
     Attributes:
-      stages, states_of_prompt: of `WorkedAnswers`.
+      task: what it answers.
     """
 
-    stages: int = positive(1)
-    states_of_prompt: int = positive(1)
+    task: WorkedAnswers = dataclasses.field(kw_only=True)
 
     def init(self, key: Array) -> Parameters:
-        shape = self.stages, self.vocabulary_size
-        prompts = self.num_observations // self.states_of_prompt
-        return {"shared": jnp.zeros(shape), "own": jnp.zeros((prompts, *shape))}
+        shape = self.task.stages, self.vocabulary_size
+        return {"shared": jnp.zeros(shape), "own": jnp.zeros((self.task.num_prompts, *shape))}
 
     def logits(self, parameters: Parameters, observations: Array) -> Array:
-        stage = observations % self.stages
-        prompt = observations // self.states_of_prompt
+        stage = observations % self.task.stages
+        prompt = observations // self.task.states_of_prompt
         return parameters["shared"][stage] + parameters["own"][prompt, stage]

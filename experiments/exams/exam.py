@@ -216,31 +216,26 @@ class BudgetedRuns:
         found |= {unit: np.cumsum(found[unit], axis=-1) for unit in UNITS}
         return {name: np.asarray(values, np.float64) for name, values in found.items()}
 
-    def at(self, unit: str, places: np.ndarray) -> dict[str, np.ndarray]:
-        """Name -> `[rate, seed, place]`, measures after given numbers of a unit, interpolated between steps.
-
-        Raises:
-          ValueError: a run ended before the last place.
-        """
-        spent = self.trained[unit]
-        if (least := spent[..., -1].min()) < places[-1]:
-            raise ValueError(
-                f"a run ended after {least:g} of {places[-1]:g} {unit}: take more updates"
-            )
-        interpolated = np.vectorize(np.interp, signature="(p),(s),(s)->(p)")
-        return {
-            name: interpolated(places, spent, values)
-            for name, values in self.trained.items()
-            if name not in UNITS
-        }
-
     def curves(
         self, labels: Mapping[str, Any], unit: str, places: np.ndarray
     ) -> Iterator[study.Curve]:
-        """A curve for each learning rate; the first one that is computed trains all of them."""
+        """A curve for each learning rate, after given numbers of a unit, interpolated between steps.
+
+        The first one that is computed trains all of them.
+        """
 
         def points(number: int) -> study.Points:
-            values = {name: of_rates[number] for name, of_rates in self.at(unit, places).items()}
+            spent = self.trained[unit][number]
+            if (least := spent[:, -1].min()) < places[-1]:
+                raise ValueError(
+                    f"a run ended after {least:g} of {places[-1]:g} {unit}: take more updates"
+                )
+            interpolated = np.vectorize(np.interp, signature="(p),(s),(s)->(p)")
+            values = {
+                name: interpolated(places, spent, of_rates[number])
+                for name, of_rates in self.trained.items()
+                if name not in UNITS
+            }
             return study.Points(places.astype(int), values, self.seeds)
 
         for number, rate in enumerate(self.learning_rates):

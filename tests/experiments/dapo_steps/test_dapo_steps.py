@@ -69,7 +69,7 @@ def test_a_budget_that_is_not_spent_is_refused():
 
 
 def test_most_questions_are_hopeless_and_right_answers_are_short_and_long():
-    success, _, lengths = (np.asarray(values) for values in study.TASK.exact(study.TASK.prior()))
+    success, _, lengths = (np.asarray(values) for values in study.TASK.exact(study.TASK.prior()).values())
     assert (success < 0.02).mean() == 10 / 16
     assert success.max() > 0.8
     assert lengths.min() < 5 < 15 < lengths.max()

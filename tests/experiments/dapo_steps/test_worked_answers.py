@@ -29,7 +29,7 @@ def test_outcomes_say_whether_an_answer_is_right_and_how_long():
 
 def test_success_and_lengths_are_those_of_all_walks():
     parameters = TASK.prior()
-    success, length, right_length = TASK.exact(parameters)
+    success, length, right_length = TASK.exact(parameters).values()
     for prompt in range(3):
         probs = np.asarray(outcome_probs(TASK, TASK.policy, parameters, prompt))
         np.testing.assert_allclose(probs.sum(), 1, rtol=1e-5)
@@ -43,24 +43,23 @@ def test_sampled_answers_agree_with_the_exact_numbers():
     sampled = Sampled(TASK, TASK.policy, prompts_per_step=3, group_size=4000)
     _, (trajectories, outcomes), _ = jax.jit(sampled)(None, Actors(TASK.prior()), Request(0, 0))
     order = np.argsort(np.asarray(trajectories.prompts.index))
-    success, length, _ = TASK.exact(TASK.prior())
+    success, length, _ = TASK.exact(TASK.prior()).values()
     np.testing.assert_allclose(outcomes.rewards.mean(axis=1)[order], success, atol=0.03)
     np.testing.assert_allclose(trajectories.token_mask.sum(axis=-1).mean(axis=1)[order], length, atol=0.06)
 
 
 def test_what_a_prompt_learns_helps_the_others_where_it_is_shared():
-    parameters, before = TASK.prior(), TASK.exact(TASK.prior())[0]
+    parameters, before = TASK.prior(), TASK.exact(TASK.prior())["accuracy"]
     for name, helped in (("shared", [0, 1, 2]), ("own", [2])):
         where = (1, STEP) if name == "shared" else (2, 1, STEP)
-        moved = TASK.exact(parameters | {name: parameters[name].at[where].add(1.0)})[0] - before
+        moved = TASK.exact(parameters | {name: parameters[name].at[where].add(1.0)})["accuracy"] - before
         assert np.flatnonzero(np.asarray(moved) > 1e-6).tolist() == helped
     fresh = TASK.policy.init(jax.random.key(0))
     assert jax.tree.map(jnp.shape, fresh) == jax.tree.map(jnp.shape, parameters)
 
 
 def test_an_easier_prompt_has_a_higher_chance_of_each_step():
-    one = WorkedAnswers(needs=(1,), ease=(0.0,), max_tokens=2).exact(WorkedAnswers((1,), (0.0,), 2).prior())[0]
-    np.testing.assert_allclose(one, 0.5 * 0.45, rtol=1e-5)
-    harder = WorkedAnswers((1,), (-1.0,), 2)
-    np.testing.assert_allclose(harder.exact(harder.prior())[0], 0.45 * 0.5 / (0.5 + 0.5 * np.e), rtol=1e-5)
-    make("dapo").check(harder.optional_fields, 4, harder.sizes)
+    for ease, of_a_step in ((0.0, 0.5), (-1.0, 0.5 / (0.5 + 0.5 * np.e))):
+        task = WorkedAnswers((1,), (ease,), 2)
+        np.testing.assert_allclose(task.exact(task.prior())["accuracy"], 0.45 * of_a_step, rtol=1e-5)
+    make("dapo").check(task.optional_fields, 4, task.sizes)

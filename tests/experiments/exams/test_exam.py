@@ -68,7 +68,7 @@ def test_plain_groups_spend_what_they_sample_and_budgets_lie_between_steps():
     assert points.steps.tolist() == [16, 24]
     np.testing.assert_allclose(points.values["success"], [[success[1, 0, 1], success[1, 0, 1:3].mean()]])
     with pytest.raises(ValueError, match="take more updates"):
-        both.at("tokens", np.array([0, 49]))
+        next(both.curves({}, "tokens", np.array([0, 49]))).compute()
 
 
 def asked(wrapper, steps=40, prompts=4):
