@@ -1,8 +1,7 @@
-"""Curves of a training run and of what its policies make of a budget at test time."""
+"""Two bandits, and what policies that are trained on them make of a budget at test time, exactly but for votes."""
 
-import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,23 +14,17 @@ from experiments.train_and_test_time.test_time import (
     inflated,
     majority_vote,
 )
-from experiments.train_and_test_time.work_evaluation import evaluate_work
 from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.text import TextTask
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
-from ipsrl.records.evaluation import shared_at_start
-from ipsrl.rollouts.decoding import Decoding
 from ipsrl.study import ensembles
-from ipsrl.study.curves import Curve, Points, TrainingRun
+from ipsrl.study.curves import Curve, Points
 from ipsrl.study.settings import EnsembleSettings
-from ipsrl.study.study import Output
-from ipsrl.study.text_tasks import TextTaskSettings, training_grid
 
 TRAINING, TEST, START = "training", "test", "start"
 TOYS = FREE, GAUSSIAN = "free logits", "Gaussian"
-Train = Callable[[Output], Points]
+BUDGETS = (1, 2, 4, 8, 16)
 COOL = 1 / 4
 """The temperature of the way "cool"."""
 
@@ -61,7 +54,6 @@ def exact_curves(
     policy: Policy,
     objective: str,
     settings: EnsembleSettings,
-    budgets: Sequence[int],
     labels: Mapping[str, Any],
     learning_rate: float,
     start: bool,
@@ -69,13 +61,13 @@ def exact_curves(
     """Of the runs of one objective on a bandit: `answer_measures` along training, `by_budget` at its end.
 
     A budget is the length of a thought, which multiplies its variance (`inflated`), or the number of short thoughts.
-    `long_where_wrong` is the accuracy of long thoughts on the prompts of `first_wrong`.
+    `long_where_wrong` is the accuracy of long thoughts on prompts whose most likely outcome is wrong: elsewhere more
+    variance can hardly raise it.
 
     Args:
       bandit, policy, objective, settings, learning_rate: as for `ipsrl.study.ensembles.trained`.
-      budgets: the first is 1.
       labels: of the runs; `part` is added.
-      start: whether to add a curve of budgets before training, with `start` as its objective.
+      start: whether to add a curve of budgets before training, with `START` as its objective.
     """
     record = functools.partial(_log_probs, bandit, policy)
     right = bandit.reward_table() > 0
@@ -92,67 +84,29 @@ def exact_curves(
     def with_budgets(when: int) -> Points:
         found = trained()
         of_all = found.values["log_probs"]
-        log_probs = of_all[:, when]
-        once = inflated(log_probs, 1)
+        long = [inflated(of_all[:, when], budget) for budget in BUDGETS]
         ways = {
-            "long": [inflated(log_probs, budget) for budget in budgets],
-            "vote": [majority_vote(once, budget) for budget in budgets],
-            "cool": [inflated(log_probs, COOL * budget) for budget in budgets],
-            "one": [once] * len(budgets),
+            "long": long,
+            "vote": [majority_vote(long[0], budget) for budget in BUDGETS],
+            "cool": [inflated(of_all[:, when], COOL * budget) for budget in BUDGETS],
+            "one": long[:1] * len(BUDGETS),
         }
         values = by_budget({way: [(p, right) for p in each] for way, each in ways.items()})
         wrong = first_wrong(of_all[0, 0], right)
-        of_wrong = [(p * right).sum(axis=-1)[:, wrong].mean(axis=-1) for p in ways["long"]]
+        of_wrong = [(p * right).sum(axis=-1)[:, wrong].mean(axis=-1) for p in long]
         values["long_where_wrong"] = np.stack(of_wrong, axis=-1)
-        return Points(budgets, values, found.seeds)
+        return Points(BUDGETS, values, found.seeds)
 
     yield Curve({**labels, "part": TRAINING}, along_training)
-    yield Curve({**labels, "part": TEST}, functools.partial(with_budgets, -1))
+    at_test = {**labels, "part": TEST}
+    yield Curve(at_test, functools.partial(with_budgets, -1))
     if start:
-        at_start = {**labels, "objective": START, "part": TEST}
-        yield Curve(at_start, functools.partial(with_budgets, 0))
+        yield Curve(at_test | {"objective": START}, functools.partial(with_budgets, 0))
 
 
 def first_wrong(log_probs: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """`[P]` bool, whether the most likely outcome is wrong: elsewhere more variance can hardly raise the accuracy."""
+    """`[P]` bool, whether the most likely outcome is wrong."""
     return ~np.take_along_axis(right, log_probs.argmax(axis=-1)[:, None], axis=-1)[:, 0]
-
-
-def text_curves(
-    labels: Mapping[str, Any],
-    task: str,
-    forced: Sequence[TextTask],
-    settings: TextTaskSettings,
-    budgets: Sequence[int],
-) -> Iterator[TrainingRun]:
-    """The same of runs on a text task, and of their prior; measured by `evaluate_work`.
-
-    Args:
-      forced: for each budget the task with as much forced work.
-    """
-    grid = training_grid(task, settings)
-    decoding = Decoding(settings.temperature)
-    evaluate = functools.partial(
-        evaluate_work, tuple(forced), grid.policy, decoding, settings.answers, budgets
-    )
-    grid = dataclasses.replace(grid, evaluate=shared_at_start(evaluate))
-
-    def along_training(train: Train, output: Output) -> Points:
-        found = train(output)
-        kept = {name: each for name, each in found.values.items() if " at " not in name}
-        return Points(found.steps, kept)
-
-    def with_budgets(train: Train, output: Output) -> Points:
-        values: dict[str, list[float]] = {}
-        for name, each in train(output).values.items():
-            way, at, _ = name.partition(" at ")
-            if at:
-                values.setdefault(way, []).append(each[-1])
-        return Points(budgets, values)
-
-    for run in grid.curves(labels, START):
-        for part, points in ((TRAINING, along_training), (TEST, with_budgets)):
-            yield TrainingRun({**run.labels, "part": part}, functools.partial(points, run.train))
 
 
 def _log_probs(bandit: Bandit, policy: Policy, parameters: Parameters) -> dict[str, Array]:

@@ -3,32 +3,21 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy.special import softmax
 
 from ipsrl.arguments import checked
-from ipsrl.measures.diversity import (
-    effective_outcomes_of_distribution,
-    entropy_of_distribution,
-)
+from ipsrl.measures.diversity import effective_outcomes_of_distribution, entropy_of_distribution
 
 TINY = 1e-30
 
 
-@checked
 def inflated(log_probs: np.ndarray, times: float) -> np.ndarray:
-    """`[..., K]`, p^(1 / times), normalised: the distribution with logits divided by `times`.
+    """`[..., K]`, p^(1 / times), normalised: the distribution with logits divided by `times`, which is above 0.
 
     If the logits are those of a Gaussian on a line, this is the Gaussian with `times` its variance: our reading of how
-    long thinking fails in arXiv 2506.04210, where each unit of thought adds variance.
-
-    Args:
-      log_probs: `[..., K]`, finite.
-      times: above 0; below 1 the distribution sharpens.
+    long thinking fails in arXiv 2506.04210, where each unit of thought adds variance. Below 1 it sharpens.
     """
-    if not times > 0:
-        raise ValueError(f"times is {times}, it must be above 0")
-    shifted = log_probs - log_probs.max(axis=-1, keepdims=True)
-    powers = np.exp(shifted / times)
-    return powers / powers.sum(axis=-1, keepdims=True)
+    return softmax(log_probs / times, axis=-1)
 
 
 @checked
@@ -91,16 +80,10 @@ def by_budget(ways: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]]) -> di
       for each way its accuracy, `lost_` what that is below the best accuracy of the way "long" at any budget, and the
       `effective_` right outcomes; `[..., budgets]`.
     """
-    found = {
-        way: [answer_measures(probs, right) for probs, right in of_way]
-        for way, of_way in ways.items()
-    }
-    best = np.max([each["accuracy"] for each in found["long"]], axis=0)
     values = {}
-    for way, each in found.items():
-        effective = [one["effective"] for one in each]
-        accuracy = np.stack([one["accuracy"] for one in each], axis=-1)
-        values[way] = accuracy
-        values[f"lost_{way}"] = best[..., None] - accuracy
-        values[f"effective_{way}"] = np.stack(effective, axis=-1)
-    return values
+    for way, of_way in ways.items():
+        found = [answer_measures(probs, right) for probs, right in of_way]
+        values[way] = np.stack([each["accuracy"] for each in found], axis=-1)
+        values[f"effective_{way}"] = np.stack([each["effective"] for each in found], axis=-1)
+    best = values["long"].max(axis=-1, keepdims=True)
+    return values | {f"lost_{way}": best - values[way] for way in ways}
