@@ -13,10 +13,10 @@ Arms      All tokens (GRPO, clip 0.2 / 0.28, token mean); the fifth of highest e
           spellings, a small transformer from a prior, Adam (where the size of the step cancels).
 Command   python -m experiments.forking_tokens
 Time      demo eight minutes of CPU time, smoke one.
-Expected  reward of all tokens, the top fifth, a random fifth, all with five times the step, after 600 updates: 0.981,
-          0.983, 0.981, 0.994 where steps are right already; 0.918, 0.529, 0.919, 0.993 with slips of 0.1, where the
-          top fifth is only later: 0.95 after 3000, all tokens 0.99. Text 0.988, 0.925 [0.917, 0.934], random 0.958. So
-          it is the step; tokens left out are missing. The first policy's choice is 1.00, 0.33, in text 0.24 of the top.
+Expected  Reward of all tokens and of the top fifth at the early point: 0.981 and 0.983 where steps are right already,
+          0.918 and 0.529 where steps slip most often and the top fifth is only later. A random fifth does as all
+          tokens, and five times the step is better than either: so it is the step, and tokens left out are missing. In
+          text the first policy would choose 0.24 of the top.
 Doubt     If the fifth won with no larger steps, or in text where half of the tokens are below 0.01 nats, as in Qwen3:
           ours carry too much elsewhere, 0.56 of the entropy at the start.
 Smoke     python -m experiments.forking_tokens --preset=smoke

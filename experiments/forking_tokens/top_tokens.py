@@ -10,16 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.forking_tokens.token_entropy import entropy_at_the_top
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.forks import Forks
 from ipsrl.measures import diversity
+from ipsrl.objectives.estimators.ranks import largest
+from ipsrl.objectives.estimators.token_shares import rounded_up
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Prompts
+from ipsrl.structures import Prompts, masked_sum
 from ipsrl.study.curves import Curve
 from ipsrl.study.ensembles import trained
 from ipsrl.study.settings import EnsembleSettings
@@ -43,7 +44,29 @@ def sampled_entropy(
     """What `entropy_at_the_top` says of sampled answers; the first policy reads the same ones."""
     sampled = sample_groups(environment, policy, parameters, prompts, jax.random.key(0), answers)
     at_first = policy.score(first, sampled, 1.0).entropy
-    return entropy_at_the_top(sampled.behaviour_entropy, at_first, sampled.token_mask, FIFTH)
+    return entropy_at_the_top(sampled.behaviour_entropy, at_first, sampled.token_mask)
+
+
+def entropy_at_the_top(entropy: Array, first_entropy: Array, mask: Array) -> dict[str, Array]:
+    """Measures of the fifth of the tokens with the highest entropy, rounded up, and ties with the last.
+
+    Args:
+      entropy: `[P, G, T]`, in nats, of the policy that is measured.
+      first_entropy: `[P, G, T]`, of the policy before training at the same tokens.
+      mask: `[P, G, T]` bool, True on tokens.
+
+    Returns:
+      `entropy`, the mean over tokens; `share`, of all entropy that is at the top (arXiv 2506.01939); and `overlap`, the
+      share of the top that is also at the top by `first_entropy`: a fifth, if by chance.
+    """
+    count = rounded_up(FIFTH, mask)
+    top, first_top = largest(entropy, mask, count), largest(first_entropy, mask, count)
+    total = masked_sum(entropy, mask)
+    return {
+        "entropy": total / mask.sum(),
+        "share": masked_sum(entropy, top) / total,
+        "overlap": (top & first_top).sum() / top.sum(),
+    }
 
 
 def exact_measures(
