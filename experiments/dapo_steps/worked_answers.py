@@ -119,11 +119,13 @@ class WorkedAnswers(StateGraph):
         stage = jnp.arange(self.stages)
         states = prompt * self.states_of_prompt + stage
         probs = jax.nn.softmax(self.policy.logits(parameters, states))
-        going_on = jax.nn.one_hot(self.next_stage(stage[:, None], jnp.arange(1, 4)), self.stages)
+        after = self.next_stage(stage[:, None], jnp.arange(1, 4))
+        going_on = jax.nn.one_hot(after, self.stages)
         moves = jnp.einsum("psa,sat->pst", probs[..., 1:], going_on)
 
         def token(mass, _):
-            right, written = mass[:, 0] * probs[:, 0, STOP], mass.sum(axis=-1)
+            right = mass[:, 0] * probs[:, 0, STOP]
+            written = mass.sum(axis=-1)
             return jnp.einsum("ps,pst->pt", mass, moves), (right, written)
 
         start = jax.nn.one_hot(jnp.asarray(self.needs), self.stages)

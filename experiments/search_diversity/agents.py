@@ -33,7 +33,8 @@ NOISE = 0.5
 
 def prior(seeds: Sequence[int]) -> Parameters:
     """The prior knows no route but the chain that the question names, all in the shared part: leaves `[seed, ...]`."""
-    number, words = 2 * ALL.relations, slice(ALL.first_word, None)
+    number = 2 * ALL.relations
+    words = slice(ALL.first_word, None)
     probs = prior_probs(ALL, (ALL.relations + 1,), STOPS)
     relations = probs[:, :, :-1]
     relations[..., words] = (1 - STOPS) * (1 - SKILL) / (number - 1)
@@ -41,7 +42,8 @@ def prior(seeds: Sequence[int]) -> Parameters:
         relations[following, ..., ALL.first_word + following] = (1 - STOPS) * SKILL
     relations[-1, ..., STOP] = ENDS
     relations[-1, ..., words] = (1 - ENDS) / number
-    shared = jnp.log(jnp.asarray(probs.reshape(-1, ALL.vocabulary_size), jnp.float32))
+    rows = probs.reshape(-1, ALL.vocabulary_size)
+    shared = jnp.log(jnp.asarray(rows, jnp.float32))
     return {
         "own": NOISE * noise(seeds, (ALL.num_observations, ALL.vocabulary_size)),
         "shared": jnp.broadcast_to(shared, (len(seeds), *shared.shape)),
@@ -53,8 +55,13 @@ def demonstrations(routes: str, answers: int, seed: int) -> Trajectories:
     rows = search_routes.demonstrations(ASKED, routes, answers, seed)
     stored = StoredGroups.of(ASKED, POLICY, TRAINED, rows)
     prompts = ASKED.prompts(jnp.arange(TRAINED))
-    tokens, lengths, own = map(jnp.asarray, (stored.tokens, stored.lengths, stored.own))
-    return replayed(ASKED, given_answers(prompts, tokens, lengths, own=own))
+    given = given_answers(
+        prompts,
+        jnp.asarray(stored.tokens),
+        jnp.asarray(stored.lengths),
+        own=jnp.asarray(stored.own),
+    )
+    return replayed(ASKED, given)
 
 
 def taught(
@@ -75,12 +82,14 @@ def _taught(
 ) -> Parameters:
     def of_seed(prior: Parameters, answers: Trajectories) -> Parameters:
         def loss(parameters: Parameters) -> Array:
-            log_probs = POLICY.score(parameters, answers, 1.0).log_probs
-            return -masked_sum(log_probs, answers.token_mask) / answers.token_mask.sum()
+            scores = POLICY.score(parameters, answers, 1.0)
+            total = masked_sum(scores.log_probs, answers.token_mask)
+            return -total / answers.token_mask.sum()
 
         def step(parameters: Parameters, _: None) -> tuple[Parameters, None]:
             slopes = jax.grad(loss)(parameters)
-            return jax.tree.map(lambda leaf, slope: leaf - rate * slope, parameters, slopes), None
+            after = jax.tree.map(lambda leaf, slope: leaf - rate * slope, parameters, slopes)
+            return after, None
 
         def interval(parameters: Parameters, _: None) -> tuple[Parameters, Parameters]:
             parameters, _ = jax.lax.scan(step, parameters, length=every)

@@ -50,10 +50,13 @@ def behaviours(number: Array, chosen: Array) -> tuple[Array, Array]:
     same = (
         (number[..., :, None] == number[..., None, :]) & chosen[..., :, None] & chosen[..., None, :]
     )
-    times, total = jnp.maximum(same.sum(axis=-1), 1), jnp.maximum(chosen.sum(axis=-1), 1)
+    times = jnp.maximum(same.sum(axis=-1), 1)
+    total = jnp.maximum(chosen.sum(axis=-1), 1)
     different = jnp.where(chosen, 1.0 / times, 0.0).sum(axis=-1)
-    nats = -jnp.where(chosen, jnp.log(times / total[..., None]), 0.0).sum(axis=-1) / total
-    return different, jnp.where(chosen.any(axis=-1), jnp.exp(nats), 0.0)
+    log_shares = jnp.log(times / total[..., None])
+    nats = -jnp.where(chosen, log_shares, 0.0).sum(axis=-1) / total
+    effective = jnp.where(chosen.any(axis=-1), jnp.exp(nats), 0.0)
+    return different, effective
 
 
 @jax.jit
@@ -62,12 +65,17 @@ def _counted(recorded: Parameters, seeds: Array) -> dict[str, Array]:
     prompts = ALL.prompts(jnp.arange(ALL.problems))
 
     def of_record(parameters: Parameters, key: Array) -> dict[str, Array]:
-        done = ALL.searches(sample_groups(ALL, POLICY, parameters, prompts, key, ANSWERS))
+        sampled = sample_groups(ALL, POLICY, parameters, prompts, key, ANSWERS)
+        done = ALL.searches(sampled)
         is_right = done.answer == jnp.asarray(ALL.answers)[:, None]
         right, effective = behaviours(done.behaviour, is_right)
         wrong, _ = behaviours(done.behaviour, ~is_right)
-        correct = is_right.sum(axis=-1)
-        return {"correct": correct, "right": right, "wrong": wrong, "effective": effective}
+        return {
+            "correct": is_right.sum(axis=-1),
+            "right": right,
+            "wrong": wrong,
+            "effective": effective,
+        }
 
     def of_seed(run: tuple[Parameters, Array]) -> dict[str, Array]:
         parameters, seed = run

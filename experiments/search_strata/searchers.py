@@ -122,7 +122,8 @@ NOISE = 0.2
 def reward_table(regime: str) -> np.ndarray:
     """`[num_prompts, 4 N]` float32, what each outcome is worth."""
     right = np.arange(TASK.entities) == TASK.answers[:, None]
-    return np.kron(np.float32(WORTH[regime]), right).astype(np.float32)
+    worth = np.kron(np.float32(WORTH[regime]), right)
+    return worth.astype(np.float32)
 
 
 def prior() -> np.ndarray:
@@ -131,7 +132,8 @@ def prior() -> np.ndarray:
     With probability SKILL they ask for a relation that leads from the question's entity to the answer, and having found
     the answer they stop. All else is random: other relations are equally likely, anywhere else they stop with STOPS.
     """
-    number, words = 2 * TASK.relations, slice(TASK.first_word, None)
+    number = 2 * TASK.relations
+    words = slice(TASK.first_word, None)
     probs = prior_probs(TASK, (TASK.problems, TASK.lookups + 1), STOPS)
     relations = probs[:, :, :, :-1]
     for of_prompt, start, goal in zip(relations, TASK.starts, TASK.answers, strict=True):
@@ -171,9 +173,9 @@ def trained(
     objective: Objective, regime: str, rate: float, settings: Settings
 ) -> dict[str, np.ndarray]:
     """`measures` of runs in a regime, name -> `[seed, record]`."""
-    reward, number = reward_table(regime), len(settings.seeds)
+    reward = reward_table(regime)
     first = {"logits": prior() + NOISE * noise(settings.seeds, prior().shape)}
-    of_runs = RewardTable(jnp.tile(reward, (number, 1, 1)))
+    of_runs = RewardTable(jnp.tile(reward, (len(settings.seeds), 1, 1)))
     recorded = tables.trained(TASK, POLICY, objective, first, rate, settings, of_runs)
     found = _measured(recorded, reward)
     return {name: np.asarray(value, np.float64) for name, value in found.items()}

@@ -6,9 +6,14 @@ import numpy as np
 from scipy.special import softmax
 
 from ipsrl.arguments import checked
-from ipsrl.measures.diversity import effective_outcomes_of_distribution, entropy_of_distribution
+from ipsrl.measures.diversity import (
+    effective_outcomes_of_distribution,
+    entropy_of_distribution,
+)
 
 TINY = 1e-30
+Thought = tuple[np.ndarray, np.ndarray]
+"""The distribution of an answer, and which of its outcomes are right."""
 
 
 def inflated(log_probs: np.ndarray, times: float) -> np.ndarray:
@@ -21,7 +26,7 @@ def inflated(log_probs: np.ndarray, times: float) -> np.ndarray:
 
 
 @checked
-def majority_vote(probs: np.ndarray, answers: int, repeats: int = 256, seed: int = 0) -> np.ndarray:
+def majority_vote(probs: np.ndarray, answers: int, repeats: int = 256) -> np.ndarray:
     """`[..., K]`, the distribution of the most frequent of some independent answers; of tied ones each is as likely.
 
     Estimated from `repeats` votes.
@@ -30,8 +35,9 @@ def majority_vote(probs: np.ndarray, answers: int, repeats: int = 256, seed: int
       probs: `[..., K]`, of one answer.
       answers: number of answers in a vote.
     """
-    rng = np.random.default_rng(seed)
-    votes = rng.multinomial(answers, probs, size=(repeats, *probs.shape[:-1]))
+    rng = np.random.default_rng(0)
+    size = (repeats, *probs.shape[:-1])
+    votes = rng.multinomial(answers, probs, size=size)
     most = votes == votes.max(axis=-1, keepdims=True)
     shares = most / most.sum(axis=-1, keepdims=True)
     return shares.mean(axis=0)
@@ -48,7 +54,8 @@ def frequencies(outcome_id: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, 
     same = outcome_id[:, :, None] == outcome_id[:, None, :]
     first = same.argmax(axis=-1)
     places = np.arange(outcome_id.shape[1])
-    probs = (first[:, :, None] == places).mean(axis=1)
+    is_first = first[:, :, None] == places
+    probs = is_first.mean(axis=1)
     return probs, right & (probs > 0)
 
 
@@ -66,15 +73,16 @@ def answer_measures(probs: np.ndarray, right: np.ndarray) -> dict[str, np.ndarra
     entropy = np.asarray(entropy_of_distribution(probs), np.float64)
     effective = np.asarray(effective_outcomes_of_distribution(shares), np.float64)
     of_all = (mass * effective).sum(axis=-1)
+    of_prompts = np.maximum(mass.sum(axis=-1), TINY)
     return {
         "accuracy": mass.mean(axis=-1),
         "exp_entropy": np.exp(entropy.mean(axis=-1)),
-        "effective": of_all / np.maximum(mass.sum(axis=-1), TINY),
+        "effective": of_all / of_prompts,
     }
 
 
-def by_budget(ways: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]]) -> dict[str, np.ndarray]:
-    """Ways to spend a budget: way -> for each budget the distribution of the answer and what is right in it.
+def by_budget(ways: Mapping[str, Sequence[Thought]]) -> dict[str, np.ndarray]:
+    """Ways to spend a budget: way -> what is thought with each budget.
 
     Returns:
       for each way its accuracy, `lost_` what that is below the best accuracy of the way "long" at any budget, and the
@@ -83,7 +91,9 @@ def by_budget(ways: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]]) -> di
     values = {}
     for way, of_way in ways.items():
         found = [answer_measures(probs, right) for probs, right in of_way]
-        values[way] = np.stack([each["accuracy"] for each in found], axis=-1)
-        values[f"effective_{way}"] = np.stack([each["effective"] for each in found], axis=-1)
+        accuracy = [each["accuracy"] for each in found]
+        effective = [each["effective"] for each in found]
+        values[way] = np.stack(accuracy, axis=-1)
+        values[f"effective_{way}"] = np.stack(effective, axis=-1)
     best = values["long"].max(axis=-1, keepdims=True)
     return values | {f"lost_{way}": best - values[way] for way in ways}
