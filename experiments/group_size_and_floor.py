@@ -61,41 +61,31 @@ class Settings(study.Settings):
     def row(self, group_size: int) -> text_tasks.TextTaskSettings:
         """All floors and seeds at one group size, as runs of `ipsrl.study.text_tasks`."""
         prompts = self.answers_per_step // group_size
-        same = (
-            "seeds",
-            "steps",
-            "learning_rate",
-            "hidden_size",
-            "num_layers",
-            "prior_share",
-            "prior_steps",
-            "answers",
-        )
         floored = functools.partial(specifications.with_argument, self.objectives, "floor")
-        return text_tasks.TextTaskSettings(
-            objectives=tuple(map(floored, self.floors)),
-            prompts_per_step=prompts,
-            group_size=group_size,
-            micro_batches=math.gcd(prompts, self.micro_batches),
-            evaluate_every=self.steps,
-            checkpoint_every=self.steps,
-            **{name: getattr(self, name) for name in same},
-        )
+        of_row = {
+            "objectives": tuple(map(floored, self.floors)),
+            "prompts_per_step": prompts,
+            "group_size": group_size,
+            "micro_batches": math.gcd(prompts, self.micro_batches),
+            "evaluate_every": self.steps,
+            "checkpoint_every": self.steps,
+        }
+        every_row = study.shared(self, text_tasks.TextTaskSettings)
+        return text_tasks.TextTaskSettings(**every_row | of_row)
 
 
-SMOKE = Settings(
-    "hypospace_causal(nodes=3, perturbations=1)",
-    group_sizes=(4, 8),
-    floors=(0.1, 0.2),
-    steps=2,
-    answers_per_step=32,
-    hidden_size=16,
-    num_layers=1,
-    prior_steps=20,
-    answers=16,
-)
 PRESETS = {
-    "smoke": SMOKE,
+    "smoke": Settings(
+        "hypospace_causal(nodes=3, perturbations=1)",
+        group_sizes=(4, 8),
+        floors=(0.1, 0.2),
+        steps=2,
+        answers_per_step=32,
+        hidden_size=16,
+        num_layers=1,
+        prior_steps=20,
+        answers=16,
+    ),
     "demo": Settings(),
     "paper": Settings(seeds=(0, 1, 2, 3, 4), steps=300),
 }

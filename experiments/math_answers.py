@@ -92,20 +92,22 @@ class Settings(TrainingFlags, LanguageModelFlags):
         return sorted(powers | {self.pass_at})
 
 
-SMOKE = Settings(
-    seeds=(0, 1),
-    steps=2,
-    prompts_per_step=8,
-    group_size=4,
-    micro_batches=1,
-    learning_rate=1e-3,
-    max_tokens=4,
-    evaluate_every=2,
-    checkpoint_every=2,
-    answers=8,
-    pass_at=4,
-)
-PRESETS = {"smoke": SMOKE, "demo": Settings()}
+PRESETS = {
+    "smoke": Settings(
+        seeds=(0, 1),
+        steps=2,
+        prompts_per_step=8,
+        group_size=4,
+        micro_batches=1,
+        learning_rate=1e-3,
+        max_tokens=4,
+        evaluate_every=2,
+        checkpoint_every=2,
+        answers=8,
+        pass_at=4,
+    ),
+    "demo": Settings(),
+}
 MANY_HOSTS = TRACKERS = True
 
 
@@ -193,15 +195,10 @@ def narrows(objective: str) -> study.Claim:
     return study.every([study.above(sooner, 0.0), study.below(more, 0.0)])
 
 
-def figure(records: Records, settings: Settings) -> style.Drawing:
+def FIGURE(records: Records, settings: Settings) -> style.Drawing:
     """pass@k against k: how often one answer is right, and whether one of many is."""
     rows = [
-        {
-            "objective": row["objective"],
-            "seed": row.get("seed"),
-            "k": k,
-            "pass_at": row[f"pass_at_{k}"],
-        }
+        row | {"k": k, "pass_at": row[f"pass_at_{k}"]}
         for row in records.at_end().rows
         for k in settings.tried
     ]
@@ -227,7 +224,6 @@ PANEL = Panel(
     ylim=(0, None),
 )
 PANELS = Panels([PANEL], size=(6.4, 3.6))
-FIGURE = figure
 VARIANTS: dict[str, study.Variant] = {}
 
 if __name__ == "__main__":

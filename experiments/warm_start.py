@@ -69,14 +69,7 @@ def curves(settings: Settings) -> list[study.TrainingRun]:
         )
     if not settings.model_dir:
         raise ValueError("--model_dir is missing: the folder of the checkpoint to start from")
-    chosen = LanguageModelFlags(
-        model_dir=settings.model_dir,
-        max_tokens=settings.max_tokens,
-        system_prompt=settings.system_prompt,
-        beginning=settings.beginning,
-        dtype=settings.dtype,
-        remat=settings.remat,
-    )
+    chosen = LanguageModelFlags(**study.shared(settings, LanguageModelFlags))
     model, environment = chosen.read_model(), chosen.in_words(task)
     taught = functools.partial(teach, settings, model, environment, make_mesh(settings.mesh))
     return [study.TrainingRun({"task": settings.task, "seed": settings.seed}, taught)]
@@ -90,14 +83,7 @@ def teach(
     output: study.Output,
 ) -> study.Points:
     """Shares of right and of unparsable answers among 16 to each prompt, after training."""
-    warm_start = WarmStart(
-        admissible_share=settings.admissible_share,
-        steps=settings.steps,
-        prompts_per_step=settings.prompts_per_step,
-        answers_per_prompt=settings.answers_per_prompt,
-        learning_rate=settings.learning_rate,
-        seed=settings.seed,
-    )
+    warm_start = WarmStart(**study.shared(settings, WarmStart))
     path = output.path / "model"
     with jax.set_mesh(mesh):
         # An earlier try may have ended between the export and the measurement.

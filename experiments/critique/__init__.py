@@ -29,7 +29,7 @@ import itertools
 from collections.abc import Iterator
 
 from experiments.critique.equal_tokens import EqualTokens, Learner
-from experiments.critique.wrong_digits import Repairers
+from experiments.critique.wrong_digits import Repairers, sums
 from ipsrl import study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Bars, Line
@@ -48,37 +48,29 @@ GRPO_16 = "grpo_16"
 WORDS = "critique_first_mistake"
 CRITIQUE_GRPO = "critique_grpo"
 ARMS = {
-    GRPO_8: Learner("grpo", 8),
-    GRPO_16: Learner("grpo", 16),
-    "grpo_first_mistake": Learner("grpo", 8, FIRST),
-    "grpo_shuffled": Learner("grpo", 8, SHUFFLED),
-    "unshaped": Learner("dr_grpo(entropy=0.001)", 8, FIRST),
-    WORDS: Learner(CRITIQUE_GRPO, 8, FIRST),
-    "critique_right_or_wrong": Learner(CRITIQUE_GRPO, 8, RIGHT),
-    "critique_true_answer": Learner(CRITIQUE_GRPO, 8, TRUE),
-    "critique_own": Learner(CRITIQUE_GRPO, 8, OWN),
-    "critique_shuffled": Learner(CRITIQUE_GRPO, 8, SHUFFLED),
-    "supervised": Learner("supervised", 8, FIRST),
-    "supervised_shuffled": Learner("supervised", 8, SHUFFLED),
-}
-NAMES = {
-    GRPO_8: "GRPO with 8 answers",
-    GRPO_16: "GRPO with 16 answers",
-    "grpo_first_mistake": "GRPO with repairs behind the first mistake",
-    "grpo_shuffled": "GRPO with shuffled words",
-    "unshaped": "Critique-GRPO without its shaping",
-    WORDS: "Critique-GRPO with the first mistake",
-    "critique_right_or_wrong": "Critique-GRPO with right or wrong",
-    "critique_true_answer": "Critique-GRPO with the true answer",
-    "critique_own": "Critique-GRPO with its own critiques",
-    "critique_shuffled": "Critique-GRPO with shuffled words",
-    "supervised": "supervised training on right answers and repairs",
-    "supervised_shuffled": "supervised training with shuffled words",
+    GRPO_8: Learner("GRPO with 8 answers", "grpo", 8),
+    GRPO_16: Learner("GRPO with 16 answers", "grpo", 16),
+    "grpo_first_mistake": Learner("GRPO with repairs behind the first mistake", "grpo", 8, FIRST),
+    "grpo_shuffled": Learner("GRPO with shuffled words", "grpo", 8, SHUFFLED),
+    "unshaped": Learner("Critique-GRPO without its shaping", "dr_grpo(entropy=0.001)", 8, FIRST),
+    WORDS: Learner("Critique-GRPO with the first mistake", CRITIQUE_GRPO, 8, FIRST),
+    "critique_right_or_wrong": Learner(
+        "Critique-GRPO with right or wrong", CRITIQUE_GRPO, 8, RIGHT
+    ),
+    "critique_true_answer": Learner("Critique-GRPO with the true answer", CRITIQUE_GRPO, 8, TRUE),
+    "critique_own": Learner("Critique-GRPO with its own critiques", CRITIQUE_GRPO, 8, OWN),
+    "critique_shuffled": Learner("Critique-GRPO with shuffled words", CRITIQUE_GRPO, 8, SHUFFLED),
+    "supervised": Learner(
+        "supervised training on right answers and repairs", "supervised", 8, FIRST
+    ),
+    "supervised_shuffled": Learner(
+        "supervised training with shuffled words", "supervised", 8, SHUFFLED
+    ),
 }
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
+class Settings(study.SmallTransformers):
     """`asked` prompts are trained on; repairs of `taught` others are demonstrated. `budget` is of sampled tokens."""
 
     arms: tuple[str, ...] = study.selecting(one_of(*ARMS, default=tuple(ARMS)))
@@ -123,13 +115,9 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    repairers = Repairers(
-        settings.asked,
-        settings.taught,
-        settings.hidden_size,
-        settings.num_layers,
-        settings.prior_steps,
-    )
+    task = sums(settings.asked + settings.taught)
+    policy = settings.transformer(task)
+    repairers = Repairers(task, policy, settings.asked, settings.prior_steps)
     runs = EqualTokens(repairers, settings.prompts_per_step, settings.budget, settings.records)
     for critic in settings.critics:
         yield repairers.curve(critic, settings.seeds)
@@ -137,55 +125,55 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         yield runs.curve(arm, ARMS[arm], rate, settings.seeds)
 
 
-def repaired_more(than: str, name: str) -> dict[str, study.Claim]:
-    """Whether the prior uses the place of the first mistake better than another critic's words."""
-    gain = study.difference("repaired", {"critic": FIRST}, {"critic": than})
-    return {
-        "before training, second attempts behind the first mistake are right more often than "
-        f"behind {name}, by over 0.02": study.above(gain, 0.02)
-    }
-
-
-def ends_below(arm: str) -> dict[str, study.Claim]:
-    """Whether an arm hardly learns what its prior could not answer."""
-    accuracy = study.Best(study.final("hard", arm=arm), "score")
-    return {f"{HARD}, at equal tokens, {NAMES[arm]} {PLATEAU}": study.below(accuracy, 0.1)}
-
-
-def ends_above(arm: str, than: str, value: str = "hard") -> dict[str, study.Claim]:
-    """Whether an arm learns more than another one, each at its best learning rate."""
-    gain = study.Best(study.difference(value, {"arm": arm}, {"arm": than}), "score")
-    return {
-        f"{PROMPTS[value]}, at equal tokens, {NAMES[arm]} "
-        f"ends with an accuracy over 0.05 above that of {NAMES[than]}": study.above(gain, 0.05)
-    }
-
-
 HARD = "on prompts without initial success"
 PROMPTS = {"hard": HARD, "score": "on all prompts"}
-PLATEAU = "ends with an accuracy below 0.1"
+COMPARED = {
+    "hard": {
+        WORDS: (
+            GRPO_8,
+            GRPO_16,
+            "critique_shuffled",
+            "critique_right_or_wrong",
+            "unshaped",
+            "supervised",
+        ),
+        "critique_true_answer": (WORDS,),
+        "critique_own": (GRPO_8, "critique_shuffled"),
+        "grpo_first_mistake": (GRPO_8, GRPO_16, "grpo_shuffled"),
+        "grpo_shuffled": (GRPO_8,),
+        "supervised": ("supervised_shuffled",),
+    },
+    "score": {WORDS: (GRPO_8, GRPO_16)},
+}
+"""Accuracy on which prompts -> arm -> the arms than which it learns more, each at its best learning rate."""
+OTHER_WORDS = {
+    SHUFFLED: "shuffled words",
+    RIGHT: "right or wrong",
+    OWN: "the policy's own critique",
+}
 CLAIMS = {
-    **repaired_more(SHUFFLED, "shuffled words"),
-    **repaired_more(RIGHT, "right or wrong"),
-    **repaired_more(OWN, "the policy's own critique"),
-    **ends_below(GRPO_8),
-    **ends_below(GRPO_16),
-    **ends_above(WORDS, GRPO_8),
-    **ends_above(WORDS, GRPO_16),
-    **ends_above(WORDS, "critique_shuffled"),
-    **ends_above(WORDS, "critique_right_or_wrong"),
-    **ends_above(WORDS, "unshaped"),
-    **ends_above(WORDS, "supervised"),
-    **ends_above("critique_true_answer", WORDS),
-    **ends_above("critique_own", GRPO_8),
-    **ends_above("critique_own", "critique_shuffled"),
-    **ends_above("grpo_first_mistake", GRPO_8),
-    **ends_above("grpo_first_mistake", GRPO_16),
-    **ends_above("grpo_first_mistake", "grpo_shuffled"),
-    **ends_above("grpo_shuffled", GRPO_8),
-    **ends_above("supervised", "supervised_shuffled"),
-    **ends_above(WORDS, GRPO_8, "score"),
-    **ends_above(WORDS, GRPO_16, "score"),
+    **{
+        "before training, second attempts behind the first mistake are right more often than "
+        f"behind {name}, by over 0.02": study.above(
+            study.difference("repaired", {"critic": FIRST}, {"critic": than}), 0.02
+        )
+        for than, name in OTHER_WORDS.items()
+    },
+    **{
+        f"{HARD}, at equal tokens, {ARMS[arm].words} ends with an accuracy below 0.1": study.below(
+            study.Best(study.final("hard", arm=arm), "score"), 0.1
+        )
+        for arm in (GRPO_8, GRPO_16)
+    },
+    **{
+        f"{PROMPTS[value]}, at equal tokens, {ARMS[arm].words} "
+        f"ends with an accuracy over 0.05 above that of {ARMS[than].words}": study.above(
+            study.Best(study.difference(value, {"arm": arm}, {"arm": than}), "score"), 0.05
+        )
+        for value, arms in COMPARED.items()
+        for arm, others in arms.items()
+        for than in others
+    },
 }
 PRIORS = study.Table(("repaired", "of_8", "hard_prompts"), "priors", rows=("critic",))
 ENDS = study.Table(

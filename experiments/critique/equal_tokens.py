@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -13,7 +12,6 @@ from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.policies.policy import Parameters
 from ipsrl.study.curves import Curve, Points
-from ipsrl.training.loop import check_run
 from ipsrl.training.measured import measured
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.trainer import Metrics, Trainer
@@ -24,23 +22,17 @@ class Learner:
     """How a policy learns, and from what.
 
     Attributes:
+      words: what it is.
       objective: its specification.
       group_size: sampled answers to a prompt.
       critic: whose words second attempts read, as many as the group has answers; the best one takes the place of an
         answer in the group, see `OffPolicyAnswers`. Empty for no second attempts.
     """
 
+    words: str
     objective: str
     group_size: int
     critic: str = ""
-
-    @property
-    def filters(self) -> dict[str, Any]:
-        """As fields of `TrainSettings`."""
-        refine = f"second_attempt(critic={self.critic})"
-        return make_batch_filters(
-            f"off_policy(answers={self.group_size}, refine={refine})" if self.critic else ""
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,17 +59,19 @@ class EqualTokens:
 
     def trainer(self, arm: Learner) -> Trainer:
         """Of an arm, on the prompts that are asked; its steps and its learning rate are not used."""
-        how = TrainSettings(1, self.prompts_per_step, arm.group_size, **arm.filters)
+        refine = f"second_attempt(critic={arm.critic})"
+        filters = f"off_policy(answers={arm.group_size}, refine={refine})" if arm.critic else ""
+        how = TrainSettings(1, self.prompts_per_step, arm.group_size, **make_batch_filters(filters))
         return Trainer(
             self.repairers.task, self.repairers.policy, objectives.make(arm.objective), how
         )
 
-    def run(self, arm: Learner, learning_rate: float, seed: int) -> dict[str, np.ndarray]:
-        """Values `[records + 1]` over a run: the mean probability of right answers to all prompts, `score`, to those
-        without initial success, `hard`, and to the `others`, NaN if there are none; and the number of `updates`.
+    def run(self, arm: Learner, learning_rate: float, seed: int) -> list[dict[str, float]]:
+        """At each of the `marks` the mean probability of right answers to all prompts, `score`, to those without
+        initial success, `hard`, and to the `others`, NaN if there are none; and the number of `updates`.
         """
         with jax.set_mesh(own_device_mesh()):
-            hard = without_success(self.repairers.first_answers(seed)[1])
+            hard = without_success(self.repairers.first_answers(seed))
 
         def measure(parameters: Parameters, updates: int) -> dict[str, float]:
             success = self.repairers.success(parameters)
@@ -85,7 +79,7 @@ class EqualTokens:
                 "score": _mean(success),
                 "hard": _mean(success[hard]),
                 "others": _mean(success[~hard]),
-                "updates": updates,
+                "updates": float(updates),
             }
 
         def spent(metrics: Metrics) -> float:
@@ -94,9 +88,8 @@ class EqualTokens:
                 return metrics["tokens_sampled"]
             return metrics["length"] * self.prompts_per_step * arm.group_size
 
-        prior, trainer = self.repairers.prior(seed), self.trainer(arm)
-        found = measured(trainer, seed, prior, measure, self.marks, learning_rate, spent)
-        return {name: np.array([of[name] for of in found], float) for name in found[0]}
+        prior = self.repairers.prior(seed)
+        return measured(self.trainer(arm), seed, prior, measure, self.marks, learning_rate, spent)
 
     def curve(self, name: str, arm: Learner, learning_rate: float, seeds: Sequence[int]) -> Curve:
         """`run` of each seed at a learning rate; steps are tokens.
@@ -104,19 +97,12 @@ class EqualTokens:
         Raises:
           ValueError: the arm cannot be trained here.
         """
-        trainer = self.trainer(arm)
-        check_run(
-            trainer.environment,
-            trainer.policy,
-            trainer.objective,
-            trainer.settings,
-            own_device_mesh(),
-        )
+        self.trainer(arm).check()
+        steps = np.rint(self.marks).astype(int)
 
         def compute() -> Points:
             runs = [self.run(arm, learning_rate, seed) for seed in seeds]
-            values = {name: np.stack([run[name] for run in runs]) for name in runs[0]}
-            return Points(np.rint(self.marks).astype(int), values, seeds)
+            return Points.of_runs(steps, runs, seeds)
 
         return Curve({"arm": name, "learning_rate": learning_rate}, compute)
 

@@ -6,7 +6,7 @@ rewards of the rows are 1.
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from ipsrl.environments import critiques
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.text import NO_OUTCOME, STOP
-from ipsrl.fields import Checked, at_least, one_of, positive, probability
 
 CRITICS = {
     "first_mistake": critiques.first_mistake,
@@ -24,7 +23,7 @@ CRITICS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Repairs(Checked):
+class Repairs:
     """Attempts at `Addition` or `Countdown` with a critic's words, and the right answers that a policy could learn to
     give then.
 
@@ -33,36 +32,29 @@ class Repairs(Checked):
     the largest that can be given. A copy that is right all the same is made again.
 
     Attributes:
-      critic: whose words, see `ipsrl.environments.critiques`.
+      critic: one of `CRITICS`, see `ipsrl.environments.critiques`.
       slip: a probability.
       right: share of attempts that have no slip; a policy that learns to be its own critic must see some.
       attempts: at each prompt.
       seed: 0 or more.
-
-    Raises:
-      ValueError: a field is out of range.
     """
 
-    critic: Literal["first_mistake", "right_or_wrong", "true_answer"] = one_of(
-        *CRITICS, default="first_mistake"
-    )
-    slip: float = probability(0.1)
-    right: float = probability(0.0)
-    attempts: int = positive(16)
-    seed: int = at_least(0, 0)
+    critic: str = "first_mistake"
+    slip: float = 0.1
+    right: float = 0.0
+    attempts: int = 16
+    seed: int = 0
 
     def rows(self, task: Addition | Countdown) -> list[dict[str, Any]]:
-        """Second attempts: for each attempt `{"prompt": number, "history": [attempt, words], "answers": [the answer
-        that was copied], "rewards": [1.0], "outcomes": [id]}`.
-        """
+        """Second attempts: the prompt quotes an attempt and the critic's words, the answer is what was copied."""
         return [
             row_of(prompt, [attempt, words], answer, task.parse(answer))
             for prompt, answer, attempt, words in self._criticised(task)
         ]
 
     def critique_rows(self, task: Addition | Countdown) -> list[dict[str, Any]]:
-        """Critiques of the same attempts, for `own`: `{"prompt": number, "history": [attempt, []], "answers": [words],
-        "rewards": [1.0], "outcomes": [-1]}`, as `prompts_for_critique` asks for them.
+        """Critiques of the same attempts, for `own`: the critic's words are the answer, as `prompts_for_critique` asks
+        for them.
         """
         return [
             row_of(prompt, [attempt, []], [*words, STOP], NO_OUTCOME)
@@ -74,12 +66,8 @@ class Repairs(Checked):
     ) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
         """Prompt, right answer, attempt and words."""
         rng = np.random.default_rng(self.seed)
-        known = critiques.criticism_of(task)
-        if known is None:
-            raise ValueError(
-                f"critics know the mistakes of {' and '.join(critiques.names())} alone, not of {task}"
-            )
-        kinds = [[task.vocabulary.index(symbol) for symbol in kind] for kind in known.slips(task)]
+        slips = critiques.criticism_of(task).slips(task)
+        kinds = [[task.vocabulary.index(symbol) for symbol in kind] for kind in slips]
         kind_of = {token: kind for kind in kinds for token in kind}
         for prompt in np.arange(task.num_prompts).repeat(self.attempts).tolist():
             answer = task.render(int(rng.choice(np.flatnonzero(task.admissible[prompt]))), rng)
@@ -98,8 +86,9 @@ class Repairs(Checked):
         for place in places:
             if place == certain or rng.random() < self.slip:
                 right = answer[place]
-                others = [other for other in kind_of[right] if other != right]
-                attempt[place] = int(rng.choice(others))
+                attempt[place] = int(
+                    rng.choice([other for other in kind_of[right] if other != right])
+                )
         return attempt
 
 

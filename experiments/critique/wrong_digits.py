@@ -6,8 +6,8 @@ digit, nine where the place is known, and one where the answer is.
 
 import dataclasses
 import functools
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,113 +18,75 @@ from experiments.critique.repairs import CRITICS, Repairs, row_of
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments import critiques
 from ipsrl.environments.addition import Addition
-from ipsrl.environments.demonstrations import Demonstrations
-from ipsrl.environments.text import STOP, TextTask
-from ipsrl.fields import probability
+from ipsrl.environments.text import STOP
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Groups, Sampled
-from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.rollouts.sources.stored_groups import listed_answers
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.priors import imitated, teacher
 from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.trainer import Trainer
 
-MODULUS = 601
-"""Remainders have no digit that a small policy could learn to compute from the summands in a few thousand steps."""
 COPIES = 100
 """Demonstrations of each first answer."""
+KNOWN = 0.3
+"""Share of right ones among those of odd prompts."""
 TRIES = 32
 """Answers of a prior to a prompt; where none is right, the prompt is without initial success."""
 
 
-@dataclasses.dataclass(frozen=True)
-class WrongDigits(Demonstrations):
-    """Answers to `Addition` by somebody who is sure of a wrong digit in every other sum, and half knows the others.
+def sums(problems: int) -> Addition:
+    """The task with so many prompts.
 
-    A prompt has one wrong answer, the right one with a random other digit in a random place. Prompts with an even
-    number always get it, the others with probability 1 - `known`, and else the right answer.
-
-    Attributes:
-      known: a probability.
-      the others: as in `Demonstrations`.
-
-    Raises:
-      ValueError: a field is out of range.
+    The remainders have no digit that a small policy could learn to compute from the summands in a few thousand steps.
     """
-
-    known: float = probability(0.3)
-
-    task_type: ClassVar[type[TextTask]] = Addition
-
-    def _tokens(self, task: Addition, rng: np.random.Generator) -> list[list[list[int]]]:
-        digits = [task.vocabulary.index(digit) for digit in "0123456789"]
-        groups = []
-        for prompt in range(task.num_prompts):
-            right = _right(task, prompt)
-            place = rng.integers(len(right) - 1)
-            wrong = list(right)
-            wrong[place] = int(rng.choice([digit for digit in digits if digit != right[place]]))
-            knows = (rng.random(self.answers) < self.known) & bool(prompt % 2)
-            groups.append([right if each else wrong for each in knows])
-        return groups
+    return Addition(modulus=601, problems=problems, spellings=("plain",))
 
 
 @dataclasses.dataclass(frozen=True)
 class Repairers:
     """Policies that learn sums, one for each seed, and their priors.
 
-    A prior is taught the `WrongDigits` of the prompts that are asked later, and the `Repairs` of other prompts: second
-    attempts behind the words of each critic, and critiques. So the right answers to even prompts are in none of them,
-    and repairing is a skill. A seed decides initial parameters, the order of demonstrations, and all samples; prompts,
-    wrong digits and demonstrations are the same for all.
+    A prior is taught the `first_lessons` of the prompts that are asked later, and the `Repairs` of other prompts:
+    second attempts behind the words of each critic, and critiques. So the right answers to even prompts are in none of
+    them, and repairing is a skill. A seed decides initial parameters, the order of demonstrations, and all samples;
+    prompts, wrong digits and demonstrations are the same for all.
 
     Attributes:
-      asked, taught: numbers of prompts, with first answers and with repairs.
-      hidden_size, num_layers: of the transformer.
+      whole: the task with all prompts.
+      asked: number of its first prompts, which are asked; the others are those of repairs.
       prior_steps: of supervised training on 64 demonstrations each.
     """
 
+    whole: Addition
+    policy: Transformer
     asked: int
-    taught: int
-    hidden_size: int
-    num_layers: int
     prior_steps: int
 
     @functools.cached_property
-    def whole(self) -> Addition:
-        """The task with all prompts."""
-        return Addition(modulus=MODULUS, problems=self.asked + self.taught, spellings=("plain",))
-
-    @functools.cached_property
     def task(self) -> Addition:
-        """The task with the prompts that are asked, the first ones of the whole."""
+        """The task with the prompts that are asked."""
         return dataclasses.replace(self.whole, problems=self.asked)
-
-    @functools.cached_property
-    def policy(self) -> Transformer:
-        size = self.task.vocabulary_size
-        return Transformer(size, hidden_size=self.hidden_size, num_layers=self.num_layers)
 
     @functools.cached_property
     def demonstrations(self) -> list[dict[str, Any]]:
         """Rows for `StoredGroups`, of one answer each."""
-        rows = [
-            row_of(row["prompt"], [], answer, outcome)
-            for row in WrongDigits(answers=COPIES).rows(self.task)
-            for answer, outcome in zip(row["answers"], row["outcomes"], strict=True)
-        ]
+        rows = []
         for number, critic in enumerate(CRITICS):
             # A place is harder to use than the other words.
             attempts = 2 if critic == "first_mistake" else 1
             repairs = Repairs(critic, slip=0.0, right=0.2, attempts=attempts, seed=number)
-            rows += [row for row in repairs.rows(self.whole) if row["prompt"] >= self.asked]
-        told = Repairs(slip=0.0, right=0.2, attempts=1, seed=len(CRITICS)).critique_rows(self.whole)
-        rows += [row for row in told if row["prompt"] >= self.asked]
-        # What is only imitated has no importance ratio.
-        return [row | {"log_probs": [[0.0] * len(row["answers"][0])]} for row in rows]
+            rows += repairs.rows(self.whole)
+        told = Repairs(slip=0.0, right=0.2, attempts=1, seed=len(CRITICS))
+        rows += told.critique_rows(self.whole)
+        first = [
+            row_of(prompt, [], answer, self.task.parse(answer))
+            for prompt, answer in first_lessons(self.task)
+        ]
+        return first + [row for row in rows if row["prompt"] >= self.asked]
 
     @functools.cached_property
     def teacher(self) -> Trainer:
@@ -144,25 +106,25 @@ class Repairers:
     @functools.cached_property
     def right_answers(self) -> Trajectories:
         """That of each prompt, as the sampler would return it."""
-        answers = [_right(self.task, prompt) for prompt in range(self.asked)]
-        tokens = np.zeros((self.asked, 1, self.task.max_tokens), np.int32)
-        for row, answer in zip(tokens, answers, strict=True):
-            row[0, : len(answer)] = answer
-        lengths = np.array([[len(answer)] for answer in answers], np.int32)
+        answers = [[right_answer(self.task, prompt)] for prompt in range(self.asked)]
         prompts = self.task.prompts(jnp.arange(self.asked))
-        return given_answers(prompts, jnp.asarray(tokens), jnp.asarray(lengths))
+        return listed_answers(prompts, answers, self.task.max_tokens)
 
     def success(self, parameters: Parameters) -> np.ndarray:
         """`[P]` float64, the exact probability of the right answer to each prompt; a sum has but one."""
         found = _likelihoods(self.policy, parameters, self.right_answers)
         return np.asarray(found, np.float64)[:, 0]
 
-    def first_answers(self, seed: int) -> tuple[Sampled, Groups]:
-        """Answers of a prior to all prompts, `[P, 32, T]`, and the source that gave them."""
-        sampled = Sampled(self.task, self.policy, self.asked, TRIES)
+    @property
+    def sampled(self) -> Sampled:
+        """The source of answers to all prompts."""
+        return Sampled(self.task, self.policy, self.asked, TRIES)
+
+    def first_answers(self, seed: int) -> Groups:
+        """Answers of a prior to all prompts, `[P, 32, T]`."""
         prompts, key = self.task.prompts(jnp.arange(self.asked)), stream(seed, 0, "first answers")
-        answers = sampled.answers(self.prior(seed), prompts, key, TRIES)
-        return sampled, (answers, sampled.verify(None, answers, key)[0])
+        answers = self.sampled.answers(self.prior(seed), prompts, key, TRIES)
+        return answers, self.sampled.verify(None, answers, key)[0]
 
     def repaired(self, critic: str, seed: int) -> dict[str, float]:
         """Of a prior's answers to the prompts without initial success, the share of right second attempts behind a
@@ -171,10 +133,9 @@ class Repairers:
         filters = make_batch_filters(f"off_policy(refine=second_attempt(critic={critic}))")
         refine = filters["off_policy"].refine
         with jax.set_mesh(own_device_mesh()):
-            sampled, first = self.first_answers(seed)
-            key = stream(seed, 0, "second answers")
-            second, _ = refine(sampled, self.prior(seed), first, TRIES, key)
-            outcomes, _ = sampled.verify(None, second, jax.random.key(0))
+            first, key = self.first_answers(seed), stream(seed, 0, "second answers")
+            second, _ = refine(self.sampled, self.prior(seed), first, TRIES, key)
+            outcomes, _ = self.sampled.verify(None, second, jax.random.key(0))
             rewards = np.asarray(outcomes.rewards)[without_success(first)]
         in_rows = rewards.reshape(len(rewards), -1, 8).max(axis=-1)
         return {
@@ -187,14 +148,30 @@ class Repairers:
         """What `repaired` gives for each prior."""
 
         def compute() -> Points:
-            found = [self.repaired(critic, seed) for seed in seeds]
-            return Points([0], {name: [[of[name]] for of in found] for name in found[0]}, seeds)
+            return Points.of_runs([0], [[self.repaired(critic, seed)] for seed in seeds], seeds)
 
         return Curve({"critic": critic}, compute)
 
 
-def _right(task: Addition, prompt: int) -> list[int]:
+def right_answer(task: Addition, prompt: int) -> list[int]:
+    """The tokens of the right answer to a prompt."""
     return [*critiques.true_answer(task, prompt), STOP]
+
+
+def first_lessons(task: Addition) -> Iterator[tuple[int, list[int]]]:
+    """Prompts with the answers of somebody who is sure of a wrong digit in every other sum, and half knows the others.
+
+    A prompt has one wrong answer, the right one with a random other digit in a random place. Prompts with an even
+    number always get it, the others with probability 1 - `KNOWN`, and else the right answer.
+    """
+    rng = np.random.default_rng(0)
+    digits = [task.vocabulary.index(digit) for digit in "0123456789"]
+    for prompt in range(task.num_prompts):
+        right = right_answer(task, prompt)
+        place, wrong = rng.integers(len(right) - 1), list(right)
+        wrong[place] = int(rng.choice([digit for digit in digits if digit != right[place]]))
+        for known in (rng.random(COPIES) < KNOWN) & bool(prompt % 2):
+            yield prompt, right if known else wrong
 
 
 def without_success(groups: Groups) -> np.ndarray:

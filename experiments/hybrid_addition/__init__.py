@@ -30,13 +30,12 @@ from collections.abc import Iterator
 from experiments.hybrid_addition.mode_adders import ModeAdders
 from ipsrl import study
 from ipsrl.environments.addition_modes import AdditionModes
+from ipsrl.environments.demonstrations import ModeMistakes
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.policies.transformer import Transformer
 from ipsrl.study.claims import above, below, every, some
 from ipsrl.study.tuning import of_best
-from ipsrl.training.settings import TrainSettings
 
 WEAK = "weak"
 COMPETENT = "competent"
@@ -75,7 +74,7 @@ CONTROLLED = (GRPO, BETTER_ALPHA)
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
+class Settings(study.SmallTransformers):
     """`priors` are by their short mode; `answers` that think are sampled for each prompt to measure their skill."""
 
     arms: tuple[str, ...] = study.selecting(
@@ -119,13 +118,16 @@ PRESETS = {
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     task = AdditionModes(problems=settings.problems)
-    policy = Transformer(
-        task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers
-    )
-    training = TrainSettings(settings.updates, settings.prompts_per_step, settings.group_size)
+    policy = settings.transformer(task)
     for prior in settings.priors:
         adders = ModeAdders(
-            task, policy, RIGHT_STEPS[prior], settings.prior_steps, training, settings.answers
+            task,
+            policy,
+            ModeMistakes(right_short=RIGHT_STEPS[prior], answers=8),
+            settings.prior_steps,
+            tables=8,
+            training=settings.training(steps=settings.updates),
+            answers=settings.answers,
         )
         for arm, rate in itertools.product(settings.arms, settings.learning_rates):
             if prior == WEAK or arm in CONTROLLED:
@@ -135,10 +137,6 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 
 RATES = Settings().learning_rates
-
-
-def at_rate(value: str, arm: str, rate: float) -> study.Number:
-    return study.final(value, prior=WEAK, arm=arm, learning_rate=rate)
 
 
 def final(value: str, arm: str, prior: str = WEAK) -> study.Number:
@@ -154,13 +152,13 @@ def gain(arm: str, than: str = GRPO, prior: str = WEAK) -> study.Number:
 CLAIMS = {
     **{
         f"{NAMES[arm]} at a rate of {rate:g} ends with over 99 % of its answers thinking": above(
-            at_rate("thinking", arm, rate), 0.99
+            study.final("thinking", prior=WEAK, arm=arm, learning_rate=rate), 0.99
         )
         for arm in (GRPO, TOKENS)
         for rate in RATES
     },
     "when GRPO at a rate of 0.001 first has over 99 % in one mode, or ends,"
-    " the short skill is below 0.45": below(at_rate("short_then", GRPO, 1e-3), 0.45),
+    " the short skill is below 0.45": below(study.final("short_then", prior=WEAK, arm=GRPO, learning_rate=1e-3), 0.45),
     **{
         f"{name} ends with under 90 % of its answers thinking": below(final("thinking", arm), 0.9)
         for arm, name in REMEDIES.items()
@@ -188,12 +186,6 @@ CLAIMS = {
     ),
     "shared parameters: DeGRPO at alpha 0.01 ends with a thinking skill over 0.05 below that of"
     " the prior": below(final("think_gain", BETTER_ALPHA), -0.05),
-}
-NUMBERS = {
-    f"share of runs that end with over 90 % thinking, {name}": study.Best(
-        study.share_above("thinking", 0.9, prior=WEAK, arm=arm), "reward"
-    )
-    for arm, name in NAMES.items()
 }
 COLUMNS = (
     "reward",

@@ -33,11 +33,10 @@ from collections.abc import Iterator
 
 from experiments.mode_bench.several_answers import SeveralAnswers
 from ipsrl import study
-from ipsrl.environments.mode_bench import LEVELS
+from ipsrl.environments.mode_bench import LEVELS, mode_bench
 from ipsrl.fields import at_least, between, one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.training.settings import TrainSettings
 
 NAMES = {
     "grpo": "GRPO",
@@ -53,7 +52,7 @@ DOMAINS = {"graph_coloring": "graph colouring", "factors": "factors"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
+class Settings(study.SmallTransformers):
     """`taught` problems teach the prior; `answers` are those to each problem at an evaluation."""
 
     domains: tuple[str, ...] = study.selecting(one_of(*LEVELS, default=tuple(DOMAINS)))
@@ -95,25 +94,18 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    training = TrainSettings(
-        steps=settings.steps,
-        prompts_per_step=settings.prompts_per_step,
-        group_size=settings.group_size,
-        learning_rate=settings.learning_rate,
-        evaluate_every=settings.evaluate_every,
-    )
     for domain in settings.domains:
+        task = mode_bench(domain, settings.level)
         world = SeveralAnswers(
-            domain,
-            settings.level,
-            settings.hidden_size,
-            settings.num_layers,
+            task,
+            settings.transformer(task),
             settings.taught,
             settings.prior_steps,
-            training,
+            settings.training(),
             settings.answers,
         )
-        yield from (world.curve(objective, settings.seeds) for objective in settings.objectives)
+        for objective in settings.objectives:
+            yield world.curve(objective, settings.seeds, domain)
 
 
 def claims_on(domain: str) -> dict[str, study.Claim]:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipsrl import objectives
-from ipsrl.distributed.mesh import own_device_mesh
-from ipsrl.environments.mode_bench import HELD_OUT, TRAINING, mode_bench
+from ipsrl.environments.mode_bench import HELD_OUT, TRAINING
 from ipsrl.environments.text import TextTask
 from ipsrl.measures.diversity import different_pairs, effective_outcomes
 from ipsrl.measures.pass_at_k import mean_pass_at_k
@@ -22,7 +21,6 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.study.curves import Curve, Points
-from ipsrl.training.loop import check_run
 from ipsrl.training.measured import measured
 from ipsrl.training.priors import imitated, teacher
 from ipsrl.training.settings import TrainSettings
@@ -42,26 +40,18 @@ class SeveralAnswers:
     """One domain at one level, its prior, and reinforcement learning from it.
 
     Attributes:
-      domain, level: of `mode_bench`.
-      hidden_size, num_layers: of the policy.
+      task: the problems that are trained on.
       taught, prior_steps: number of problems that the prior is taught, behind those of both splits, and for how long.
       training: of reinforcement learning, with the steps between evaluations.
       answers: to each problem at an evaluation.
     """
 
-    domain: str
-    level: int
-    hidden_size: int
-    num_layers: int
+    task: TextTask
+    policy: Transformer
     taught: int
     prior_steps: int
     training: TrainSettings
     answers: int
-
-    @functools.cached_property
-    def task(self) -> TextTask:
-        """The problems that are trained on."""
-        return mode_bench(self.domain, self.level)
 
     @functools.cached_property
     def asked(self) -> TextTask:
@@ -69,20 +59,16 @@ class SeveralAnswers:
         return dataclasses.replace(self.task, skip=TRAINING - HELD_OUT, problems=2 * HELD_OUT)
 
     @functools.cached_property
-    def policy(self) -> Transformer:
-        size = self.task.vocabulary_size
-        return Transformer(size, hidden_size=self.hidden_size, num_layers=self.num_layers)
-
-    @functools.cached_property
     def prior(self) -> Parameters:
         """From the disk cache, if it was ever taught; one for all seeds."""
         others = dataclasses.replace(self.task, skip=TRAINING + HELD_OUT, problems=self.taught)
         known_by = {"world": "several answers", "steps": self.prior_steps, "right": RIGHT}
-        demonstrations = functools.partial(self._teacher, others)
-        return imitated(others, self.policy, demonstrations, 0, known_by)
 
-    def _teacher(self, others: TextTask) -> Trainer:
-        return teacher(others, self.policy, demonstrated(others), self.prior_steps, PROMPTS, GROUP)
+        def taught_by() -> Trainer:
+            rows = demonstrated(others)
+            return teacher(others, self.policy, rows, self.prior_steps, PROMPTS, GROUP)
+
+        return imitated(others, self.policy, taught_by, 0, known_by)
 
     def measured(self, parameters: Parameters, seed: int) -> dict[str, float]:
         """Means over problems, of those that are held out with the prefix `held_out_`.
@@ -103,29 +89,24 @@ class SeveralAnswers:
             for name, value in measures(outcomes[part], right[part]).items()
         }
 
-    def curve(self, objective: str, seeds: Sequence[int]) -> Curve:
+    def curve(self, objective: str, seeds: Sequence[int], domain: str) -> Curve:
         """What is `measured` in training.
 
         Raises:
           ValueError: the objective is unknown or cannot be trained here.
         """
-        made = objectives.make(objective)
-        check_run(self.task, self.policy, made, self.training, own_device_mesh())
-        trainer = Trainer(self.task, self.policy, made, self.training)
+        trainer = Trainer(self.task, self.policy, objectives.make(objective), self.training)
+        trainer.check()
         steps = self.training.steps
         places = sorted({*range(0, steps, self.training.evaluate_every), steps})
 
-        def of_seed(seed: int) -> list[dict[str, float]]:
+        def run(seed: int) -> list[dict[str, float]]:
             return measured(
                 trainer, seed, self.prior, lambda then, _: self.measured(then, seed), places
             )
 
-        def compute() -> Points:
-            rows = [of_seed(seed) for seed in seeds]
-            values = {name: [[at[name] for at in row] for row in rows] for name in rows[0][0]}
-            return Points(places, values, seeds)
-
-        return Curve({"domain": self.domain, "objective": objective}, compute)
+        labels = {"domain": domain, "objective": objective}
+        return Curve(labels, lambda: Points.of_runs(places, map(run, seeds), seeds))
 
 
 def demonstrated(task: TextTask) -> list[dict[str, Any]]:
@@ -134,15 +115,12 @@ def demonstrated(task: TextTask) -> list[dict[str, Any]]:
     rows = []
     for prompt, weights in enumerate(liked(task)):
         for group in rng.choice(len(weights), (TABLES, GROUP), p=weights).tolist():
-            answers = [task.render(hypothesis) for hypothesis in group]
             rows.append(
                 {
                     "prompt": prompt,
-                    "answers": answers,
+                    "answers": list(map(task.render, group)),
                     "rewards": [1.0] * GROUP,
                     "outcomes": group,
-                    # What is only imitated has no importance ratio.
-                    "log_probs": [[0.0] * len(answer) for answer in answers],
                 }
             )
     return rows

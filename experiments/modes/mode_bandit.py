@@ -8,7 +8,6 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import Checked, at_least, probability
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 
@@ -16,7 +15,7 @@ SHORT, THINK = range(2)
 
 
 @dataclasses.dataclass(frozen=True)
-class ModeBandit(Checked, StateGraph):
+class ModeBandit(StateGraph):
     """The first action says whether the answer thinks, the last whether it is right; those between are the only legal
     ones, and make an answer long.
 
@@ -32,7 +31,7 @@ class ModeBandit(Checked, StateGraph):
 
     Attributes:
       ceilings: of each difficulty, the success of a short mode that has learned all it can; above 0, at most 1.
-      short_tokens, think_tokens: of an answer, both the first and the last action included.
+      short_tokens, think_tokens: of an answer, both the first and the last action included; two or more.
       gamma: what thinking costs a right answer.
       fixed: whether no gradient reaches the skills: the negative control.
       forced: whether half of each group has a mode that is dictated: of every four answers the second thinks, the
@@ -40,19 +39,12 @@ class ModeBandit(Checked, StateGraph):
     """
 
     ceilings: tuple[float, ...] = (1.0, 0.8, 0.4, 0.1)
-    short_tokens: int = at_least(2, 2)
-    think_tokens: int = at_least(2, 20)
-    gamma: float = probability(0.5)
+    short_tokens: int = 2
+    think_tokens: int = 20
+    gamma: float = 0.5
     fixed: bool = False
     forced: bool = False
     vocabulary_size = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.ceilings or not all(0 < ceiling <= 1 for ceiling in self.ceilings):
-            raise ValueError(
-                f"ceilings is {self.ceilings}, it must have one number or more, above 0 and at most 1"
-            )
 
     @property
     def num_prompts(self) -> int:
@@ -159,7 +151,7 @@ class ModeBandit(Checked, StateGraph):
         }
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ModePolicy(Tabular):
     """The policy of a `ModeBandit`. Parameters: `{"shared": [], "own": [num_prompts], "skill": [2]}`.
 
@@ -167,7 +159,7 @@ class ModePolicy(Tabular):
       world: the mode bandit.
     """
 
-    world: ModeBandit = dataclasses.field(default_factory=ModeBandit)
+    world: ModeBandit
 
     def init(self, key: Array) -> Parameters:
         """The prior; `key` is not used."""

@@ -11,7 +11,6 @@ from jax import Array
 
 from experiments.modes.mode_bandit import ModeBandit
 from ipsrl.dynamics.expected_update import expected_update
-from ipsrl.fields import Checked, at_least, non_negative
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.study.curves import Points
@@ -21,7 +20,7 @@ from ipsrl.training.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)
-class Update(Checked):
+class Update:
     """How the parameters of a policy on a `ModeBandit` move.
 
     Attributes:
@@ -31,8 +30,8 @@ class Update(Checked):
     """
 
     objective: Objective
-    group_size: int = at_least(1, 8)
-    inner: float = non_negative(0.0)
+    group_size: int
+    inner: float = 0.0
 
     def expected(
         self, world: ModeBandit, parameters: Parameters, reference: Parameters
@@ -87,13 +86,11 @@ def exact_path(
 ) -> dict[str, Array]:
     """Training without noise: name -> `[updates + 1, ...]`, `ModeBandit.measures` before each update and at the end.
 
-    The prior is the reference of a KL penalty.
+    The prior is the reference of a KL penalty. No mode is forced.
 
     Raises:
-      ValueError: modes are forced, or the objective cannot be computed here.
+      ValueError: the objective cannot be computed here.
     """
-    if world.forced:
-        raise ValueError("forced is True: the exact path has no forced modes, take sampled_paths")
 
     def one_update(parameters: Parameters, _: None) -> tuple[Parameters, dict[str, Array]]:
         moved = update.expected(world, parameters, prior)
@@ -117,29 +114,15 @@ def sampled_paths(
     """The same of sampled runs, in one program: name -> `[seed, updates + 1, ...]`; a batch is a group of each prompt.
 
     A mean over tokens is then one over the tokens of all prompts, while `Update.expected` has one for each prompt.
-
-    Raises:
-      ValueError: the update has an inner adaptation, modes are forced in groups that are not of 4 n answers, or the
-        objective cannot be trained here.
+    There is no inner adaptation. Where modes are forced, a group has 4 n answers.
     """
-    if world.forced and update.group_size % 4:
-        raise ValueError(
-            f"group_size is {update.group_size}: with forced modes it must be a multiple of 4"
-        )
-    if update.inner:
-        raise ValueError(
-            f"inner is {update.inner}: sampled runs have no inner adaptation, take exact_path"
-        )
     training = TrainSettings(
         updates, world.num_prompts, update.group_size, optimizer="sgd", max_gradient_norm=None
     )
     trainer = Trainer(world, world.policy, update.objective, training)
-    of_runs = {
-        "learning_rates": jnp.float32(learning_rate),
-        "initial_parameters": prior,
-    }
     of_runs = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (len(seeds), *jnp.shape(leaf))), of_runs
+        lambda leaf: jnp.broadcast_to(leaf, (len(seeds), *jnp.shape(leaf))),
+        {"learning_rates": jnp.float32(learning_rate), "initial_parameters": prior},
     )
     return train_ensemble(trainer, jnp.asarray(seeds), world.measures, **of_runs)
 
@@ -210,11 +193,11 @@ def points(
     steps = 2 if update.inner else 1
     of_path = np.unique(np.asarray(places) // steps)
     how = world, update, prior, int(of_path[-1]), learning_rate
-    exact = seeds is None
-    found = exact_path(*how) if exact else sampled_paths(*how, seeds)
+    if seeds is None:
+        found = {name: each[None] for name, each in exact_path(*how).items()}
+    else:
+        found = sampled_paths(*how, seeds)
     found = {name: np.asarray(each, np.float64) for name, each in found.items()}
-    if exact:
-        found = {name: each[None] for name, each in found.items()}
     values = described(found, world, steps * update.group_size, rare)
     if update.inner:
         del values["kilotokens"]

@@ -31,8 +31,6 @@ from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.policies.transformer import Transformer
-from ipsrl.training.settings import TrainSettings
 
 USUAL, WEAK, FAVOURITES = "usual", "weak", "favourites"
 TAUGHT = {
@@ -52,17 +50,17 @@ NAMES = {
 }
 GRPO, PAPERS, STRONG, SUCCESSES, RANDOM, RANDOM_STRONG, UNCERTAIN, BONUS = NAMES
 WITH = {
-    USUAL: "with an execution of 0.6,",
-    WEAK: "with a weak execution of 0.2,",
-    FAVOURITES: "with an execution of 0.6 and favourite plans,",
+    USUAL: "with an execution of 0.6",
+    WEAK: "with a weak execution of 0.2",
+    FAVOURITES: "with an execution of 0.6 and favourite plans",
 }
 OF_FAVOURITES = (GRPO, STRONG, RANDOM_STRONG)
 """The objectives that are tried from the prior with favourite plans."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
-    """`steps` are updates, each of `prompts_per_step` groups."""
+class Settings(study.SmallTransformers):
+    """The task has `problems`, whose answers have so many `digits` behind a plan."""
 
     objectives: tuple[str, ...] = study.objectives(tuple(NAMES))
     priors: tuple[str, ...] = one_of(*TAUGHT, default=tuple(TAUGHT))
@@ -106,19 +104,16 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    training = TrainSettings(
-        steps=settings.steps,
-        prompts_per_step=settings.prompts_per_step,
-        group_size=settings.group_size,
-        learning_rate=settings.learning_rate,
-    )
     task = PlanAndExecute(length=settings.digits, problems=settings.problems)
-    policy = Transformer(
-        task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers
-    )
+    policy = settings.transformer(task)
     for prior in settings.priors:
         planners = Planners(
-            task, policy, TAUGHT[prior], settings.prior_steps, training, settings.record_every
+            task,
+            policy,
+            TAUGHT[prior],
+            settings.prior_steps,
+            training=settings.training(),
+            record_every=settings.record_every,
         )
         for objective in settings.objectives:
             if prior != FAVOURITES or objective in OF_FAVOURITES:
@@ -129,33 +124,15 @@ def end(value: str, objective: str, prior: str) -> study.Number:
     return study.final(value, prior=prior, objective=objective)
 
 
-def later(prior: str) -> study.Claim:
-    """GRPO makes half of its gain in plans over 10 updates after that in execution."""
-    of_grpo = {"prior": prior, "objective": GRPO}
-    plans, execution = half_gain("right_plan", **of_grpo), half_gain("execution", **of_grpo)
-    return study.above(plans, execution, 10)
+def half(value: str, prior: str) -> study.Number:
+    """The update at which GRPO has made half of its gain."""
+    return half_gain(value, prior=prior, objective=GRPO)
 
 
-def rises(value: str, prior: str) -> study.Claim:
-    """A value is at the end over 0.05 above that when GRPO had made half of its gain in execution."""
-    then = at_half(value, "execution", prior=prior, objective=GRPO)
-    return study.above(end(value, GRPO, prior), then, 0.05)
+def above(value: str, prior: str, arm: str, rival: str, by: float) -> study.Claim:
+    return study.above(end(value, arm, prior), end(value, rival, prior), by)
 
 
-def better(prior: str, arm: str, rival: str) -> study.Claim:
-    return study.above(end("accuracy", arm, prior), end("accuracy", rival, prior), 0.02)
-
-
-def no_better(prior: str, arm: str) -> study.Claim:
-    return study.below(end("accuracy", arm, prior), end("accuracy", GRPO, prior) + 0.02)
-
-
-def more_various(prior: str) -> study.Claim:
-    value = "semantic_entropy"
-    return study.above(end(value, STRONG, prior), end(value, GRPO, prior), 0.05)
-
-
-AFTER = "over 0.05 nats above its value when GRPO had made half of its gain in execution"
 RIVALS = [
     (USUAL, PAPERS, GRPO),
     (USUAL, PAPERS, RANDOM),
@@ -169,12 +146,17 @@ RIVALS = [
 ]
 CLAIMS = {
     **{
-        f"{WITH[prior]} GRPO makes half of its gain in execution over 10 updates before that in"
-        " plans": later(prior)
+        f"{WITH[prior]}, GRPO makes half of its gain in execution over 10 updates before that in"
+        " plans": study.above(half("right_plan", prior), half("execution", prior), 10)
         for prior in TAUGHT
     },
     **{
-        f"{WITH[prior]} the {kind} of plans is at the end {AFTER}": rises(value, prior)
+        f"{WITH[prior]}, the {kind} of plans is at the end over 0.05 nats above its value when GRPO"
+        " had made half of its gain in execution": study.above(
+            end(value, GRPO, prior),
+            at_half(value, "execution", prior=prior, objective=GRPO),
+            0.05,
+        )
         for prior in (USUAL, FAVOURITES)
         for kind, value in {
             "entropy": "plan_entropy",
@@ -182,32 +164,30 @@ CLAIMS = {
         }.items()
     },
     **{
-        f"{WITH[prior]} {NAMES[arm]} ends over 0.02 in accuracy above {NAMES[rival]}": better(
-            prior, arm, rival
+        f"{WITH[prior]}, {NAMES[arm]} ends over 0.02 in accuracy above {NAMES[rival]}": above(
+            "accuracy", prior, arm, rival, 0.02
         )
         for prior, arm, rival in RIVALS
     },
     **{
-        f"{WITH[prior]} HICRA at alpha 1 ends with a semantic entropy over 0.05 nats above"
-        " GRPO's": more_various(prior)
+        f"{WITH[prior]}, HICRA at alpha 1 ends with a semantic entropy over 0.05 nats above"
+        " GRPO's": above("semantic_entropy", prior, STRONG, GRPO, 0.05)
         for prior in (USUAL, FAVOURITES)
     },
     **{
-        f"placebo: {WITH[USUAL]} {NAMES[arm]} ends at most 0.02 in accuracy above GRPO": no_better(
-            USUAL, arm
+        f"{on}, {NAMES[arm]} ends at most 0.02 in accuracy above GRPO": study.below(
+            end("accuracy", arm, prior), end("accuracy", GRPO, prior) + 0.02
         )
-        for arm in (RANDOM, RANDOM_STRONG)
-    },
-    **{
-        f"{WITH[WEAK]} {NAMES[arm]} ends at most 0.02 in accuracy above GRPO": no_better(WEAK, arm)
-        for arm in (PAPERS, STRONG)
+        for on, prior, arms in (
+            (f"placebo: {WITH[USUAL]}", USUAL, (RANDOM, RANDOM_STRONG)),
+            (WITH[WEAK], WEAK, (PAPERS, STRONG)),
+        )
+        for arm in arms
     },
 }
 NUMBERS = {
     **{
-        f"updates until half of GRPO's gain in {what}, {WITH[prior].rstrip(',')}": half_gain(
-            value, prior=prior, objective=GRPO
-        )
+        f"updates until half of GRPO's gain in {what}, {WITH[prior]}": half(value, prior)
         for prior in TAUGHT
         for what, value in {"execution": "execution", "plans": "right_plan"}.items()
     },

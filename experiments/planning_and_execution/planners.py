@@ -12,64 +12,40 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from experiments.planning_and_execution.strategic_grams import agreement, gram_mask, strategic_grams
-from ipsrl import objectives
-from ipsrl.distributed.mesh import own_device_mesh
-from ipsrl.environments.demonstrations import PlanMistakes
-from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
+from ipsrl.environments.plan_and_execute import PLANS
 from ipsrl.policies.policy import Parameters
-from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.rollouts.randomness import stream
-from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.rollouts.sources.stored_groups import given_answers, scores
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.numbers import Computed, Number
-from ipsrl.training.loop import check_run
 from ipsrl.training.measured import measured
-from ipsrl.training.priors import Imitators
-from ipsrl.training.settings import TrainSettings
-from ipsrl.training.trainer import Trainer
+from ipsrl.training.priors import Learners
 
 DIGITS = 10
 ANSWERS = 16
-"""To each prompt, from which strategic grams are mined."""
+"""To each prompt, from which strategic tokens are mined."""
+MOST_INSIDE = 1.25
+"""Times that a strategic token is, on average, in the answers that have it: our reading of the paper's "few"."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Planners:
-    """Policies that plan and execute, one for each seed of a run.
-
-    A seed decides its prior, as in `Imitators`, and the answers that reinforcement learning samples.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Planners(Learners):
+    """Policies of `PlanAndExecute`, one for each seed of a run, that imitate `PlanMistakes` and learn from rewards.
 
     Attributes:
-      mistakes: what the prior is taught.
-      prior_steps: of `Imitators`.
-      training: of reinforcement learning.
       record_every: updates between records.
     """
 
-    task: PlanAndExecute
-    policy: Transformer
-    mistakes: PlanMistakes
-    prior_steps: int
-    training: TrainSettings
     record_every: int
-
-    @functools.cached_property
-    def prior(self) -> Imitators:
-        """Seed -> parameters before reinforcement learning."""
-        return Imitators(self.task, self.policy, self.mistakes, self.prior_steps)
 
     @functools.cached_property
     def executed(self) -> Trajectories:
         """The six plans carried out on each prompt, `[P, 6]` answers."""
-        prompts = self.task.prompts(jnp.arange(self.task.num_prompts))
         tokens = jnp.asarray(self.task.executions)
-        return given_answers(prompts, tokens, jnp.full(tokens.shape[:2], tokens.shape[2]))
+        return given_answers(self.prompts, tokens, jnp.full(tokens.shape[:2], tokens.shape[2]))
 
     def measured(self, parameters: Parameters) -> dict[str, float]:
         """Of a policy, means over prompts; entropies in nats.
@@ -81,7 +57,8 @@ class Planners:
         execution_entropy   of the tokens behind the plan, where nothing has slipped so far
         semantic_entropy    of the plans of all prompts together, -sum_g f_g log f_g
         """
-        log_probs, entropy = map(np.asarray, _scores(self.policy, parameters, self.executed))
+        scored = scores(self.policy, parameters, self.executed)
+        log_probs, entropy = np.asarray(scored.log_probs), np.asarray(scored.entropy)
         found = self.task.probabilities(log_probs)
         right_plan, execution = found["right_plan"], found["execution_of_right_plans"]
         plans = np.exp(log_probs[..., 0].astype(float))
@@ -97,48 +74,56 @@ class Planners:
             "semantic_entropy": float(-(of_all * np.log(of_all)).sum()),
         }
 
-    def mined(self, parameters: Parameters, seed: int) -> dict[str, float]:
-        """How well strategic grams of sampled right answers agree with the plans: single tokens, as many as plans."""
-        prompts = self.task.prompts(jnp.arange(self.task.num_prompts))
-        key = stream(seed, 0, "evaluation")
-        sampled = jax.device_get(
-            sample_groups(self.task, self.policy, parameters, prompts, key, ANSWERS)
-        )
+    def recall(self, parameters: Parameters, seed: int) -> float:
+        """The share of the plan tokens in sampled answers that are `strategic`: as many different ones as plans."""
+        sampled = self.sampled(parameters, stream(seed, 0, "evaluation"), ANSWERS)
         outcomes = self.task.verify(sampled)
-        right = np.asarray(outcomes.right)
         mask = np.asarray(sampled.token_mask) & ~np.isin(sampled.tokens, self.task.stop_tokens)
-        share = len(PLANS) / (len(PLANS) + DIGITS)
-        grams = strategic_grams(sampled.tokens[right], mask[right], 1, 1, share)
-        planning = np.asarray(outcomes.planning_mask) & mask
-        return agreement(gram_mask(sampled.tokens, mask, grams), planning)
+        right = np.asarray(outcomes.right)
+        found = strategic(sampled.tokens[right], mask[right], len(PLANS) / (len(PLANS) + DIGITS))
+        plans = sampled.tokens[np.asarray(outcomes.planning_mask) & mask]
+        return float(np.isin(plans, found).sum() / max(1, plans.size))
 
     def curve(self, objective: str, seeds: Sequence[int], prior: str) -> Curve:
-        """What is `measured` in training, and of what is `mined` before and after it the `recall`, beside all of it.
+        """What is `measured` in training, and the `recall` before and after it, beside all of it.
 
         Raises:
           ValueError: the objective is unknown or cannot be trained here.
         """
-        made = objectives.make(objective)
-        check_run(self.task, self.policy, made, self.training, own_device_mesh())
-        trainer = Trainer(self.task, self.policy, made, self.training)
+        trainer = self.trainer(objective)
         places = range(0, self.training.steps + 1, self.record_every)
 
-        def of_seed(seed: int) -> list[dict[str, float]]:
+        def run(seed: int) -> list[dict[str, float]]:
             policies = measured(
-                trainer, seed, self.prior(seed), lambda then, _: jax.device_get(then), places
+                trainer, seed, self(seed), lambda then, _: jax.device_get(then), places
             )
             recall = {
-                "mined_before": self.mined(policies[0], seed)["recall"],
-                "mined_after": self.mined(policies[-1], seed)["recall"],
+                "mined_before": self.recall(policies[0], seed),
+                "mined_after": self.recall(policies[-1], seed),
             }
             return [self.measured(then) | recall for then in policies]
 
-        def compute() -> Points:
-            rows = [of_seed(seed) for seed in seeds]
-            values = {name: [[then[name] for then in row] for row in rows] for name in rows[0][0]}
-            return Points(places, values, seeds)
+        labels = {"prior": prior, "objective": objective}
+        return Curve(labels, lambda: Points.of_runs(places, map(run, seeds), seeds))
 
-        return Curve({"prior": prior, "objective": objective}, compute)
+
+def strategic(tokens: np.ndarray, mask: np.ndarray, kept: float) -> np.ndarray:
+    """The strategic grams of answers (HICRA, arXiv 2509.03646), which have one token here, as a plan has.
+
+    The paper's measure of planning where the tokens that plan are not known. It embeds the n-grams of right answers,
+    clusters them by meaning, and keeps the clusters that most answers have. Here equal tokens are a cluster. Of the
+    tokens that are few times in an answer the share `kept` that most answers have is strategic, with all ties.
+
+    Args:
+      tokens, mask: `[N, T]`, answers and their tokens that count; without the stop token, which all answers have.
+    """
+    inside = (mask[..., None] & (tokens[..., None] == np.arange(tokens.max(initial=0) + 1))).sum(1)
+    answers, times = (inside > 0).sum(axis=0), inside.sum(axis=0)
+    few = (answers > 0) & (times <= MOST_INSIDE * answers)
+    # Rounded, so that 0.2 of 5 is not a little more than 1.
+    number = int(np.ceil(round(kept * few.sum(), 9)))
+    least = np.sort(answers[few])[-number] if number else 0
+    return np.flatnonzero(few & (answers >= least))
 
 
 def half_gain(value: str, **labels: Any) -> Number:
@@ -163,21 +148,12 @@ def at_half(value: str, gaining: str, **labels: Any) -> Number:
 
 def _half_gains(records: Records, value: str) -> list[float]:
     steps, values = records.curve(value)
-    return [_half(steps, of_seed) for of_seed in values]
-
-
-def _half(steps: np.ndarray, values: np.ndarray) -> float:
-    if values[-1] <= values[0]:
+    if (values[:, -1] <= values[:, 0]).any():
         raise NotRecorded("a value does not gain from the first record to the last")
-    half = (values[0] + values[-1]) / 2
-    there = int(np.argmax(values >= half))
-    around = slice(there - 1, there + 1)
-    return float(np.interp(half, values[around], steps[around]))
-
-
-@functools.partial(jax.jit, static_argnames="policy")
-def _scores(
-    policy: Transformer, parameters: Parameters, executed: Trajectories
-) -> tuple[Array, Array]:
-    scores = policy.score(parameters, executed, 1.0)
-    return scores.log_probs, scores.entropy
+    found = []
+    for row in values:
+        half = (row[0] + row[-1]) / 2
+        there = int(np.argmax(row >= half))
+        around = slice(there - 1, there + 1)
+        found.append(float(np.interp(half, row[around], steps[around])))
+    return found

@@ -23,15 +23,9 @@ def strength(before: str, after: str) -> Number:
 
 
 def _correlations(records: Records, before: str, after: str) -> np.ndarray:
-    taught = [records.where(arm="taught", epochs=epochs) for epochs in _epochs(records)]
-    courses = [rows.curve(before)[1] for rows in taught]
-    first = [course[:, 0] for course in courses]
+    taught = [rows for _, rows in records.where(arm="taught").each("epochs")]
+    if len(taught) < 2:
+        raise NotRecorded("there are no two numbers of epochs to compare")
+    first = [rows.curve(before)[1][:, 0] for rows in taught]
     last = [rows.ends(after) for rows in taught]
     return rank_correlations(np.transpose(first), np.transpose(last))
-
-
-def _epochs(records: Records) -> list[int]:
-    found = records.where(arm="taught").distinct("epochs")
-    if len(found) < 2:
-        raise NotRecorded("there are no two numbers of epochs to compare")
-    return found

@@ -6,7 +6,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.sharding import Mesh
 from scipy.optimize import brentq
 
@@ -16,7 +15,7 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import Evaluate, Evaluation
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
-from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.rollouts.sources.stored_groups import given_answers, scores
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import (
@@ -79,13 +78,13 @@ class FewDemonstrations:
 
     def held_out_loss(self, parameters: Parameters) -> float:
         """Expected negative log-likelihood of a demonstration to a prompt that is held out, in nats."""
-        held_out = tuple(range(1, self.task.num_prompts, 2))
+        held_out = self.task.prompts(np.arange(1, self.task.num_prompts, 2))
         shares = self.shares[1::2]
         likeliest = np.argsort(-shares, axis=1)[:, : np.count_nonzero(shares, axis=1).max()]
         tokens, lengths = rendered_answers(self.task, 1, np.random.default_rng(0))
-        answers = tokens[:, 0][likeliest], lengths[:, 0][likeliest]
-        mask, log_probs, _ = _scores(self.task, self.policy, parameters, held_out, *answers)
-        likelihoods = np.where(mask, log_probs, 0).sum(axis=-1)
+        given = given_answers(held_out, tokens[:, 0][likeliest], lengths[:, 0][likeliest])
+        log_probs = scores(self.policy, parameters, given).log_probs
+        likelihoods = np.where(given.token_mask, log_probs, 0).sum(axis=-1)
         weights = np.take_along_axis(shares, likeliest, axis=1)
         return float(-(weights * likelihoods).sum(axis=1).mean())
 
@@ -106,9 +105,10 @@ class FewDemonstrations:
 def answer_entropy(task: TextTask, policy: Transformer, parameters: Parameters) -> float:
     """Mean entropy of the tokens of sampled answers, in nats; eight answers to each prompt."""
     answers = independent_answers(task, policy, parameters, stream(0, 0, "entropy"), 8)
-    prompts, lengths = tuple(range(task.num_prompts)), answers.written.sum(axis=-1)
-    mask, _, entropies = _scores(task, policy, parameters, prompts, answers.tokens, lengths)
-    return float(np.asarray(entropies)[np.asarray(mask)].mean())
+    prompts = task.prompts(np.arange(task.num_prompts))
+    given = given_answers(prompts, answers.tokens, answers.written.sum(axis=-1))
+    entropies = scores(policy, parameters, given).entropy
+    return float(np.asarray(entropies)[np.asarray(given.token_mask)].mean())
 
 
 def reheated(
@@ -128,18 +128,3 @@ def reheated(
     if above(1.0) >= 0:
         return parameters
     return at(brentq(above, 1.0, HOTTEST, xtol=0.02) if above(HOTTEST) > 0 else HOTTEST)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 3))
-def _scores(
-    task: TextTask,
-    policy: Transformer,
-    parameters: Parameters,
-    prompts: tuple[int, ...],
-    tokens: Array,
-    lengths: Array,
-) -> tuple[Array, Array, Array]:
-    """Mask, log-probabilities and entropies of the tokens of given answers, each `[P, G, T]`."""
-    given = given_answers(task.prompts(np.array(prompts)), tokens, lengths)
-    scores = policy.score(parameters, given, 1.0)
-    return given.token_mask, scores.log_probs, scores.entropy

@@ -39,15 +39,14 @@ from experiments.thought_switching.best_penalty import (
 )
 from experiments.thought_switching.thought_switches import PLACEBO, PRIOR, SWITCH, Searchers
 from ipsrl import study
+from ipsrl.environments.demonstrations import EarlySwitches
 from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.fields import between, one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
-from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import Records
 from ipsrl.study import above, below
-from ipsrl.training.settings import TrainSettings
 
 EARLY, DEAD = "early", "dead"
 # Probability that the first branch is dead, and that a demonstration leaves a right path.
@@ -57,12 +56,10 @@ NAMES = {GRPO: "GRPO", IPS: "IPS-GRPO"}
 ACCURACY, WEIGHTED = "accuracy", "weighted_underthinking"
 MARGIN = 0.02
 """Differences of accuracy that do not count in claims."""
-FLAT = 0.01
-"""The same between the alphas of one seed."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
+class Settings(study.SmallTransformers):
     """`answers` to each prompt are sampled under each penalty; `betas` above the longest answer mean everywhere."""
 
     searches: tuple[str, ...] = one_of(*SEARCHES, default=tuple(SEARCHES))
@@ -105,19 +102,17 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    training = TrainSettings(
-        steps=settings.steps,
-        prompts_per_step=settings.prompts_per_step,
-        group_size=settings.group_size,
-        learning_rate=settings.learning_rate,
-    )
     for search in settings.searches:
         dead_first, early = SEARCHES[search]
         task = GraphSearch(edge_probability=0.3, dead_first=dead_first, problems=settings.problems)
-        policy = Transformer(
-            task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers
+        searchers = Searchers(
+            task,
+            settings.transformer(task),
+            EarlySwitches(early),
+            settings.prior_steps,
+            training=settings.training(),
+            answers=settings.answers,
         )
-        searchers = Searchers(task, policy, early, settings.prior_steps, training, settings.answers)
         for objective in (PRIOR, *settings.objectives):
             yield searchers.curve(
                 objective, settings.seeds, settings.alphas, settings.betas, search
@@ -125,44 +120,43 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 
 BEST = best(EARLY)
-EARLY_ON = "where switches come too early,"
-DEAD_ON = "where the first branch is mostly dead,"
 CLAIMS = {
-    f"{EARLY_ON} the best penalty on switches raises accuracy by over 0.02 without training": above(
-        gain(ACCURACY, BEST), MARGIN
+    "where switches come too early, the best penalty on switches raises accuracy by over 0.02"
+    " without training": above(gain(ACCURACY, BEST), MARGIN),
+    "where switches come too early, the best penalty on switches lowers weighted underthinking by"
+    " over 0.02 without training": below(gain(WEIGHTED, BEST), -MARGIN),
+    "where switches come too early, the best penalty lowers weighted underthinking by over 0.02"
+    " more on switches than on a vertex": below(
+        at(WEIGHTED, BEST), at(WEIGHTED, BEST, penalised=PLACEBO), MARGIN
     ),
-    f"{EARLY_ON} the best penalty on switches lowers weighted underthinking by over 0.02 without"
-    " training": below(gain(WEIGHTED, BEST), -MARGIN),
-    f"{EARLY_ON} the best penalty lowers weighted underthinking by over 0.02 more on switches than"
-    " on a vertex": below(at(WEIGHTED, BEST), at(WEIGHTED, BEST, penalised=PLACEBO), MARGIN),
-    f"{EARLY_ON} the penalty that is best on switches raises accuracy by less than 0.02 on a vertex"
-    " instead": below(gain(ACCURACY, BEST, penalised=PLACEBO), MARGIN),
-    f"{EARLY_ON} the best penalty in the first tokens of a thought scores over 0.02 above the best"
-    " one everywhere": above(
+    "where switches come too early, the penalty that is best on switches raises accuracy by less"
+    " than 0.02 on a vertex instead": below(gain(ACCURACY, BEST, penalised=PLACEBO), MARGIN),
+    "where switches come too early, the best penalty in the first tokens of a thought scores over"
+    " 0.02 above the best one everywhere": above(
         at(ACCURACY, best(EARLY, window=FIRST_TOKENS)),
         at(ACCURACY, best(EARLY, window=EVERYWHERE)),
         MARGIN,
     ),
-    f"{EARLY_ON} the strongest penalty everywhere scores over 0.02 below the best penalty without"
-    " training": below(at(ACCURACY, strongest(EARLY)), at(ACCURACY, BEST), MARGIN),
-    f"{DEAD_ON} the best penalty on switches raises accuracy by less than 0.02 without"
-    " training": below(gain(ACCURACY, best(DEAD)), MARGIN),
-    f"{DEAD_ON} the penalty that is best where switches come too early lowers accuracy by over"
-    " 0.02": below(gain(ACCURACY, BEST, search=DEAD), -MARGIN),
+    "where switches come too early, the strongest penalty everywhere scores over 0.02 below the"
+    " best penalty without training": below(
+        at(ACCURACY, strongest(EARLY)), at(ACCURACY, BEST), MARGIN
+    ),
+    "where the first branch is mostly dead, the best penalty on switches raises accuracy by less"
+    " than 0.02 without training": below(gain(ACCURACY, best(DEAD)), MARGIN),
+    "where the first branch is mostly dead, the penalty that is best where switches come too early"
+    " lowers accuracy by over 0.02": below(gain(ACCURACY, BEST, search=DEAD), -MARGIN),
 }
 
 
 def claims_after(objective: str) -> dict[str, study.Claim]:
     after = f"after {NAMES[objective]}"
     return {
-        f"{EARLY_ON} the best penalty on switches raises accuracy by over 0.02 {after}": above(
-            gain(ACCURACY, best(EARLY, objective)), MARGIN
-        ),
-        f"{EARLY_ON} the best alpha of a seed is over 0.5 below the prior's {after}": below(
-            best_alpha(EARLY, objective, FLAT), best_alpha(EARLY, PRIOR, FLAT), 0.5
-        ),
-        f"{EARLY_ON} accuracy without a penalty is over 0.02 above the prior's at its best penalty"
-        f" {after}": above(
+        "where switches come too early, the best penalty on switches raises accuracy by over 0.02"
+        f" {after}": above(gain(ACCURACY, best(EARLY, objective)), MARGIN),
+        "where switches come too early, the best alpha of a seed is over 0.5 below the prior's"
+        f" {after}": below(best_alpha(EARLY, objective), best_alpha(EARLY, PRIOR), 0.5),
+        "where switches come too early, accuracy without a penalty is over 0.02 above the prior's"
+        f" at its best penalty {after}": above(
             at(ACCURACY, BEST, objective=objective, alpha=0.0), at(ACCURACY, BEST), MARGIN
         ),
     }
@@ -170,20 +164,8 @@ def claims_after(objective: str) -> dict[str, study.Claim]:
 
 CLAIMS |= claims_after(GRPO) | claims_after(IPS)
 NUMBERS = {
-    "accuracy gained by early's best alpha in the first 2 tokens, prior": gain(
-        ACCURACY, BEST, beta=2.0
-    ),
-    "accuracy gained by early's best alpha in the first 3 tokens, prior": gain(
-        ACCURACY, BEST, beta=3.0
-    ),
-    "accuracy gained by the strongest penalty on a vertex, early, prior": gain(
-        ACCURACY, strongest(EARLY), penalised=PLACEBO
-    ),
     "switches without a penalty, early, prior": at("switches", BEST, alpha=0.0),
     "switches at the best penalty, early, prior": at("switches", BEST),
-    "best alpha of a seed, early, prior": best_alpha(EARLY, PRIOR, FLAT),
-    "best alpha of a seed, early, after GRPO": best_alpha(EARLY, GRPO, FLAT),
-    "best alpha of a seed, early, after IPS-GRPO": best_alpha(EARLY, IPS, FLAT),
 }
 TABLE = study.one_below_the_other(
     study.Grid(ACCURACY, "alpha", {"penalised": SWITCH}, "accuracy"),

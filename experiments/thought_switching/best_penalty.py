@@ -14,6 +14,8 @@ from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.numbers import Computed, Number
 
 EVERYWHERE, FIRST_TOKENS = "everywhere", "first tokens"
+FLAT = 0.01
+"""Differences of accuracy that do not count between the alphas of one seed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,16 +42,17 @@ def best(search: str, objective: str = PRIOR, window: str = "") -> Choice:
 
     def labels(records: Records) -> dict[str, Any]:
         rows = _on_switches(records, search, objective)
-        most = _everywhere(records)
+        longest = max(records.distinct("beta"))
         means = {
             (cell["alpha"], cell["beta"]): of_cell.column("tuning").mean()
             for cell, of_cell in rows.each("alpha", "beta")
-            if cell["alpha"] > 0 and window in ("", _window(cell["beta"], most))
+            if cell["alpha"] > 0
+            and window in ("", EVERYWHERE if cell["beta"] == longest else FIRST_TOKENS)
         }
         if not means:
             raise NotRecorded(f"there is no penalty {window} to choose from")
         alpha, beta = min(means, key=lambda cell: (-means[cell], *cell))
-        return _labels(search, objective, alpha, beta)
+        return _curve(search, objective) | {"alpha": alpha, "beta": beta}
 
     return Choice(f"the best penalty {window}".rstrip(), labels)
 
@@ -58,8 +61,10 @@ def strongest(search: str) -> Choice:
     """The largest alpha on switches of the prior, everywhere."""
 
     def labels(records: Records) -> dict[str, Any]:
-        alphas = _on_switches(records, search, PRIOR).distinct("alpha")
-        return _labels(search, PRIOR, max(alphas), _everywhere(records))
+        rows = _on_switches(records, search, PRIOR)
+        return _curve(search, PRIOR) | {
+            name: max(rows.distinct(name)) for name in ("alpha", "beta")
+        }
 
     return Choice("the strongest penalty", labels)
 
@@ -78,8 +83,8 @@ def gain(value: str, choice: Choice, **labels: Any) -> Number:
     return at(value, choice, **labels) - at(value, choice, **labels | {"alpha": 0.0})
 
 
-def best_alpha(search: str, objective: str, within: float) -> Number:
-    """Of a seed the smallest `alpha` that is, at some beta, within so much of the largest accuracy when it is chosen.
+def best_alpha(search: str, objective: str) -> Number:
+    """Of a seed the smallest `alpha` that is, at some beta, within `FLAT` of the largest accuracy when it is chosen.
 
     Where hardly anything depends on alpha, the place of the largest accuracy alone would be a matter of chance.
     """
@@ -88,7 +93,7 @@ def best_alpha(search: str, objective: str, within: float) -> Number:
         found = []
         for _, rows in _on_switches(records, search, objective).each("seed"):
             accuracy = rows.column("tuning")
-            found.append(rows.column("alpha")[accuracy >= accuracy.max() - within].min())
+            found.append(rows.column("alpha")[accuracy >= accuracy.max() - FLAT].min())
         return np.array(found)
 
     return Computed(f"best alpha of a seed of {search}, {objective}", of_each_seed)
@@ -100,33 +105,23 @@ def by_rule(records: Records) -> Records:
     Of the placebo there is the penalty everywhere, "on a vertex".
     """
 
-    most = _everywhere(records)
+    longest = max(records.distinct("beta"))
 
     def rule(penalised: str, beta: float) -> str:
-        window = _window(beta, most)
         if penalised == PLACEBO:
-            return "on a vertex" if window == EVERYWHERE else ""
-        return window if window == EVERYWHERE else f"first {beta:g} tokens"
+            return "on a vertex" if beta == longest else ""
+        return EVERYWHERE if beta == longest else f"first {beta:g} tokens"
 
     rows = [row | {"rule": rule(row["penalised"], row["beta"])} for row in records.rows]
     return Records([row for row in rows if row["rule"]], (*records.labels, "rule"))
 
 
-def _labels(search: str, objective: str, alpha: float, beta: float) -> dict[str, Any]:
-    curve = {"search": search, "objective": objective, "penalised": SWITCH}
-    return curve | {"alpha": alpha, "beta": beta}
+def _curve(search: str, objective: str) -> dict[str, Any]:
+    return {"search": search, "objective": objective, "penalised": SWITCH}
 
 
 def _on_switches(records: Records, search: str, objective: str) -> Records:
-    rows = records.where(search=search, objective=objective, penalised=SWITCH).having("tuning")
+    rows = records.where(**_curve(search, objective)).having("tuning")
     if not rows:
         raise NotRecorded(f"there is no record of tuning of {search}, {objective}")
     return rows
-
-
-def _window(beta: float, most: float) -> str:
-    return EVERYWHERE if beta == most else FIRST_TOKENS
-
-
-def _everywhere(records: Records) -> float:
-    return max(records.distinct("beta"))

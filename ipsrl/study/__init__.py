@@ -9,6 +9,16 @@ from ipsrl.study.command_line import main
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
 from ipsrl.study.numbers import Best, Computed, Number, difference, final, share, share_above
-from ipsrl.study.settings import EnsembleSettings, Settings, better_and_worse, objectives, rising, seeds, selecting
+from ipsrl.study.settings import (
+    EnsembleSettings,
+    Settings,
+    better_and_worse,
+    objectives,
+    rising,
+    seeds,
+    selecting,
+    shared,
+)
+from ipsrl.study.small_transformers import SmallTransformers
 from ipsrl.study.study import Output, Study, Variant
 from ipsrl.study.tables import Grid, Table, one_below_the_other

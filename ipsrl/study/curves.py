@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,6 +30,16 @@ class Points:
     values: Mapping[str, Any]
     seeds: Sequence[int] | None = None
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of_runs(
+        cls, steps: Sequence[int] | np.ndarray, runs: Iterable[Sequence[Mapping[str, Any]]], seeds: Sequence[int]
+    ) -> "Points":
+        """What was measured run by run: of each seed a list, in which each step has a value for each name."""
+        runs = list(runs)
+        return cls(
+            steps, {name: np.array([[then[name] for then in run] for run in runs]) for name in runs[0][0]}, seeds
+        )
 
     def records(self, labels: Labels) -> Iterator[Record]:
         """A dict for each seed and step, with JSON types."""

@@ -188,6 +188,12 @@ def selecting(default: Any) -> Any:
     return dataclasses.field(default=default.default, metadata={**default.metadata, "selecting": True})
 
 
+def shared(settings: Settings, kind: type) -> dict[str, Any]:
+    """The settings for which another dataclass has fields, too."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings) if field.name in names}
+
+
 @functools.cache
 def kinds_of(settings_class: type) -> dict[str, Kind]:
     """Name -> kind, for the fields that are flags: those of a known type. Only presets set the others."""

@@ -27,7 +27,7 @@ from ipsrl.records.progress_line import report_line, say_in_log
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.study.curves import Labels, Points, TrainingRun
-from ipsrl.study.settings import Settings, folder_name, objectives, seeds
+from ipsrl.study.settings import Settings, folder_name, objectives, seeds, shared
 from ipsrl.study.study import Output
 from ipsrl.training.loop import TrainSettings, check_run, train, train_vmapped
 from ipsrl.training.settings import make_batch_filters
@@ -71,11 +71,8 @@ class TrainingFlags(Settings):
 
     def train_settings(self) -> TrainSettings:
         """Raises ValueError if a batch filter or a monitor is unknown."""
-        same = {field.name for field in dataclasses.fields(TrainSettings)} & {f.name for f in dataclasses.fields(self)}
         batching = Batching(self.epochs, self.mini_batches, self.micro_batches)
-        return TrainSettings(
-            batching=batching, **make_batch_filters(self.filters), **{name: getattr(self, name) for name in same}
-        )
+        return TrainSettings(batching=batching, **make_batch_filters(self.filters), **shared(self, TrainSettings))
 
 
 Train = Callable[[Output, str, int], Points]

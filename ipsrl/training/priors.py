@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from ipsrl import objectives
 from ipsrl.environments.demonstrations import Demonstrations
@@ -14,7 +15,10 @@ from ipsrl.environments.environment import Environment
 from ipsrl.environments.text import TextTask
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.decoding import ORDINARY, Decoding
+from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
+from ipsrl.structures import Prompts, Trajectories
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -39,6 +43,8 @@ def teacher(
       rows: for `StoredGroups.of`, each a prompt with `answers` answers.
     """
     settings = TrainSettings(steps, prompts_per_step, answers, learning_rate=learning_rate, cosine_decay=True)
+    # What is only imitated has no importance ratio.
+    rows = [{**row, "log_probs": [[0.0] * len(answer) for answer in row["answers"]]} for row in rows]
     source = StoredGroups.of(environment, policy, prompts_per_step, rows)
     return Trainer(environment, policy, objectives.make("supervised"), settings, source)
 
@@ -84,9 +90,8 @@ class Imitators:
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
         """Of all tables, for `StoredGroups`."""
-        # What is only imitated has no importance ratio.
         return [
-            row | {"log_probs": [[0.0] * len(answer) for answer in row["answers"]]}
+            row
             for table in range(self.tables)
             for row in dataclasses.replace(self.demonstrations, seed=table).rows(self.task)
         ]
@@ -96,6 +101,35 @@ class Imitators:
         known_by = {"by": repr(self.demonstrations), "tables": self.tables, "steps": self.steps}
         return imitated(self.task, self.policy, lambda: self._teacher, seed, known_by)
 
+    @property
+    def prompts(self) -> Prompts:
+        """All prompts of the task."""
+        return self.task.prompts(jnp.arange(self.task.num_prompts))
+
+    def sampled(self, parameters: Parameters, key: Array, answers: int, decoding: Decoding = ORDINARY) -> Trajectories:
+        """Answers of any policy of the task to all prompts, on the host."""
+        asked = self.task, self.policy, parameters, self.prompts
+        return jax.device_get(sample_groups(*asked, key, answers, decoding))
+
     @functools.cached_property
     def _teacher(self) -> Trainer:
         return teacher(self.task, self.policy, self.rows, self.steps, PROMPTS, self.demonstrations.answers)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Learners(Imitators):
+    """Imitators that then learn from rewards.
+
+    A seed decides the prior, as in `Imitators`, and the answers that reinforcement learning samples.
+
+    Attributes:
+      training: of reinforcement learning, on all prompts.
+    """
+
+    training: TrainSettings
+
+    def trainer(self, objective: str) -> Trainer:
+        """Raises ValueError if the objective is unknown or cannot be trained here."""
+        trainer = Trainer(self.task, self.policy, objectives.make(objective), self.training)
+        trainer.check()
+        return trainer

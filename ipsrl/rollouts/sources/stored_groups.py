@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.rows import checked_row, numbers_in
 from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Source, State, replicated, sharded
 from ipsrl.rollouts.verification import verify
-from ipsrl.structures import Outcomes, Prompts, Trajectories
+from ipsrl.structures import Outcomes, PolicyScores, Prompts, Trajectories
 
 TABLES = {
     "prompt_index": np.int32, "tokens": np.int32, "lengths": np.int32, "rewards": np.float32, "outcome_id": np.int32,
@@ -59,6 +59,20 @@ def given_answers(
         truncated=jnp.zeros(tokens.shape[:2], bool),
         dictated=None if own is None else mask & ~own,
     )
+
+
+def listed_answers(prompts: Prompts, answers: Sequence[Sequence[Sequence[int]]], max_tokens: int) -> Trajectories:
+    """Given answers from lists of tokens, a group to each prompt, with room for `max_tokens` tokens in each."""
+    lengths = np.array([[len(answer) for answer in group] for group in answers], np.int32)
+    tokens = np.zeros((*lengths.shape, max_tokens), np.int32)
+    tokens[np.arange(max_tokens) < lengths[..., None]] = np.concatenate([np.concatenate(group) for group in answers])
+    return given_answers(prompts, jnp.asarray(tokens), jnp.asarray(lengths))
+
+
+@functools.partial(jax.jit, static_argnames="policy")
+def scores(policy: Policy, parameters: Any, given: Trajectories) -> PolicyScores:
+    """What a policy says of given answers, at temperature 1."""
+    return policy.score(parameters, given, 1.0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
