@@ -5,8 +5,9 @@ Paper     Table 4 of arXiv 2601.21669 (causal task, recovery in %, one number a 
           (G = 16, floor 0.2), not monotone in G; equal entries exactly where the floor is at most 1/G.
 Command   python -m experiments.group_size_and_floor
 Time      demo ten minutes on two busy CPU cores, smoke under one; paper, not run, an estimated two hours.
-Expected  recovery +- 0.05 (one seed): 0.48 at G = 4, 0.54 at G = 32 with floor 0.01, 0.46 at G = 64 with floor 0.2: a
-          floor that acts costs recovery here. All cells with floor <= 1/G of a row exactly equal.
+Expected  Recovery (one seed, +- 0.05): 0.48 in the smallest groups whatever the floor, 0.54 in groups of 32 with the
+          smallest floor, 0.46 in the largest with the largest: a floor that acts costs recovery here. All cells of a
+          row with floor <= 1/G are exactly equal.
 Smoke     python -m experiments.group_size_and_floor --preset=smoke
 
 Every cell samples the same number of answers in each update: `answers_per_step` / G prompts.

@@ -14,11 +14,11 @@ Arms      GRPO with n = 8 and 16 answers; with 8 answers and the best of 8 secon
           three, that is best for the other half, by all prompts. Accuracy is the exact probability of the right answer.
 Command   python -m experiments.critique
 Time      demo about seventeen CPU minutes, smoke 25 CPU seconds; paper, not run, hours.
-Expected  second attempts right behind the first mistake 0.12, right or wrong 0.05, shuffled 0.05, own 0.06, the answer
-          0.93. Accuracy where 32 first answers failed: GRPO 0.12 (16 answers: 0.05), with first mistakes 0.62 [0.52,
-          0.71], shuffled 0.31; supervised 0.71, shuffled 0.38; Critique-GRPO 0.11, shuffled 0.08, own 0.09, right or
-          wrong 0.10, the answer 0.16, without its shaping 0.60. Words teach, and so do, half as much, second attempts
-          that ignore them; but the shaping scales the push on a token of probability p << 0.1 by p / 0.1.
+Expected  Right second attempts of the prior behind the first mistake 0.12, behind shuffled words 0.05. Accuracy at the
+          end where no first answer was right: GRPO 0.12, GRPO with first mistakes 0.62 [0.52, 0.71], Critique-GRPO
+          0.11. Words teach, and so do, half as much, second attempts that ignore them; but the shaping scales the push
+          on a token of small probability down nearly to nothing, and without it Critique-GRPO learns as GRPO with first
+          mistakes does.
 Doubt     Deciding tokens have p near 0.001 here; near 0.1, as may be in Qwen3, shaping would push most. A guessed digit
           is no reasoning, and no rule is shared by prompts. Seeds share prompts; most arms take the largest rate.
 Smoke     python -m experiments.critique --preset=smoke

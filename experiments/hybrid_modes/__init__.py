@@ -14,11 +14,11 @@ Arms      Sampled runs; GRPO also by exact expected updates, MAML only so. Equal
           (its margin: half of the others').
 Command   python -m experiments.hybrid_modes
 Time      demo six CPU minutes, smoke a quarter of one; paper, not run, hours.
-Expected  At its best rate GRPO ends in one mode in 0.44 [0.16, 0.71] of 16 runs, at the smallest rate in all, without
+Expected  At its best rate GRPO ends in one mode in 0.44 [0.20, 0.70] of the runs, at the smallest rate in all, without
           noise at its best rate in none. DeGRPO keeps both modes at each alpha, and forced halves do, with HGPO's
-          advantages or without; HGPO without forced modes loses one in 0.94. Modes fit the difficulty under DeGRPO at
-          0.01 (0.93) and with forced halves (1.00), which end surely 0.02 above GRPO; at alpha 0.0001 DeGRPO hardly
-          leaves the prior's modes. Dr. GRPO, IPS-GRPO and the entropy bonus are no better than GRPO.
+          advantages or without; HGPO without forced modes loses one in 0.94. By how much more the hardest is thought
+          about than the easiest: 0.61 under DeGRPO at the paper's alpha, 0.93 at ten times that, 1.00 with forced
+          halves. Dr. GRPO, IPS-GRPO and the entropy bonus are no better than GRPO.
 Doubt     A transformer is in `hybrid_addition`. Longer runs, or a smaller step than the best, may leave a mode again.
 Smoke     python -m experiments.hybrid_modes --preset=smoke
 """

@@ -11,11 +11,10 @@ Arms      A prior that knows each problem of countdown a little is taught one in
           no form), longer (twice the updates of GRPO).
 Command   python -m experiments.sft_bias
 Time      demo eleven CPU minutes beside much other work, smoke one CPU minute; paper, not run, an hour.
-Expected  Five seeds. From 1 to 32 epochs pass@1 before rises from 0.26 to 0.54 and effective right forms fall from 4.0
-          to 2.0. GRPO levels nearly all of it: after it pass@1 is 0.96 to 0.97 from every start, pass@64 1.00 from 1
-          epoch and 0.981 from 32, right forms 1.20 and 1.10. Ranks invert, by little: pass@1 before and pass@64 after
-          correlate by -0.50 [-0.61, -0.40], but the loss of 0.019 [0.009, 0.028] is hardly one; reheated it is 0.016,
-          with twice the updates 0.028. Entropy correlates by 0.05 [0, 0.16] more strongly than pass@1: undecided.
+Expected  From the fewest to the most epochs pass@1 before GRPO rises from 0.26 to 0.54, and effective right forms
+          halve. GRPO levels nearly all of it: after it there is hardly more than one right form from every start. Ranks
+          invert, by little: pass@1 before and pass@64 after correlate by -0.50 [-0.61, -0.40], but the loss of pass@64,
+          0.019 [0.009, 0.028], is hardly one. Whether entropy predicts better than pass@1 is undecided.
 Doubt     Ranks that stay in a larger model although its entropy has fallen by half. Of 320 problems (five seeds) 6 are
           lost from 32 epochs and none from 1: pass@64 is at its ceiling, and a harder task could show more. What
           collapses right forms from 4 to 1.2 is GRPO, not the supervised start.

@@ -12,11 +12,10 @@ Arms      Paths through 64 random graphs written as thoughts, and small transfor
           placebo and the choice among alphas above 0 replaced others after a demo with these seeds.
 Command   python -m experiments.thought_switching
 Time      demo five CPU minutes, smoke 20 CPU seconds; paper, not run, hours.
-Expected  Five seeds, `early`: accuracy of the prior 0.83, of the best penalty (alpha 3, everywhere) 0.935, of the
-          strongest 0.81; switches fall from 0.83 to 0.19, weighted underthinking from 0.100 to 0.006. It gains 0.104,
-          in the first 3 tokens half as much, in the first 2 a fifth; on a vertex it costs 0.025, alpha 10 there 0.35.
-          Where the first branch is dead it costs 0.03 (undecided). GRPO alone reaches 0.975, and any penalty beyond
-          alpha 1 then costs; IPS-GRPO 0.949, where the best alpha of a seed is 1.2 on average, not 3.
+Expected  Where switches come too early, the best penalty, the middle alpha everywhere, raises accuracy from 0.83 to
+          0.935 and lowers weighted underthinking from 0.100 to 0.006; in the first tokens of a thought it gains less,
+          and on a vertex it costs. Where the first branch is dead it costs a little (undecided). GRPO alone reaches
+          0.975, and any penalty beyond the weakest then costs.
 Doubt     Fewer switches lower underthinking by themselves: alpha 10 everywhere leaves 0, and less accuracy. Seeds share
           32 graphs; everywhere is one thought's window. Gains on a vertex or after long training would change our mind.
 Smoke     python -m experiments.thought_switching --preset=smoke

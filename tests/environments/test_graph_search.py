@@ -159,8 +159,8 @@ def test_underthinking_of_the_demonstrations():
     assert {reward for row in rows for reward in row["rewards"]} == {1.0}
     wrong = outcomes.rewards == 0
     assert found["promising"] == 1
-    assert found["score"] == pytest.approx(1 - (thoughts.first_correct / thoughts.tokens)[wrong].mean())
-    assert found["weighted"] == pytest.approx(found["score"] * wrong.mean())
+    assert found["underthinking"] == pytest.approx(1 - (thoughts.first_correct / thoughts.tokens)[wrong].mean())
+    assert found["weighted_underthinking"] == pytest.approx(found["underthinking"] * wrong.mean())
 
 
 def test_bad_input():

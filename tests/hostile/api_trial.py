@@ -15,9 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.critique.repairs import Repairs
-from experiments.planning_and_execution import strategic_grams
-from experiments.thought_switching import underthinking
 from ipsrl import extensions, objectives, rewards, specifications
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import make_mesh

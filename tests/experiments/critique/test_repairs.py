@@ -7,10 +7,7 @@ import pytest
 from experiments.critique.repairs import Repairs
 from ipsrl.environments import critiques
 from ipsrl.environments.addition import Addition
-from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.countdown import Countdown
-from ipsrl.environments.hypospace_causal import HypospaceCausal
-from ipsrl.environments.long_work import LongWork
 from ipsrl.environments.text import ANSWER, EARLIER, STOP
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.source import Actors, Request
@@ -123,15 +120,3 @@ def test_histories_that_are_none(history, message):
     policy = Transformer(SUM.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
     with pytest.raises(ValueError, match=message):
         StoredGroups.of(SUM, policy, 1, [{"prompt": 0, "answers": [[5]], "history": history}])
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match="critics know the mistakes of Addition and Countdown alone, not of Hypospace"):
-        Repairs().rows(HypospaceCausal(2))
-    for task in (AdditionModes(problems=8), LongWork(problems=8)):
-        with pytest.raises(ValueError, match=f"Addition and Countdown alone, not of {type(task).__name__}"):
-            Repairs().rows(task)
-    with pytest.raises(ValueError, match="critic is 'shuffled', it must be one of first_mistake, right_or"):
-        Repairs("shuffled")
-    with pytest.raises(ValueError, match=r"slip is 1\.5, it must lie between 0 and 1"):
-        Repairs(slip=1.5)

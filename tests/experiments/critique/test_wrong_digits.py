@@ -6,9 +6,17 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.critique.wrong_digits import COPIES, TRIES, Repairers, WrongDigits, without_success
-from ipsrl.environments import critiques
-from ipsrl.environments.text import STOP
+from experiments.critique.wrong_digits import (
+    COPIES,
+    KNOWN,
+    TRIES,
+    Repairers,
+    first_lessons,
+    right_answer,
+    sums,
+    without_success,
+)
+from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.stored_groups import given_answers
 
 ASKED, TAUGHT = 6, 10
@@ -16,28 +24,21 @@ ASKED, TAUGHT = 6, 10
 
 @functools.cache
 def small():
-    return Repairers(ASKED, TAUGHT, hidden_size=16, num_layers=1, prior_steps=2)
+    task = sums(ASKED + TAUGHT)
+    return Repairers(task, Transformer(task.vocabulary_size, hidden_size=16, num_layers=1), ASKED, prior_steps=2)
 
 
 def test_a_wrong_answer_has_one_other_digit():
     task = small().task
-    for prompt, row in enumerate(WrongDigits(answers=200).rows(task)):
-        right = [*critiques.true_answer(task, prompt), STOP]
-        wrong = {tuple(answer) for answer in row["answers"]} - {tuple(right)}
-        assert len(wrong) == 1
-        places = [place for place, pair in enumerate(zip(right, *wrong, strict=True)) if len(set(pair)) > 1]
-        assert len(places) == 1
-        assert task.vocabulary[next(iter(wrong))[places[0]]].isdigit()
-        known = np.mean([answer == right for answer in row["answers"]])
-        assert known == (0 if prompt % 2 == 0 else pytest.approx(0.3, abs=0.1))
-
-
-def test_who_knows_everything_knows_odd_prompts_alone():
-    rows = WrongDigits(answers=4, known=1.0).rows(small().task)
-    right = [critiques.is_right(small().task, row["prompt"], row["outcomes"][0]) for row in rows]
-    assert right == [False, True] * (ASKED // 2)
-    with pytest.raises(ValueError, match="known is 2"):
-        WrongDigits(known=2.0)
+    lessons = list(first_lessons(task))
+    assert [prompt for prompt, _ in lessons] == np.arange(ASKED).repeat(COPIES).tolist()
+    for asked in range(ASKED):
+        right, answers = right_answer(task, asked), [answer for prompt, answer in lessons if prompt == asked]
+        (wrong,) = {tuple(answer) for answer in answers} - {tuple(right)}
+        (place,) = [place for place, pair in enumerate(zip(right, wrong, strict=True)) if len(set(pair)) > 1]
+        assert task.vocabulary[wrong[place]].isdigit()
+        known = np.mean([answer == right for answer in answers])
+        assert known == (0 if asked % 2 == 0 else pytest.approx(KNOWN, abs=0.15))
 
 
 def test_the_prompts_that_are_asked_are_the_first_ones():
@@ -60,7 +61,7 @@ def test_success_is_the_probability_of_the_right_answer_alone():
     repairers, parameters = small(), small().policy.init(jax.random.key(0))
     success = repairers.success(parameters)
     for prompt in range(ASKED):
-        answer = np.array([[[*critiques.true_answer(repairers.task, prompt), STOP]]], np.int32)
+        answer = np.array([[right_answer(repairers.task, prompt)]], np.int32)
         given = given_answers(repairers.task.prompts(np.array([prompt])), answer, np.array([[answer.size]]))
         scores = repairers.policy.score(parameters, given, 1.0)
         assert success[prompt] == pytest.approx(float(np.exp(scores.log_probs.sum())), rel=1e-4)
@@ -69,7 +70,7 @@ def test_success_is_the_probability_of_the_right_answer_alone():
 @pytest.mark.parametrize("critic", ["first_mistake", "shuffled(critic=first_mistake)", "own"])
 def test_second_attempts_of_a_prior(critic):
     found = small().repaired(critic, seed=0)
-    [_, outcomes] = small().first_answers(0)[1]
+    _, outcomes = small().first_answers(0)
     assert outcomes.rewards.shape == (ASKED, TRIES)
     assert found["hard_prompts"] == without_success((None, outcomes)).sum() > 0
     assert 0 <= found["repaired"] <= found["of_8"] <= 1

@@ -9,17 +9,19 @@ import pytest
 
 from experiments.hybrid_addition.mode_adders import ModeAdders, course
 from ipsrl.environments.addition_modes import AdditionModes
+from ipsrl.environments.demonstrations import ModeMistakes
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training.settings import TrainSettings
 
 TASK = AdditionModes(digits=1, problems=8)
 POLICY = Transformer(TASK.vocabulary_size, hidden_size=16, num_layers=1)
-ADDERS = ModeAdders(TASK, POLICY, 0.5, 150, TrainSettings(2, 4, 4), answers=512)
+MISTAKES = ModeMistakes(right_short=0.5, answers=8)
+ADDERS = ModeAdders(TASK, POLICY, MISTAKES, 150, tables=8, training=TrainSettings(2, 4, 4), answers=512)
 
 
 def test_measures_are_those_of_the_policys_own_answers():
-    prior = ADDERS.prior(3)
+    prior = ADDERS(3)
     exact = ADDERS.of_prompts(prior, 3, 0)
     free = jax.device_get(sample_groups(TASK, POLICY, prior, TASK.prompts(jnp.arange(8)), jax.random.key(9), 2048))
     found, rewards = TASK.modes(free), TASK.verify(free).rewards

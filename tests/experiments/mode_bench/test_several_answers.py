@@ -6,19 +6,26 @@ import pytest
 from experiments.mode_bench import several_answers
 from experiments.mode_bench.several_answers import RIGHT, SeveralAnswers, liked, measures
 from ipsrl.environments.mode_bench import mode_bench
+from ipsrl.policies.transformer import Transformer
 from ipsrl.training.settings import TrainSettings
 
 TRAINING = TrainSettings(steps=4, prompts_per_step=32, group_size=8, learning_rate=0.01, evaluate_every=3)
 
 
+def world_of(domain: str, prior_steps: int) -> SeveralAnswers:
+    task = mode_bench(domain)
+    policy = Transformer(task.vocabulary_size, hidden_size=16, num_layers=1)
+    return SeveralAnswers(task, policy, 16, prior_steps, TRAINING, 8)
+
+
 @functools.cache
 def answers() -> SeveralAnswers:
-    return SeveralAnswers("graph_coloring", 1, 16, 1, 16, 100, TRAINING, 8)
+    return world_of("graph_coloring", 100)
 
 
 @pytest.mark.parametrize("domain", ["graph_coloring", "factors"])
 def test_problems_are_asked_in_the_order_of_the_parts(domain):
-    world = SeveralAnswers(domain, 1, 16, 1, 16, 4, TRAINING, 8)
+    world = world_of(domain, 4)
     asked = [world.asked.question_text(prompt) for prompt in range(256)]
     trained, held_out = mode_bench(domain), mode_bench(domain, split="held_out")
     assert asked[:128] == [trained.question_text(prompt) for prompt in range(256, 384)]
@@ -60,7 +67,7 @@ def test_measures_of_answers_written_down():
 
 def test_a_curve_begins_at_the_prior_and_learns(monkeypatch):
     world = answers()
-    points = world.curve("ips_grpo", (0, 1)).compute()
+    points = world.curve("ips_grpo", (0, 1), "colouring").compute()
     assert list(points.steps) == [0, 3, 4]
     before = world.measured(world.prior, 1)
     assert {name: values[1][0] for name, values in points.values.items()} == pytest.approx(before)
@@ -69,10 +76,10 @@ def test_a_curve_begins_at_the_prior_and_learns(monkeypatch):
     def never(*_, **__):
         raise AssertionError("a prior was taught again")
 
-    monkeypatch.setattr(SeveralAnswers, "_teacher", never)
-    assert SeveralAnswers("graph_coloring", 1, 16, 1, 16, 100, TRAINING, 8).prior.keys() == world.prior.keys()
+    monkeypatch.setattr(several_answers, "teacher", never)
+    assert world_of("graph_coloring", 100).prior.keys() == world.prior.keys()
 
 
 def test_what_cannot_be_trained_is_refused_before_it_runs():
     with pytest.raises(ValueError, match="needs off-policy answers"):
-        answers().curve("critique_grpo", (0,))
+        answers().curve("critique_grpo", (0,), "colouring")

@@ -5,7 +5,6 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from experiments.modes.mode_bandit import SHORT, THINK, ModeBandit
 from ipsrl.policies.state_table import outcome_probs
@@ -56,11 +55,3 @@ def test_of_every_four_answers_one_is_forced_to_think_and_one_to_be_short():
         after = world.step(states, jnp.full(8, THINK))
         assert world.dictated(after).tolist() == [-1] * 8
         assert after.tolist() == [int(WORLD.step(WORLD.first_state(jnp.asarray(prompt)), jnp.asarray(THINK)))] * 8
-
-
-def test_bad_input():
-    for ceilings in ((), (0.0,), (1.0, 1.5)):
-        with pytest.raises(ValueError, match="it must have one number or more, above 0 and at most 1"):
-            ModeBandit(ceilings)
-    with pytest.raises(ValueError, match="short_tokens is 1, it must be at least 2"):
-        ModeBandit(short_tokens=1)

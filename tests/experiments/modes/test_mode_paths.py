@@ -109,15 +109,3 @@ def test_an_update_with_an_inner_step_counts_twice_on_a_curve():
     # The path begins with a half that thinks: 11 tokens on average, in 3 answers to each of two prompts.
     assert one.values["kilotokens"][0, 1] == pytest.approx(0.066)
     assert "kilotokens" not in two.values
-
-
-def test_bad_input():
-    world = dataclasses.replace(WORLD, forced=True)
-    with pytest.raises(ValueError, match="inner is -1"):
-        Update(make("grpo"), inner=-1.0)
-    with pytest.raises(ValueError, match=r"inner is 1\.0: sampled runs have no inner adaptation, take exact_path"):
-        sampled_paths(WORLD, Update(make("grpo"), inner=1.0), WORLD.prior(), 1, 1.0, [0])
-    with pytest.raises(ValueError, match="forced is True: the exact path has no forced modes, take sampled_paths"):
-        exact_path(world, Update(make("grpo")), world.prior(), 1, 1.0)
-    with pytest.raises(ValueError, match="group_size is 6: with forced modes it must be a multiple of 4"):
-        sampled_paths(world, Update(make("grpo"), group_size=6), world.prior(), 1, 1.0, [0])

@@ -1,16 +1,19 @@
 import functools
+import types
 
 import jax
 import numpy as np
 import pytest
 
-from experiments.planning_and_execution.planners import Planners, at_half, half_gain
+from experiments.planning_and_execution.planners import Planners, at_half, half_gain, strategic
 from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
+from ipsrl.environments.text import STOP
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
+from tests.environments.answers import trajectories_of
 
 TASK = PlanAndExecute(length=4, problems=8)
 POLICY = Transformer(TASK.vocabulary_size, hidden_size=16, num_layers=1)
@@ -19,18 +22,18 @@ TRAINING = TrainSettings(steps=2, prompts_per_step=4, group_size=4, learning_rat
 
 @functools.cache
 def planners() -> Planners:
-    return Planners(TASK, POLICY, PlanMistakes(0.3, 0.6), 4, TRAINING, 1)
+    return Planners(TASK, POLICY, PlanMistakes(0.3, 0.6), 4, training=TRAINING, record_every=1)
 
 
 def test_a_prior_is_taught_once_and_differs_by_seed(monkeypatch):
-    first, other = planners().prior(0), planners().prior(1)
+    first, other = planners()(0), planners()(1)
     assert not jax.tree.all(jax.tree.map(np.array_equal, first, other))
 
     def never(*_):
         raise AssertionError("a prior was taught again")
 
     monkeypatch.setattr(Imitators, "_teacher", never)
-    assert jax.tree.all(jax.tree.map(np.array_equal, planners().prior(0), first))
+    assert jax.tree.all(jax.tree.map(np.array_equal, planners()(0), first))
 
 
 def test_measures_are_those_of_a_distribution_written_down(monkeypatch):
@@ -42,7 +45,8 @@ def test_measures_are_those_of_a_distribution_written_down(monkeypatch):
     entropy[..., 0] = 0.3
     # What follows a copy is the only uncertain thing.
     entropy[:, 1:, 1:] = 0.0
-    monkeypatch.setattr("experiments.planning_and_execution.planners._scores", lambda *_: (log_probs, entropy))
+    scores = types.SimpleNamespace(log_probs=log_probs, entropy=entropy)
+    monkeypatch.setattr("experiments.planning_and_execution.planners.scores", lambda *_: scores)
     found = planners().measured(None)
     right = (TASK.fits * shares).sum(axis=1).mean()
     assert found == pytest.approx({
@@ -52,7 +56,7 @@ def test_measures_are_those_of_a_distribution_written_down(monkeypatch):
 
 
 def test_measures_of_a_policy_are_finite_and_its_executions_those_of_the_task():
-    found = planners().measured(planners().prior(0))
+    found = planners().measured(planners()(0))
     assert set(map(np.isfinite, found.values())) == {True}
     assert np.array_equal(planners().executed.tokens, TASK.executions)
     assert found["semantic_entropy"] <= np.log(len(PLANS)) + 1e-6
@@ -62,9 +66,39 @@ def test_a_curve_begins_at_the_prior_and_learns():
     curve = planners().curve("hicra(alpha=0, entropy=0.1)", (0, 1), "usual")
     rows = list(curve.compute().records(curve.labels))
     assert [(row["seed"], row["step"]) for row in rows] == [(seed, step) for seed in (0, 1) for step in (0, 1, 2)]
-    assert rows[0]["accuracy"] == pytest.approx(planners().measured(planners().prior(0))["accuracy"])
+    assert rows[0]["accuracy"] == pytest.approx(planners().measured(planners()(0))["accuracy"])
     assert rows[2]["plan_entropy"] != rows[0]["plan_entropy"]
     assert all(0 <= row[f"mined_{when}"] <= 1 for row in rows for when in ("before", "after"))
+
+
+# 1, 2 and 3 are in three answers, 4 in two, 5, 6, 8 and 9 in one. 7 is in all, but twice in each.
+ANSWERS = np.array([[1, 2, 7, 7, 5], [7, 1, 2, 7, 6], [1, 2, 7, 3, 7], [7, 8, 3, 4, 7], [3, 4, 7, 9, 7]])
+ALL = np.ones(ANSWERS.shape, bool)
+
+
+@pytest.mark.parametrize(
+    ("answers", "mask", "kept", "found"),
+    [
+        (ANSWERS, ALL, 1 / 8, [1, 2, 3]),
+        (ANSWERS, ALL, 4 / 8, [1, 2, 3, 4]),
+        (ANSWERS, ALL, 5 / 8, [1, 2, 3, 4, 5, 6, 8, 9]),
+        (ANSWERS, ANSWERS != 1, 1 / 7, [2, 3]),
+        (ANSWERS, ~ALL, 0.5, []),
+        (ANSWERS[:0], ALL[:0], 0.5, []),
+    ],
+)
+def test_strategic_are_the_tokens_of_many_answers_without_repetitions_and_all_ties(answers, mask, kept, found):
+    assert strategic(answers, mask, kept).tolist() == found
+
+
+def test_the_plans_of_plan_and_execute_are_strategic():
+    """Digits are in more answers than any plan, but several times each."""
+    task = PlanAndExecute()
+    answers = [row["answers"] for row in PlanMistakes(answers=20).rows(task)]
+    trajectories = trajectories_of(task, range(task.num_prompts), answers)
+    tokens = trajectories.tokens.reshape(-1, task.max_tokens)
+    mask = trajectories.token_mask.reshape(tokens.shape) & (tokens != STOP)
+    assert {task.vocabulary[token] for token in strategic(tokens, mask, 1.0)} == set(task.planning_symbols)
 
 
 def records(**values):

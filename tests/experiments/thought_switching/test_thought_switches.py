@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.thought_switching.thought_switches import NEAREST, PLACEBO, PRIOR, SWITCH, Searchers
+from ipsrl.environments.demonstrations import EarlySwitches
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.policies.transformer import Transformer
 from ipsrl.training.priors import Imitators
@@ -32,12 +33,13 @@ class RightOn(GraphSearch):
 
 @functools.cache
 def searchers(early: float = 0.5) -> Searchers:
-    return Searchers(TASK, POLICY, early, 4, TrainSettings(steps=1, prompts_per_step=4, group_size=4), answers=16)
+    training = TrainSettings(steps=1, prompts_per_step=4, group_size=4)
+    return Searchers(TASK, POLICY, EarlySwitches(early), 4, training=training, answers=16)
 
 
 @functools.cache
 def prior():
-    return searchers().prior(0)
+    return searchers()(0)
 
 
 def switches(demonstrations):
@@ -46,23 +48,23 @@ def switches(demonstrations):
 
 
 def test_demonstrations_leave_right_paths_as_often_as_they_are_told():
-    rows = searchers().prior.rows
+    rows = searchers().rows
     assert len(rows) == 4 * TASK.num_prompts
-    assert switches(rows) > switches(searchers(0.0).prior.rows) + 0.2
+    assert switches(rows) > switches(searchers(0.0).rows) + 0.2
     # Each table has demonstrations of its own.
     assert rows[0]["answers"] != rows[TASK.num_prompts]["answers"]
 
 
 def test_a_prior_is_taught_once_and_differs_by_seed(monkeypatch):
-    again = searchers().prior(0)
+    again = searchers()(0)
     assert jax.tree.all(jax.tree.map(np.array_equal, again, prior()))
-    assert not jax.tree.all(jax.tree.map(np.array_equal, searchers().prior(1), prior()))
+    assert not jax.tree.all(jax.tree.map(np.array_equal, searchers()(1), prior()))
 
     def never(*_):
         raise AssertionError("a prior was taught again")
 
     monkeypatch.setattr(Imitators, "_teacher", never)
-    assert jax.tree.all(jax.tree.map(np.array_equal, searchers().prior(0), again))
+    assert jax.tree.all(jax.tree.map(np.array_equal, searchers()(0), again))
 
 
 def test_training_starts_at_the_prior_and_leaves_it():
@@ -72,7 +74,7 @@ def test_training_starts_at_the_prior_and_leaves_it():
 
 
 def test_the_placebo_is_on_a_vertex_named_about_as_often_as_searches_switch():
-    tokens = [token for row in searchers().prior.rows for answer in row["answers"] for token in answer]
+    tokens = [token for row in searchers().rows for answer in row["answers"] for token in answer]
     counts = np.bincount(tokens, minlength=TASK.vocabulary_size)
     vertices = range(START_TOKEN, START_TOKEN + TASK.goal)
     nearest = sorted(vertices, key=lambda vertex: abs(counts[vertex] - counts[SWITCH_TOKEN]))[:NEAREST]

@@ -38,12 +38,4 @@ REFUSED = [
     ("rewarded.proportional_reward([[0.0, 0.0]])", "positive"),
     ("rewarded.proportional_reward([1.0, 2.0])", "rewards"),
     ("rewarded.measures(jnp.ones((1, 2)) / 2, [[1.0, 2.0, 3.0]])", "rewards"),
-    ("underthinking.underthinking([1], [0], [True])", "first_correct must lie between 0 and the number of tokens"),
-    ("underthinking.underthinking([1], [2, 3], [True])", "must have the same shape"),
-    ("underthinking.underthinking('x', [2], [True])", "first_correct is 'x'"),
-    ("strategic_grams.strategic_grams([[1, 2]], [[True]])", "tokens .1, 2. and mask .1, 1. must both be"),
-    ("strategic_grams.strategic_grams([[1, 2]], [[True, True]], shortest=0)", "shortest is 0 and longest 5"),
-    ("strategic_grams.strategic_grams([[1, 2]], [[True, True]], kept=0.0)", "kept is 0.0"),
-    ("strategic_grams.agreement([[True]], [[True, False]])", "marked has the shape"),
-    ("strategic_grams.gram_mask([[1, 2]], [[True, True]], [3])", "grams is \\[3\\]"),
 ]
