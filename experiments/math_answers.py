@@ -198,7 +198,12 @@ def narrows(objective: str) -> study.Claim:
 def FIGURE(records: Records, settings: Settings) -> style.Drawing:
     """pass@k against k: how often one answer is right, and whether one of many is."""
     rows = [
-        row | {"k": k, "pass_at": row[f"pass_at_{k}"]}
+        {
+            "objective": row["objective"],
+            "seed": row.get("seed"),
+            "k": k,
+            "pass_at": row[f"pass_at_{k}"],
+        }
         for row in records.at_end().rows
         for k in settings.tried
     ]

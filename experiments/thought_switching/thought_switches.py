@@ -96,7 +96,7 @@ class Searchers(Learners):
         penalised = (SWITCH, PLACEBO) if objective == PRIOR else (SWITCH,)
         cells = list(itertools.product(penalised, (0.0, *alphas), betas))
 
-        def run(seed: int) -> list[dict[str, float]]:
+        def run(seed: int) -> list[dict[str, float | str]]:
             parameters = self.trained(objective, seed)
             tokens = {SWITCH: SWITCH_TOKEN, PLACEBO: self.placebo_token(seed)}
             # Without strength neither token nor window counts.
