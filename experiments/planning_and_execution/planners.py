@@ -58,9 +58,11 @@ class Planners(Learners):
         semantic_entropy    of the plans of all prompts together, -sum_g f_g log f_g
         """
         scored = scores(self.policy, parameters, self.executed)
-        log_probs, entropy = np.asarray(scored.log_probs), np.asarray(scored.entropy)
+        log_probs = np.asarray(scored.log_probs)
+        entropy = np.asarray(scored.entropy)
         found = self.task.probabilities(log_probs)
-        right_plan, execution = found["right_plan"], found["execution_of_right_plans"]
+        right_plan = found["right_plan"]
+        execution = found["execution_of_right_plans"]
         plans = np.exp(log_probs[..., 0].astype(float))
         shares = plans / plans.sum(axis=-1, keepdims=True)
         of_execution = entropy[..., 1:].mean(axis=-1)
@@ -76,12 +78,15 @@ class Planners(Learners):
 
     def recall(self, parameters: Parameters, seed: int) -> float:
         """The share of the plan tokens in sampled answers that are `strategic`: as many different ones as plans."""
-        sampled = self.sampled(parameters, stream(seed, 0, "evaluation"), ANSWERS)
+        key = stream(seed, 0, "evaluation")
+        sampled = self.sampled(parameters, key, ANSWERS)
         outcomes = self.task.verify(sampled)
         mask = np.asarray(sampled.token_mask) & ~np.isin(sampled.tokens, self.task.stop_tokens)
         right = np.asarray(outcomes.right)
-        found = strategic(sampled.tokens[right], mask[right], len(PLANS) / (len(PLANS) + DIGITS))
-        plans = sampled.tokens[np.asarray(outcomes.planning_mask) & mask]
+        share = len(PLANS) / (len(PLANS) + DIGITS)
+        found = strategic(sampled.tokens[right], mask[right], share)
+        planning = np.asarray(outcomes.planning_mask) & mask
+        plans = sampled.tokens[planning]
         return float(np.isin(plans, found).sum() / max(1, plans.size))
 
     def curve(self, objective: str, seeds: Sequence[int], prior: str) -> Curve:
@@ -117,8 +122,11 @@ def strategic(tokens: np.ndarray, mask: np.ndarray, kept: float) -> np.ndarray:
     Args:
       tokens, mask: `[N, T]`, answers and their tokens that count; without the stop token, which all answers have.
     """
-    inside = (mask[..., None] & (tokens[..., None] == np.arange(tokens.max(initial=0) + 1))).sum(1)
-    answers, times = (inside > 0).sum(axis=0), inside.sum(axis=0)
+    vocabulary = np.arange(tokens.max(initial=0) + 1)
+    here = mask[..., None] & (tokens[..., None] == vocabulary)
+    inside = here.sum(axis=1)
+    answers = (inside > 0).sum(axis=0)
+    times = inside.sum(axis=0)
     few = (answers > 0) & (times <= MOST_INSIDE * answers)
     # Rounded, so that 0.2 of 5 is not a little more than 1.
     number = int(np.ceil(round(kept * few.sum(), 9)))
@@ -140,8 +148,8 @@ def at_half(value: str, gaining: str, **labels: Any) -> Number:
 
     def of_each_seed(records: Records) -> list[float]:
         steps, values = records.curve(value)
-        halves = _half_gains(records, gaining)
-        return [np.interp(half, steps, row) for half, row in zip(halves, values, strict=True)]
+        of_each = zip(_half_gains(records, gaining), values, strict=True)
+        return [np.interp(half, steps, row) for half, row in of_each]
 
     return Computed(f"{value} at half of the gain in {gaining}", of_each_seed, labels)
 
@@ -155,5 +163,6 @@ def _half_gains(records: Records, value: str) -> list[float]:
         half = (row[0] + row[-1]) / 2
         there = int(np.argmax(row >= half))
         around = slice(there - 1, there + 1)
-        found.append(float(np.interp(half, row[around], steps[around])))
+        update = np.interp(half, row[around], steps[around])
+        found.append(float(update))
     return found

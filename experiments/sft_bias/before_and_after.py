@@ -23,7 +23,8 @@ def strength(before: str, after: str) -> Number:
 
 
 def _correlations(records: Records, before: str, after: str) -> np.ndarray:
-    taught = [rows for _, rows in records.where(arm="taught").each("epochs")]
+    of_all = records.where(arm="taught")
+    taught = [rows for _, rows in of_all.each("epochs")]
     if len(taught) < 2:
         raise NotRecorded("there are no two numbers of epochs to compare")
     first = [rows.curve(before)[1][:, 0] for rows in taught]
