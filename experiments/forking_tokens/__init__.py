@@ -135,6 +135,19 @@ CLAIMS = {
         study.above(end("overlap", task, TOP), SAME) for task in TASKS
     ),
 }
+HEADLINE = study.Headline(
+    subject="Thinking, planning and computation at test time",
+    claim=(
+        "Training on the fifth of the tokens with highest entropy does as well as training on all."
+    ),
+    scope="plans with forks in tables, and a small transformer",
+    decided_by=(
+        (
+            "after 600 updates (text: at the end) the top fifth scores at most 0.01 below all "
+            "tokens, on all tasks"
+        ),
+    ),
+)
 NUMBERS = {
     f"reward of {name}, {task}, after 600 updates": end("score", task, arm)
     for task in (EASY, HARD)

@@ -172,6 +172,19 @@ CLAIMS = {
         accuracy_after(0.6, "DEPO"), accuracy("GRPO"), -0.01
     ),
 }
+HEADLINE = study.Headline(
+    subject="Groups, prompts and budgets",
+    claim=(
+        "Throwing silent groups away beats larger groups, and predicting which prompts are "
+        "silent beats both."
+    ),
+    scope="an exam in a table of logits, equal budgets",
+    decided_by=(
+        "dynamic sampling ends more than 0.01 above GRPO in accuracy",
+        "DEPO ends more than 0.01 above dynamic sampling in accuracy",
+        "DEPO after 60 % of the budget is at most 0.01 below GRPO at its end in accuracy",
+    ),
+)
 NUMBERS = {f"accuracy of {arm.replace('_', ' ')}": accuracy(arm) for arm in ARMS}
 TABLE = of_best(
     study.Table(("accuracy", "silent", "prompt_survival", "learning_rate"), "at the end"),

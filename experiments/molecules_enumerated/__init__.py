@@ -130,6 +130,24 @@ CLAIMS = {
     ),
     f"in large groups {NAMES[COUNTS]} {IN_PROPORTION}": proportional(**LARGE_GROUPS),
 }
+HEADLINE = study.Headline(
+    subject="Molecules and combinatorial outcomes",
+    claim=(
+        "Inverse probability scaling samples products in proportion to reward, if it "
+        "divides by the product's probability, not the route's."
+    ),
+    scope="28 products of reactions, exact, tables of logits",
+    decided_by=(
+        (
+            "SGD: IPS-GRPO with a uniform backward policy samples in proportion to reward: total "
+            "variation below 0.05, exponent of the routes within 0.1 of 0"
+        ),
+        (
+            "SGD: without a backward policy routes count in full: their exponent is within 0.1 of"
+            " 1, and the total variation is more than 0.05 above that with a uniform one"
+        ),
+    ),
+)
 COLUMNS = {
     "total_variation": "total variation",
     "routes_exponent": "exponent of the routes",

@@ -11,12 +11,12 @@ Arms      Bandits of 50 arms, one for each seed, beta 0.1: 100 pairs among the 1
           Countdown: a small transformer, and pairs of its own right and wrong answers to half of the problems.
 Command   python -m experiments.overoptimisation
 Time      demo four CPU minutes, smoke 22 CPU seconds; paper, not run, hours.
-Expected  True value gained, in standard deviations of the rewards. Shared features: DPO falls from 1.25 to 0.30 [-0.02,
-          0.64] while its implicit reward rises, and most of its probability ends on arms without preferences; average
+Expected  True value gained, in standard deviations of the rewards. Shared features: DPO falls from 1.25 to 0.30 [-0.05,
+          0.65] while its implicit reward rises, and most of its probability ends on arms without preferences; average
           RPO with an eta of a hundredth ends at 1.13. The larger eta of the authors ends lower, but it alone keeps the
           chosen answers likelier than under the reference, and the cumulative form falls as well. The table says the
           same with smaller differences: there the rare arms that won take a part, and RPO ends near the max-min itself.
-          With full coverage caution only costs. Countdown: DPO loses 0.18 [0.07, 0.26] of its accuracy, average RPO
+          With full coverage caution only costs. Countdown: DPO loses 0.16 [0.02, 0.29] of its accuracy, average RPO
           gains 0.54, as supervised training does. On problems without preferences DPO and both forms of RPO lose nearly
           all.
 Doubt     DPO stopped at its best has more than RPO at any eta here, but nothing in the data says when that is. The
@@ -100,7 +100,7 @@ class Settings(study.Settings):
     seeds: tuple[int, ...] = study.seeds(tuple(range(48)), least=2)
     full_seeds: tuple[int, ...] = study.seeds(tuple(range(24)), least=2)
     steps: int = multiple_of(POINTS, 400)
-    task_seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3), least=2)
+    task_seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
     problems: int = at_least(4, 64)
     pairs: int = at_least(16, 128)
     hidden_size: int = positive(32)
@@ -230,6 +230,26 @@ CLAIMS |= {
         for kind in ON_COUNTDOWN
     },
 }
+HEADLINE = study.Headline(
+    subject="Imitation, critiques and preferences",
+    claim=(
+        "DPO's true value falls while its implicit reward rises; a supervised loss beside "
+        "it (RPO) prevents that."
+    ),
+    scope="bandits in tables and shared parameters",
+    decided_by=(
+        (
+            "DPO overoptimises: the value falls by over 0.1 from its best while the implicit "
+            "reward rises (table)"
+        ),
+        (
+            "DPO overoptimises: the value falls by over 0.1 from its best while the implicit "
+            "reward rises (shared)"
+        ),
+        "RPO cumulative 0.005: the value falls by less than 0.1 from its best (table)",
+        "RPO cumulative 0.005: the value falls by less than 0.1 from its best (shared)",
+    ),
+)
 VALUES = ("value", "fall", "rise", "chosen", "divergence", "held out", "rare", "uncovered")
 TABLE = study.Table(VALUES, "{world}", each="world")
 GAIN = "true value gained"

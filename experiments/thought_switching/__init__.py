@@ -162,6 +162,24 @@ def claims_after(objective: str) -> dict[str, study.Claim]:
 
 
 CLAIMS |= claims_after(GRPO) | claims_after(IPS)
+HEADLINE = study.Headline(
+    subject="Thinking, planning and computation at test time",
+    claim=(
+        "A penalty on tokens that switch thoughts early raises accuracy and lowers "
+        "underthinking without training."
+    ),
+    scope="graph searches, small transformers that switch too early",
+    decided_by=(
+        (
+            "where switches come too early, the best penalty on switches raises accuracy by over "
+            "0.02 without training"
+        ),
+        (
+            "where switches come too early, the best penalty on switches lowers weighted "
+            "underthinking by over 0.02 without training"
+        ),
+    ),
+)
 NUMBERS = {
     "switches without a penalty, early, prior": at("switches", BEST, alpha=0.0),
     "switches at the best penalty, early, prior": at("switches", BEST),

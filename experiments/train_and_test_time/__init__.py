@@ -174,6 +174,32 @@ CLAIMS = {
         near(at_budget("effective_vote"), at_budget("effective_one"), 0.1)
     ),
 }
+HEADLINE = study.Headline(
+    subject="Thinking, planning and computation at test time",
+    claim=(
+        "Entropy collapse in training and variance inflation at test time are dual "
+        "failures, each with its own fixes."
+    ),
+    scope="two exact toys and a small transformer",
+    decided_by=(
+        (
+            "GRPO collapses in both toys and the transformer: exp of the entropy ends below half "
+            "of its start"
+        ),
+        (
+            "each fix of training keeps over 0.1 effective right outcomes more than GRPO, in both"
+            " toys and the transformer"
+        ),
+        (
+            "no fix of training changes what the longest thought loses by 0.02, in both toys and "
+            "the transformer"
+        ),
+        (
+            "after GRPO a vote changes effective right outcomes by under 0.1, in both toys and "
+            "the transformer"
+        ),
+    ),
+)
 COLUMNS = [
     f"{value}_{way}" for value in ("effective", "lost") for way in ("one", "long", "vote", "cool")
 ]
