@@ -178,9 +178,6 @@ def fitted_alpha(cases: Mapping[str, Case], multiplicity: Sequence[int] = (1, 1,
     Returns:
       alpha (infinite if p does not grow with r); the residual, the root mean square of log(p / p_1), of which there are
         four; and whether it is at most `FITS` of the largest of them, and less than that of a fit p ~ exp(r / T).
-
-    Raises:
-      ValueError: the flows of one of the two cases end in different distributions.
     """
     unequal, tie = cases["unequal"].probs, cases["partial tie"].probs
     if unequal is None or tie is None:

@@ -72,9 +72,6 @@ class Search(Checked):
     Attributes:
       folder: with the texts; paragraphs are separated by empty lines.
       characters: after which a paragraph is cut.
-
-    Raises:
-      ValueError: the folder holds no paragraph, a file in it is not UTF-8, or the library is missing.
     """
 
     folder: str

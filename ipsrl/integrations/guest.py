@@ -274,9 +274,6 @@ class GuestObjective:
 
         Args:
           place: where it lay, in messages.
-
-        Raises:
-          ValueError: it is of another objective, or damaged.
         """
         try:
             leaves = safetensors.load(saved)

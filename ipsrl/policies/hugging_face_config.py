@@ -19,9 +19,6 @@ def read_policy(model_dir: str | Path) -> Transformer:
 
     `dataclasses.replace` changes how it computes (`dtype`, `query_block`, `remat`). For a multi-modal Gemma 3 this is
     the text decoder.
-
-    Raises:
-      ValueError: there is no `config.json`, or it requires a family or an option that this decoder does not support.
     """
     folder = Path(model_dir)
     config, text = _configurations(folder)

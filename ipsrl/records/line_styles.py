@@ -38,11 +38,7 @@ def style_numbers(names: Iterable[str]) -> list[int]:
 
 
 def line_styles(names: Iterable[str]) -> dict[str, dict]:
-    """Colour, line style and marker for each name, as keyword arguments of `Axes.plot`; see `style_numbers`.
-
-    Raises:
-      ValueError: there are more names than distinguishable styles.
-    """
+    """Colour, line style and marker for each name, as keyword arguments of `Axes.plot`; see `style_numbers`."""
     names = list(dict.fromkeys(names))
     if len(names) > len(_STYLES):
         raise ValueError(f"a figure can tell at most {len(_STYLES)} lines apart, not {len(names)}: draw fewer at once")

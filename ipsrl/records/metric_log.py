@@ -136,9 +136,6 @@ def read(path: str | Path) -> list[dict[str, Any]]:
     """The records of a metric log, in the order they were written, null as NaN.
 
     A truncated last line (the process was killed while writing) is dropped.
-
-    Raises:
-      ValueError: any other line is not a record.
     """
     records, damage = read_undamaged(path)
     if damage:

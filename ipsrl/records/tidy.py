@@ -34,6 +34,9 @@ class TooFewSeeds(LookupError):
 class Records:
     """Records, and queries on them; equal only to themselves.
 
+    A query raises NotRecorded where no record has what it asks for, ValueError where its labels match several curves or
+    its seeds were measured at different points, and TooFewSeeds where an interval needs more seeds.
+
     Attributes:
       rows: in the order of writing: by curve, seed and step.
       labels: names of the labels, without `seed`.
@@ -85,22 +88,14 @@ class Records:
         return [name for name in names if name not in (*self.labels, "step", "seed")]
 
     def column(self, name: str) -> np.ndarray:
-        """`[N]`, one value of all records that have it.
-
-        Raises:
-          NotRecorded: no record has it.
-        """
+        """`[N]`, one value of all records that have it."""
         values = [row[name] for row in self.rows if name in row]
         if not values:
             raise NotRecorded(f"there is no record of {name}")
         return np.array(values)
 
     def array(self, name: str, **labels: Any) -> np.ndarray:
-        """An array of the first curve that has these labels and an array with this name.
-
-        Raises:
-          NotRecorded: there is no such array.
-        """
+        """An array of the first curve that has these labels and an array with this name."""
         for of_curve, arrays in self.arrays:
             if labels.items() <= of_curve.items() and name in arrays:
                 return arrays[name]
@@ -116,12 +111,7 @@ class Records:
         return dataclasses.replace(self, rows=list(last.values()))
 
     def ends(self, name: str, **labels: Any) -> np.ndarray:
-        """`[S]`, a value at the end, one for each seed.
-
-        Raises:
-          NotRecorded: no record has these labels and this value.
-          ValueError: the labels match several curves.
-        """
+        """`[S]`, a value at the end, one for each seed."""
         rows = self.at_end(**labels).having(name)
         if rows:
             return rows._of_one_curve(name, labels).column(name).astype(np.float64)
@@ -136,10 +126,6 @@ class Records:
         """A value at the end: its mean over seeds with a 95 % interval.
 
         If one of the values is not finite, neither is the mean, and there is no interval.
-
-        Raises:
-          NotRecorded: no record has these labels and this value.
-          ValueError: the labels match several curves.
         """
         rows = self.at_end(**labels).having(name)
         seeded = any("seed" in row for row in rows.rows)
@@ -150,19 +136,11 @@ class Records:
         return float(self.final(name, **labels).mean)
 
     def low(self, name: str, **labels: Any) -> float:
-        """The lower end of the interval of `final`.
-
-        Raises:
-          TooFewSeeds: there is no interval.
-        """
+        """The lower end of the interval of `final`."""
         return _bound(self.final(name, **labels), "low", name)
 
     def high(self, name: str, **labels: Any) -> float:
-        """The upper end of the interval of `final`.
-
-        Raises:
-          TooFewSeeds: there is no interval.
-        """
+        """The upper end of the interval of `final`."""
         return _bound(self.final(name, **labels), "high", name)
 
     def curve(self, name: str, along: str = "step", **labels: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -172,10 +150,6 @@ class Records:
           name: the value.
           along: the coordinate of the points.
           labels: of one curve.
-
-        Raises:
-          NotRecorded: no record has these labels and this value.
-          ValueError: the labels match several curves, or the seeds were not measured at the same points.
         """
         rows = self.where(**labels).having(name, along)._of_one_curve(name, labels, along)
         places, values = {}, {}

@@ -193,11 +193,7 @@ class AtEach(Claim):
     some: bool = False
 
     def whole(self, records: Records) -> Every | Some:
-        """The same as one claim for each value.
-
-        Raises:
-          NotRecorded: no record has the label.
-        """
+        """The same as one claim for each value."""
         values = records.where(**self.labels).distinct(self.label)
         if not values:
             raise NotRecorded(f"there is no record with a label {self.label}")

@@ -9,11 +9,11 @@ import pytest
 from ipsrl.objectives import make
 from ipsrl.objectives.catalog.arguments import KL
 from ipsrl.objectives.catalog.balance import LogReward
+from ipsrl.objectives.catalog.entropy import AdaptiveEntropyBonus, EntropyFloor
 from ipsrl.objectives.catalog.expected_return import rloo
 from ipsrl.objectives.catalog.regularised import ModeAnchor
 from ipsrl.objectives.catalog.strata import PreferredMode
 from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
-from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus, EntropyFloor
 from ipsrl.objectives.penalties.kullback_leibler import AdaptiveKullbackLeibler, KullbackLeibler
 from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency, InverseProbabilityLearned
 from ipsrl.objectives.shaping.reward_costs import AdaptiveDivergenceCost

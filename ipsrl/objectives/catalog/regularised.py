@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import finite, non_negative, positive, share
+from ipsrl.fields import below_one, finite, non_negative, positive, share
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, LeaveOneOut, NoBaseline, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
@@ -19,7 +19,6 @@ from ipsrl.objectives.estimators.divergences import Divergence
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, rounding
 from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
-from ipsrl.objectives.shaping.verifier_noise import BackwardCorrection, ForwardCorrection
 from ipsrl.objectives.surrogates.ratio import ClippedRatio, PolicyGradient
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
@@ -239,6 +238,49 @@ def alpha_dpg(alpha: float = 0.25, aggregation: AggregationName = "sequence_sum"
         surrogate=PolicyGradient(),
         aggregation=aggregated_by(aggregation),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class BackwardCorrection(RolloutPart):
+    """(r - rho0) / J: its mean given the truth is the true reward (arXiv 2510.00915). Noisy if J is small.
+
+    rho0 is the rate at which wrong answers are accepted, rho1 the rate at which correct ones are rejected; the observed
+    reward has mean rho0 + J r given the true r in {0, 1}, with Youden's index J = 1 - rho0 - rho1. A baseline with the
+    group's standard deviation undoes this, as it undoes `ForwardCorrection`. Rates are the same for all prompts.
+    """
+
+    false_positive_rate: float = below_one()
+    false_negative_rate: float = below_one()
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.false_positive_rate + self.false_negative_rate >= 1.0:
+            raise ValueError(
+                f"false_positive_rate {self.false_positive_rate} and false_negative_rate {self.false_negative_rate} "
+                "leave no signal: their sum must be below 1"
+            )
+
+    @property
+    def youden(self) -> float:
+        """J, how closely the verifier follows the truth."""
+        return 1.0 - self.false_positive_rate - self.false_negative_rate
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return (values - self.false_positive_rate) / self.youden
+
+
+@dataclasses.dataclass(frozen=True)
+class ForwardCorrection(RolloutPart):
+    """r - 1 + rho1: rho1 for an accepted answer, rho1 - 1 for a rejected one.
+
+    Its mean is 0 for a correct answer and -J for a wrong one, so without a baseline the mean update is J times the
+    noise-free one, for every rho0.
+    """
+
+    false_negative_rate: float = below_one()
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return values - (1.0 - self.false_negative_rate)
 
 
 def backward_correction(

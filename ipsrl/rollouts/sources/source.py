@@ -209,11 +209,7 @@ class Sampled(Source):
         )
 
     def verify(self, reward: Reward | None, trajectories: Trajectories, key: Array) -> tuple[Outcomes, Reward | None]:
-        """Second half of a call: the outcomes with their rewards, and the reward for the next batch.
-
-        Raises:
-          ValueError: rewards or outcomes have another shape than the groups, or as in `verify`.
-        """
+        """Second half of a call: the outcomes with their rewards, and the reward for the next batch."""
         return rewarded(reward, trajectories, sharded(verify(self.environment, trajectories)), key)
 
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.objectives.catalog.entropy import EntropyBand
-from ipsrl.objectives.estimators.mean_entropy import mean_entropy
-from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus, EntropyFloor
+from ipsrl.objectives.catalog.entropy import AdaptiveEntropyBonus, EntropyBand, EntropyFloor, mean_entropy
 from ipsrl.structures import Sizes
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl.objectives.shaping.verifier_noise import BackwardCorrection, ForwardCorrection
+from ipsrl.objectives.catalog.regularised import BackwardCorrection, ForwardCorrection
 from tests.objectives.groups import assert_close
 
 RHO0, RHO1 = 0.2, 0.3
