@@ -75,7 +75,7 @@ def test_fitted_rewards_solve_the_likelihood_and_every_divergence_ends_at_their_
         shares[0, (one == WINNERS) & (other == LOSERS)] += 1 / 500
     for divergence in ("forward_kl", "jensen_shannon"):
         fitted = minimisers(f"f_dpo(divergence={divergence}, beta=0.3)", problems.reference_logits, shares)
-        wanted = regularised_optimum(rewards, problems.reference_probs, 0.3, divergence)
+        wanted = regularised_optimum(rewards[None], problems.reference_probs, 0.3, divergence)
         np.testing.assert_allclose(softmax(fitted, axis=-1), wanted, rtol=1e-4)
 
 
