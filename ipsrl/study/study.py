@@ -7,7 +7,7 @@
     Arms      What is compared with what, and the placebos.
     Command   python -m experiments.NAME
     Time      of each preset, and on what hardware.
-    Expected  numbers with their tolerance.
+    Expected  at most five numbers with their tolerance, by which a rerun is recognised.
     Doubt     What would change our mind.
     Smoke     python -m experiments.NAME --preset=smoke
     \"\"\"

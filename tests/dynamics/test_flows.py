@@ -72,8 +72,9 @@ def test_ties_separate_along_an_invariant():
 
 
 @pytest.mark.parametrize(("alpha", "first"), [(0.5, 0.941176), (1.0, 0.8), (2.0, 0.666667), (4.0, 0.585786)])
-def test_the_flow_ends_at_the_stationary_distribution(alpha, first):
-    probs = flows.stationary_distribution(np.array([4.0, 1.0]), alpha)
+def test_the_flow_ends_in_proportion_to_a_power_of_the_reward(alpha, first):
+    probs = np.array([4.0, 1.0]) ** (1 / alpha)
+    probs /= probs.sum()
     assert probs[0] == pytest.approx(first, abs=5e-7)
     np.testing.assert_allclose(integrate([0.5, 0.5], [4.0, 1.0], alpha, [200.0])[0], probs, atol=1e-8)
     rest = flows.flow_velocity(np.log(probs), np.array([4.0, 1.0]), alpha)

@@ -108,6 +108,13 @@ def test_a_study_has_a_header_claims_and_presets(experiment):
     assert study.claims
 
 
+@pytest.mark.parametrize("experiment", STUDIES)
+def test_a_rerun_is_recognised_by_at_most_five_numbers(experiment):
+    """An interval or a tolerance belongs to its number, and what stands behind a sign, as in pass@1, is a name."""
+    expected = re.sub(r"\[[^\]]*\]|\+- [\d.]+", "", catalog.find(experiment).header["Expected"])
+    assert len(re.findall(r"(?<![\w@=.])-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?!\w)", expected)) <= 5
+
+
 def test_all_studies_are_listed(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["experiments"])
     runpy.run_module("experiments", run_name="__main__")

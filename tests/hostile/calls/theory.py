@@ -101,7 +101,6 @@ REFUSED = [
     ("flows.integrate(3, [0.0, 0.0], [1.0])", "velocity is 3"),
     ("flows.integrate(lambda z: -z, [0.0, 0.0], [2.0, 1.0])", "times"),
     ("flows.integrate(lambda z: -z, [0.0, 0.0], [4e32])", "to time 4e\\+32: the last time may be 1e\\+12"),
-    ("flows.stationary_distribution([], 1.0)", "rewards"),
     ("finite_groups.count_weights(4.0)", "group_size is 4.0"),
     ("finite_groups.count_weights(8, alpha=-1.0)", "alpha"),
     ("finite_groups.count_weights(10**12)", "group_size"),
