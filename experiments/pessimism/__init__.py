@@ -33,7 +33,7 @@ Smoke     python -m experiments.pessimism --preset=smoke
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from experiments.pessimism import half_a_map, half_a_square
@@ -122,16 +122,29 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
             yield study.Curve({"world": world} | labels, compute)
 
 
-def best(method: str, value: str = "return") -> study.Number:
-    """A value of a method at its best weight and radius."""
-    return study.Best(study.final(value, method=method), **BEST)
+def returned(**labels: Any) -> study.Number:
+    return study.final("return", **labels)
+
+
+def bounded(**labels: Any) -> study.Number:
+    """The share of seeds in which the value of a policy is not above the true one."""
+    return study.share("valid", **labels)
+
+
+def best(method: str, number: Callable[..., study.Number] = returned) -> study.Number:
+    """A number of a method at its best weight and radius."""
+    return study.Best(number(method=method), **BEST)
 
 
 def better(method: str, weight: float, radius: float) -> study.Claim:
     """Whether it is a lower bound in more seeds than COMBO of this weight, at no lower return, but for `LITTLE`."""
-    arms = of(method, weight, radius), of(COMBO, weight)
-    bounds, returns = (study.difference(value, *arms) for value in ("valid", "return"))
-    return every([above(bounds, LITTLE), above(returns, -LITTLE)])
+    arm, combo = of(method, weight, radius), of(COMBO, weight)
+    return every(
+        [
+            above(bounded(**arm), bounded(**combo), LITTLE),
+            above(returned(**arm), returned(**combo), -LITTLE),
+        ]
+    )
 
 
 SURER = "for some rho a bound in over 0.05 more seeds than COMBO, at no lower return"
@@ -151,18 +164,18 @@ def in_each(world: str) -> dict[str, study.Claim]:
             for weight in WEIGHTS
         },
         **{
-            f"{method}: {sentence}": above(best(method, value), best(COMBO, value), LITTLE)
-            for sentence, value in ((EARNS, "return"), (BOUNDS, "valid"))
+            f"{method}: {sentence}": above(best(method, number), best(COMBO, number), LITTLE)
+            for sentence, number in ((EARNS, returned), (BOUNDS, bounded))
             for method in balls
         },
         "the MOPO-like penalty at its best returns over 0.05 more than DROMO (KL) at its best": above(
             best(MOPO), best(KL), LITTLE
         ),
         "more is not better: DROMO (KL) with weight 0.3 and rho 2 returns over 0.05 less than at its best": above(
-            best(KL), study.final("return", **of(KL, 0.3, 2.0)), LITTLE
+            best(KL), returned(**of(KL, 0.3, 2.0)), LITTLE
         ),
         "COMBO at its best weight is a lower bound in over three of four seeds": above(
-            study.Best(study.share("valid", method=COMBO), **BEST), 0.75
+            best(COMBO, bounded), 0.75
         ),
     }
     return {f"{world}: {sentence}": among(claim, world=world) for sentence, claim in found.items()}
