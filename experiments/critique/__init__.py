@@ -178,7 +178,7 @@ CLAIMS = {
 HEADLINE = study.Headline(
     subject="Imitation, critiques and preferences",
     claim=(
-        "Where no answer is right, repairs behind a critic's words teach what rewards alone cannot."
+        "Where no answer is right, Critique-GRPO learns from repairs behind a critic's words what rewards cannot teach."
     ),
     scope="sums, small transformers that repair digits",
     decided_by=(

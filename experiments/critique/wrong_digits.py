@@ -6,6 +6,7 @@ digit, nine where the place is known, and one where the answer is.
 
 import dataclasses
 import functools
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ COPIES = 100
 """Demonstrations of each first answer."""
 KNOWN = 0.3
 """Share of right ones among those of odd prompts."""
+PRIOR_RATE = 6e-3
 TRIES = 32
 """Answers of a prior to a prompt; where none is right, the prompt is without initial success."""
 
@@ -91,14 +93,16 @@ class Repairers:
     @functools.cached_property
     def teacher(self) -> Trainer:
         """Supervised training of a prior."""
-        return teacher(self.whole, self.policy, self.demonstrations, self.prior_steps, 64, 1, 6e-3)
+        return teacher(
+            self.whole, self.policy, self.demonstrations, self.prior_steps, 64, 1, PRIOR_RATE
+        )
 
     def prior(self, seed: int) -> Parameters:
         """From the disk cache, if it was ever taught."""
         known_by = {
             "world": "wrong digits",
-            "asked": self.asked,
-            "copies": COPIES,
+            "demonstrations": zlib.crc32(repr(self.demonstrations).encode()),
+            "rate": PRIOR_RATE,
             "steps": self.prior_steps,
         }
         return imitated(self.whole, self.policy, lambda: self.teacher, seed, known_by)
@@ -159,7 +163,8 @@ def right_answer(task: Addition, prompt: int) -> list[int]:
 
 
 def first_lessons(task: Addition) -> Iterator[tuple[int, list[int]]]:
-    """Prompts with the answers of somebody who is sure of a wrong digit in every other sum, and half knows the others.
+    """Prompts with the answers of somebody who is sure of a wrong digit in every other sum, and now and then
+    right about the others.
 
     A prompt has one wrong answer, the right one with a random other digit in a random place. Prompts with an even
     number always get it, the others with probability 1 - `KNOWN`, and else the right answer.

@@ -158,8 +158,6 @@ class Pretraining:
                 "answers": group,
                 "rewards": [1] * group_size,
                 "outcomes": [0] * group_size,
-                # What is only imitated has no importance ratio.
-                "log_probs": [[0.0] * len(answer) for answer in group],
             }
             for group in groups
         ]

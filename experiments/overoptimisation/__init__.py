@@ -83,7 +83,9 @@ ON_COUNTDOWN = (DPO, CUMULATIVE, AVERAGE, SUPERVISED)
 
 
 def multiple_of(parts: int, default: int) -> int:
-    wanted = Range(f"be a multiple of {parts}", lambda steps: steps > 0 == steps % parts)
+    wanted = Range(
+        f"be a positive multiple of {parts}", lambda steps: steps > 0 and steps % parts == 0
+    )
     return in_range(wanted, default)
 
 
@@ -248,6 +250,8 @@ HEADLINE = study.Headline(
         ),
         "RPO cumulative 0.005: the value falls by less than 0.1 from its best (table)",
         "RPO cumulative 0.005: the value falls by less than 0.1 from its best (shared)",
+        "RPO 0.01: the value falls by less than 0.1 from its best (table)",
+        "RPO 0.01: the value falls by less than 0.1 from its best (shared)",
     ),
 )
 VALUES = ("value", "fall", "rise", "chosen", "divergence", "held out", "rare", "uncovered")

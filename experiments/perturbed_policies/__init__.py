@@ -70,11 +70,14 @@ class Settings(study.Settings):
         super().__post_init__()
         least, most = POWER_LAW
         fitted = [each for each in self.smoothings if least <= each <= most]
-        if self.smoothings[0] or len(fitted) < 2 or len(self.draws) != 2:
+        if self.smoothings[0] or len(fitted) < 2:
             raise ValueError(
-                f"--smoothings must begin with 0 and have two from {least} to {most}, "
-                "and --draws must be two numbers, few draws and many"
+                f"--smoothings is {self.smoothings}, it must begin with 0 and have two from {least} to {most}"
             )
+        if len(self.draws) != 2:
+            raise ValueError(f"--draws is {self.draws}, it must be two numbers, few draws and many")
+        if len(self.samples) < 2:
+            raise ValueError(f"--samples is {self.samples}, a slope over them takes two or more")
 
 
 PRESETS = {

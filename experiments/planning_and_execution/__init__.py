@@ -13,9 +13,9 @@ Arms      One plan token of six, of which two fit, then four digits to be comput
 Command   python -m experiments.planning_and_execution
 Time      demo eight CPU minutes, smoke 20 CPU seconds; paper, not run, hours.
 Expected  GRPO makes half of its gain in execution after 10 updates, in plans after 50; with favourite plans in both at
-          once. The entropy of plans falls. Accuracy at the end: GRPO 0.82 [0.71, 0.92], HICRA with the larger alpha
-          0.85, its push on the tokens of highest entropy instead 0.92. HICRA chooses better and more various plans than
-          GRPO then, but executes them worse.
+          once. The entropy of plans falls. Accuracy at the end: GRPO 0.82 [0.71, 0.92], HICRA 0.87 with the smaller and
+          0.85 with the larger alpha; no difference is decided. HICRA chooses better and more various plans than GRPO
+          then, but executes them worse.
 Doubt     Five seeds vary by 0.07: most comparisons are undecided. A plan is one token, so that it is also the token of
           highest entropy in many answers; where plans are phrases among thousands of tokens this may differ.
 Smoke     python -m experiments.planning_and_execution --preset=smoke

@@ -90,7 +90,7 @@ class Planners(Learners):
         return float(np.isin(plans, found).sum() / max(1, plans.size))
 
     def curve(self, objective: str, seeds: Sequence[int], prior: str) -> Curve:
-        """What is `measured` in training, and the `recall` before and after it, beside all of it.
+        """What is `measured` in training, and the `recall` before and after it, the same at every record.
 
         Raises:
           ValueError: the objective is unknown or cannot be trained here.

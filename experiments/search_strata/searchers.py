@@ -58,8 +58,8 @@ NAMES = {
 class RunningBaseline(RolloutPart):
     """A_g = r_g - b of the prompt; then b <- (1 - rate) b + rate * mean of the group, from the first group's mean.
 
-    A value of the prompt that is learned from earlier groups, so that it is independent of the answers it is subtracted
-    from. The first group of a prompt gets zero. The state is b, `[num_prompts]`, NaN before the first group.
+    The first group of a prompt is compared with its own mean, later ones with b, which does not depend on their
+    answers. The state is b, `[num_prompts]`, NaN before the first group.
     """
 
     rate: float = share(0.1)

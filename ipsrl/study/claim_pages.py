@@ -65,9 +65,9 @@ class Headline:
     def verdict(self, claims: Mapping[str, Mapping[str, Any]]) -> str:
         """The verdict on the paper's claim, from those of a `result`: one of `VERDICTS`, or `MIXED`."""
         found = {claims[sentence]["verdict"] for sentence in self.decided_by}
-        if len(found) == 1:
-            return found.pop()
-        return MIXED if {VERDICTS[True], VERDICTS[False]} <= found else VERDICTS[None]
+        if VERDICTS[False] in found:
+            return MIXED if VERDICTS[True] in found else VERDICTS[False]
+        return VERDICTS[None] if VERDICTS[None] in found else VERDICTS[True]
 
 
 def result(study: "Study", settings: Settings, summary: Mapping[str, Any], command: str) -> dict[str, Any]:
@@ -143,17 +143,21 @@ INTRODUCTION = """\
 Each row is a claim of a paper, tested by a study of ours, and links to the study's page. **Supported** and **refuted**
 say that the 95 % interval of the number that decides lies on one side of its limit, with five seeds or more and
 corrected for the number of tries; **undecided** that it does not; **mixed** that the claim has parts of which some are
-supported and some refuted. Behind the number stands where it lies if the claim is true. Verdicts hold for the small
-models named under scope; each page ends with what could change in larger ones. This page and all others here are
-written by `scripts/reproduce_figures.py --claims=docs/claims`."""
+supported and some refuted. The sentence behind a number is the part that it decides; limits are ours. Verdicts hold for
+the small models named under scope; each page ends with what could change in larger ones. This page and all others here
+are written by `scripts/reproduce_figures.py --claims=docs/claims`."""
 
 
 def row(study: "Study", found: Mapping[str, Any]) -> str:
     """The study's row in the index."""
     headline = study.headline
     verdict = headline.verdict(found["claims"])
-    deciding = [found["claims"][sentence] for sentence in headline.decided_by]
-    numbers = [compared(each) for each in deciding if "mean" in each and verdict in (each["verdict"], MIXED)]
+    # Of mixed parts a refuted one is shown.
+    shown = VERDICTS[False] if verdict == MIXED else verdict
+    deciding = [(sentence, found["claims"][sentence]) for sentence in headline.decided_by]
+    numbers = [
+        f"{as_text(claim)}: {sentence}" for sentence, claim in deciding if "mean" in claim and claim["verdict"] == shown
+    ]
     cells = (
         f"[{headline.claim}]({study.name}.md) ({paper_link(study)})",
         f"**{verdict}**",
@@ -201,9 +205,4 @@ def number(claim: Mapping[str, Any]) -> str:
     if "mean" not in claim:
         return "not recorded, or too few seeds"
     seeds = f", {claim['seeds']} seeds" if claim["seeds"] else ""
-    return f"{compared(claim)}: {claim['of']}{seeds}"
-
-
-def compared(claim: Mapping[str, Any]) -> str:
-    """The number that decides a claim with its interval, and where the claim says that it lies."""
-    return f"{as_text(claim)} (claimed: {claim['claimed']})"
+    return f"{as_text(claim)}, true if {claim['claimed']}: {claim['of']}{seeds}"

@@ -20,7 +20,7 @@ HEADLINE = Headline(SUBJECTS[0], "Squares grow faster.", "a parabola", (SQUARES,
         (("refuted", "refuted"), "refuted"),
         (("supported", "refuted"), "mixed"),
         (("supported", "undecided"), "undecided"),
-        (("refuted", "undecided"), "undecided"),
+        (("refuted", "undecided"), "refuted"),
     ],
 )
 def test_all_that_decides_must_agree(verdicts, expected):
