@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from experiments.molecules.flags import Settings
+from ipsrl import extras
 from ipsrl.environments.molecules.parsing import parsed, silent
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
@@ -44,6 +45,7 @@ TABLES = one_below_the_other(
 
 def best_molecules(records: Records, settings: Settings, png: Path) -> list[Path]:
     """A page with the best molecules of the first seed, a row of drawings by RDKit for each arm."""
+    extras.require("rdkit")
     from rdkit.Chem import Draw
 
     molecules, legends = [], []

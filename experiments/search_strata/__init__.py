@@ -17,8 +17,7 @@ Time      demo three CPU minutes, smoke 15 CPU seconds; paper, not run, an hour.
 Expected  Share of long searches where all are worth the same: GRPO 0.05 [0.001, 0.11], SAN 0.30, IPS over strata 0.58,
           blends as GRPO; all are as right. Where longer ones are worth more no arm is shown to have more reward than
           GRPO, nor blends to differ from it. SAN keeps long searches and trains them, but exactly never moves between
-          two strata (a drift of 0; GRPO's is 0.070, a blend's is 1 - alpha of that), and pays for it where shorter ones
-          are worth more.
+          two strata (GRPO drifts by 0.070, a blend by less), and pays for it where shorter ones are worth more.
 Doubt     Most arms still do best at the largest rate, though `equal` and `shorter` leave no more to gain. Tables share
           nothing between states, and one graph is asked by all seeds; a model whose long and short searches share their
           skill would train the one with the other.

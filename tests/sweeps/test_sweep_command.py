@@ -102,7 +102,7 @@ def test_looking_writes_nothing(run):
         (["--grid=seeds"], "cannot read 'seeds' in the grid"),
         (["--grid=zzz=1"], "two_outcomes has no flag 'zzz'; known: "),
         (["--grid=seeds=x"], "--seeds is 'x', it must be whole numbers"),
-        (["--grid=objectives=reinforce,grop;seeds=0:100"], "unknown objective 'grop'; did you mean grpo"),
+        (["--grid=objectives=reinforce,grop;seeds=0:100"], "--objectives is 'grop', it must be one of reinforce"),
         (["--grid=seeds=0", "--preset=smok"], "unknown preset 'smok'"),
         (["--grid=seeds=0", "--launcher=locl"], "unknown launcher 'locl'"),
         (["--grid=seeds=0", "--tracker=x"], "unknown tracker 'x'"),
