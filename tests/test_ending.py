@@ -1,23 +1,18 @@
 """Commands that are interrupted, unread, without room or aborted end with one sentence and a documented status."""
 
-import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
-from pathlib import Path
 
 import pytest
 
+from tests.forks import SEES_US, forks
 from tests.hangs import HANGS
 
-ROOT = Path(__file__).parents[1]
-SEES_US = os.environ | {"PYTHONPATH": str(ROOT)}
 BEGIN = """
 import os, signal, sys, time
 import ipsrl.ending
@@ -32,17 +27,6 @@ def nap_for_an_hour():
     while time.monotonic() < late:
         time.sleep(0.01)
 """
-FORKS = """
-import json
-while request := sys.stdin.readline():
-    program, *streams = json.loads(request)
-    if os.fork() == 0:
-        for number, path in enumerate((os.devnull, *streams)):
-            os.dup2(os.open(path, os.O_RDWR), number)
-        exec(program)
-        break
-    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
-"""
 
 
 def start(program, **streams):
@@ -52,18 +36,7 @@ def start(program, **streams):
 
 @pytest.fixture(scope="module")
 def ends():
-    """Call with a program for its exit status, and what it printed to both streams.
-
-    All are forks of one process, which has the imports, and end like any other.
-    """
-    with start(FORKS, stdin=subprocess.PIPE, stderr=None) as parent:
-
-        def ends(program):
-            with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
-                print(json.dumps([textwrap.dedent(program), out.name, err.name]), file=parent.stdin, flush=True)
-                assert select.select([parent.stdout], [], [], HANGS)[0], err.read()
-                return int(parent.stdout.readline()), out.read(), err.read()
-
+    with forks(BEGIN) as ends:
         yield ends
 
 

@@ -1,19 +1,17 @@
 """Start-up in a fresh process, where JAX has not been used yet."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
 import pytest
 
 from ipsrl.distributed.start_up import Cluster, cache_folder, start_up
+from tests.forks import forks
 
 # Long enough to compile that it is worth keeping on any machine.
 PROGRAM = """
-import jax
-from ipsrl.distributed.start_up import start_up
+warnings.simplefilter("error")
+os.environ["IPSRL_CACHE"] = {folder!r}
 start_up(host_devices=3)
 print(len(jax.devices()))
 @jax.jit
@@ -25,16 +23,17 @@ program(jax.numpy.eye(5)).block_until_ready()
 """
 
 
-def test_devices_and_compiled_programs(tmp_path):
+@pytest.fixture(scope="module")
+def ends():
+    with forks("import os, warnings, jax\nfrom ipsrl.distributed.start_up import *") as ends:
+        yield ends
+
+
+def test_devices_and_compiled_programs(ends, tmp_path):
     """Programs are kept, and found again in a folder that was moved."""
     kept = []
     for folder in (tmp_path / "first", tmp_path / "second"):
-        environment = {**os.environ, "IPSRL_CACHE": str(folder)}
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
-        )
-        assert done.stdout == "3\n"
-        assert done.stderr == ""
+        assert ends(PROGRAM.format(folder=str(folder))) == (0, "3\n", "")
         kept.append({file.name for file in (folder / "compilation").iterdir()})
         if folder.name == "first":
             folder.rename(tmp_path / "second")
@@ -43,14 +42,12 @@ def test_devices_and_compiled_programs(tmp_path):
     assert {name for name in kept[0] ^ kept[1] if name.startswith("jit_program")} == set()
 
 
-@pytest.mark.parametrize(("variable", "precision"), [(None, "highest"), ("tensorfloat32", "tensorfloat32")])
-def test_float32_is_not_rounded_unless_asked_for(variable, precision):
-    others = {name: value for name, value in os.environ.items() if name != "JAX_DEFAULT_MATMUL_PRECISION"}
-    program = "import jax; from ipsrl.distributed.start_up import start_up; start_up()"
-    program += "; print(jax.config.jax_default_matmul_precision)"
-    environment = others | ({} if variable is None else {"JAX_DEFAULT_MATMUL_PRECISION": variable})
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{precision}\n"
+def test_float32_is_not_rounded_unless_asked_for(ends):
+    program = "start_up(); print(jax.config.jax_default_matmul_precision)"
+    assert ends(program) == (0, "highest\n", "")
+    # $JAX_DEFAULT_MATMUL_PRECISION is read when JAX is imported.
+    asked_for = "jax.config.update('jax_default_matmul_precision', 'tensorfloat32')"
+    assert ends(f"{asked_for}; {program}") == (0, "tensorfloat32\n", "")
 
 
 def test_programs_for_32_bits_are_not_run_with_64():
@@ -63,31 +60,27 @@ def test_programs_for_32_bits_are_not_run_with_64():
 
 
 JOINS_NOBODY = """
-import os
-from ipsrl.distributed import start_up
-start_up._join = lambda cluster: None
-start_up.start_up(start_up.cores(), start_up.Cluster())
-print(int(os.environ["PJRT_NPROC"]) / start_up.cores())
+from ipsrl.distributed import start_up as module
+module._join = lambda cluster: None
+start_up(module.cores(), Cluster())
+print(int(os.environ["PJRT_NPROC"]) / module.cores())
 """
 
 
-def test_each_device_of_a_cluster_has_a_thread_more_than_it_computes_with():
+def test_each_device_of_a_cluster_has_a_thread_more_than_it_computes_with(ends):
     """Else a thread that starts programs ahead can take the one that a collective waits for."""
-    done = subprocess.run([sys.executable, "-c", JOINS_NOBODY], capture_output=True, text=True, check=True)
-    assert done.stdout == "2.0\n"
+    assert ends(JOINS_NOBODY) == (0, "2.0\n", "")
 
 
 WAITS = """
-import jax
-from ipsrl.distributed.start_up import Cluster, start_up
 jax.distributed.initialize = lambda *place, **seconds: print(seconds)
 start_up(cluster=Cluster("a:9", 2, 0, heartbeat_timeout=7, join_timeout=8))
 """
 
 
-def test_jax_waits_for_others_as_long_as_the_cluster_says():
-    done = subprocess.run([sys.executable, "-c", WAITS], capture_output=True, text=True, check=True)
-    assert "'initialization_timeout': 8, 'heartbeat_timeout_seconds': 7" in done.stdout
+def test_jax_waits_for_others_as_long_as_the_cluster_says(ends):
+    _, said, _ = ends(WAITS)
+    assert "'initialization_timeout': 8, 'heartbeat_timeout_seconds': 7" in said
 
 
 def test_the_cache_folder(monkeypatch):
@@ -118,8 +111,6 @@ def test_an_impossible_cluster_is_refused(fields, message):
         Cluster(**fields)
 
 
-def test_variables_of_the_environment_are_checked_like_fields():
-    program = "from ipsrl.distributed.start_up import *; start_up(cluster=Cluster('a:9', process_id=0))"
-    environment = os.environ | {"JAX_NUM_PROCESSES": "-2"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert "num_processes is -2, it must be at least 1" in done.stderr
+def test_variables_of_the_environment_are_checked_like_fields(ends):
+    _, _, said = ends("os.environ['JAX_NUM_PROCESSES'] = '-2'; start_up(cluster=Cluster('a:9', process_id=0))")
+    assert "num_processes is -2, it must be at least 1" in said

@@ -178,9 +178,7 @@ def test_graphs_are_those_of_seeds_that_were_published():
     assert found == ["047e64959839943d", "eb500893b08a3a18", "b0acc74b6c19a31b"]
 
 
-@pytest.mark.parametrize(
-    "fields", [{"problems": 4096, "depth": 2}, {"edge_probability": 1e-6}, {"edge_probability": 1 - 1e-9}]
-)
+@pytest.mark.parametrize("fields", [{"problems": 4096, "depth": 2}, {"edge_probability": 1e-6}])
 def test_what_cannot_be_found_is_not_sought_for_long(fields):
     def refuse():
         with pytest.raises(ValueError, match=r"only \d+ of \d+ graphs with such branches were found"):

@@ -99,7 +99,7 @@ def test_the_weight_of_an_answer_is_measured():
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("log_ratio", [29.0, 21.0, -21.0])
+@pytest.mark.parametrize("log_ratio", [21.0, -21.0])
 @pytest.mark.parametrize("advantage", [1.0, -1.0])
 def test_a_ratio_beyond_the_limit_has_no_gradient(surrogate, log_ratio, advantage):
     rollouts = rollouts_of(np.full((1, 1, 1), -1.0 - log_ratio))
@@ -147,7 +147,7 @@ def literal_search(part, ratios, advantages, behaviour):
 
 
 @pytest.mark.parametrize("form", ["paper", "code"])
-@pytest.mark.parametrize("target", slow_after(3, [0.45, 0.9, 2.0, 0.1, 0.3, 0.6, 0.75, 1.1]))
+@pytest.mark.parametrize("target", slow_after(3, [0.45, 0.9, 2.0, 0.1]))
 def test_limits_are_those_of_the_published_loop(form, target):
     arguments = {"low_start": 0.6, "low_end": 0.8, "low_step": 0.05, "high_start": 1.2, "high_end": 2.0}
     part = BalancedClip(form, target, **arguments)
