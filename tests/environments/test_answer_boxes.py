@@ -15,6 +15,8 @@ RIGHT = [
     r"\boxed{5} 🎉",
     "#### 5 (rounded to the nearest whole number)",
     "#### 5 (2 + 3)",
+    "5 (not 7)",
+    r"No, it is mi\frac1{2}us \boxed{5}",
     r"\fbox{5}",
     r"$\fbox{5}$",
     r"So, $\boxed{5}$.",

@@ -161,6 +161,8 @@ def test_random_trees_are_all_trees_of_a_form(text):
         ("2 ** 3", None),
         ("2 ^ 3", None),
         ("2 3", None),
+        ("8 + 4 / 1\n3 * 8", None),
+        ("9  6 / 2", None),
         ("(2", None),
         ("(2 * 3]", None),
         ("2 // 3", None),

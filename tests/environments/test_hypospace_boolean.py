@@ -126,6 +126,7 @@ def test_a_prompt_by_hand():
         ("Expression: x OR 1", None),
         ("Expression: x\nExpression: x AND TRUE", None),  # well-formed, against a rule, and the last
         ("Expression: x AND", None),
+        ("Expression: x\nExpression: none", None),
         ("Expression: (x", None),
         ("Expression: x y", None),
         ("Expression: AND(x)", None),

@@ -116,6 +116,7 @@ def test_lenient_text(text):
         "Layer 1:\n1 0 0 0",
         "Layer 1:\n0\n0\n0\n1",
         "Layer 1:\n2",
+        "Structure:\nLayer 1 0 0 0\n0 0 0(\n1 0 0",
     ],
 )
 def test_text_without_a_structure(text):

@@ -22,6 +22,8 @@ from tests.work import calls_of
         (r"Thus \boxed{\frac{3}{4}}, as 5 > 4.", "3/4"),
         (r"\boxed{1}. So it is \boxed{ 2 }", "2"),
         (r"\boxed{1} or \boxed{ 2 }", None),
+        (r"\boxed{\boxed{3}}", "3"),
+        ("She has 1.  3 * 100", None),
         (r"\boxed{-\dfrac{3}{4}}", "-3/4"),
         (r"\boxed{\tfrac{-3}{4}}", "-3/4"),
         (r"\boxed{2\frac12}", "5/2"),

@@ -165,6 +165,7 @@ WRONG: dict[str, dict[str, str]] = {
         "withdrawn": "@a\nStructure: none",
         "withdrawn layer": "@a\nLayer 1: none",
         "cut header": "@a\nLayer 9",
+        "cut header of two digits": "@a\nLayer 92\nThen also",
         "gap": "@a\nLayer 8:\n1 0 0\n0 0 0\n0 0 0",
         "same as below": "@a\nLayer @x: the same as layer 1",
         "floating above": "@a\nLayer @x:\n1 1 1\n1 1 1\n1 1 1",
