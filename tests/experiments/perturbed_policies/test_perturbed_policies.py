@@ -12,9 +12,9 @@ from experiments.perturbed_policies.perturbed_paths import PATHS, VEHICLES
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"draws": (4,)}, "--draws must be two numbers, few draws and many"),
+        ({"draws": (4,)}, "it must be two numbers, few draws and many"),
         ({"draws": (1, 4)}, "--draws is .* it must be increasing numbers from 2"),
-        ({"smoothings": (0.1, 0.2)}, "--smoothings must begin with 0"),
+        ({"smoothings": (0.1, 0.2)}, "it must begin with 0 and have two from"),
         ({"smoothings": (0.0, 0.2)}, "have two from 0.1 to 0.4"),
         ({"seeds": (0,)}, "at least 2 different numbers"),
     ],
