@@ -12,8 +12,8 @@ from experiments.overoptimisation.preferred_arms import PARTIAL, SHARED
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": 401}, "--steps is 401, it must be a multiple of 50"),
-        ({"task_steps": 2}, "--task_steps is 2, it must be a multiple of 4"),
+        ({"steps": 401}, "--steps is 401, it must be a positive multiple of 50"),
+        ({"task_steps": 2}, "--task_steps is 2, it must be a positive multiple of 4"),
         ({"seeds": (0,)}, "at least 2 different numbers"),
         ({"objectives": ("ppo",)}, "--objectives is 'ppo', it must be one of dpo"),
     ],

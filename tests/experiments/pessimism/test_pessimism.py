@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from experiments import pessimism
-from experiments.pessimism import COMBO, KL, NETWORKS, PLACEBO, PRESETS, RADII, TABULAR, WEIGHTS, best, critics
+from experiments.pessimism import COMBO, KL, NETWORKS, PLACEBO, PRESETS, RADII, TABULAR, WEIGHTS, best, bounded, critics
 from ipsrl.records.tidy import Records
 
 WORLDS = TABULAR, NETWORKS, PLACEBO
@@ -15,14 +15,14 @@ LABELS = ("world", "method", "weight", "radius")
 def test_the_best_setting_is_that_of_the_highest_return():
     rows = [
         {"world": TABULAR, "method": KL, "weight": weight, "radius": radius, "seed": seed, "step": 0}
-        | {"return": weight - (radius - 0.5) ** 2, "valid": radius}
+        | {"return": weight - (radius - 0.5) ** 2, "valid": float(radius == 0.5)}
         for weight in WEIGHTS
         for radius in RADII
         for seed in range(2)
     ]
     records = Records(rows, LABELS)
     assert best(KL)(records).mean == pytest.approx(0.3)
-    assert best(KL, "valid")(records).mean == 0.5
+    assert best(KL, bounded)(records).mean == 1.0
 
 
 @pytest.mark.parametrize(
