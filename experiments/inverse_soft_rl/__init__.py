@@ -81,6 +81,13 @@ class Settings(study.Settings):
     group_size: int = at_least(2, 16)
     steps: int = positive(2000)
 
+    def __post_init__(self):
+        super().__post_init__()
+        if len(self.lengths) < 2:
+            raise ValueError(
+                f"--lengths is {self.lengths}, it must have two numbers or more: a slope needs two"
+            )
+
 
 PRESETS = {
     "smoke": Settings(

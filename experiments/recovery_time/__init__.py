@@ -24,10 +24,11 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import logit
 
+from experiments.recovery_time.step_sizes import largest_surviving_step
 from ipsrl import objectives, study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule, count_weights
-from ipsrl.dynamics.survival import weaker_at_rest
+from ipsrl.dynamics.survival import smallest_group, weaker_at_rest
 from ipsrl.dynamics.time_scales import ideal_recovery_time, recovery_coefficient, recovery_time
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, MOST_STEPS, Cell, first_passage
 from ipsrl.fields import between, positive
@@ -50,15 +51,36 @@ class Settings(study.Settings):
     seeds: tuple[int, ...] = study.seeds(tuple(range(200)), least=2)
     step_size: float = positive(0.01)
 
+    def __post_init__(self):
+        super().__post_init__()
+        weakest = min(map(self.at_rest, COUNT_RULES))
+        if not weakest > self.recovered:
+            smallest = smallest_group(self.rewards[0] / self.rewards[1], "group mean", self.alpha)
+            why = f"p_2 rests at {weakest:.3g} under some rule; the weaker outcome survives from {smallest} on"
+            raise ValueError(f"--group_size={self.group_size} is too small: {why}")
+        longest = largest_surviving_step(self.rewards, self.weights)
+        if not self.step_size < longest:
+            raise ValueError(
+                f"--step_size={self.step_size} loses the weaker outcome: it must be below {longest:.3g}"
+            )
+        if not 0 < min(self.starts) <= max(self.starts) < self.recovered:
+            raise ValueError(
+                f"--starts={self.starts} must lie between 0 and {self.recovered:.3g}, where runs end"
+            )
+
     @property
     def weights(self) -> np.ndarray:
         """`[G]`, the weight for each count."""
         return count_weights(self.group_size, self.alpha)
 
+    def at_rest(self, rule: Rule) -> float:
+        """p_2 of the mean field's rest point."""
+        return weaker_at_rest(self.rewards, self.group_size, rule, self.alpha)
+
     @property
     def recovered(self) -> float:
         """The p_2 at which a run ends."""
-        return weaker_at_rest(self.rewards, self.group_size, "no baseline", self.alpha) / 2
+        return self.at_rest("no baseline") / 2
 
 
 PRESETS = {

@@ -23,6 +23,7 @@ def test_limits_are_compared_over_all_discounts():
     [
         ({"discount": 1.0}, r"--discount is 1\.0, it must lie between 0\.0 and 0\.999"),
         ({"discounts": (0.5, 1.0)}, r"--discounts is 1\.0, it must lie between 0\.0 and 0\.999"),
+        ({"lengths": (100,)}, "it must have two numbers or more: a slope needs two"),
         ({"lengths": (100, 100)}, "--lengths is .* it must be increasing numbers from 2"),
         ({"chains": (0,)}, "at least 2 different numbers"),
         ({"objectives": ("ppo",)}, "--objectives is 'ppo', it must be one of grpo"),

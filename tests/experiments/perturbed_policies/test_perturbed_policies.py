@@ -16,6 +16,7 @@ from experiments.perturbed_policies.perturbed_paths import PATHS, VEHICLES
         ({"draws": (1, 4)}, "--draws is .* it must be increasing numbers from 2"),
         ({"smoothings": (0.1, 0.2)}, "it must begin with 0 and have two from"),
         ({"smoothings": (0.0, 0.2)}, "have two from 0.1 to 0.4"),
+        ({"samples": (25,)}, "a slope over them takes two or more"),
         ({"seeds": (0,)}, "at least 2 different numbers"),
     ],
 )
