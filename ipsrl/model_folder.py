@@ -24,7 +24,11 @@ def require_files(folder: Path) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file."""
+    """The JSON object in a file.
+
+    Raises:
+      ValueError: the file does not exist or holds something else.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -8,6 +8,9 @@ def expanded(path: str | Path, called: str) -> Path:
 
     Args:
       called: what the path is called in messages.
+
+    Raises:
+      ValueError: there is no such user, or no home folder.
     """
     try:
         return Path(path).expanduser()

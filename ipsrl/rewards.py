@@ -85,7 +85,11 @@ class Reward(abc.ABC):
 def rewarded(
     reward: Reward | None, trajectories: Trajectories, outcomes: Outcomes, key: Array
 ) -> tuple[Outcomes, Reward | None]:
-    """The outcomes with their rewards, and the reward for the next batch; the environment's own if `reward` is None."""
+    """The outcomes with their rewards, and the reward for the next batch; the environment's own if `reward` is None.
+
+    Raises:
+      ValueError: rewards or outcomes have another shape than the groups.
+    """
     groups = trajectories.truncated.shape
     _require_shape("the environment's rewards", outcomes.rewards, groups)
     _require_shape("the environment's outcomes", outcomes.outcome_id, groups)
@@ -159,6 +163,9 @@ class FormulaReward(Reward):
       threshold: above which of its rewards an answer is right, 0 or more; that of the environment,
         `outcomes.right_above`, is no default, because a formula changes the scale even where it reads the environment's
         rewards.
+
+    Raises:
+      ValueError: the threshold is negative.
     """
 
     formula: Callable[[Trajectories, Outcomes], Array] = dataclasses.field(metadata={"static": True})
@@ -211,6 +218,9 @@ class NoisyVerifier(OnTop):
       false_positive_rate: probability of accepting a wrong answer; a number, or `[num_prompts]`.
       false_negative_rate: probability of rejecting a right one; a number, or `[num_prompts]`.
       verifier: the reward without noise, which may have noise of its own; None for the environment's.
+
+    Raises:
+      ValueError: a rate is known and not in 0 to 1.
     """
 
     false_positive_rate: Array | float = 0.0
@@ -252,6 +262,9 @@ class PatternVerifier(OnTop):
     Attributes:
       pattern: the tokens, at least one.
       verifier: the reward of all other answers; None for the environment's.
+
+    Raises:
+      ValueError: the pattern has no tokens.
     """
 
     pattern: tuple[int, ...] = dataclasses.field(metadata={"static": True})

@@ -71,7 +71,11 @@ def normal_form(name: str, arguments: Mapping[str, Any]) -> str:
 
 @checked
 def with_argument(text: str, name: str, value: Any) -> str:
-    """One specification with an argument set: `("ips_grpo", "floor", 0.2)` -> `ips_grpo(floor=0.2)`."""
+    """One specification with an argument set: `("ips_grpo", "floor", 0.2)` -> `ips_grpo(floor=0.2)`.
+
+    Raises:
+      ValueError: the text is not one specification.
+    """
     callee, arguments = _only(text, "specification")
     return normal_form(callee, arguments | {name: value})
 

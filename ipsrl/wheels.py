@@ -7,7 +7,11 @@ from pathlib import Path
 
 
 def download(name: str, version: str, sha256: str, folder: Path) -> Path:
-    """The wheel of a package, in an empty folder."""
+    """The wheel of a package, in an empty folder.
+
+    Raises:
+      ValueError: pip is missing or cannot download it, or as `require_sha256`.
+    """
     required = f"{name}=={version}"
     command = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", required]
     done = subprocess.run([sys.executable, "-m", "pip", *command, "--dest", folder], capture_output=True, text=True)

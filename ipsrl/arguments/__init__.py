@@ -75,7 +75,11 @@ def shown(value: Any) -> str:
 
 
 def accepted(name: str, value: Any, hint: Any) -> Any:
-    """The value, as an array where the annotation asks for one, and a number of NumPy as one of Python."""
+    """The value, as an array where the annotation asks for one, and a number of NumPy as one of Python.
+
+    Raises:
+      ValueError: the annotation does not allow the value.
+    """
     allowed = allowed_by(hint)
     if (taken := allowed.take(value)) is REFUSED:
         raise ValueError(f"{name} is {shown(value)}, it must be {allowed.described}")
@@ -83,7 +87,11 @@ def accepted(name: str, value: Any, hint: Any) -> Any:
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that refuses arguments of other types than its annotations say, and is else the same."""
+    """A function that refuses arguments of other types than its annotations say, and is else the same.
+
+    Raises:
+      ValueError: an argument has another type; the message names it.
+    """
     parameters = inspect.signature(function).parameters.values()
     hints = {parameter.name: parameter.annotation for parameter in parameters}
     in_order = [(p.name, p.annotation) for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -19,7 +19,11 @@ AXES = {DATA: "prompts, and parameters at rest", MODEL: "heads, features and voc
 
 @checked
 def read_mesh(text: str) -> dict[str, int]:
-    """The sizes of the axes named in `text`, such as "data:4,model:2"; at most one is -1."""
+    """The sizes of the axes named in `text`, such as "data:4,model:2"; at most one is -1.
+
+    Raises:
+      ValueError: the text is malformed, or an axis is unknown.
+    """
     axes: dict[str, int] = {}
     for part in text.split(","):
         name, colon, size = (item.strip() for item in part.partition(":"))
@@ -87,7 +91,11 @@ def check_prompts_divide(prompts: int, mesh: Mesh) -> None:
 
 
 def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
-    """Shards arrays `[P, ...]` by their first axis over the mesh axis "data"; replicates them without such an axis."""
+    """Shards arrays `[P, ...]` by their first axis over the mesh axis "data"; replicates them without such an axis.
+
+    Raises:
+      ValueError: P is not a multiple of the size of the axis.
+    """
     if DATA not in mesh.axis_names:
         return replicate(tree, mesh)
     for leaf in jax.tree.leaves(tree):

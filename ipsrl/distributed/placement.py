@@ -108,6 +108,9 @@ def placements(rules: PlacementRules, tree: PyTree, mesh: Mesh | AbstractMesh) -
 
     Args:
       tree: of arrays or `jax.ShapeDtypeStruct`.
+
+    Raises:
+      ValueError: a leaf matches no rule, or has fewer dimensions than its rule.
     """
     return jax.tree.map_with_path(lambda path, leaf: _placement(_first_match(rules, path), leaf.shape, mesh), tree)
 

@@ -15,7 +15,11 @@ from ipsrl.paths import expanded
 
 
 def cache_folder() -> Path:
-    """Folder of results that all runs of this user may share: $IPSRL_CACHE, or ~/.cache/ipsrl."""
+    """Folder of results that all runs of this user may share: $IPSRL_CACHE, or ~/.cache/ipsrl.
+
+    Raises:
+      ValueError: it begins with the home folder of a user who has none.
+    """
     return expanded(os.environ.get("IPSRL_CACHE") or "~/.cache/ipsrl", "IPSRL_CACHE")
 
 

@@ -86,6 +86,9 @@ def expected_weight(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
     w_G(0) = omega(1) and w_G(1) = omega(G). For alpha = 1 and floor <= 1/G this is (1 - (1 - p)^G) / p, which is below
     1 / p because the outcome may be missing from the group.
+
+    Raises:
+      ValueError: a probability is not in [0, 1], or the weights are not `[G]` and finite.
     """
     weights, probability = checked_weights(weights), np.asarray(probability, np.float64)
     if not np.all((probability >= 0) & (probability <= 1)):
@@ -95,7 +98,11 @@ def expected_weight(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 @checked
 def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """dw_G/dp = (G - 1) E[omega(2 + B) - omega(1 + B)], B ~ Binomial(G - 2, p), for any shape of p; 0 for G = 1."""
+    """dw_G/dp = (G - 1) E[omega(2 + B) - omega(1 + B)], B ~ Binomial(G - 2, p), for any shape of p; 0 for G = 1.
+
+    Raises:
+      ValueError: as in `expected_weight`.
+    """
     weights = checked_weights(weights)
     if len(weights) == 1:
         return np.zeros(np.shape(probability))

@@ -28,6 +28,9 @@ def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.n
 
     alpha = 0 is expected return, dz_i/dt = p_i (r_i - mean reward); alpha = 1 is inverse probability scaling,
     dz_i/dt = r_i - p_i sum_k r_k. With alpha > 0 it comes from every interior start to p ~ r^(1 / alpha).
+
+    Raises:
+      ValueError: the shapes differ, or alpha is negative.
     """
     logits, rewards = checked_outcomes(logits, rewards)
     if not alpha >= 0:

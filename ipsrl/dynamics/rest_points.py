@@ -156,7 +156,11 @@ def _solved(field: Field, start: np.ndarray) -> np.ndarray | None:
 
 @checked
 def nearest_rest_point(field: Field, probs: np.ndarray) -> RestPoint | None:
-    """The rest point to which root finding leads from a distribution `[K]`, with the same outcomes; None if to none."""
+    """The rest point to which root finding leads from a distribution `[K]`, with the same outcomes; None if to none.
+
+    Raises:
+      ValueError: as `rest_point`.
+    """
     _check_distribution(field, probs)
     found = _solved(field, probs) if (probs > 0).sum() > 1 else probs
     return None if found is None else rest_point(field, found)

@@ -61,7 +61,11 @@ class Problem:
         reference: Array | None,
         off_policy: OffPolicyAnswers | None,
     ) -> Self:
-        """The problem that arguments of `expected_update` pose."""
+        """The problem that arguments of `expected_update` pose.
+
+        Raises:
+          ValueError: one of them is wrong, or they do not fit together.
+        """
         logits = _as_floats("logits", logits, POSSIBLE)
         reference = jnp.zeros_like(logits) if reference is None else _as_floats("reference", reference)
         if not isinstance(rewards, Reward):

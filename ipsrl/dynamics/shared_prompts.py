@@ -36,6 +36,9 @@ class SharedPrompts(LogitField):
     Attributes:
       prompts: the fields of the prompts, of bandits with as many outcomes.
       overlap: the cosine of the angle between the features of two prompts.
+
+    Raises:
+      ValueError: there are fewer than two prompts, or they are not bandits with as many outcomes.
     """
 
     prompts: tuple[Field, ...]

@@ -66,6 +66,9 @@ def survives(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray
     Outcome j survives if the better outcomes alone take less than everything at the level of its highest push: sum over
     r_i > r_j of w_G^(-1)(r_j omega(1) / r_i) < 1. For two outcomes that is omega(1) / omega(G) > r_1 / r_2 without a
     baseline and omega(1) / omega(G - 1) > r_1 / r_2 with a group mean, with or without the std.
+
+    Raises:
+      ValueError: as in `stationary_distribution`.
     """
     rewards, counted = _checked(rewards, weights, rule)
     return np.array([_crowd(reward, rewards, counted) < 1 for reward in rewards])
@@ -100,6 +103,9 @@ def weaker_at_rest(
     """Probability of the weaker of two outcomes, r_1 > r_2, where the mean field rests with count weights.
 
     0.0 if it dies out: at `critical_alpha` and below.
+
+    Raises:
+      ValueError: as in `critical_alpha` and `stationary_distribution`.
     """
     better, worse = rewards
     if not better > worse > 0:
@@ -117,6 +123,9 @@ def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: f
     floor x) with a group mean, with or without the std; bounds are known to a relative 1e-12, and a group exactly at
     its bound is too small. math.inf if no group is large enough, because the floor caps the weight at 1/floor^alpha <=
     rho, and if its size is beyond float64.
+
+    Raises:
+      ValueError: rho < 1, alpha is not positive, the rule is unknown, or the floor is negative.
     """
     if not alpha > 0:
         raise ValueError(f"alpha is {alpha}, it must be positive: at 0 no group size and no rule helps")

@@ -124,6 +124,9 @@ def restoring_rate(num_outcomes: int, weights: np.ndarray, reward: float = 1.0) 
         lambda_G = -r w_G'(1 / K) / K^2
 
     0 for weights that do not fall with the count. For a group mean use `finite_groups.without_one_sample`.
+
+    Raises:
+      ValueError: there are fewer than two outcomes, the reward is not positive, or the weights are not `[G]`.
     """
     _check_tie(num_outcomes, reward)
     return float(-reward * expected_weight_slope(1 / num_outcomes, weights) / num_outcomes**2)
@@ -131,7 +134,11 @@ def restoring_rate(num_outcomes: int, weights: np.ndarray, reward: float = 1.0) 
 
 @checked
 def ideal_restoring_rate(num_outcomes: int, alpha: float, reward: float = 1.0) -> float:
-    """`restoring_rate` with infinitely many samples: lambda = alpha r K^(alpha - 1)."""
+    """`restoring_rate` with infinitely many samples: lambda = alpha r K^(alpha - 1).
+
+    Raises:
+      ValueError: there are fewer than two outcomes, the reward is not positive, or alpha is negative.
+    """
     _check_tie(num_outcomes, reward)
     if not alpha >= 0:
         raise ValueError(f"alpha is {alpha}, it must not be negative")

@@ -53,6 +53,9 @@ def every_trajectory(environment: StateGraph, logits: Array, top_tokens: int = 0
       environment: of at most 100,000 trajectories.
       logits: `[S, V]`, of the behaviour policy.
       top_tokens: number of most likely actions to keep, at most V.
+
+    Raises:
+      ValueError: there are too many trajectories, or the logits have another shape.
     """
     expected = (environment.num_observations, environment.vocabulary_size)
     if logits.shape != expected:

@@ -150,6 +150,9 @@ def verdict(
       steps: on each batch; a single small one by default.
       walks: outcomes are those of `WALKS`, sequences of two tokens, instead of single tokens, and the flows six. A
         power of the reward then also fits if the outcomes are shared out among their walks, p ~ n r^(1 / alpha).
+
+    Raises:
+      ValueError: see `check`.
     """
     check(objective, group_size, off_policy, walks)
     references = REFERENCES if "reference_log_probs" in objective.needs else {"uniform": None}
@@ -178,6 +181,9 @@ def fitted_alpha(cases: Mapping[str, Case], multiplicity: Sequence[int] = (1, 1,
     Returns:
       alpha (infinite if p does not grow with r); the residual, the root mean square of log(p / p_1), of which there are
         four; and whether it is at most `FITS` of the largest of them, and less than that of a fit p ~ exp(r / T).
+
+    Raises:
+      ValueError: the flows of one of the two cases end in different distributions.
     """
     unequal, tie = cases["unequal"].probs, cases["partial tie"].probs
     if unequal is None or tie is None:

@@ -60,6 +60,9 @@ class AdditionModes(Addition):
       seed: of the problems.
       gamma: what thinking costs a right answer, at least 0 and below 1.
       forced: `none`, `half`, or all answers in the mode `short` or `think`.
+
+    Raises:
+      ValueError: a field is out of range.
     """
 
     digits: int = between(1, 3, 2)
@@ -214,7 +217,11 @@ class Modes:
         return {level: float((self.mode[self.difficulty == level] == 1).mean()) for level in self._levels}
 
     def skill(self, mode: str) -> dict[int, float]:
-        """Difficulty -> share of right answers among those in a mode; NaN if there is none."""
+        """Difficulty -> share of right answers among those in a mode; NaN if there is none.
+
+        Raises:
+          ValueError: there is no such mode.
+        """
         check_choice("mode", mode, MODES)
         of_mode = self.mode == MODES.index(mode)
         each = {level: self.right[(self.difficulty == level)[:, None] & of_mode] for level in self._levels}

@@ -39,7 +39,11 @@ class ChatTemplate:
     thinking: bool = False
 
     def text(self, messages: Sequence[Mapping[str, str]], goes_on: bool = True) -> str:
-        """The conversation behind the system message; if it `goes_on`, up to the start of the model's turn."""
+        """The conversation behind the system message; if it `goes_on`, up to the start of the model's turn.
+
+        Raises:
+          ValueError: the template refuses it.
+        """
         system = [{"role": "system", "content": self.system_prompt}] if self.system_prompt else []
         try:
             return self.tokenizer.apply_chat_template(

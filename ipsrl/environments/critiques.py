@@ -79,7 +79,11 @@ def right_or_wrong(environment: TextTask | LanguageTask, prompt: int, attempt: S
 
 
 def true_answer(environment: TextTask | LanguageTask, prompt: int) -> list[int]:
-    """The tokens of the first right hypothesis of a prompt, in its canonical form, without a stop token."""
+    """The tokens of the first right hypothesis of a prompt, in its canonical form, without a stop token.
+
+    Raises:
+      ValueError: the prompt does not exist, or has no right hypothesis.
+    """
     check_number("prompt", prompt, environment.num_prompts)
     right = np.flatnonzero(environment.admissible[prompt])
     if not len(right):

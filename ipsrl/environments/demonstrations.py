@@ -34,7 +34,11 @@ class Demonstrations(abc.ABC, Checked):
     task_type: ClassVar[type[TextTask]]
 
     def rows(self, task: Any) -> list[dict[str, Any]]:
-        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`."""
+        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`.
+
+        Raises:
+          ValueError: these mistakes are made in another task.
+        """
         accepted("task", task, self.task_type)
         return [
             {
@@ -64,6 +68,9 @@ class PlanMistakes(Demonstrations):
       right_plans, right_execution: probabilities. A random plan fits with `fitting` / 6.
       favour: 0 to 16.
       the others: as in `Demonstrations`.
+
+    Raises:
+      ValueError: a field is out of range.
     """
 
     right_plans: float = probability(0.3)
@@ -99,6 +106,9 @@ class EarlySwitches(Demonstrations):
     Attributes:
       early: a probability; 0.5 corrupts half of the searches.
       the others: as in `Demonstrations`.
+
+    Raises:
+      ValueError: a field is out of range.
     """
 
     early: float = probability(0.5)
@@ -125,6 +135,9 @@ class ModeMistakes(Demonstrations):
       thinking, right_thinking, right_short: probabilities. The defaults give right answers with 0.98 and 0.7 to the
         easiest prompts, and to those of difficulty 4 with 0.92 and 0.24.
       the others: as in `Demonstrations`.
+
+    Raises:
+      ValueError: a field is out of range.
     """
 
     thinking: float = probability(0.5)

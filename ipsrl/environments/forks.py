@@ -30,6 +30,9 @@ class Forks(Checked, StateGraph):
     Attributes:
       forks, branches, steps: at least 1, 2 and 1.
       rewards: of each plan, if it is carried out without a slip; each in `ipsrl.rewards.ALLOWED`.
+
+    Raises:
+      ValueError: a field is out of its range, or there are too many states.
     """
 
     forks: int = at_least(1, 2)

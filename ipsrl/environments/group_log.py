@@ -129,7 +129,11 @@ class GroupLog:
         return found
 
     def bandit(self) -> LoggedOutcomes:
-        """Of up to `MOST_PROMPTS` of the prompts `with_a_choice`."""
+        """Of up to `MOST_PROMPTS` of the prompts `with_a_choice`.
+
+        Raises:
+          ValueError: there is no such prompt, or a reward is negative.
+        """
         if self.rewards.min() < 0:
             raise ValueError(f"a reward of the log is {self.rewards.min():g}: shift rewards so that the worst is 0")
         choices = self.with_a_choice

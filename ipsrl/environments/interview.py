@@ -61,6 +61,9 @@ class Interview(Checked, TokenStream):
       bonuses: `published` (50, 100, 150 and 200) or `equalised` (125 for each phase).
       hierarchy: whether there is a master.
       sees: `states` or `tokens`.
+
+    Raises:
+      ValueError: a field is out of range.
     """
 
     users: int = between(1, 4096, 63)

@@ -266,7 +266,11 @@ class LanguageTask(TokenStream, Checked):
         return self._known.admissible
 
     def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
-        """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""
+        """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form.
+
+        Raises:
+          ValueError: there is no such hypothesis, or it has more than `max_tokens` tokens.
+        """
         text = self._known.answer_text(hypothesis, rng)
         if self._begins_in_thought:
             text = f"{CLOSES_THOUGHT}\n\n{text}"

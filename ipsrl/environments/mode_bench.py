@@ -44,6 +44,9 @@ def mode_bench(domain: str = "graph_coloring", level: int = 1, split: str = "tra
       domain: `graph_coloring` or `factors`.
       level: 1 to 5.
       split: `training`, 384 problems, or `held_out`, 128 others.
+
+    Raises:
+      ValueError: there is no such domain, level or split.
     """
     check_choice("domain", domain, tuple(LEVELS))
     check_choice("level", level, range(1, 6))

@@ -191,6 +191,9 @@ You may think first. Then write the procedure and all digits of its result betwe
 
         Args:
           log_probs: `[num_prompts, 6, length + 2]`, finite, of each token of `executions`, given those before it.
+
+        Raises:
+          ValueError: `log_probs` has another shape.
         """
         if log_probs.shape != self.executions.shape:
             raise ValueError(f"log_probs has the shape {log_probs.shape}, it must be {self.executions.shape}")
@@ -220,7 +223,11 @@ class Failures:
 
 
 def carry_out(plan: str, digits: Digits) -> Digits:
-    """What a plan makes of a list of digits, each 0 to 9."""
+    """What a plan makes of a list of digits, each 0 to 9.
+
+    Raises:
+      ValueError: there is no such plan.
+    """
     check_choice("plan", plan, PLANS)
     return PROCEDURES[plan](digits)
 

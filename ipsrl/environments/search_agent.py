@@ -202,6 +202,9 @@ class SearchAgent(KnowledgeGraph, TokenStream):
 
         Args:
           logits: `[num_observations, V]`, of a policy that sees the state.
+
+        Raises:
+          ValueError: the policy sees tokens, or the table has another shape.
         """
         if self.sees != "state" or logits.shape != (self.num_observations, self.vocabulary_size):
             raise ValueError(f"logits must have the shape [states, actions] with sees=state, not {list(logits.shape)}")

@@ -132,7 +132,11 @@ class StateGraph(abc.ABC):
 
     @checked
     def outcome_space(self, prompt: int) -> OutcomeSpace:
-        """Every outcome of a prompt with its reward."""
+        """Every outcome of a prompt with its reward.
+
+        Raises:
+          ValueError: the prompt does not exist.
+        """
         if not 0 <= prompt < self.num_prompts:
             raise ValueError(f"prompt must be in 0 .. {self.num_prompts - 1}, not {prompt}.")
         return OutcomeSpace(names=self.outcome_names(), rewards=self.reward_table()[prompt])
@@ -146,6 +150,9 @@ class StateGraph(abc.ABC):
         Args:
           log_probs_table: `[S, V]`, log-probability of each action in each state, -inf if illegal.
           prompt: prompt of the walks.
+
+        Raises:
+          ValueError: the table has another shape.
         """
         return self._flow(log_probs_table, prompt)[1]
 

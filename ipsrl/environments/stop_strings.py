@@ -23,7 +23,11 @@ SPACES = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
 
 
 def read_stop_strings(text: str) -> tuple[str, ...]:
-    """The strings of a list in JSON, such as `[".", "\\n"]`; of an empty text none."""
+    """The strings of a list in JSON, such as `[".", "\\n"]`; of an empty text none.
+
+    Raises:
+      ValueError: the text is something else, or as `as_bytes`.
+    """
     try:
         strings = json.loads(text) if text else []
     except (ValueError, RecursionError):

@@ -18,6 +18,9 @@ def write_texts(
       name: of the data set, in lower case, with digits and underscores.
       features: names of the texts of a row.
       splits: name of a split -> its rows in order, at least one; each is a dict of texts with all features.
+
+    Raises:
+      ValueError: `out` already holds this version of a data set with this name.
     """
     # Imported late: it takes a second, and --help does not need it.
     import tensorflow_datasets as tfds

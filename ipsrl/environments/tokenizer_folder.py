@@ -12,7 +12,11 @@ Token = tuple[int, tuple[int, int]]
 
 
 def read_tokenizer(folder: Path) -> Any:
-    """The fast tokenizer of `transformers`."""
+    """The fast tokenizer of `transformers`.
+
+    Raises:
+      ValueError: there is no such folder, or its files cannot be read, or give another kind of tokenizer.
+    """
     require_files(folder)
     # Imported late: it takes a second, and no other environment needs it.
     from transformers import AutoTokenizer
@@ -34,7 +38,11 @@ def read_tokenizer(folder: Path) -> Any:
 
 
 def read_stop_tokens(tokenizer: Any, folder: Path) -> tuple[int, ...]:
-    """The tokens that end an answer, of the tokenizer and of the folder's generation_config.json, in their order."""
+    """The tokens that end an answer, of the tokenizer and of the folder's generation_config.json, in their order.
+
+    Raises:
+      ValueError: there are none, or that file names something else.
+    """
     stops = {tokenizer.eos_token_id}
     if (path := folder / "generation_config.json").exists():
         ends = read_object(path).get("eos_token_id")

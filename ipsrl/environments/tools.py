@@ -72,6 +72,9 @@ class Search(Checked):
     Attributes:
       folder: with the texts; paragraphs are separated by empty lines.
       characters: after which a paragraph is cut.
+
+    Raises:
+      ValueError: the folder holds no paragraph, a file in it is not UTF-8, or the library is missing.
     """
 
     folder: str
@@ -100,7 +103,11 @@ TOOLS: dict[str, type] = {"calculator": Calculator, "search": Search}
 
 @checked
 def make_tools(text: str) -> tuple[Tool, ...]:
-    """Tools from a text such as `"calculator, search(folder=texts)"`."""
+    """Tools from a text such as `"calculator, search(folder=texts)"`.
+
+    Raises:
+      ValueError: unknown name or argument, or a tool cannot be made so.
+    """
     return tuple(specifications.build(tool, TOOLS, "tool") for tool in specifications.split(text))
 
 

@@ -25,6 +25,9 @@ class Tree(Checked, StateGraph):
       depth: x + y of the outcomes, at least 1.
       longest_step: the largest step, in 1 .. depth.
       rewards: reward of each outcome (x, depth - x), x = 0 .. depth; each in `ipsrl.rewards.ALLOWED`.
+
+    Raises:
+      ValueError: a field is out of its range.
     """
 
     depth: int = at_least(1, 3)

@@ -36,6 +36,9 @@ class VerifierPool(Checked):
     Attributes:
       workers: number of processes; 0 reads in this process, without a time limit.
       seconds: time limit for one answer.
+
+    Raises:
+      ValueError: a field is out of its range.
     """
 
     workers: int = non_negative(2, called="workers of the verifier pool")

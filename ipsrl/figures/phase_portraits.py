@@ -57,6 +57,9 @@ def draw(portraits: Sequence[Portrait], group_size: int, reference: Sequence[flo
       portraits: in the order of drawing; those of equal rewards make a block.
       group_size: G, for the caption.
       reference: probabilities of the reference policy; marked where given.
+
+    Raises:
+      ValueError: there is nothing to draw.
     """
     if not portraits:
         raise ValueError("there is nothing to draw")

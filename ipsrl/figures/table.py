@@ -37,7 +37,11 @@ def curve(series: Row, values: Interval | Sequence[float], **places: Sequence) -
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:
-    """Writes rows to a file, see `as_csv`."""
+    """Writes rows to a file, see `as_csv`.
+
+    Raises:
+      ValueError: there is no row, or a value is neither a number nor text.
+    """
     if not rows:
         raise ValueError(f"there are no numbers to write to {path}")
     replace_file(path, as_csv(rows))
@@ -47,6 +51,9 @@ def as_csv(rows: Sequence[Row]) -> str:
     """Rows as CSV: numbers in full, a cell blank where a row lacks the column or its number is not finite.
 
     Columns are those of all rows in the order in which they first appear. The same rows give the same text.
+
+    Raises:
+      ValueError: a value is neither a number nor text.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")

@@ -60,7 +60,11 @@ LARGEST = {"gemma2": 46, "gemma3": 62}
 
 
 def configuration(file: File) -> dict[str, Any]:
-    """The keys of `config.json` that describe the model; all that are missing have the default of its family."""
+    """The keys of `config.json` that describe the model; all that are missing have the default of its family.
+
+    Raises:
+      ValueError: another architecture, or what this file says of it has no counterpart.
+    """
     _require_known(file)
     value, name = file.of_architecture, file.architecture
     width, heads = value("embedding_length", int), value("attention.head_count", int)

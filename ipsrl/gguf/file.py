@@ -33,7 +33,11 @@ class File:
         return self.value("general.architecture", str)
 
     def value(self, key: str, kind: type, *default: Any) -> Any:
-        """A value of the metadata, or the default; a float in the fewest digits that are the same float32."""
+        """A value of the metadata, or the default; a float in the fewest digits that are the same float32.
+
+        Raises:
+          ValueError: it is missing and has no default, or is not of this kind.
+        """
         if default and key not in self.metadata:
             return default[0]
         found = self.metadata.get(key)

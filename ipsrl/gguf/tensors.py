@@ -16,7 +16,11 @@ from ipsrl.policies.transformer import Transformer
 
 
 def stored_names(file: File, policy: Transformer) -> dict[str, str]:
-    """Name of every tensor in a folder of `policy` -> its name in the file."""
+    """Name of every tensor in a folder of `policy` -> its name in the file.
+
+    Raises:
+      ValueError: the tensors of the file are not those of the policy, each in its shape.
+    """
     extras.require("gguf")
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
@@ -52,7 +56,11 @@ def values(file: File, name: str, policy: Transformer) -> np.ndarray:
 
 
 def write_weights(folder: Path, file: File, policy: Transformer, dtype: str, shard_bytes: int = 5 * 10**9) -> None:
-    """Writes `model.safetensors`, or several files and their index, and holds one file's weights at a time."""
+    """Writes `model.safetensors`, or several files and their index, and holds one file's weights at a time.
+
+    Raises:
+      ValueError: a tensor is not finite in `dtype`.
+    """
     # Imported late, as it is part of transformers.
     from huggingface_hub import split_state_dict_into_shards_factory
 

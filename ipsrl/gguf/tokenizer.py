@@ -59,7 +59,11 @@ SPLITTINGS = {
 
 
 def read_tokenizer(file: File) -> Any:
-    """The fast tokenizer of `transformers`, with special tokens and chat template."""
+    """The fast tokenizer of `transformers`, with special tokens and chat template.
+
+    Raises:
+      ValueError: the file has another kind of tokenizer, or a damaged one.
+    """
     # Imported late: it takes a second.
     from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast
@@ -104,7 +108,11 @@ def read_tokenizer(file: File) -> Any:
 
 
 def special_tokens(file: File) -> dict[str, int]:
-    """Name of each special token, such as "eos", -> its number."""
+    """Name of each special token, such as "eos", -> its number.
+
+    Raises:
+      ValueError: there is no such token, or none that ends an answer.
+    """
     number_of = len(file.texts("tokenizer.ggml.tokens"))
     found = {}
     for role in dict.fromkeys((*ROLES, *STOPS)):
@@ -121,6 +129,9 @@ def special_tokens(file: File) -> dict[str, int]:
 def stop_tokens(file: File) -> list[int]:
     """The tokens that end an answer: those that the file names, then those that end turns by their text, or else those
     that end texts.
+
+    Raises:
+      ValueError: as `special_tokens`.
     """
     named, kinds = special_tokens(file), file.metadata["tokenizer.ggml.token_type"]
     number_of = {token: n for n, token in enumerate(file.texts("tokenizer.ggml.tokens")) if kinds[n] != UNUSED}

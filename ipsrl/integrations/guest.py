@@ -274,6 +274,9 @@ class GuestObjective:
 
         Args:
           place: where it lay, in messages.
+
+        Raises:
+          ValueError: it is of another objective, or damaged.
         """
         try:
             leaves = safetensors.load(saved)

@@ -67,6 +67,9 @@ def groups_of(prompts: Sequence[Hashable], group_size: int) -> np.ndarray:
     """`[P, G]` int32, the rows of each group, in the order of their first rows.
 
     Several groups of a prompt may be in a batch: they are cut apart in the order of the rows.
+
+    Raises:
+      ValueError: the answers of a prompt are no multiple of the group size.
     """
     rows: dict[Hashable, list[int]] = {}
     for row, prompt in enumerate(prompts):
@@ -122,7 +125,11 @@ def canonical(value: Hashable) -> str:
 
 
 def outcome_names(outcomes: Sequence[Hashable | None]) -> list[str | None]:
-    """The `canonical` name of each outcome; None where there is none: None, NaN, and what pandas has for it."""
+    """The `canonical` name of each outcome; None where there is none: None, NaN, and what pandas has for it.
+
+    Raises:
+      ValueError: an outcome is not hashable, or has no such name.
+    """
     return [None if outcome is None else canonical(outcome) for outcome in map(_read, outcomes)]
 
 
@@ -148,7 +155,11 @@ def _read(outcome: Any) -> Hashable | None:
 
 
 def numbered(outcomes: Sequence[Hashable | None]) -> np.ndarray:
-    """`[B]` int32, a number for each of the different outcomes of a batch, as `==` tells them apart; -1 for none."""
+    """`[B]` int32, a number for each of the different outcomes of a batch, as `==` tells them apart; -1 for none.
+
+    Raises:
+      ValueError: an outcome is not hashable.
+    """
     known: dict[Hashable, int] = {}
     return np.array(
         [-1 if one is None else known.setdefault(one, len(known)) for one in map(_read, outcomes)], np.int32

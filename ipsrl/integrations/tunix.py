@@ -84,7 +84,11 @@ class WeighedExample(TrainExample):
 def policy_loss(
     model: nnx.Module, train_example: TrainExample, algo_config: GRPOConfig, pad_id: int, eos_id: int, **_: Any
 ) -> tuple[Array, dict[str, Any]]:
-    """The objective's loss of a micro-batch; and its metrics, and its gradient by what the objective learns itself."""
+    """The objective's loss of a micro-batch; and its metrics, and its gradient by what the objective learns itself.
+
+    Raises:
+      ValueError: the batch is not that of `IPSRLLearner`.
+    """
     if not isinstance(train_example, WeighedExample):
         raise ValueError(f"the policy loss {NAME} works in its own learner: train with IPSRLLearner of {__name__}")
     example, mask = train_example, train_example.rows.token_mask

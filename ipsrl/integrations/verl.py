@@ -114,7 +114,11 @@ def policy_loss(
     config: Any = None,
     rollout_is_weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, float]]:
-    """The objective's loss of a micro-batch, and metrics."""
+    """The objective's loss of a micro-batch, and metrics.
+
+    Raises:
+      ValueError: the trainer is not `ipsrl`, so that nothing is handed over.
+    """
     loss = _loss.get()
     if loss is None:
         raise ValueError(f"the policy loss {NAME} works in its own trainer: set trainer.v1.trainer_mode={NAME}")

@@ -37,6 +37,9 @@ def independent_ceiling(admissible_size: np.ndarray, queries: np.ndarray) -> np.
     """Expected recovery of N independent samples, uniform over A admissible outcomes: 1 - (1 - 1/A)^N.
 
     No independent policy does better on average; about 0.632 if N = A is large.
+
+    Raises:
+      ValueError: A < 1 or N < 0.
     """
     admissible_size, queries = np.asarray(admissible_size, float), np.asarray(queries)
     if np.any(admissible_size < 1) or np.any(queries < 0):
@@ -67,7 +70,11 @@ def uniqueness(outcome_id: np.ndarray) -> float:
 
 @checked
 def recovery(outcome_id: np.ndarray, admissible: np.ndarray) -> float:
-    """Number of distinct admissible outcomes among answers `[N]`, over A, the number of True in `admissible` `[K]`."""
+    """Number of distinct admissible outcomes among answers `[N]`, over A, the number of True in `admissible` `[K]`.
+
+    Raises:
+      ValueError: no outcome is admissible, or there is no answer.
+    """
     admissible = np.asarray(admissible, bool)
     if not admissible.any():
         raise ValueError("recovery is undefined for a prompt without an admissible outcome")

@@ -18,6 +18,9 @@ def pass_at_k(correct: np.ndarray, samples: int | np.ndarray, k: int) -> np.ndar
       correct: `[...]` int, c, number of correct samples of each prompt.
       samples: n, number of samples of each prompt: one number, or an array that broadcasts with `correct`.
       k: number of samples to try, 1 <= k <= n.
+
+    Raises:
+      ValueError: k is not in [1, n], or c is not in [0, n].
     """
     correct, samples = np.broadcast_arrays(np.asarray(correct), np.asarray(samples))
     if k < 1 or np.any(samples < k):

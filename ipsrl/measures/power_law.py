@@ -21,6 +21,9 @@ def exponents(probs: np.ndarray, quantities: np.ndarray, weights: np.ndarray) ->
       probs: `[..., K]`.
       quantities: `[Q, K]`, positive.
       weights: `[K]`, not negative; of the squared errors.
+
+    Raises:
+      ValueError: a quantity is not positive, a weight is negative, or the shapes differ.
     """
     quantities, weights = np.asarray(quantities, np.float64), np.asarray(weights, np.float64)
     if not np.shape(probs)[-1:] == quantities.shape[1:] == weights.shape:

@@ -42,6 +42,9 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> RankCorrelation:
 
     Args:
       first, second: of N subjects in that place, `[S, N]`, a row for each seed, or `[N]` where nothing is random.
+
+    Raises:
+      ValueError: N is below 4 or differs, or there is no seed.
     """
     places = [np.asarray(place, np.float64) for place in (first, second)]
     shapes = [place.shape for place in places]

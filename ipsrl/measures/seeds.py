@@ -55,6 +55,9 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95) -> Interval:
     Args:
       values: `[S, ...]` floats of a size up to 1e300, one row for each seed.
       level: coverage, in (0, 1).
+
+    Raises:
+      ValueError: there is no seed, a value is too large, or `level` is not in (0, 1).
     """
     values = np.asarray(values, np.float64)
     if values.ndim == 0 or len(values) == 0 or not np.all(np.abs(values) <= LARGEST):
@@ -124,6 +127,9 @@ def share_of_runs(happened: np.ndarray, level: float = 0.95) -> Interval:
     """The share of runs `[N]` bool in which an event happened, with its exact binomial interval (Clopper and Pearson).
 
     If it happened in none or in all, the interval still bounds the share.
+
+    Raises:
+      ValueError: there is no run, something is neither true nor false, or `level` is not in (0, 1).
     """
     happened = np.asarray(happened)
     if happened.ndim != 1 or len(happened) == 0 or not np.isin(happened, (0, 1)).all():

@@ -243,6 +243,9 @@ class Objective(Checked):
 
         Returns:
           weights without gradient, the new state, and metrics.
+
+        Raises:
+          ValueError: an array has another shape than the others, or the groups are too small.
         """
         _check_shapes(rollouts)
         self._check_group_size(rollouts.tokens.shape[1])

@@ -32,6 +32,9 @@ class LoRA(Checked):
       rank, alpha: 16 and 32 in arXiv 2601.21669.
       targets: names of the matrices that have an adapter.
       frozen: type of the frozen parameters, see `frozen_as`.
+
+    Raises:
+      ValueError: a number is not positive, or a name is unknown.
     """
 
     rank: int = positive(16, called="rank of LoRA")

@@ -19,6 +19,9 @@ def read_policy(model_dir: str | Path) -> Transformer:
 
     `dataclasses.replace` changes how it computes (`dtype`, `query_block`, `remat`). For a multi-modal Gemma 3 this is
     the text decoder.
+
+    Raises:
+      ValueError: there is no `config.json`, or it requires a family or an option that this decoder does not support.
     """
     folder = Path(model_dir)
     config, text = _configurations(folder)
@@ -42,7 +45,11 @@ def read_policy(model_dir: str | Path) -> Transformer:
 
 
 def num_positions(model_dir: str | Path) -> int:
-    """Number of tokens of the longest text that the model of a folder supports."""
+    """Number of tokens of the longest text that the model of a folder supports.
+
+    Raises:
+      ValueError: as `read_policy`.
+    """
     _, text = _configurations(Path(model_dir))
     scaling = read_policy(model_dir).rotary.scaling
     # With yarn, the configuration may state the length before scaling; with other scalings, the length after.
@@ -73,7 +80,11 @@ def _configurations(folder: Path) -> tuple[Any, Any]:
 
 
 def read_json(folder: Path) -> dict[str, Any]:
-    """The content of a `config.json` of a supported family, without quantisation."""
+    """The content of a `config.json` of a supported family, without quantisation.
+
+    Raises:
+      ValueError: it is of another kind.
+    """
     path = folder / "config.json"
     require_files(folder)
     content = read_object(path)

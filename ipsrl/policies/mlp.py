@@ -40,6 +40,9 @@ class MLP(Checked):
       num_features: F.
       vocabulary_size: V.
       hidden: widths of the hidden layers; an empty tuple makes the logits linear in the features.
+
+    Raises:
+      ValueError: a width is not positive.
     """
 
     optional_fields: ClassVar[frozenset[str]] = frozenset()

@@ -12,7 +12,11 @@ from ipsrl.fields import Checked, above, at_least
 
 @dataclasses.dataclass(frozen=True)
 class LinearScaling(Checked):
-    """Position interpolation (arXiv 2306.15595): every frequency divided by `factor`."""
+    """Position interpolation (arXiv 2306.15595): every frequency divided by `factor`.
+
+    Raises:
+      ValueError: `factor` is below 1.
+    """
 
     factor: float = at_least(1, called="factor of a rotary scaling")
 
@@ -26,6 +30,9 @@ class Llama3Scaling(Checked):
 
     Frequencies with fewer than `low_frequency_factor` turns in `original_length` tokens are divided by `factor`, those
     with more than `high_frequency_factor` turns are kept, and those between are interpolated by their turns.
+
+    Raises:
+      ValueError: `factor` is below 1, or the numbers of turns are not in order.
     """
 
     factor: float = at_least(1, called="factor of a rotary scaling")
@@ -62,6 +69,9 @@ class YarnScaling(Checked):
       beta_fast, beta_slow: numbers of turns between which frequencies are interpolated.
       attention_factor: multiplies rotated queries and keys; None for the paper's 0.1 ln(factor) + 1.
       truncate: whether the two indices are rounded outwards.
+
+    Raises:
+      ValueError: `factor` is below 1, or `beta_slow` is not positive and below `beta_fast`.
     """
 
     factor: float = at_least(1, called="factor of a rotary scaling")
@@ -110,6 +120,9 @@ class Rotary(Checked):
     Attributes:
       theta: base of the wavelengths.
       scaling: scaling of the wavelengths; None for none.
+
+    Raises:
+      ValueError: `theta` is not above 1.
     """
 
     theta: float = above(1, 10000.0, called="theta, the base of the rotary wavelengths,")

@@ -88,6 +88,9 @@ class StateSpace(Checked):
       dtype: "float32" or "bfloat16", of the operands of matrix products, and, except on CPU, of their results. The scan
         is always float32.
       chunk: number of tokens whose states exist at the same time in scoring, see `selective_scan`.
+
+    Raises:
+      ValueError: a size is out of range.
     """
 
     optional_fields: ClassVar[frozenset[str]] = frozenset({"prompt_log_probs", "answer_features"})

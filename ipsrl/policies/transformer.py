@@ -110,7 +110,11 @@ class Transformer(TransformerConfig):
         return decoder.logits(hidden), dataclasses.replace(cache, completion=completion)
 
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
-        """Log-probabilities and entropies `[P, G, T]` of all sampled tokens, in a pass over prompts and completions."""
+        """Log-probabilities and entropies `[P, G, T]` of all sampled tokens, in a pass over prompts and completions.
+
+        Raises:
+          ValueError: `observations` are not `[P, G, T]` for the P prompts.
+        """
         observations, prompts = trajectories.observations, trajectories.prompts
         if observations.ndim != 3 or observations.shape[0] != prompts.tokens.shape[0]:
             raise ValueError(

@@ -22,6 +22,9 @@ class SlidingWindow(Checked):
       window: number of tokens that a token attends to, itself included.
       layers: numbers of these layers, from 0; all others attend to everything before them.
       rotary: the rotary positions of these layers.
+
+    Raises:
+      ValueError: `window` is not positive, or `layers` are not increasing numbers from 0.
     """
 
     window: int = positive()
@@ -68,6 +71,9 @@ class TransformerConfig(Checked):
         models sharded over a mesh. On CPU only "layer" stores less, and only where all layers are alike: they are then
         compiled once, as a loop. Changes memory and rounding only.
       lora: the adapters, `lora_a` and `lora_b` beside the matrices they adapt; None for none.
+
+    Raises:
+      ValueError: a size is not positive, sizes do not fit each other, or a name is unknown.
     """
 
     vocabulary_size: int = positive()

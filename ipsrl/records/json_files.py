@@ -97,7 +97,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value in the file `path`."""
+    """The value in the file `path`.
+
+    Raises:
+      ValueError: the file is not JSON, or no file.
+    """
     content = read_bytes(path)
     try:
         return json.loads(content.decode())

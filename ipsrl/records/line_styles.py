@@ -38,7 +38,11 @@ def style_numbers(names: Iterable[str]) -> list[int]:
 
 
 def line_styles(names: Iterable[str]) -> dict[str, dict]:
-    """Colour, line style and marker for each name, as keyword arguments of `Axes.plot`; see `style_numbers`."""
+    """Colour, line style and marker for each name, as keyword arguments of `Axes.plot`; see `style_numbers`.
+
+    Raises:
+      ValueError: there are more names than distinguishable styles.
+    """
     names = list(dict.fromkeys(names))
     if len(names) > len(_STYLES):
         raise ValueError(f"a figure can tell at most {len(_STYLES)} lines apart, not {len(names)}: draw fewer at once")

@@ -11,11 +11,19 @@ class Marks:
     end: str
 
     def content(self, page: str) -> str:
-        """What stands between the marks of a page."""
+        """What stands between the marks of a page.
+
+        Raises:
+          ValueError: it lacks the marks.
+        """
         return self._parts(page)[1].strip()
 
     def filled(self, page: str, text: str) -> str:
-        """The page with this text between the marks."""
+        """The page with this text between the marks.
+
+        Raises:
+          ValueError: it lacks the marks.
+        """
         before, _, after = self._parts(page)
         return f"{before}{self.begin}\n\n{text.strip()}\n\n{self.end}{after}"
 

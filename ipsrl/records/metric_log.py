@@ -56,6 +56,9 @@ class MetricLog:
         Args:
           step: training step of the metrics.
           metrics: name -> number (Python, NumPy or JAX), string or boolean.
+
+        Raises:
+          ValueError: a metric is not a single value.
         """
         record = {"step": int(step)}
         for name, value in metrics.items():
@@ -136,6 +139,9 @@ def read(path: str | Path) -> list[dict[str, Any]]:
     """The records of a metric log, in the order they were written, null as NaN.
 
     A truncated last line (the process was killed while writing) is dropped.
+
+    Raises:
+      ValueError: any other line is not a record.
     """
     records, damage = read_undamaged(path)
     if damage:

@@ -39,7 +39,11 @@ class Finding:
 
 
 class Monitor(Checked, abc.ABC):
-    """Base of all monitors: frozen dataclasses, whose fields are their thresholds."""
+    """Base of all monitors: frozen dataclasses, whose fields are their thresholds.
+
+    Raises:
+      ValueError: a threshold or the number of steps is out of its range.
+    """
 
     advice: ClassVar[str]
     """What a warning means, or what to try. It names no objective: the running one may be among them."""

@@ -30,7 +30,11 @@ Record = dict[str, Any]
 
 
 def read_trackers(text: str) -> tuple[str, ...]:
-    """`"tensorboard,wandb"` -> the names of trackers; empty for an empty text."""
+    """`"tensorboard,wandb"` -> the names of trackers; empty for an empty text.
+
+    Raises:
+      ValueError: there is no such tracker, or its package is not installed.
+    """
     names = tuple(dict.fromkeys(text.split(","))) if text else ()
     for name in names:
         if name not in PACKAGES:

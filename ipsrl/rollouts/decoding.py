@@ -50,6 +50,9 @@ class TokenPenalty(Checked):
       window: beta of the paper, in tokens; None for a penalty everywhere.
       starts: the tokens that open a thought; None for `tokens`. With others the penalty is the placebo of one on
         `starts`: other tokens in the same windows. Empty: an answer is one thought.
+
+    Raises:
+      ValueError: there are no tokens, or a number is out of its range.
     """
 
     tokens: tuple[int, ...] = at_least(0)
@@ -112,6 +115,9 @@ class Decoding(Checked):
       top_p: of these, the likeliest whose probabilities add up to p (arXiv 1904.09751), at least one.
       min_p: of these, those with at least p times the probability of the likeliest (arXiv 2407.01082).
       penalty: on some tokens, early in each thought; None for none.
+
+    Raises:
+      ValueError: a number is out of its range.
     """
 
     temperature: float = positive(1.0)

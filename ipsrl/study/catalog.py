@@ -50,7 +50,11 @@ def require(name: str) -> None:
 
 
 def find(name: str) -> Study:
-    """The study of this name."""
+    """The study of this name.
+
+    Raises:
+      ValueError: there is none.
+    """
     require(name)
     return Study.of(extensions.STUDIES.get(name) or importlib.import_module(module_name(name)), name)
 

@@ -106,7 +106,11 @@ def rounded(value: Any) -> Any:
 
 
 def result_path(study: "Study") -> Path:
-    """The path of a study's `result.json`."""
+    """The path of a study's `result.json`.
+
+    Raises:
+      ValueError: the study is no folder.
+    """
     module = Path(study.module.__file__)
     if module.name != "__init__.py":
         raise ValueError(f"{study.name} has a headline, but no folder for its results: make {module.stem}/ of {module}")

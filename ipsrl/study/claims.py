@@ -193,7 +193,11 @@ class AtEach(Claim):
     some: bool = False
 
     def whole(self, records: Records) -> Every | Some:
-        """The same as one claim for each value."""
+        """The same as one claim for each value.
+
+        Raises:
+          NotRecorded: no record has the label.
+        """
         values = records.where(**self.labels).distinct(self.label)
         if not values:
             raise NotRecorded(f"there is no record with a label {self.label}")

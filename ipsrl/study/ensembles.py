@@ -56,6 +56,9 @@ def trained(
       temperature: of sampling and scoring.
       trainer_of: (environment, policy, objective, settings) -> the trainer, such as an `EvolutionTrainer` with a noise.
       changed: overrides for these settings.
+
+    Raises:
+      ValueError: the objective is unknown, or cannot be trained here.
     """
     names = ("seeds", "steps", "record_every", "group_size", "learning_rate")
     chosen = {name: changed[name] if name in changed else getattr(settings, name) for name in names}

@@ -52,7 +52,11 @@ class OfSeeds:
         return cls(values, tuple(seeds) if seeds else None)
 
     def with_each(self, other: "OfSeeds", combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> "OfSeeds":
-        """Both numbers combined seed by seed."""
+        """Both numbers combined seed by seed.
+
+        Raises:
+          NotRecorded: they have different seeds.
+        """
         if None not in (self.seeds, other.seeds) and self.seeds != other.seeds:
             raise NotRecorded(f"seeds {self.seeds} and {other.seeds} are different: there are no pairs")
         return OfSeeds(combine(self.values, other.values), self.seeds or other.seeds)

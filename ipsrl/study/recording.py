@@ -32,6 +32,9 @@ def record(
       folder: keeps the computed curves.
       output: passed to training runs.
       report: called with a line for each trained curve.
+
+    Raises:
+      ValueError: two curves have the same labels, or a curve cannot be computed.
     """
     require_distinct(curves)
     names = (name for curve in curves for name in (*curve.labels, *curve.within))

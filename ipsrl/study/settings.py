@@ -203,7 +203,11 @@ def kinds_of(settings_class: type) -> dict[str, Kind]:
 
 
 def read(settings_class: type, name: str, text: str) -> Any:
-    """The value of a setting."""
+    """The value of a setting.
+
+    Raises:
+      ValueError: the text does not have its type.
+    """
     kind = kinds_of(settings_class)[name]
     try:
         return kind.read(text)

@@ -259,6 +259,9 @@ def run_vmapped(
 
     Returns:
       for each settings object the error that left it without results, or None if everything was written.
+
+    Raises:
+      ValueError: the settings differ in other fields.
     """
     require_same_settings(settings, study.vmapped)
     failures: list[Exception | None] = [None] * len(settings)

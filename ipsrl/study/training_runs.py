@@ -92,6 +92,9 @@ class TrainingGrid:
       identity: further settings that determine a run, such as a warm start, for its config.json.
       start: returns new `initial_parameters` and `frozen` of `ipsrl.training.loop.train` for each run.
       export: called with a path (`model` in the run's folder), final and frozen parameters, to write the trained model.
+
+    Raises:
+      ValueError: an objective is unknown, or one of the runs would be impossible.
     """
 
     environment: Environment

@@ -108,6 +108,9 @@ def attempt(
 
     Returns:
       the state of the run: finished, failed or broken.
+
+    Raises:
+      OSError: the folder cannot be written.
     """
     with folder.claim(run, ending) as log:
         if log is None:

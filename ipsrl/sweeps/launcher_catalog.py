@@ -12,5 +12,9 @@ LAUNCHERS = {"local": Local, "ray": Ray, "slurm": Slurm, "tpu_pod": TpuPod, "vma
 
 
 def make(text: str) -> Launcher:
-    """`"local(workers=4)"` -> the launcher."""
+    """`"local(workers=4)"` -> the launcher.
+
+    Raises:
+      ValueError: the launcher or an argument is unknown or invalid.
+    """
     return specifications.build(text, LAUNCHERS, "launcher")

@@ -82,7 +82,11 @@ class SweepFolder:
         return "broken" if log.exists() else "waiting"
 
     def runs(self) -> list[SweepRun]:
-        """All runs ever requested in this folder."""
+        """All runs ever requested in this folder.
+
+        Raises:
+          ValueError: sweep.json is damaged.
+        """
         path = self.path / "sweep.json"
         if not path.exists():
             return []

@@ -180,7 +180,11 @@ def require_unchanged(runs: Sequence[SweepRun]) -> None:
 
 
 def tracked(runs: Sequence[SweepRun], tracker: str) -> list[SweepRun]:
-    """The same runs with a tracker for their metrics."""
+    """The same runs with a tracker for their metrics.
+
+    Raises:
+      ValueError: there is no such tracker, or one of the experiments has no metrics to track.
+    """
     read_trackers(tracker)
     for experiment in {run.experiment for run in runs}:
         if not catalog.find(experiment).trackers:

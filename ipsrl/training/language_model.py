@@ -32,7 +32,12 @@ class LanguageModel:
 
     @classmethod
     def read(cls, model_dir: str, dtype: str, remat: str, lora: LoRA | None) -> "LanguageModel":
-        """Reads the configuration, but no weights."""
+        """Reads the configuration, but no weights.
+
+        Raises:
+          ValueError: the folder holds no checkpoint of a known architecture, an argument is unknown, or there is less
+            memory than the weights take.
+        """
         policy = dataclasses.replace(read_policy(model_dir), dtype=dtype, remat=remat, lora=lora)
         policy.require_memory()
         return cls(model_dir, policy)

@@ -40,6 +40,9 @@ def cached(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) -> PyT
       key: everything that the tree depends on, as JSON values; the order of entries does not matter.
       make: called if there is no usable entry.
       like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes and dtypes of the result.
+
+    Raises:
+      ValueError: `make` returned a tree that is not like `like`.
     """
     tree = hosts.first_does(functools.partial(_cached_here, key, make, like))
     if jax.process_count() == 1:

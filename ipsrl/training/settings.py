@@ -72,6 +72,9 @@ class TrainSettings(Checked):
         host verifies this step's. That hides the time of verifying, but groups are stale by one update, which the
         objective's importance ratio must correct; `behaviour_kl` measures that update.
       monitors: names of the monitors that watch the records and warn, see `make_monitors`; `none` for none.
+
+    Raises:
+      ValueError: a number is out of its range, or the monitors are unknown.
     """
 
     steps: int = between(1, 2**31 - 1)

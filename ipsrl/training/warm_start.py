@@ -50,6 +50,9 @@ class WarmStart(Checked):
         prompts, with cosine decay to zero.
       renderings: surface forms of each hypothesis used in training: the canonical one and random others.
       seed: of the order of hypotheses, the renderings, the parameters and the batches.
+
+    Raises:
+      ValueError: a number is out of its range.
     """
 
     admissible_share: float = probability(0.6)

@@ -101,7 +101,11 @@ def make() -> Dash:
 
 
 def controls_of(*values: Any) -> Controls:
-    """The state by the values of the controls, None where one is empty; the start need not add up to 1."""
+    """The state by the values of the controls, None where one is empty; the start need not add up to 1.
+
+    Raises:
+      ValueError: one is empty or out of its range.
+    """
     for name, value in zip((*FIELDS, *SLIDERS), values, strict=True):
         if value is None:
             raise ValueError(f"{name} is empty, it must have a value")

@@ -54,7 +54,11 @@ class Controls(Checked):
 
     @classmethod
     def of(cls, query: str) -> Self:
-        """The state that a link names, by `?objective=grpo&rewards=1,1,0.5`; the rest is by default."""
+        """The state that a link names, by `?objective=grpo&rewards=1,1,0.5`; the rest is by default.
+
+        Raises:
+          ValueError: a name is unknown, or a text is not a value that it may have.
+        """
         kinds, values = kinds_of(cls), {}
         for name, text in urllib.parse.parse_qsl(query.removeprefix("?"), keep_blank_values=True):
             if name not in kinds:
@@ -96,7 +100,11 @@ class Picture:
 
 @functools.lru_cache(maxsize=64)
 def picture(controls: Controls) -> Picture:
-    """The flow on the triangle, and expected training from the start; without rest points, which take seconds."""
+    """The flow on the triangle, and expected training from the start; without rest points, which take seconds.
+
+    Raises:
+      ValueError: the objective has no exact expected update on three outcomes.
+    """
     field = Field(rewards=controls.rewards, at_once=1, **_arguments(controls.program))
     policies = lattice(INTERVALS)
     velocity = policies * growth(policies, field(np.log(np.maximum(policies, NOTHING))))

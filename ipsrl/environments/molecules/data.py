@@ -99,6 +99,9 @@ def molecules(source: str, split: str = "train") -> StoredMolecules:
       source: a name, as "moses", of molecules in the cache; or, with a "/" in it, a folder that
         `scripts/make_molecules.py --out` has made.
       split: in the TFDS split syntax, such as "train", "test" or "train[:1000]"; MOSES has "test_scaffolds" as well.
+
+    Raises:
+      ValueError: the name cannot be one, they have not been made, there is no such split, or the files are damaged.
     """
     # Imported late: it takes a second, and nothing else needs it.
     import tensorflow_datasets as tfds

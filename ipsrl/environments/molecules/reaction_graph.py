@@ -45,7 +45,11 @@ class ReactionGraph:
 
 @functools.cache
 def reaction_graph(cores: tuple[str, ...], acids: tuple[str, ...]) -> ReactionGraph:
-    """Runs all reactions, level by level, once in a process; a third of a second for the defaults of `Reactions`."""
+    """Runs all reactions, level by level, once in a process; a third of a second for the defaults of `Reactions`.
+
+    Raises:
+      ValueError: as listed there.
+    """
     with silent():
         levels, moves = _reacted([_written(_read(smiles)) for smiles in cores], acids)
         ended = [smiles for smiles, made in moves.items() if not any(made)]

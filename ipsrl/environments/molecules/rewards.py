@@ -102,6 +102,9 @@ class DockStandIn(Factor):
     s is the largest Tanimoto similarity of Morgan fingerprints to the `ligands`. The shape is that of arXiv 2505.08774
     (0.5 at -8, 0.61 at -10, 0.70 at -12); the stand-in is ours, and says nothing of how a molecule docks. Its scale
     gives molecules of MOSES (s of 0.09 to 0.21) the scores of -6 to -9 that docking gives drug-like molecules.
+
+    Raises:
+      ValueError: there is no ligand.
     """
 
     ligands: tuple[str, ...] = LIGANDS
@@ -175,7 +178,11 @@ CATALOG = {"qed": qed, "synth": synth, "all_amide": all_amide}
 
 @checked
 def make(text: str) -> MoleculeReward:
-    """Builds the reward from a text such as `"synth(accessible=3)"`."""
+    """Builds the reward from a text such as `"synth(accessible=3)"`.
+
+    Raises:
+      ValueError: unknown name or argument (the message suggests known names), or an invalid value.
+    """
     return specifications.build(text, CATALOG, "reward of molecules")
 
 

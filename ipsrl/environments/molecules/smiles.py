@@ -46,7 +46,11 @@ class SmilesVocabulary:
         return cls((END, BEGIN, *sorted(found)))
 
     def encode(self, smiles: str) -> np.ndarray:
-        """`[T]` int32, the tokens of a string and the end."""
+        """`[T]` int32, the tokens of a string and the end.
+
+        Raises:
+          ValueError: a token is not in the vocabulary, or one of `^` and `$` is in the string.
+        """
         tokens = split(smiles)
         for token in tokens:
             if token not in self._numbers or token in (END, BEGIN):

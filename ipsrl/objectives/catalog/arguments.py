@@ -128,6 +128,9 @@ def divergence(
       place: of the objective, if `kl` names none.
       other_place: whether the objective can have the divergence in the other place.
       can_adapt: whether the objective can adapt the coefficient.
+
+    Raises:
+      ValueError: the objective cannot have such a divergence.
     """
     kl = kl if isinstance(kl, KL) else KL(kl)
     if kl.place not in (None, place) and not other_place:

@@ -45,7 +45,11 @@ def write_report(root: str | Path, out: str | Path | None = None, title: str | N
 
 
 def plotly_bundle() -> str:
-    """The JavaScript of Plotly."""
+    """The JavaScript of Plotly.
+
+    Raises:
+      ValueError: Plotly is not installed.
+    """
     extras.require("plotly")
     from plotly.offline import get_plotlyjs
 

@@ -46,6 +46,9 @@ class BestAnswers(Wrapper):
     Attributes:
       size: number of answers kept for each prompt.
       drawn: number of them that are added to each group.
+
+    Raises:
+      ValueError: a number is not positive, or `drawn` is above `size`.
     """
 
     size: int = positive(100, called="the number of best answers kept for each prompt")

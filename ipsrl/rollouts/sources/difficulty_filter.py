@@ -63,6 +63,9 @@ class DifficultyFilter(Wrapper):
 
     Metrics: `prompts_scanned`; `prompt_survival`, the share of these that passed; `difficulty_error`, the mean
     |predicted - mean reward| before the scorer learns.
+
+    Raises:
+      ValueError: a number is out of its range.
     """
 
     lowest: float = 0.15

@@ -38,6 +38,9 @@ class DynamicSampling(Wrapper):
 
     Attributes:
       rounds: maximum number of batches sampled in one step; 10 as in verl.
+
+    Raises:
+      ValueError: `rounds` is below 1.
     """
 
     rounds: int = at_least(1, 10, called="rounds of dynamic sampling")

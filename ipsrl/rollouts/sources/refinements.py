@@ -52,6 +52,9 @@ class OffPolicyAnswers(Wrapper):
       actor: which policy samples them, the trained `policy` or the `reference`.
       at_most: groups with a higher mean reward keep their first answer; None replaces one in every group.
       refine: samples the refinements, see `Refine` and `SecondAttempt`; None for independent answers.
+
+    Raises:
+      ValueError: a field is out of its range.
     """
 
     answers: int = at_least(1, 8, called="the number of refinements")

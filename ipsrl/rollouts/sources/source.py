@@ -145,6 +145,9 @@ class Sampled(Source):
       prompts_per_step, group_size: P and G.
       decoding: the distribution of each token.
       top_tokens: number of most likely tokens that are kept, see `Trajectories`.
+
+    Raises:
+      ValueError: a field is out of range, or the penalty is on a token that the environment does not have.
     """
 
     environment: Environment
@@ -209,7 +212,11 @@ class Sampled(Source):
         )
 
     def verify(self, reward: Reward | None, trajectories: Trajectories, key: Array) -> tuple[Outcomes, Reward | None]:
-        """Second half of a call: the outcomes with their rewards, and the reward for the next batch."""
+        """Second half of a call: the outcomes with their rewards, and the reward for the next batch.
+
+        Raises:
+          ValueError: rewards or outcomes have another shape than the groups, or as in `verify`.
+        """
         return rewarded(reward, trajectories, sharded(verify(self.environment, trajectories)), key)
 
 
@@ -232,7 +239,11 @@ class Wrapper(Source):
     """Whether its groups have what no other wrapper could change together with them."""
 
     def around(self, inner: Source) -> Self:
-        """This wrapper around a source."""
+        """This wrapper around a source.
+
+        Raises:
+          ValueError: the source cannot be wrapped in this one.
+        """
         outer = copy.copy(self)
         object.__setattr__(outer, "inner", inner)
         outer.check_inner()
@@ -313,7 +324,11 @@ class Wrapper(Source):
 
 
 def wrapped(source: Source, wrappers: Sequence[Wrapper]) -> Source:
-    """A source in wrappers, of which the first is outermost."""
+    """A source in wrappers, of which the first is outermost.
+
+    Raises:
+      ValueError: one of them is no wrapper, or the source cannot be wrapped in it.
+    """
     for wrapper in reversed(wrappers):
         accepted("each of the wrappers", wrapper, Wrapper)
         source = wrapper.around(source)
