@@ -43,7 +43,7 @@ class Settings(study.Settings):
     """
 
     arms: tuple[str, ...] = study.selecting(study.objectives(tuple(ARMS), also=tuple(ARMS)))
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2))
+    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4))
     identity: str = one_of(*IDENTITIES, default="canonical")
     reward: str = accepted_by(rewards.make, "synth")
     evaluations: int = positive(2000)

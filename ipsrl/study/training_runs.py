@@ -43,7 +43,7 @@ class TrainingFlags(Settings):
     """
 
     objectives: tuple[str, ...] = objectives(("grpo", "ips_grpo(floor=0.2)"))
-    seeds: tuple[int, ...] = seeds((0, 1, 2))
+    seeds: tuple[int, ...] = seeds((0, 1, 2, 3, 4))
     steps: int = positive(300)
     prompts_per_step: int = between(1, 2**31 - 1, 40)
     group_size: int = between(1, 2**31 - 1, 16)
