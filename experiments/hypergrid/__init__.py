@@ -209,7 +209,7 @@ VARIANTS = {
         "Table 1, n = 4: mean error per cell",
         {
             "smoke": {"dimensions": "4", "side": "4"},
-            "demo": {"dimensions": "4", "steps": "600", "seeds": "0:2", "hidden_size": "128"},
+            "demo": {"dimensions": "4", "steps": "600", "hidden_size": "128"},
             "paper": {"dimensions": "4"},
         },
     ),
