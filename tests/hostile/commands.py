@@ -83,7 +83,10 @@ STUDIES = [
         ("experiments.two_outcomes", "--preset=smoke", "--seeds=0", "--learning_rate=1e30"),
         r"cannot be integrated to time 4e\+32: the last time may be 1e\+12",
     ),
-    Trial(("experiments.two_outcomes", "--preset=smoke", "--objectives=rloo"), "no noisy training with a closed form"),
+    Trial(
+        ("experiments.two_outcomes", "--preset=smoke", "--objectives=rloo"),
+        "--objectives is 'rloo', it must be one of reinforce",
+    ),
     Trial(("experiments.path_multiplicity", "--depth=1000000"), "--depth is 1000000, it must lie between 1 and 60"),
     Trial(("experiments.survival_map", "--alphas=1000000000"), "--alphas is 1000000000, it must lie between 2 and"),
     Trial(
@@ -115,7 +118,7 @@ SWEEPS = [
     grid("--seeds is empty, it must have at least one item", "seeds="),
     grid("the grid has 1,000,000 runs, a sweep has at most 10,000", "seeds=0:1000;steps=0:1000"),
     grid("--steps is -1, it must be positive", "steps=-1,2"),
-    grid("objective 'grpo' has no argument 'zzz'", "objectives=grpo(zzz=1)"),
+    grid("--objectives is 'grpo', it must be one of reinforce", "objectives=grpo"),
     grid("two_outcomes has no flag 'out'", "out=/tmp/x"),
     grid("workers=x is not a whole number", "seeds=0", "--launcher=local(workers=x)"),
     grid(r"cannot read 'ray\('", "seeds=0", "--launcher=ray("),
