@@ -10,8 +10,9 @@ Arms      GRPO with n = 8 and 16 answers; with 8 answers and the best of 8 secon
           first wrong digit, say right or wrong, tell the answer, are the policy itself, or (placebo) name the wrong
           digit of another prompt's attempt. World: `wrong_digits`, small transformers that are sure of a wrong
           digit in half of 64 sums and were taught repairs of other sums. Arms end at 80,000 tokens that the policy
-          samples, its critiques included; scripted words are free. Each half of the seeds has the learning rate, one of
-          three, that is best for the other half, by all prompts. Accuracy is the exact probability of the right answer.
+          samples, its critiques included; scripted words are free. All train by Adam; each half of the seeds has the
+          learning rate, one of three, that is best for the other half, by all prompts. Accuracy is the exact
+          probability of the right answer.
 Command   python -m experiments.critique
 Time      demo about seventeen CPU minutes, smoke 25 CPU seconds; paper, not run, hours.
 Expected  Right second attempts of the prior behind the first mistake 0.12, behind shuffled words 0.05. Accuracy at the

@@ -9,7 +9,7 @@ Arms      One plan token of six, of which two fit, then four digits to be comput
           favourite plans, because where all are equally likely, entropy cannot rise. GRPO is HICRA with alpha 0, as
           centred rewards and a clip of 0.2 / 0.28 are HICRA's base; HICRA at 0.2, at 1, and at 1 without easing failed
           plans; an entropy bonus. Placebos: the push on a random token of each answer, and on that of highest entropy.
-          One step size; equally many answers.
+          All by Adam at a rate of 0.001, with equally many answers.
 Command   python -m experiments.planning_and_execution
 Time      demo eight CPU minutes, smoke 20 CPU seconds; paper, not run, hours.
 Expected  GRPO makes half of its gain in execution after 10 updates, in plans after 50; with favourite plans in both at

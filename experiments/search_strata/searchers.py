@@ -87,8 +87,8 @@ class ShuffledStrata(RolloutPart):
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        key = jax.vmap(jax.random.permutation)(rollouts.keys, stratum_of(rollouts, "planning"))
-        inside = normalised_among(values, key[:, :, None] == key[:, None, :])
+        strata = jax.vmap(jax.random.permutation)(rollouts.keys, stratum_of(rollouts, "planning"))
+        inside = normalised_among(values, strata[:, :, None] == strata[:, None, :])
         return self.alpha * inside + (1.0 - self.alpha) * GroupMeanStd()(values, rollouts)
 
 
@@ -192,10 +192,10 @@ def two_strata(
 ) -> dict[str, np.ndarray]:
     """Exact training on two strata of different value: name -> `[1, updates + 1]`.
 
-    The strata are the modes of a `ModeBandit`, chosen by the first of two tokens; both have a skill of 0.6 at first,
-    but an answer in the worse one is right with half of its skill. `better` is the probability to choose the better
-    stratum, `reward` the mean one, and `drift`, the same at each update, the first expected update of the logit that
-    chooses the better stratum.
+    The strata are the modes of a `ModeBandit`, to think or to be short, chosen by the first of two tokens; both have a
+    skill of 0.6 at first, but an answer in the worse one is right with half of its skill. `better` is the probability
+    to choose the better stratum, `reward` the mean one, and `drift`, the same at each update, the first expected update
+    of the logit that chooses the better stratum.
     """
     world = ModeBandit(ceilings=(0.5,), think_tokens=2, gamma=0.0)
     prior = world.prior(short=0.6, think=0.6)
