@@ -148,9 +148,9 @@ Each row is a claim of a paper, tested by a study of ours, and links to the stud
 say that the 95 % interval of the number that decides lies on one side of its limit, with five seeds or more and
 corrected for the number of tries; **undecided** that it does not; **mixed** that the claim has parts of which some are
 supported and some refuted. The sentence behind a number is the part that it decides; limits are ours. Intervals are
-those of Student's t over seeds, which know no bounds and may reach beyond what a value can be, such as an accuracy of 1.
-Verdicts hold for the small models named under scope; each page ends with what could change in larger ones. This page and
-all others here are written by `scripts/reproduce_figures.py --claims=docs/claims`."""
+those of Student's t over seeds, which know no bounds and may reach beyond what a value can be, such as an accuracy of
+1. Verdicts hold for the small models named under scope; each page ends with what could change in larger ones. This page
+and all others here are written by `scripts/reproduce_figures.py --claims=docs/claims`."""
 
 
 def row(study: "Study", found: Mapping[str, Any]) -> str:
