@@ -119,6 +119,3 @@ CLAIMS = {
     )
 }
 VARIANTS: dict[str, study.Variant] = {}
-
-if __name__ == "__main__":
-    study.main(__name__)

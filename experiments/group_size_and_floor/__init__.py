@@ -150,6 +150,3 @@ FIGURE = Panels(
     ],
     size=(5.5, 4.2),
 )
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -67,6 +67,3 @@ VARIANTS = {
     )
     for name, task in TASKS.items()
 }
-
-if __name__ == "__main__":
-    study.main(__name__)

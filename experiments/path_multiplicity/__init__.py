@@ -110,6 +110,3 @@ AXES = {"ylabel": "share of the outcome with more paths", "ylim": (-0.03, 1.03)}
 PATHS = Level(lambda settings: settings.paths[0] / settings.paths.sum(), "as the paths")
 ENDS = Panel([Seeds("share"), Level(0.5, "1 : 1, as the rewards"), PATHS], width=1.6, **AXES)
 FIGURE = Panels([Panel([Line("share")], xlabel="updates", **AXES), ENDS], size=(12.5, 3.7))
-
-if __name__ == "__main__":
-    study.main(__name__)

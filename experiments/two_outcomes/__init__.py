@@ -167,6 +167,3 @@ DEVIATION = [Line("deviation", "time", named=False), Level(0.0)]
 FIGURE = Panels(
     [COURSE, Panel(DEVIATION, xlabel=TIME, ylabel="mean less closed form, with 95 % bands")]
 )
-
-if __name__ == "__main__":
-    study.main(__name__)

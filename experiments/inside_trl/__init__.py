@@ -277,6 +277,3 @@ def panel(trainer: str) -> Panel:
 
 FIGURE = Panels([panel(OURS), panel(TRL)])
 VARIANTS = {"inside_trl": study.Variant("recovery on countdown, trained here and in TRL")}
-
-if __name__ == "__main__":
-    study.main(__name__)

@@ -198,6 +198,3 @@ FIGURE = Panels(
     "updates of size {step_size:g}; it survives with a mean p₂ above {threshold:g} in the second half. Line: closed "
     "form, written above. ×: cells on its wrong side.",
 )
-
-if __name__ == "__main__":
-    study.main(__name__)

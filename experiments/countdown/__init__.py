@@ -34,6 +34,3 @@ CLAIMS = text_tasks.CLAIMS
 TABLE = text_tasks.TABLE
 FIGURE = text_tasks.FIGURE
 VARIANTS = {"countdown": study.Variant("recovery on countdown")}
-
-if __name__ == "__main__":
-    study.main(__name__)

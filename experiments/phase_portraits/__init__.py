@@ -262,6 +262,3 @@ CLAIMS = {
 }
 TABLE = table
 FIGURE = draw
-
-if __name__ == "__main__":
-    study.main(__name__)

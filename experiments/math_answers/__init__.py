@@ -230,6 +230,3 @@ PANEL = Panel(
 )
 PANELS = Panels([PANEL], size=(6.4, 3.6))
 VARIANTS: dict[str, study.Variant] = {}
-
-if __name__ == "__main__":
-    study.main(__name__)
