@@ -303,7 +303,7 @@ class Level:
     height: float | Callable[[Any], float]
     text: str = ""
 
-    def draw(self, axes: Axes, settings: Any) -> None:
+    def draw(self, axes: Axes, settings: object) -> None:
         """Draws the layer on the axes."""
         height = self.height(settings) if callable(self.height) else self.height
         axes.axhline(height, color="0.45", linewidth=1, linestyle=(0, (1, 2)), zorder=0)

@@ -15,7 +15,7 @@ follow the label `by`, the same in all panels.
 import dataclasses
 import textwrap
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -56,7 +56,7 @@ class Panel:
     def measured(self) -> list[Layer]:
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
-    def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
+    def draw(self, axes: Axes, records: Records, styles: Styles, settings: object) -> None:
         known = {name: records.distinct(name) for name in records.labels}
         words = vars(settings) | {name: values[0] for name, values in known.items() if len(values) == 1}
         axes.grid(True)
@@ -102,7 +102,7 @@ class Panels:
     each: str = ""
     caption: str = ""
 
-    def __call__(self, records: Records, settings: Any) -> Drawing:
+    def __call__(self, records: Records, settings: object) -> Drawing:
         """Draws the records."""
         layers = [layer for panel in self.panels for layer in panel.measured]
         styles = line_styles(name for layer in layers for name in layer.names(records))

@@ -20,7 +20,7 @@ from ipsrl.records.progress_line import counted
 from ipsrl.records.trackers import read_trackers
 from ipsrl.specifications import did_you_mean, shortened
 from ipsrl.study import catalog
-from ipsrl.study.settings import as_text, folder_name, kinds_of, resolve
+from ipsrl.study.settings import Settings, as_text, folder_name, kinds_of, resolve
 from ipsrl.study.study import Study
 
 QUOTES = ('"', "'")
@@ -261,7 +261,7 @@ def _split(text: str, separator: str, quotes: Sequence[str] = QUOTES) -> list[st
     return parts
 
 
-def _identity(experiment: str, settings: Any) -> str:
+def _identity(experiment: str, settings: Settings) -> str:
     """See `SweepRun`."""
     kinds = kinds_of(type(settings))
     values = {
