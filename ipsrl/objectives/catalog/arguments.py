@@ -1,13 +1,17 @@
-"""Arguments of objectives that are more than a number or a word, such as `clip=(0.2, 0.28)` and `kl=k3(0.04)`."""
+"""Arguments of objectives that are more than a number or a word, such as `clip=(0.2, 0.28)` and `kl=k3(0.04)`, and the
+parts that they stand for.
+"""
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.estimators.reference_divergence import RewardEstimator
-from ipsrl.objectives.objective import Penalty, RolloutPart
+from ipsrl.objectives.objective import Objective, Penalty, RolloutPart
 from ipsrl.objectives.penalties.kullback_leibler import AdaptiveKullbackLeibler, KullbackLeibler, LossEstimator
 from ipsrl.objectives.shaping.reward_costs import AdaptiveDivergenceCost, DivergenceCost
+from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
 Clip = float | tuple[float, float]
 """Half-widths of a clip range, 1 - low to 1 + high: one number for both, or `(low, high)`."""
@@ -16,6 +20,11 @@ Clip = float | tuple[float, float]
 def both_sides(clip: Clip) -> tuple[float, float]:
     """`(low, high)`."""
     return clip if isinstance(clip, tuple) else (clip, clip)
+
+
+def with_clip(clip: Clip, aggregation: AggregationName, **parts: Any) -> Objective:
+    """An objective whose surrogate is PPO's clipped ratio; `parts` are its others, as `Objective` has them."""
+    return Objective(surrogate=ClippedRatio(*both_sides(clip)), aggregation=aggregated_by(aggregation), **parts)
 
 
 Place = Literal["loss", "reward"]

@@ -10,9 +10,9 @@ from jax import Array
 from ipsrl.fields import below_one, share
 from ipsrl.objectives.advantages.baselines import AboveGreedy
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.objective import Objective, RolloutPart, rounding
-from ipsrl.objectives.surrogates.ratio import ClippedRatio, PolicyGradient
+from ipsrl.objectives.surrogates.ratio import PolicyGradient
 from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 
@@ -81,11 +81,7 @@ def spo(
     Degenerate: a batch whose r - v are all equal gets exactly zero.
     Evidence: our reading (abstract); the clip is our choice.
     """
-    return Objective(
-        advantages=TrackedValue(decay),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=TrackedValue(decay))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,8 +133,4 @@ def gfpo(
     Evidence: code (EasyDeL); that ties are kept is our reading.
     Peers: EasyDeL.
     """
-    return Objective(
-        advantages=FilteredGroup(kept, by),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=FilteredGroup(kept, by))

@@ -9,7 +9,7 @@ from jax import Array
 from ipsrl.fields import positive, share
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
+from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence, with_clip
 from ipsrl.objectives.estimators.ranks import largest
 from ipsrl.objectives.estimators.token_shares import rounded_down, token_covariance
 from ipsrl.objectives.objective import Metrics, Objective, Penalty
@@ -22,7 +22,6 @@ from ipsrl.objectives.surrogates.clip_variants import (
     ImportanceRatio,
     TruncatedRatio,
 )
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import PolicyScores, Rollouts
 
 
@@ -213,11 +212,11 @@ def clip_cov(
     Evidence: paper and code (the authors' repository, verl).
     Peers: verl.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         advantages=GroupMeanStd(),
         reweighting=(DropHighCovariance(fraction, lowest=lowest, highest=highest),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
     )
 
 

@@ -15,8 +15,8 @@ from jax import Array
 from ipsrl.fields import at_least
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.advantages.set_advantages import PassAtK
-from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import Clip, both_sides, divergence
+from ipsrl.objectives.aggregation import AggregationName
+from ipsrl.objectives.catalog.arguments import Clip, divergence, with_clip
 from ipsrl.objectives.estimators.frequency import same_outcome
 from ipsrl.objectives.objective import Objective, RolloutPart
 from ipsrl.objectives.reweighting.diversity_weights import UniformCorrect
@@ -28,7 +28,6 @@ from ipsrl.objectives.shaping.diversity_rewards import (
     UniformFrequency,
     Unlikeliness,
 )
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import Rollouts
 
 FLOOR = 0.1
@@ -53,11 +52,8 @@ def darling(
     """
     if floor != FLOOR and not verifiable:
         raise ValueError(f"floor={floor} belongs to verifiable=True: leave it out")
-    return Objective(
-        reward_shaping=(DistinctShare(verifiable, floor),),
-        advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
+    return with_clip(
+        clip, aggregation, reward_shaping=(DistinctShare(verifiable, floor),), advantages=group_centred(standardise)
     )
 
 
@@ -76,11 +72,8 @@ def gapo(
     Degenerate: groups without a valid answer, and groups of one outcome with equal rewards, get exactly zero.
     Evidence: second-hand, and a re-implementation's code.
     """
-    return Objective(
-        reward_shaping=(UniformFrequency(valid),),
-        advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
+    return with_clip(
+        clip, aggregation, reward_shaping=(UniformFrequency(valid),), advantages=group_centred(standardise)
     )
 
 
@@ -98,11 +91,7 @@ def pass_at_k(
     Degenerate: groups without a correct answer, or with fewer than k wrong ones, get exactly zero.
     Evidence: code.
     """
-    return Objective(
-        advantages=PassAtK(k),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=PassAtK(k))
 
 
 def unlikeliness(
@@ -122,11 +111,11 @@ def unlikeliness(
     Degenerate: groups without reward get exactly zero; equal rewards do not silence a group.
     Evidence: code.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         reward_shaping=(Unlikeliness(beta),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
         penalties=divergence(kl).penalty,
     )
 
@@ -146,11 +135,8 @@ def dra_grpo(
     Degenerate: groups without reward, and, with `outcome`, groups of one outcome with equal rewards, get exactly zero.
     Evidence: code; the embeddings are our reading.
     """
-    return Objective(
-        reward_shaping=(SimilarityDiscount(similarity),),
-        advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
+    return with_clip(
+        clip, aggregation, reward_shaping=(SimilarityDiscount(similarity),), advantages=group_centred(standardise)
     )
 
 
@@ -181,11 +167,11 @@ def rep_exp(
     Evidence: code (verl-recipe).
     Peers: verl.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         reward_shaping=(EllipticalBonus(beta, ridge, leave_one_out, features),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -247,11 +233,8 @@ def polychromic(
     Degenerate: groups without reward, and groups of one outcome with equal rewards, get exactly zero.
     Evidence: second-hand; the exact mean over sets is derived.
     """
-    return Objective(
-        reward_shaping=(PolychromicScore(set_size),),
-        advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
+    return with_clip(
+        clip, aggregation, reward_shaping=(PolychromicScore(set_size),), advantages=group_centred(standardise)
     )
 
 
@@ -269,12 +252,7 @@ def ucpo(
     Degenerate: groups whose rewards are all equal get exactly zero.
     Evidence: code.
     """
-    return Objective(
-        advantages=group_centred(standardise),
-        reweighting=(UniformCorrect(tau),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=group_centred(standardise), reweighting=(UniformCorrect(tau),))
 
 
 def placebo(
@@ -294,9 +272,9 @@ def placebo(
     answers have one outcome, the group gets the same as under IPS.
     Evidence: our reading of "random re-weighting of matched variance".
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         reward_shaping=(PermutedInverseFrequency(alpha, floor),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
     )

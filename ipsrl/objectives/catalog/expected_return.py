@@ -12,7 +12,7 @@ from ipsrl.objectives.advantages.baselines import (
     NoBaseline,
 )
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import KL, Clip, Overlong, both_sides, divergence
+from ipsrl.objectives.catalog.arguments import KL, Clip, Overlong, both_sides, divergence, with_clip
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
 from ipsrl.objectives.reweighting.token_weights import ReturnToGo, WhitenedTokens, WithoutTruncated
@@ -86,12 +86,7 @@ def dr_grpo(
     Evidence: paper and code (TRL).
     Peers: TRL, verl, Tunix, OpenRLHF, EasyDeL.
     """
-    return Objective(
-        advantages=GroupMean(),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-        penalties=entropy_bonus(entropy),
-    )
+    return with_clip(clip, aggregation, advantages=GroupMean(), penalties=entropy_bonus(entropy))
 
 
 def rloo(
@@ -149,14 +144,14 @@ def reinforce_plus_plus(
     Peers: verl.
     """
     subtracted = divergence(kl, None, "reward", other_place=True)
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         advantages=NoBaseline(),
         reweighting=(
             ReturnToGo(gamma, subtracted.coefficient, subtracted.estimator, by_turn),
             WhitenedTokens(unbiased_std),
         ),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
         penalties=subtracted.penalty,
     )
 
@@ -177,11 +172,11 @@ def reinforce_plus_plus_baseline(
     Evidence: code (verl); KL is our reading.
     Peers: verl, OpenRLHF.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         advantages=GroupMean(),
         reweighting=(WhitenedTokens(unbiased_std),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
         penalties=divergence(kl, "k2").penalty,
     )
 
@@ -234,11 +229,7 @@ def lite_ppo(
     Evidence: paper and code (TRL).
     Peers: TRL.
     """
-    return Objective(
-        advantages=GroupMeanBatchStd(unbiased=unbiased_std),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=GroupMeanBatchStd(unbiased=unbiased_std))
 
 
 def opo(
@@ -254,11 +245,7 @@ def opo(
     Evidence: code (verl).
     Peers: verl.
     """
-    return Objective(
-        advantages=LengthWeightedMean(),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=LengthWeightedMean())
 
 
 def gpg(aggregation: AggregationName = "token_mean") -> Objective:

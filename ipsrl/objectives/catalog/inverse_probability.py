@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
+from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
 from ipsrl.objectives.objective import Objective, RolloutPart
 from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
 from ipsrl.objectives.shaping.inverse_scaling import (
@@ -15,7 +15,7 @@ from ipsrl.objectives.shaping.inverse_scaling import (
     InverseProbability,
     InverseProbabilityLearned,
 )
-from ipsrl.objectives.surrogates.ratio import ClippedRatio, PolicyGradient
+from ipsrl.objectives.surrogates.ratio import PolicyGradient
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,11 +155,11 @@ def ips_grpo(
     Evidence: paper (counts, floor); derived (offset, ema, pseudo_count); code (exact); our reading (effective).
     """
     shaping, limit = _inverse(probability, alpha, floor)
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         reward_shaping=(shaping,),
         advantages=GroupMeanStd(unbiased=unbiased_std, limit=limit),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
         penalties=divergence(kl).penalty + entropy_bonus(entropy),
     )
 
@@ -182,11 +182,11 @@ def ips_dr_grpo(
     Evidence: derived (rule B of the finite-group theory); the estimates of the probability as in `ips_reinforce`.
     """
     shaping, limit = _inverse(probability, alpha, floor)
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         reward_shaping=(shaping,),
         advantages=GroupMean(limit=limit),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
         penalties=divergence(kl).penalty + entropy_bonus(entropy),
     )
 

@@ -9,7 +9,7 @@ from jax import Array
 from ipsrl.fields import non_negative
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
+from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence, with_clip
 from ipsrl.objectives.estimators.ranks import largest_of_rows, random_order
 from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate
 from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
@@ -87,11 +87,11 @@ def hicra(
     Degenerate: groups of equal rewards get zero.
     Evidence: second-hand (two sources and a port agree on the formula); clip values and aggregation are our reading.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         advantages=group_centred(standardise),
         reweighting=(PlanningBonus(alpha, planned, failures),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
         penalties=entropy_bonus(entropy),
     )
 

@@ -2,11 +2,10 @@
 
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.advantages.set_advantages import MaximumLikelihood
-from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.aggregation import AggregationName
+from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.reweighting.diversity_weights import FocalWeight
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
 
 def f_grpo(
@@ -23,12 +22,7 @@ def f_grpo(
     Degenerate: groups whose rewards are all equal, and for gamma > 0 those without a wrong answer, get exactly zero.
     Evidence: second-hand; the default of gamma is our reading.
     """
-    return Objective(
-        advantages=group_centred(standardise),
-        reweighting=(FocalWeight(gamma),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=group_centred(standardise), reweighting=(FocalWeight(gamma),))
 
 
 def maxrl(
@@ -46,11 +40,7 @@ def maxrl(
     Evidence: second-hand; the weights w are derived.
     Peers: SkyRL, prime-rl.
     """
-    return Objective(
-        advantages=MaximumLikelihood(centred),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=MaximumLikelihood(centred))
 
 
 def garl(
@@ -69,8 +59,4 @@ def garl(
     Degenerate: groups whose mean is not positive, or whose rewards are all equal, get exactly zero.
     Evidence: second-hand (the abstract); the baseline is our reading, the factor is derived.
     """
-    return Objective(
-        advantages=MaximumLikelihood(q=q),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=MaximumLikelihood(q=q))

@@ -8,13 +8,12 @@ from jax import Array
 
 from ipsrl.fields import non_negative
 from ipsrl.objectives.advantages.baselines import GroupMean, group_centred
-from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.aggregation import AggregationName
+from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.frequency import same_outcome
 from ipsrl.objectives.objective import Objective, RolloutPart
 from ipsrl.objectives.reweighting.diversity_weights import InverseClusterSize
 from ipsrl.objectives.shaping.diversity_rewards import OutcomeEntropy
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 
@@ -34,12 +33,7 @@ def uniqueness_aware(
     Degenerate: groups with equal rewards get exactly zero, even if they show several outcomes.
     Evidence: second-hand; that only correct answers are weighed is our reading, the share m is derived.
     """
-    return Objective(
-        advantages=group_centred(standardise),
-        reweighting=(InverseClusterSize(alpha),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=group_centred(standardise), reweighting=(InverseClusterSize(alpha),))
 
 
 def answer_entropy(
@@ -60,11 +54,8 @@ def answer_entropy(
     Degenerate: groups of one outcome with equal rewards get exactly zero; those of several outcomes do not.
     Evidence: second-hand.
     """
-    return Objective(
-        reward_shaping=(OutcomeEntropy(beta, form),),
-        advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
+    return with_clip(
+        clip, aggregation, reward_shaping=(OutcomeEntropy(beta, form),), advantages=group_centred(standardise)
     )
 
 
@@ -164,11 +155,8 @@ def outcome_exploration(
     Degenerate: groups with equal rewards do not get zero: their repeated outcomes lose.
     Evidence: second-hand; that the bonus is added to the advantage is our reading, Tsallis is derived.
     """
-    return Objective(
-        advantages=group_centred(standardise),
-        reweighting=(OutcomeBonus(weight, bonus),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
+    return with_clip(
+        clip, aggregation, advantages=group_centred(standardise), reweighting=(OutcomeBonus(weight, bonus),)
     )
 
 
@@ -187,12 +175,7 @@ def setpo(
     Degenerate: groups of one outcome with equal rewards get exactly zero; those of several outcomes do not.
     Evidence: second-hand; the kernel is our reading.
     """
-    return Objective(
-        advantages=group_centred(standardise),
-        reweighting=(SetInfluence(weight),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=group_centred(standardise), reweighting=(SetInfluence(weight),))
 
 
 def differential_smoothing(
@@ -213,9 +196,9 @@ def differential_smoothing(
     Degenerate: no group gets zero, even if all rewards are equal.
     Evidence: second-hand (Equation 6, in a re-implementation); the entropy is derived.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         advantages=group_centred(standardise),
         reweighting=(DifferentialSmoothing(positive, negative),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
     )

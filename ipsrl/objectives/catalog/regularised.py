@@ -14,12 +14,12 @@ from jax import Array
 from ipsrl.fields import below_one, finite, non_negative, positive, share
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, LeaveOneOut, NoBaseline, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.divergences import Divergence
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, rounding
 from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
-from ipsrl.objectives.surrogates.ratio import ClippedRatio, PolicyGradient
+from ipsrl.objectives.surrogates.ratio import PolicyGradient
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 ALPHA = 0.5
@@ -74,11 +74,11 @@ def mara(
     Degenerate: no group gets zero, unless all its r~ - beta log(pi / pi_ref) are equal.
     Evidence: second-hand.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         reward_shaping=(ModeAnchor(beta, threshold), ReferenceDivergence("reverse_kl", beta)),
         advantages=GroupMean(),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -160,11 +160,11 @@ def dph_rl(
     Degenerate: groups whose rewards are all equal, and mastered groups, get advantages of exactly zero.
     Evidence: code; dividing groups online and re-weighting their samples is our reading.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         advantages=group_centred(standardise),
         reweighting=(UnmasteredOnly(mastered_at),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
         penalties=(MasteredDivergence(eta, divergence, mastered_at, ratio_limit),),
     )
 
@@ -185,12 +185,7 @@ def tsallis(
     Degenerate: no group gets zero, unless all its answers are equally good and equally likely.
     Evidence: derived.
     """
-    return Objective(
-        reward_shaping=(TsallisEntropy(beta, q),),
-        advantages=GroupMean(),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, reward_shaping=(TsallisEntropy(beta, q),), advantages=GroupMean())
 
 
 def f_divergence(
@@ -211,11 +206,8 @@ def f_divergence(
     """
     if divergence != "alpha" and alpha != ALPHA:
         raise ValueError(f"alpha={alpha} belongs to divergence=alpha: leave it out")
-    return Objective(
-        reward_shaping=(ReferenceDivergence(divergence, beta, alpha),),
-        advantages=GroupMean(),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
+    return with_clip(
+        clip, aggregation, reward_shaping=(ReferenceDivergence(divergence, beta, alpha),), advantages=GroupMean()
     )
 
 
@@ -299,11 +291,11 @@ def backward_correction(
     Degenerate: groups whose rewards are all equal get exactly zero.
     Evidence: paper; that standardising undoes it is derived.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         reward_shaping=(BackwardCorrection(false_positive_rate, false_negative_rate),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -322,9 +314,9 @@ def forward_correction(
     Degenerate: no group gets zero, even if all rewards are equal; with `standardise` those get exactly zero.
     Evidence: paper; the weights, and that a baseline undoes them, are derived.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         reward_shaping=(ForwardCorrection(false_negative_rate),),
         advantages=GroupMeanStd() if standardise else NoBaseline(),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
     )

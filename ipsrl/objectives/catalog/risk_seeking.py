@@ -3,10 +3,9 @@
 from typing import Literal
 
 from ipsrl.objectives.advantages.risk_seeking import BestOfSets, ExponentialUtility
-from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.aggregation import AggregationName
+from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
 
 def rs_grpo(
@@ -23,11 +22,7 @@ def rs_grpo(
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code; the weight of the prompt is derived.
     """
-    return Objective(
-        advantages=ExponentialUtility(beta),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=ExponentialUtility(beta))
 
 
 def top_one(
@@ -45,11 +40,7 @@ def top_one(
     Evidence: code (verl).
     Peers: verl.
     """
-    return Objective(
-        advantages=BestOfSets(graded=True, standardise=standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=BestOfSets(graded=True, standardise=standardise))
 
 
 def pkpo(
@@ -71,8 +62,4 @@ def pkpo(
     Degenerate: groups whose rewards are all equal get zero by `rest_of_set`; by the others, only those without reward.
     Evidence: second-hand (equations, and re-implementations of its listing).
     """
-    return Objective(
-        advantages=BestOfSets(k, baseline, graded),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=BestOfSets(k, baseline, graded))

@@ -8,10 +8,9 @@ from jax import Array
 from ipsrl.fields import non_negative
 from ipsrl.objectives.advantages.baselines import GroupMeanStd, GroupQuantileStd, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.objective import Objective, RolloutPart
 from ipsrl.objectives.surrogates.clip_variants import TaperedRatio
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import Rollouts
 
 
@@ -54,12 +53,7 @@ def w_reinforce(
     Degenerate: no group gets zero, even if all rewards are equal; with `negative=0` those without reward do.
     Evidence: code; that the mean update is REINFORCE's is derived.
     """
-    return Objective(
-        reward_shaping=(SignedReward(positive, negative),),
-        advantages=NoBaseline(),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, reward_shaping=(SignedReward(positive, negative),), advantages=NoBaseline())
 
 
 def ngrpo(
@@ -78,11 +72,7 @@ def ngrpo(
     Degenerate: only groups whose rewards are all `best` get exactly zero.
     Evidence: code (the authors').
     """
-    return Objective(
-        advantages=GroupMeanStd(unbiased=unbiased_std, virtual=best),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=GroupMeanStd(unbiased=unbiased_std, virtual=best))
 
 
 def topr(
@@ -126,8 +116,4 @@ def qae(
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: second-hand (the abstract, whose two regimes say which quantile it is).
     """
-    return Objective(
-        advantages=GroupQuantileStd(quantile, unbiased_std),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=GroupQuantileStd(quantile, unbiased_std))

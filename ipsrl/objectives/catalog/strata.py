@@ -8,11 +8,10 @@ from jax import Array
 
 from ipsrl.fields import at_least, finite, non_negative, probability
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
-from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
+from ipsrl.objectives.aggregation import AggregationName
+from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
 from ipsrl.objectives.estimators.subgroups import Stratum, normalised_among, stratum_of, thinks
 from ipsrl.objectives.objective import Objective, RolloutPart, all_equal
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import Rollouts, control_token, masked_sum
 
 
@@ -93,11 +92,7 @@ def stratified_grpo(
     Degenerate: a stratum of one answer, or of equal rewards, has 1 - alpha of GRPO's advantages; equal groups get zero.
     Evidence: second-hand (two sources that agree); alpha, the keys and the bins are our reading.
     """
-    return Objective(
-        advantages=StratifiedNorm(alpha, stratum, width, standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=StratifiedNorm(alpha, stratum, width, standardise))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,10 +146,10 @@ def hgpo(
     the first term is zero, and the second prefers not to think, by the head start.
     Evidence: paper; that tied answers are all the best of a mode is our reading.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         advantages=BestOfMode(think_token),
         reweighting=(PreferredMode(think_token, delta, alpha),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
         penalties=divergence(kl).penalty,
     )

@@ -12,7 +12,7 @@ from jax import Array
 from ipsrl.fields import Checked, at_least, non_negative, open_probability, positive, share
 from ipsrl.objectives.advantages.baselines import GroupMeanStd, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
+from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
 from ipsrl.objectives.estimators.permutations import permuted_among
 from ipsrl.objectives.estimators.ranks import kth_largest, quantile
@@ -146,11 +146,11 @@ def progrpo(
     """
     part = reference.part if isinstance(reference, OfPrompt) else "all"
     compared = "prompt" if isinstance(reference, OfPrompt) else reference
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         advantages=group_centred(standardise),
         reweighting=(AnswerConfidence(alpha, low_fraction, compared, shifted, gate, part),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -192,11 +192,11 @@ def ar_lopti(
         raise ValueError(f"threshold={threshold} belongs to lopti=True: leave it out")
     if alpha is None:
         alpha = 0.3 if lopti else 0.2
-    return Objective(
+    return with_clip(
+        clip,
+        aggregation,
         advantages=GroupMeanStd(),
         reweighting=(ProbabilityWeight(alpha),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
         penalties=divergence(kl).penalty,
         first=LowProbabilityFirst(threshold) if lopti else None,
     )

@@ -12,10 +12,9 @@ from jax import Array
 from ipsrl.fields import at_least, non_negative
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.advantages.risk_seeking import BestOfSets
-from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.aggregation import AggregationName
+from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.objective import Objective, RolloutPart, all_equal
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import Rollouts
 
 
@@ -114,11 +113,7 @@ def gdpo(
     Evidence: code (TRL).
     Peers: TRL, verl, NeMo-RL.
     """
-    return Objective(
-        advantages=SumOfNormalised(weights),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=SumOfNormalised(weights))
 
 
 def vector_po(
@@ -137,8 +132,4 @@ def vector_po(
     Degenerate: groups whose answers are equal in each reward get exactly zero.
     Evidence: second-hand; the flat Dirichlet is our reading, the exact mean over sets is derived.
     """
-    return Objective(
-        advantages=BestOfSetsByWeights(k, divisions),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(clip, aggregation, advantages=BestOfSetsByWeights(k, divisions))
