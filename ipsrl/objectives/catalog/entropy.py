@@ -10,14 +10,14 @@ from jax import Array
 
 from ipsrl.fields import at_least, between, positive, probability, share
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
-from ipsrl.objectives.aggregation import AggregationName, TokenMean, aggregated_by
-from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.aggregation import AggregationName, TokenMean
+from ipsrl.objectives.catalog.arguments import Clip, both_sides, with_clip
 from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio, with_constant_weight
 from ipsrl.objectives.estimators.ranks import quantile
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, Surrogate, all_equal
 from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
 from ipsrl.objectives.reweighting.token_selection import HighEntropyTokens, Kept
-from ipsrl.objectives.surrogates.ratio import ClippedRatio, check_clip, clipped
+from ipsrl.objectives.surrogates.ratio import check_clip, clipped
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_sum
 
 
@@ -41,11 +41,11 @@ def forking_tokens(
     Evidence: paper and code (TRL).
     Peers: TRL.
     """
-    return Objective(
+    return with_clip(
+        clip,
+        "token_mean",
         advantages=GroupMeanStd(),
         reweighting=(HighEntropyTokens(fraction, threshold, denominator, tokens),),
-        surrogate=ClippedRatio(*both_sides(clip)),
-        aggregation=TokenMean(),
     )
 
 
@@ -256,12 +256,7 @@ def aer(
     Evidence: our reading (abstract); tau second-hand.
     """
     bonus = AdaptiveEntropyBonus(alpha[0], tau=tau, eta=eta, step=step, alpha_max=alpha[1], weight=weight, rho=rho)
-    return Objective(
-        advantages=GroupMeanStd(),
-        surrogate=ClippedRatio(),
-        penalties=(bonus,),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(0.2, aggregation, advantages=GroupMeanStd(), penalties=(bonus,))
 
 
 def skywork_entropy(
@@ -279,12 +274,7 @@ def skywork_entropy(
     Evidence: code (TRL).
     Peers: TRL.
     """
-    return Objective(
-        advantages=GroupMeanStd(),
-        surrogate=ClippedRatio(),
-        penalties=(EntropyFloor(target=target, step=step),),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(0.2, aggregation, advantages=GroupMeanStd(), penalties=(EntropyFloor(target=target, step=step),))
 
 
 def mean_entropy(rollouts: Rollouts) -> Array:
@@ -356,9 +346,4 @@ def entrocraft(
     Evidence: paper and code (the authors' repository).
     """
     band = EntropyBand(steps, low_start=low_start, high_start=high_start, low_end=low_end, high_end=high_end)
-    return Objective(
-        advantages=GroupMeanStd(),
-        reweighting=(band,),
-        surrogate=ClippedRatio(),
-        aggregation=aggregated_by(aggregation),
-    )
+    return with_clip(0.2, aggregation, advantages=GroupMeanStd(), reweighting=(band,))

@@ -9,10 +9,9 @@ from jax import Array
 from ipsrl.fields import non_negative, positive
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.aggregation import SequenceMean
-from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.answered import equal_among_answered, less_largest_of_answered, log_softmax_of_answered
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, Surrogate
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 
@@ -51,11 +50,11 @@ def dmpo(coefficient: float = 1.0, temperature: float = 0.1, standardise: bool =
     Degenerate: groups with equal rewards get no advantage; their answers are still made equally likely.
     Evidence: second-hand (an audit of its equations).
     """
-    return Objective(
+    return with_clip(
+        clip,
+        "sequence_mean",
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(*both_sides(clip)),
         penalties=(GroupMatching(coefficient, temperature),),
-        aggregation=SequenceMean(),
     )
 
 
