@@ -10,23 +10,12 @@ from jax import Array
 
 from ipsrl.distributed.mesh import gather_prompts, keep_prompts_sharded
 from ipsrl.fields import positive
-from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.replay import empty_answers, first_groups, of_answers
-from ipsrl.rollouts.sources.source import (
-    Actors,
-    Groups,
-    Metrics,
-    Request,
-    State,
-    Wrapper,
-    sharded,
-    with_sampling_metrics,
-)
+from ipsrl.rollouts.sources.kept_answers import KeptAnswers, followed_by, of_answers
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State
 
 
 @dataclasses.dataclass(frozen=True)
-class BestAnswers(Wrapper):
+class BestAnswers(KeptAnswers):
     """Adds some of a prompt's best answers of all earlier steps to each group: G answers become G + drawn.
 
     For each prompt the `size` answers with the highest positive rewards are kept, of equal rewards the earliest, each
@@ -54,8 +43,6 @@ class BestAnswers(Wrapper):
     size: int = positive(100, called="the number of best answers kept for each prompt")
     drawn: int = positive(10, called="the number of best answers added to a group")
 
-    asks = "policy"
-
     def __post_init__(self):
         super().__post_init__()
         if self.drawn > self.size:
@@ -64,28 +51,15 @@ class BestAnswers(Wrapper):
                 "lower drawn"
             )
 
-    def provides(self, fields: frozenset[str]) -> frozenset[str]:
-        """With `off_policy`; without the most likely tokens, which kept answers have of an earlier policy."""
-        return fields - {"top_log_probs"} | {"off_policy"}
-
     @property
-    def answers_held(self) -> int:
-        sampled = self.sampled
-        own = sampled.environment.num_prompts * self.size + sampled.prompts_per_step * self.drawn
-        return own + self.inner.answers_held
+    def places(self) -> tuple[int, int]:
+        return self.size, self.drawn
 
-    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
-        inner, groups = first_groups(self, actors, seed, reward)
-        return empty_answers(groups, self.sampled.environment.num_prompts, self.size), inner
-
-    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
-        kept, inner = state
-        inner, groups, metrics = self.inner(inner, actors, request)
-        metrics, sampled = with_sampling_metrics(groups, metrics), self.sampled
+    def change(self, own: State, groups: Groups, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
         index, answers = groups[0].prompts.index, of_answers(groups)
-        added, kept, own = _drawn_and_kept(kept, index, answers, request.key("best answers"), self.drawn)
-        groups = followed_by(sampled.policy, actors.policy, groups, added, sampled.temperature)
-        return (kept, inner), sharded(groups), metrics | own
+        added, kept, metrics = _drawn_and_kept(own, index, answers, request.key("best answers"), self.drawn)
+        groups = followed_by(self.sampled.policy, actors.policy, groups, added, self.sampled.temperature)
+        return kept, groups, metrics
 
 
 @functools.partial(jax.jit, static_argnames="number")
@@ -130,26 +104,3 @@ def _with_best(kept: Any, prompt_index: Array, answers: Any) -> Any:
         return jax.tree.map(lambda old, new: old.at[prompt].set(new[best]), kept, both), None
 
     return jax.lax.scan(keep, kept, (prompt_index, answers))[0]
-
-
-@functools.partial(jax.jit, static_argnames=("policy", "temperature"))
-def followed_by(policy: Policy, behaviour: Parameters, groups: Groups, added: Any, temperature: float) -> Groups:
-    """Groups `[P, G, ...]` and then `added` `[P, n, ...]`, scored by the behaviour policy and marked as off-policy."""
-    trajectories, outcomes = groups
-    answers, answer_outcomes = added
-    scores = policy.score(behaviour, dataclasses.replace(answers, prompts=trajectories.prompts), temperature)
-    answers = dataclasses.replace(
-        answers,
-        behaviour_log_probs=scores.log_probs,
-        behaviour_entropy=scores.entropy,
-        off_policy=jnp.ones(answer_outcomes.rewards.shape, bool),
-    )
-    own = jnp.zeros(outcomes.rewards.shape, bool) if trajectories.off_policy is None else trajectories.off_policy
-    # What the environment remembers has been used by the one who named outcomes.
-    plain = {"prompts": None, "final_state": None, "top_tokens": None, "top_log_probs": None}
-    both = jax.tree.map(
-        lambda *parts: jnp.concatenate(parts, axis=1),
-        (dataclasses.replace(trajectories, off_policy=own, **plain), outcomes),
-        (answers, answer_outcomes),
-    )
-    return dataclasses.replace(both[0], prompts=trajectories.prompts), both[1]

@@ -9,17 +9,7 @@ from jax import Array
 from ipsrl.distributed.mesh import gather_prompts
 from ipsrl.fields import positive
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.source import (
-    Actors,
-    Groups,
-    Metrics,
-    Request,
-    State,
-    Wrapper,
-    replicated,
-    sharded,
-    with_sampling_metrics,
-)
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, replicated
 from ipsrl.structures import Outcomes
 
 
@@ -52,12 +42,10 @@ class DiversityFilter(Wrapper):
         counted = jnp.full(shape, -1, jnp.int32), jnp.zeros(shape, jnp.int32)
         return replicated(counted), self.inner.init(actors, seed, reward)
 
-    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
-        counted, inner = state
-        inner, groups, metrics = self.inner(inner, actors, request)
-        metrics, (trajectories, outcomes) = with_sampling_metrics(groups, metrics), groups
-        outcomes, counted, own = _filtered(trajectories.prompts.index, outcomes, *counted, self.bucket)
-        return (counted, inner), (trajectories, sharded(outcomes)), metrics | own
+    def change(self, own: State, groups: Groups, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        trajectories, outcomes = groups
+        outcomes, counted, metrics = _filtered(trajectories.prompts.index, outcomes, *own, self.bucket)
+        return counted, (trajectories, outcomes), metrics
 
 
 @jax.jit

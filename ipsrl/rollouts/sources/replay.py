@@ -8,21 +8,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.distributed.mesh import keep_prompts_sharded
-from ipsrl.fields import positive
 from ipsrl.objectives.objective import all_equal
 from ipsrl.rewards import Reward
+from ipsrl.rollouts.sources.kept_answers import KeptOutcomes, first_groups, with_found, without_memory
 from ipsrl.rollouts.sources.refinements import put_in
-from ipsrl.rollouts.sources.source import (
-    Actors,
-    Groups,
-    Metrics,
-    Request,
-    State,
-    Wrapper,
-    replicated,
-    sharded,
-    with_sampling_metrics,
-)
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, sharded
 from ipsrl.structures import select
 
 
@@ -45,12 +35,9 @@ class ReplayedGroups(Wrapper):
         inner, groups = first_groups(self, actors, seed, reward)
         return (groups, sharded(jnp.zeros(len(groups[1].rewards), bool))), inner
 
-    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
-        buffer, inner = state
-        inner, groups, metrics = self.inner(inner, actors, request)
-        metrics = with_sampling_metrics(groups, metrics)
-        groups, buffer, replayed = _replay_groups(_without_memory(groups), *buffer)
-        return (buffer, inner), sharded(groups), metrics | {"replayed_groups": (replayed, 1)}
+    def change(self, own: State, groups: Groups, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        groups, buffer, replayed = _replay_groups(without_memory(groups), *own)
+        return buffer, groups, {"replayed_groups": (replayed, 1)}
 
 
 @jax.jit
@@ -69,7 +56,7 @@ def _replay_groups(groups: Groups, buffer: Groups, taken: Array) -> tuple[Groups
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayedAnswers(Wrapper):
+class ReplayedAnswers(KeptOutcomes):
     """Puts a right answer of an earlier step into each group, with an outcome that the group has not found by itself.
 
     For each prompt and outcome the first right answer is kept. One of those whose outcome the group lacks, chosen at
@@ -83,31 +70,15 @@ class ReplayedAnswers(Wrapper):
       outcomes: number of outcomes kept for each prompt; when more are found, the first are kept.
     """
 
-    outcomes: int = positive(16, called="the number of outcomes kept for each prompt")
-
-    asks = "policy"
-
-    def provides(self, fields: frozenset[str]) -> frozenset[str]:
-        """With `off_policy`; without the most likely tokens, which replayed answers have of an earlier policy."""
-        return fields - {"top_log_probs"} | {"off_policy"}
-
     @property
-    def answers_held(self) -> int:
-        return self.sampled.environment.num_prompts * self.outcomes + self.inner.answers_held
+    def places(self) -> tuple[int, int]:
+        return self.outcomes, 0
 
-    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
-        inner, groups = first_groups(self, actors, seed, reward)
-        return empty_answers(groups, self.sampled.environment.num_prompts, self.outcomes), inner
-
-    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
-        kept, inner = state
-        inner, groups, metrics = self.inner(inner, actors, request)
-        metrics = with_sampling_metrics(groups, metrics)
-        answer, chosen = _missing_answer(groups, kept, request.key("replay"))
-        kept = with_found(groups, kept)
-        sampled = self.sampled
+    def change(self, own: State, groups: Groups, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        answer, chosen = _missing_answer(groups, own, request.key("replay"))
+        kept, sampled = with_found(groups, own), self.sampled
         groups = put_in(sampled.policy, actors.policy, *groups, *answer, chosen, sampled.temperature, place=-1)
-        return (kept, inner), sharded(groups), metrics | _replay_metrics(chosen, kept[1].outcome_id)
+        return kept, groups, _replay_metrics(chosen, kept[1].outcome_id)
 
 
 @jax.jit
@@ -129,56 +100,3 @@ def _missing_answer(groups: Groups, kept: Any, key: Array) -> tuple[Groups, Arra
     place = jnp.where(missing, jax.random.uniform(key, missing.shape), -1.0).argmax(axis=1)
     answer = jax.tree.map(lambda leaf: leaf[rows, place][:, None], kept)
     return answer, missing.any(axis=1)
-
-
-@jax.jit
-def with_found(groups: Groups, kept: Any) -> Any:
-    """The kept answers `[prompts, places, ...]`, with right ones of new outcomes in free places, of outcome -1."""
-    trajectories, outcomes = groups
-    ids, outcome_id = outcomes.outcome_id, kept[1].outcome_id
-    known = (outcome_id[trajectories.prompts.index][:, None, :] == ids[..., None]).any(axis=-1)
-    new = (outcomes.right & (ids >= 0) & ~known).ravel()
-    prompt, ids = jnp.repeat(trajectories.prompts.index, outcomes.rewards.shape[1]), ids.ravel()
-    # [n, n], of which the row of an answer marks the answers before it.
-    same_prompt = jnp.tril(prompt[:, None] == prompt, -1)
-    first = new & ~(same_prompt & (ids[:, None] == ids) & new).any(axis=1)
-    place = (outcome_id >= 0).sum(axis=1)[prompt] + (same_prompt & first).sum(axis=1)
-    # A place that does not exist: nothing is written.
-    at = prompt, jnp.where(first, place, outcome_id.shape[1])
-
-    def put(old, new):
-        return old.at[at].set(new.reshape(-1, *new.shape[2:]), mode="drop")
-
-    return jax.tree.map(put, kept, of_answers(groups))
-
-
-def _without_memory(groups: Groups) -> Groups:
-    """Groups without what the environment remembers, which those who name outcomes have used."""
-    return dataclasses.replace(groups[0], final_state=None), groups[1]
-
-
-def of_answers(groups: Groups) -> Any:
-    """What is kept of answers, leaves `[P, G, ...]`; the policy that puts them into a group scores them again."""
-    trajectories, outcomes = _without_memory(groups)
-    again = "behaviour_log_probs", "behaviour_entropy", "top_log_probs", "top_tokens"
-    return dataclasses.replace(trajectories, prompts=None, off_policy=None, **dict.fromkeys(again)), outcomes
-
-
-def empty_answers(groups: Groups, prompts: int, places: int) -> Any:
-    """Answers `[prompts, places, ...]` as `of_answers` of these groups: no token, reward 0, outcome -1."""
-    answers, outcomes = jax.tree.map(
-        lambda leaf: jnp.zeros((prompts, places, *leaf.shape[2:]), leaf.dtype), of_answers(groups)
-    )
-    return replicated((answers, dataclasses.replace(outcomes, outcome_id=outcomes.outcome_id - 1)))
-
-
-def first_groups(wrapper: Wrapper, actors: Actors, seed: Array | int, reward: Reward | None) -> tuple[State, Groups]:
-    """The inner source's first state, and groups in the shapes of its groups."""
-    inner = wrapper.inner.init(actors, seed, reward)
-
-    def first() -> Groups:
-        return _without_memory(wrapper.inner(inner, actors, Request(seed, 0))[1])
-
-    if wrapper.inner.on_host:
-        return inner, first()
-    return inner, sharded(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(first)))

@@ -7,24 +7,12 @@ import jax
 from jax import Array
 
 from ipsrl.distributed.mesh import gather_prompts, keep_prompts_sharded
-from ipsrl.fields import positive
-from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.best_answers import followed_by
-from ipsrl.rollouts.sources.replay import empty_answers, first_groups, with_found
-from ipsrl.rollouts.sources.source import (
-    Actors,
-    Groups,
-    Metrics,
-    Request,
-    State,
-    Wrapper,
-    sharded,
-    with_sampling_metrics,
-)
+from ipsrl.rollouts.sources.kept_answers import KeptOutcomes, followed_by, with_found, without_memory
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayedModes(Wrapper):
+class ReplayedModes(KeptOutcomes):
     """Adds the first right answer of each outcome found so far to the prompt's groups: G answers become G + outcomes.
 
     The bank of Re:Max (arXiv 2610.11064), for the objective `mode_replay`. What a group finds is kept before answers
@@ -40,30 +28,14 @@ class ReplayedModes(Wrapper):
       outcomes: number of outcomes kept for each prompt; when more are found, the first are kept. Re:Max has 16.
     """
 
-    outcomes: int = positive(16, called="the number of outcomes kept for each prompt")
-
-    asks = "policy"
-
-    def provides(self, fields: frozenset[str]) -> frozenset[str]:
-        """With `off_policy`; without the most likely tokens, which kept answers have of an earlier policy."""
-        return fields - {"top_log_probs"} | {"off_policy"}
-
     @property
-    def answers_held(self) -> int:
-        sampled = self.sampled
-        return (sampled.environment.num_prompts + sampled.prompts_per_step) * self.outcomes + self.inner.answers_held
+    def places(self) -> tuple[int, int]:
+        return self.outcomes, self.outcomes
 
-    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
-        inner, groups = first_groups(self, actors, seed, reward)
-        return empty_answers(groups, self.sampled.environment.num_prompts, self.outcomes), inner
-
-    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
-        kept, inner = state
-        inner, groups, metrics = self.inner(inner, actors, request)
-        metrics, sampled = with_sampling_metrics(groups, metrics), self.sampled
-        kept, added, known = _kept_and_added(kept, groups)
-        groups = followed_by(sampled.policy, actors.policy, groups, added, sampled.temperature)
-        return (kept, inner), sharded(groups), metrics | {"modes_kept": (known, 1)}
+    def change(self, own: State, groups: Groups, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        kept, added, known = _kept_and_added(own, groups)
+        groups = followed_by(self.sampled.policy, actors.policy, groups, added, self.sampled.temperature)
+        return kept, groups, {"modes_kept": (known, 1)}
 
 
 @jax.jit
@@ -72,7 +44,7 @@ def _kept_and_added(kept: Any, groups: Groups) -> tuple[Any, Any, Array]:
 
     One program: two that both communicate may wait for each other where several processes have CPU devices.
     """
-    groups = gather_prompts((dataclasses.replace(groups[0], final_state=None), groups[1]))
+    groups = gather_prompts(without_memory(groups))
     kept = with_found(groups, kept)
     added = jax.tree.map(lambda leaf: leaf[groups[0].prompts.index], kept)
     return kept, keep_prompts_sharded(added), (kept[1].outcome_id >= 0).sum(axis=1).mean()

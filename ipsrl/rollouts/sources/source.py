@@ -319,6 +319,19 @@ class Wrapper(Source):
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         return None, self.inner.init(actors, seed, reward)
 
+    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        own, inner = state
+        inner, groups, metrics = self.inner(inner, actors, request)
+        metrics = with_sampling_metrics(groups, metrics)
+        own, groups, of_change = self.change(own, groups, actors, request)
+        return (own, inner), sharded(groups), metrics | of_change
+
+    def change(self, own: State, groups: Groups, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        """Its own new state, the other source's groups as it changes them, and its metrics; for a wrapper that asks the
+        other source once, and leaves the rest of a call as it is.
+        """
+        raise TypeError(f"{type(self).__name__} asks in its own way: call it")
+
     def reward_of(self, state: State) -> Reward | None:
         return self.inner.reward_of(state[1])
 
