@@ -61,19 +61,31 @@ class Claim(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Comparison(Claim):
-    """Base of claims on one number and a limit."""
+    """Whether a number lies above `low` and below `high`, of which one may be infinite."""
 
     number: Number
-    limit: float
+    low: float = -math.inf
+    high: float = math.inf
 
     @property
-    @abc.abstractmethod
+    def limit(self) -> float:
+        """The finite one, or the upper one of two."""
+        return self.low if self.high == math.inf else self.high
+
+    @property
     def claimed(self) -> str:
         """Where the number lies if the claim is true, in words."""
+        if math.isfinite(self.low) and math.isfinite(self.high):
+            return f"within {digits(self.limit)} of 0"
+        return f"{'above' if self.high == math.inf else 'below'} {digits(self.limit)}"
 
-    @abc.abstractmethod
     def lies(self, interval: Interval) -> bool | None:
-        """Whether all of an interval lies on the claim's side of the limit; None if the limit divides it."""
+        """Whether all of an interval lies on the claim's side of the limits; None if one of them divides it."""
+        is_above = self.low == -math.inf or interval.low > self.low
+        is_below = self.high == math.inf or interval.high < self.high
+        if is_above and is_below:
+            return True
+        return False if interval.high < self.low or interval.low > self.high else None
 
     def interval(self, records: Records, error: float = ERROR) -> Interval:
         """The number that decides.
@@ -98,41 +110,6 @@ class Comparison(Claim):
 
     def comparisons(self, records: Records) -> Iterator["Comparison"]:
         yield self
-
-
-class AboveLimit(Comparison):
-    """Whether a number is above a limit."""
-
-    @property
-    def claimed(self) -> str:
-        return f"above {digits(self.limit)}"
-
-    def lies(self, interval: Interval) -> bool | None:
-        return True if interval.low > self.limit else False if interval.high < self.limit else None
-
-
-class BelowLimit(Comparison):
-    """Whether a number is below a limit."""
-
-    @property
-    def claimed(self) -> str:
-        return f"below {digits(self.limit)}"
-
-    def lies(self, interval: Interval) -> bool | None:
-        return True if interval.high < self.limit else False if interval.low > self.limit else None
-
-
-class NearZero(Comparison):
-    """Whether a number lies between -limit and limit."""
-
-    @property
-    def claimed(self) -> str:
-        return f"within {digits(self.limit)} of 0"
-
-    def lies(self, interval: Interval) -> bool | None:
-        if -self.limit < interval.low and interval.high < self.limit:
-            return True
-        return False if interval.low > self.limit or interval.high < -self.limit else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -347,20 +324,20 @@ def above(number: Number | float, other: Number | float, by: float = 0.0) -> Com
     A negative `by` is how far below it may be.
     """
     if isinstance(other, Number):
-        return AboveLimit(as_number(number) - other, by)
-    return AboveLimit(as_number(number), other + by)
+        return Comparison(as_number(number) - other, low=by)
+    return Comparison(as_number(number), low=other + by)
 
 
 def below(number: Number | float, other: Number | float, by: float = 0.0) -> Comparison:
     """Whether a number is more than `by` below another one, paired by seed, or below a limit."""
     if isinstance(other, Number):
-        return BelowLimit(as_number(number) - other, -by)
-    return BelowLimit(as_number(number), other - by)
+        return Comparison(as_number(number) - other, high=-by)
+    return Comparison(as_number(number), high=other - by)
 
 
 def near(number: Number, other: Number | float, by: float) -> Comparison:
     """Whether a number differs from another one, paired by seed, or from a limit by less than `by`."""
-    return NearZero(number if other == 0 else number - other, by)
+    return Comparison(number if other == 0 else number - other, -by, by)
 
 
 def every(claims: Iterable[Claim]) -> Every:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import AboveLimit, AtEach, BelowLimit, Every, NearZero, Some
+from ipsrl.study.claims import AtEach, Comparison, Every, Some
 from ipsrl.study.numbers import Best, Combined, Constant, Final, Share
 
 LAST_STEP = 10**6
@@ -22,12 +22,9 @@ class NotLinear(Exception):
 def wanted(claim, verdict):
     """Number, lower and upper limit: where numbers must lie for a verdict."""
     match claim:
-        case AboveLimit(number, limit):
-            yield (number, limit, math.inf) if verdict else (number, -math.inf, limit)
-        case BelowLimit(number, limit):
-            yield (number, -math.inf, limit) if verdict else (number, limit, math.inf)
-        case NearZero(number, limit):
-            yield (number, -limit, limit) if verdict else (number, limit, math.inf)
+        case Comparison(number, low, high):
+            beyond = (-math.inf, low) if high == math.inf else (high, math.inf)
+            yield (number, low, high) if verdict else (number, *beyond)
         case AtEach(label, of_value, labels):
             yield from wanted(of_value.within(**labels, **{label: 1}), verdict)
         case Every(parts) | Some(parts):
