@@ -24,11 +24,10 @@ SMALLEST, LARGEST = 1e-15, 1e15
 """Size of a reward other than 0. Objectives divide by standard deviations, and float32 must hold the squares."""
 
 
-def _is_of_size(rewards: np.ndarray) -> np.ndarray:
-    return (rewards == 0) | ((np.abs(rewards) >= SMALLEST) & (np.abs(rewards) <= LARGEST))
-
-
-ALLOWED = Range(f"be finite, and 0 or of a size from {SMALLEST:g} to {LARGEST:g}", _is_of_size)
+ALLOWED = Range(
+    f"be finite, and 0 or of a size from {SMALLEST:g} to {LARGEST:g}",
+    lambda rewards: (rewards == 0) | ((np.abs(rewards) >= SMALLEST) & (np.abs(rewards) <= LARGEST)),
+)
 """What a reward may be."""
 
 

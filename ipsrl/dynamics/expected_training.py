@@ -56,10 +56,9 @@ def expected_training(
         bandit = Bandit(tuple(map(float, rewards)))
         state = objective.init(bandit.sizes)
         first = jnp.asarray(starts[0])
-        after = [
-            _next_state(objective, bandit, first, state, np.repeat(arm, group_size)) for arm in range(len(rewards))
-        ]
-        if any(not _equal(after[0], other) for other in after):
+        alike = [np.repeat(arm, group_size) for arm in range(len(rewards))]
+        after = [jax.tree.leaves(_next_state(objective, bandit, first, state, members)) for members in alike]
+        if any(not np.array_equal(*pair) for other in after[1:] for pair in zip(after[0], other, strict=True)):
             raise ValueError("the objective's state depends on the sampled answers: its mean is not that of one state")
         path = np.asarray(_paths(objective, bandit, group_size, steps, updates, num_keys, starts))
     if not np.isfinite(path).all():
@@ -109,7 +108,3 @@ def _next_state(
     rollouts = Rollouts.of(trajectories, outcomes, keys=jax.random.split(jax.random.key(0), 1))
     after = objective.weigh(rollouts, state)[1]
     return jax.tree.map(lambda new, old: jnp.asarray(new, jnp.asarray(old).dtype), after, state)
-
-
-def _equal(one: tuple, other: tuple) -> bool:
-    return all(np.array_equal(*pair) for pair in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))

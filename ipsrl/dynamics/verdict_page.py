@@ -89,11 +89,13 @@ def records_of(entry: Verdict, beside: Case, walks: Verdict, several: Verdict | 
       walks: of `cases.WALKS`.
       several: with the steps `SEVERAL`, for an objective whose surrogate has no effect in `entry`.
     """
+    # Whether equally good outcomes share alike, or their walks do, which gives the third outcome twice as much.
+    full_tie = f"full tie {walks.cases['full tie'].text}"
     of_all = {
         "word": entry.word, "evidence": entry.evidence, "unseen": entry.unseen,
         "beside": beside.text,
         "several": "" if several is None else _in_short(several),
-        "walks": walks.word if walks.word == "collapses" else f"{_in_short(walks)}; {_of_full_tie(walks)}",
+        "walks": walks.word if walks.word == "collapses" else f"{_in_short(walks)}; {full_tie}",
     }  # fmt: skip
     records = []
     for side, cases in entry.sides.items():
@@ -108,11 +110,6 @@ def records_of(entry: Verdict, beside: Case, walks: Verdict, several: Verdict | 
 
 def _in_short(entry: Verdict) -> str:
     return f"{entry.word}: {entry.evidence.partition(';')[0]}"
-
-
-def _of_full_tie(walks: Verdict) -> str:
-    """Whether equally good outcomes share alike, or their walks do, which gives the third outcome twice as much."""
-    return f"full tie {walks.cases['full tie'].text}"
 
 
 @dataclasses.dataclass(frozen=True)

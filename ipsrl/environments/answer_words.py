@@ -12,6 +12,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _phrases(text: str) -> tuple[str, ...]:
+    return tuple(" ".join(phrase.split()) for phrase in text.split(","))
+
+
 # In this case only: 2 M is two millions.
 UNIT_SIGNS = _words("""
     a g h l m s L J N V W cm dm ft gal hr hrs in kg km kW kWh lb lbs mg mi min mins ml mL mm oz pcs pt qt sec secs sq yd
@@ -51,30 +55,17 @@ CHANGING = _words("""
 """)
 # A dozen may cost 5, but "dozen: 5" and "in dozen: 5" are 60.
 SCALE_WORDS = ("dozen", "hundred", "thousand", "million", "billion", "trillion")
-CHANGING_PAIRS = (
-    *("square root", "cube root", "up to", "close to", "at most", "at least", "at best", "at worst"),
-    *("rule out", "rules out", "ruled out", "out of", "by itself", "some would", "some say", "many would"),
-    *("most would", "one would", "one might", "first glance"),
-    *(f"in {scale}" for scale in SCALE_WORDS),
-)
+CHANGING_PAIRS = _phrases("""
+    square root, cube root, up to, close to, at most, at least, at best, at worst, rule out, rules out, ruled out,
+    out of, by itself, some would, some say, many would, most would, one would, one might, first glance
+""") + tuple(f"in {scale}" for scale in SCALE_WORDS)
 NUMBER_WORDS = _words("""
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
     dozen half halves quarter quarters third thirds
 """)
 # Beginnings of words about a wrong way to an answer.
-MISTAKES = (
-    "forget",
-    "forgot",
-    "overlook",
-    "careless",
-    "naive",
-    "tempting",
-    "mistak",
-    "erroneous",
-    "misread",
-    "miscount",
-)
+MISTAKES = _phrases("forget, forgot, overlook, careless, naive, tempting, mistak, erroneous, misread, miscount")
 # A box is what its sentence gives, unless one of these is in the clause before it, ...
 CHANGING_BEFORE_BOX = CHANGING | _words(
     "twice thrice double triple divided multiplied anything doubtful near unlike excluding often"
@@ -88,33 +79,11 @@ LINKING_TO_BOX = NUMBER_WORDS | _words("""
     follow follows
 """)
 # ... but these pairs give one.
-GIVING_PAIRS = (
-    *(
-        "equal to",
-        "equals to",
-        "comes to",
-        "come to",
-        "came to",
-        "amounts to",
-        "amount to",
-        "adds to",
-        "sums to",
-        "totals to",
-    ),
-    *(
-        "up to",
-        "down to",
-        "out to",
-        "rounds to",
-        "rounded to",
-        "simplifies to",
-        "simplified to",
-        "reduces to",
-        "leads to",
-    ),
-    *("evaluates to", "converges to", "equivalent to", "congruent to", "us to", "given by", "up with", "left with"),
-    *("amounted to", "turns out"),
-)
+GIVING_PAIRS = _phrases("""
+    equal to, equals to, comes to, come to, came to, amounts to, amount to, adds to, sums to, totals to, up to, down to,
+    out to, rounds to, rounded to, simplifies to, simplified to, reduces to, leads to, evaluates to, converges to,
+    equivalent to, congruent to, us to, given by, up with, left with, amounted to, turns out
+""")
 # Of all words only these may stand alone before a box: "Square" and "Take" are operations.
 ALONE = _words("""
     so thus hence therefore then ergo is are was were yes ok okay finally altogether overall total sum result answer
@@ -159,10 +128,10 @@ INTRODUCING = _words("""
 """)
 INTRODUCING_PAIRS = ("comes to", "conclude that", "find that", "gives us", "in total", "see that")
 # Behind the sentence of a box; each only says that the answer is one.
-ENDINGS = (
-    *("is the answer", "is the final answer", "is correct", "is right", "is one solution", "is a solution"),
-    *("is the solution", "is needed", "are needed", "works", "and we are done"),
-)
+ENDINGS = _phrases("""
+    is the answer, is the final answer, is correct, is right, is one solution, is a solution, is the solution,
+    is needed, are needed, works, and we are done
+""")
 
 _PLURAL = re.compile(r"[a-z]{2,}[a-hj-rtv-z]s")
 _POWER = re.compile(r"(?:\^\{?[23]\}?|[²³]|\.)\Z")

@@ -213,16 +213,10 @@ IN_TEXT = {
 }
 
 
-def _digits(task: Addition) -> Sequence[Sequence[str]]:
-    del task
-    return tuple("0123456789"), WORDS
-
-
-def _operators_and_numbers(task: Countdown) -> Sequence[Sequence[str]]:
-    return expressions.OPERATORS, tuple(map(str, range(1, task.largest_number + 1)))
-
-
 KNOWN: dict[type[TextTask], Criticism] = {
-    Addition: Criticism("+", "%", _in_sum, _in_sum_text, _digits),
-    Countdown: Criticism("=", "-", _in_expression, _in_expression_text, _operators_and_numbers),
-}
+    Addition: Criticism("+", "%", _in_sum, _in_sum_text, lambda task: (tuple("0123456789"), WORDS)),
+    Countdown: Criticism(
+        "=", "-", _in_expression, _in_expression_text,
+        lambda task: (expressions.OPERATORS, tuple(map(str, range(1, task.largest_number + 1)))),
+    ),
+}  # fmt: skip

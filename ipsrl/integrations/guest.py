@@ -125,17 +125,13 @@ class GuestObjective:
     def _fresh(self) -> dict[str, Any]:
         """What is carried before the first batch, with room for the prompts and outcomes that have numbers."""
         parameters = self.objective.init_parameters(self._sizes)
-        optimizer_state = self._optimizer.init(parameters)
+        optimizer_state = sparse_adam(self.objective.surrogate.learning_rate).init(parameters)
         return {"state": self.objective.init(self._sizes), "parameters": parameters, "optimizer": optimizer_state}
 
     @property
     def _sizes(self) -> Sizes:
         most = max(map(len, self._outcomes), default=0)
         return Sizes(_room(len(self._numbers), FIRST_PROMPTS), _room(most, FIRST_OUTCOMES))
-
-    @property
-    def _optimizer(self):
-        return sparse_adam(self.objective.surrogate.learning_rate)
 
     def prompt_index(self, prompts: Sequence[Hashable]) -> np.ndarray:
         """`[B]` int32, the number of each prompt; a new one gets the next."""
@@ -284,7 +280,8 @@ class GuestObjective:
             about = json.loads(header["__metadata__"]["about"])
             leaves = [leaves[str(number)] for number in range(len(leaves))]
             trained, batches, naming = about["objective"], int(about["batches"]), about.get("naming")
-            prompts, *outcomes = map(_numbering, (about["prompts"], *about["outcomes"]))
+            names = about["prompts"], *about["outcomes"]
+            prompts, *outcomes = ({name: number for number, name in enumerate(each)} for each in names)
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state of the objective cannot be read from {place}: {error}") from error
         if naming != NAMING:
@@ -365,10 +362,6 @@ def _number_of(name: str, numbers: dict[str, int]) -> int:
     """That of a name in a numbering, which it enters as the next."""
     # Not Python's hash, which is another one in each process.
     return numbers.setdefault(hashlib.sha256(name.encode()).hexdigest()[:16], len(numbers))
-
-
-def _numbering(names: list[str]) -> dict[str, int]:
-    return {name: number for number, name in enumerate(names)}
 
 
 def _room(number: int, first: int) -> int:

@@ -257,13 +257,10 @@ def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
         _starts(path)
     except ValueError as error:
         raise RunFolderError(f"{error}; move it away or choose another --out") from error
-    if _has_begun(path) and not resume:
-        raise RunFolderError(f"{path} already holds this run; pass --resume to continue it or choose another --out")
-
-
-def _has_begun(path: Path) -> bool:
     metrics = path / "metrics.jsonl"
-    return (metrics.exists() and metrics.stat().st_size > 0) or any((path / "checkpoints").glob("[!.]*"))
+    has_begun = (metrics.exists() and metrics.stat().st_size > 0) or any((path / "checkpoints").glob("[!.]*"))
+    if has_begun and not resume:
+        raise RunFolderError(f"{path} already holds this run; pass --resume to continue it or choose another --out")
 
 
 def _differences(there: Any, here: Any, key: str = "") -> Iterator[str]:

@@ -39,9 +39,10 @@ def inputs(study: "Study", settings: Settings) -> dict[str, Any]:
     named = (
         set(CATALOG) if "all" in chosen.get("objectives", "").split(",") else _rows([*chosen.values(), *_texts(study)])
     )
+    arguments = {name: inspect.signature(CATALOG[name]).parameters for name in CATALOG if name in named}
     return {
         "settings": chosen,
-        "objectives": {name: _defaults(name) for name in CATALOG if name in named},
+        "objectives": {name: {key: str(each.default) for key, each in of.items()} for name, of in arguments.items()},
         "packages": {package: version for package in study.needs if (version := _version(package))},
     }
 
@@ -67,10 +68,6 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def _defaults(name: str) -> dict[str, str]:
-    return {key: str(parameter.default) for key, parameter in inspect.signature(CATALOG[name]).parameters.items()}
 
 
 def changes(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -117,9 +117,7 @@ def train_vmapped(
     seeds: Sequence[int],
     folders: Sequence[RunFolder],
     evaluate: Evaluate | None = None,
-    rewards: Sequence[Reward] | None = None,
     trackers: Sequence[str] = (),
-    warnings: WarningLines | None = None,
 ) -> list[Parameters | NonFiniteLossError]:
     """`train` for many runs as one program over all devices, for sources that run under jit.
 
@@ -130,8 +128,6 @@ def train_vmapped(
       environment, policy, objective, evaluate, trackers: as in `train`; parameters reach `evaluate` as NumPy arrays.
       settings, seeds: of each run; the settings may differ only in the learning rate.
       folders: receive one metrics.jsonl each; earlier records of a run are overwritten.
-      rewards: of the answers of each run; None for the environment's own.
-      warnings: as in `train`; by default there are no other runs.
 
     Returns:
       for each run its final parameters, as NumPy arrays, or the error that ended it: a step in which the reward, the
@@ -142,10 +138,8 @@ def train_vmapped(
       ValueError: the runs cannot share one program, or `train` would refuse one of them.
     """
     require_same_settings(settings, ("learning_rate",))
-    if not len(settings) == len(seeds) == len(folders) == len(seeds if rewards is None else rewards):
-        raise ValueError(f"{len(seeds)} runs need as many seeds, settings and folders, and as many rewards if any")
-    if len({(jax.tree.structure(reward), *map(jnp.shape, jax.tree.leaves(reward))) for reward in rewards or ()}) > 1:
-        raise ValueError("runs of one program need rewards of the same kind, with arrays of the same shapes")
+    if not len(settings) == len(seeds) == len(folders):
+        raise ValueError(f"{len(seeds)} runs need as many seeds, settings and folders")
     trainer = Trainer(environment, policy, objective, settings[0])
     if trainer.groups_from.on_host:
         raise ValueError(
@@ -154,9 +148,7 @@ def train_vmapped(
         )
     with jax.set_mesh(runs_mesh()), contextlib.ExitStack() as stack:
         trainer.check(runs=len(seeds))
-        for reward in rewards or ():
-            trainer.check_reward(reward)
-        warnings = warnings or stack.enter_context(WarningLines())
+        warnings = stack.enter_context(WarningLines())
         logs = []
         for folder in folders:
             folder.withdraw_summary()
@@ -165,7 +157,7 @@ def train_vmapped(
             run_log.cut(folder.path, {})
             log = RunLog(folder, settings[0].monitors, settings[0].steps, trackers, warnings)
             logs.append(stack.enter_context(log))
-        together = _Together(trainer, seeds, [each.learning_rate for each in settings], rewards)
+        together = _Together(trainer, seeds, [each.learning_rate for each in settings])
         ended = _loop(together, logs, settings[0], evaluate, f"{len(logs)} runs", 0, lambda: "none")
         for log in logs:
             log.keep()
@@ -223,15 +215,9 @@ class _Alone:
 class _Together:
     """Many runs, mapped over the first axis of every array of the state."""
 
-    def __init__(
-        self, trainer: Trainer, seeds: Sequence[int], rates: Sequence[float], rewards: Sequence[Reward] | None
-    ):
+    def __init__(self, trainer: Trainer, seeds: Sequence[int], rates: Sequence[float]):
         self.runs, each = len(seeds), filled(len(seeds))
-
-        all_rewards = (
-            None if rewards is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *(rewards[i] for i in each))
-        )
-        arguments = jnp.asarray(seeds)[each], jnp.asarray(rates, jnp.float32)[each], None, all_rewards
+        arguments = jnp.asarray(seeds)[each], jnp.asarray(rates, jnp.float32)[each], None, None
         self.state = jax.jit(over_runs(trainer.begin))(*arguments)
         self._step = jax.jit(over_runs(trainer.step), donate_argnums=0)
 

@@ -18,7 +18,7 @@ from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError
-from ipsrl.rewards import NoisyVerifier, RewardTable
+from ipsrl.rewards import RewardTable
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
@@ -52,12 +52,10 @@ def open_folder(path, number):
     return RunFolder.open(path / str(number), {"run": number}, resume=True)
 
 
-def together(path, settings, objective="grpo", seeds=SEEDS, environment=BANDIT, policy=ON_BANDIT, rewards=None):
+def together(path, settings, objective="grpo", seeds=SEEDS, environment=BANDIT, policy=ON_BANDIT):
     folders = [open_folder(path, number) for number in range(len(seeds))]
     try:
-        return train_vmapped(
-            environment, policy, objectives.make(objective), settings, seeds, folders, largest, rewards
-        )
+        return train_vmapped(environment, policy, objectives.make(objective), settings, seeds, folders, largest)
     finally:
         for folder in folders:
             folder.close()
@@ -138,21 +136,16 @@ def test_a_run_does_not_depend_on_its_neighbours():
     ("objective", "off_policy"),
     [("grpo", None), pytest.param("critique_grpo", OffPolicyAnswers(3), marks=pytest.mark.slow)],
 )
-def test_each_run_can_have_rewards_of_its_own(objective, off_policy, tmp_path):
+def test_each_run_can_have_rewards_of_its_own(objective, off_policy):
     tables = jnp.array([((0.0, 1.0, 0.5),) * 4, BANDIT.rewards])
     without_logs = ensemble(objective, [3, 3], off_policy=off_policy, more={"reward": RewardTable(tables)})
     np.testing.assert_allclose(without_logs[1], ensemble(objective, [3], off_policy=off_policy)[0], atol=1e-6)
     assert np.abs(without_logs[0] - without_logs[1]).max() > 1e-2
-    settings, rewards = [at(0.05, off_policy=off_policy)] * 2, [RewardTable(table) for table in tables]
-    for end, path in zip(together(tmp_path, settings, objective, [3, 3], rewards=rewards), without_logs, strict=True):
-        np.testing.assert_allclose(end["logits"], path[-1], atol=1e-6)
-    for wrong in (rewards[:1], settings[:1]):
-        given = {"rewards": wrong} if wrong == rewards[:1] else {"settings": wrong}
-        with pytest.raises(ValueError, match="2 runs need as many seeds, settings and folders"):
-            together(tmp_path, **{"settings": settings, "objective": objective, "seeds": [3, 3]} | given)
-    for other in (NoisyVerifier(), RewardTable(tables[0][:2])):
-        with pytest.raises(ValueError, match="need rewards of the same kind, with arrays of the same shapes"):
-            together(tmp_path, settings, objective, [3, 3], rewards=[rewards[0], other])
+
+
+def test_each_run_has_a_seed_settings_and_a_folder(tmp_path):
+    with pytest.raises(ValueError, match="2 runs need as many seeds, settings and folders"):
+        together(tmp_path, [at(0.05)], seeds=[3, 3])
 
 
 def test_runs_may_differ_in_where_they_start_and_how_fast_they_go():

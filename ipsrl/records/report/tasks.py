@@ -193,7 +193,12 @@ def interval(values: Sequence[float | None]) -> list[float | None]:
 
 def outcomes(run: Run) -> Record | None:
     """The spread of outcomes: at each evaluation the ranked shares, and the rest."""
-    records = [record for record in run.folder.outcomes if _has_shares(record)]
+    records = [
+        record
+        for record in run.folder.outcomes
+        if isinstance(shares := record.get("ranked_shares"), list)
+        and all(map(is_number, [*shares, record.get("rest", 0.0)]))
+    ]
     if not records:
         return None
     kept = sorted({*range(0, len(records), math.ceil(len(records) / OUTCOME_STEPS)), len(records) - 1})
@@ -202,11 +207,6 @@ def outcomes(run: Run) -> Record | None:
         "shares": [[short(share) for share in records[i]["ranked_shares"]] for i in kept],
         "rest": [short(records[i].get("rest", 0.0)) for i in kept],
     }
-
-
-def _has_shares(record: Record) -> bool:
-    shares = record.get("ranked_shares")
-    return isinstance(shares, list) and all(map(is_number, [*shares, record.get("rest", 0.0)]))
 
 
 def completions(groups: Sequence[Sequence[Run]]) -> tuple[dict[Run, list[Record]], int]:

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import positive
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.source import Actors, Groups, Request, State, Wrapper, replicated, sharded
@@ -38,17 +37,6 @@ class KeptAnswers(Wrapper):
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         inner, groups = first_groups(self, actors, seed, reward)
         return empty_answers(groups, self.sampled.environment.num_prompts, self.places[0]), inner
-
-
-@dataclasses.dataclass(frozen=True)
-class KeptOutcomes(KeptAnswers):
-    """Base of those that keep the first right answer of each outcome.
-
-    Attributes:
-      outcomes: number of outcomes kept for each prompt; when more are found, the first are kept.
-    """
-
-    outcomes: int = positive(16, called="the number of outcomes kept for each prompt")
 
 
 @jax.jit

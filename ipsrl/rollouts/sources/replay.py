@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.distributed.mesh import keep_prompts_sharded
+from ipsrl.fields import positive
 from ipsrl.objectives.objective import all_equal
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.kept_answers import KeptOutcomes, first_groups, with_found, without_memory
+from ipsrl.rollouts.sources.kept_answers import KeptAnswers, first_groups, with_found, without_memory
 from ipsrl.rollouts.sources.refinements import put_in
 from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, sharded
 from ipsrl.structures import select
@@ -56,7 +57,7 @@ def _replay_groups(groups: Groups, buffer: Groups, taken: Array) -> tuple[Groups
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayedAnswers(KeptOutcomes):
+class ReplayedAnswers(KeptAnswers):
     """Puts a right answer of an earlier step into each group, with an outcome that the group has not found by itself.
 
     For each prompt and outcome the first right answer is kept. One of those whose outcome the group lacks, chosen at
@@ -69,6 +70,8 @@ class ReplayedAnswers(KeptOutcomes):
     Attributes:
       outcomes: number of outcomes kept for each prompt; when more are found, the first are kept.
     """
+
+    outcomes: int = positive(16, called="the number of outcomes kept for each prompt")
 
     @property
     def places(self) -> tuple[int, int]:

@@ -7,12 +7,13 @@ import jax
 from jax import Array
 
 from ipsrl.distributed.mesh import gather_prompts, keep_prompts_sharded
-from ipsrl.rollouts.sources.kept_answers import KeptOutcomes, followed_by, with_found, without_memory
+from ipsrl.fields import positive
+from ipsrl.rollouts.sources.kept_answers import KeptAnswers, followed_by, with_found, without_memory
 from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayedModes(KeptOutcomes):
+class ReplayedModes(KeptAnswers):
     """Adds the first right answer of each outcome found so far to the prompt's groups: G answers become G + outcomes.
 
     The bank of Re:Max (arXiv 2610.11064), for the objective `mode_replay`. What a group finds is kept before answers
@@ -27,6 +28,8 @@ class ReplayedModes(KeptOutcomes):
     Attributes:
       outcomes: number of outcomes kept for each prompt; when more are found, the first are kept. Re:Max has 16.
     """
+
+    outcomes: int = positive(16, called="the number of outcomes kept for each prompt")
 
     @property
     def places(self) -> tuple[int, int]:

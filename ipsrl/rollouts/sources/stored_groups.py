@@ -161,7 +161,12 @@ class StoredGroups(Source):
         _check_range("tokens are numbered", np.where(written, self.tokens, 0), environment.vocabulary_size)
         for name, table, holds, what in (
             ("rewards", self.rewards, ALLOWED.holds, f"numbers that are 0 or of a size from {SMALLEST} to {LARGEST}"),
-            ("log_probs", self.log_probs, _are_log_probs, "logarithms of probabilities, at most 0"),
+            (
+                "log_probs",
+                self.log_probs,
+                lambda table: np.isfinite(table) & (table <= 0),
+                "logarithms of probabilities, at most 0",
+            ),
             ("outcome_id", self.outcome_id, lambda table: table >= -1, "outcomes, or -1 for none"),
         ):
             if table is not None and not holds(table).all():
@@ -412,10 +417,6 @@ def _as_table(name: str, given: Any, dtype: type) -> np.ndarray:
     # What 32 bits cannot hold is found by the range of each table.
     with np.errstate(over="ignore"):
         return table.astype(dtype)
-
-
-def _are_log_probs(table: np.ndarray) -> np.ndarray:
-    return np.isfinite(table) & (table <= 0)
 
 
 def _check_range(what: str, table: np.ndarray, count: int) -> None:
