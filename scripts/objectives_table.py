@@ -30,7 +30,8 @@ from ipsrl import extensions
 from ipsrl.dynamics import verdict_page
 from ipsrl.ending import Ending
 from ipsrl.integrations.advantages_only import beyond_advantages, not_advantages
-from ipsrl.integrations.guest import GuestObjective, couples_answers, couples_groups
+from ipsrl.integrations.guest import GuestObjective
+from ipsrl.integrations.loss_of_rows import couples_answers, couples_groups
 from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, refusal
 from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.catalog import CATALOG

@@ -22,9 +22,9 @@ from ipsrl.environments.addition import Addition
 from ipsrl.environments.text import STOP
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.given_answers import listed_answers
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Groups, Sampled
-from ipsrl.rollouts.sources.stored_groups import listed_answers
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.priors import imitated, teacher

@@ -15,8 +15,8 @@ from ipsrl.environments.addition_modes import columns
 from ipsrl.environments.text import STOP
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.given_answers import listed_answers
 from ipsrl.rollouts.randomness import stream
-from ipsrl.rollouts.sources.stored_groups import listed_answers
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.measured import measured

@@ -14,9 +14,10 @@ from ipsrl import objectives
 from ipsrl.environments.countdown import Countdown
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Sampled
-from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
+from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import Trajectories, masked_sum
 from ipsrl.study.curves import Points
 from ipsrl.training.ensemble import itself, train_ensemble

@@ -16,8 +16,8 @@ import numpy as np
 from ipsrl.environments.plan_and_execute import PLANS
 from ipsrl.policies.policy import Parameters
 from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.rollouts.given_answers import given_answers, scores
 from ipsrl.rollouts.randomness import stream
-from ipsrl.rollouts.sources.stored_groups import given_answers, scores
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.numbers import Computed, Number

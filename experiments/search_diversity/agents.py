@@ -15,7 +15,8 @@ from experiments.search_diversity import search_routes
 from experiments.search_diversity.shared_table import SharedRelationTable, replayed
 from ipsrl.environments.knowledge_graph import STOP
 from ipsrl.policies.policy import Parameters
-from ipsrl.rollouts.sources.stored_groups import StoredGroups, given_answers
+from ipsrl.rollouts.given_answers import given_answers
+from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import Trajectories, masked_sum
 
 TRAINED = 8

@@ -13,9 +13,9 @@ from ipsrl.environments.text import TextTask
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import Evaluate, Evaluation
+from ipsrl.rollouts.given_answers import given_answers, scores
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
-from ipsrl.rollouts.sources.stored_groups import given_answers, scores
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import (

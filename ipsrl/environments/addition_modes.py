@@ -15,7 +15,7 @@ from ipsrl.environments.addition import EXAMPLE, HOW, NO_THINK, THINK, WORKED, A
 from ipsrl.environments.answer_text import tagged_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import check_choice, listed_history
+from ipsrl.environments.text import listed_history
 from ipsrl.environments.token_stream import written_answers
 from ipsrl.fields import below_one, between, one_of
 from ipsrl.structures import Outcomes, Trajectories
@@ -214,22 +214,8 @@ class Modes:
 
     def thinking(self) -> dict[int, float]:
         """Difficulty -> share of answers that think."""
-        return {level: float((self.mode[self.difficulty == level] == 1).mean()) for level in self._levels}
-
-    def skill(self, mode: str) -> dict[int, float]:
-        """Difficulty -> share of right answers among those in a mode; NaN if there is none.
-
-        Raises:
-          ValueError: there is no such mode.
-        """
-        check_choice("mode", mode, MODES)
-        of_mode = self.mode == MODES.index(mode)
-        each = {level: self.right[(self.difficulty == level)[:, None] & of_mode] for level in self._levels}
-        return {level: float(right.mean()) if right.size else float("nan") for level, right in each.items()}
-
-    @property
-    def _levels(self) -> list[int]:
-        return np.unique(self.difficulty).tolist()
+        levels = np.unique(self.difficulty).tolist()
+        return {level: float((self.mode[self.difficulty == level] == 1).mean()) for level in levels}
 
 
 def columns(first: int, second: int) -> list[tuple[int, int]]:

@@ -111,10 +111,9 @@ class IPSRLTrainer(GRPOTrainer):
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list) -> Tensor:
         by_function = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        outcomes = [
-            self.outcome_of(prompt, completion, **_columns(row))
-            for row, prompt, completion in zip(inputs, prompts, completions, strict=True)
-        ]
+        given = ("prompt", "completion", "completion_ids")
+        columns = [{name: value for name, value in row.items() if name not in given} for row in inputs]
+        outcomes = [self.outcome_of(*texts, **of) for *texts, of in zip(prompts, completions, columns, strict=True)]
         names = list(map(prompt_name, prompts))
         # A column of TRL's tables of completions.
         self._log_completion_extra(LOGGED_OUTCOME, [None if one is None else str(one) for one in outcomes])
@@ -273,7 +272,3 @@ def _loss_mask(batch: dict[str, Any]) -> Tensor:
     """`[B, T]` bool, True on the tokens that the policy wrote."""
     mask = batch["completion_mask"]
     return (mask * batch["tool_mask"] if "tool_mask" in batch else mask).bool()
-
-
-def _columns(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in ("prompt", "completion", "completion_ids")}

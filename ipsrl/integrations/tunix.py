@@ -23,7 +23,8 @@ import numpy as np
 from jax import Array
 
 from ipsrl import extras
-from ipsrl.integrations.guest import GuestObjective, check_rewards, loss_of_rows
+from ipsrl.integrations.guest import GuestObjective, check_rewards
+from ipsrl.integrations.loss_of_rows import loss_of_rows
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.outcomes import OutcomeOf, exact_text
 from ipsrl.integrations.refusals import provided_with, require_defaults, require_outcomes

@@ -1,12 +1,20 @@
 """The keys of fresh parameters, and those of one layer alone."""
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 from flax import nnx
 from jax import Array
 
 from ipsrl.policies.policy import Parameters
+
+
+@functools.cache
+def graph(network: Callable[..., nnx.Module], policy: Any) -> nnx.GraphDef:
+    """The structure of a policy's modules without their arrays, cached so that tracing does not rebuild them."""
+    return nnx.graphdef(nnx.eval_shape(lambda: network(policy, Keys(jax.random.key(0)))))
 
 
 class Keys:

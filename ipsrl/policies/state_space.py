@@ -27,7 +27,7 @@ from jax import Array
 
 from ipsrl.distributed.placement import REPLICATED, PlacementRules
 from ipsrl.fields import Checked, between, one_of, positive
-from ipsrl.policies.keys import Keys, layer_parameters
+from ipsrl.policies.keys import Keys, graph, layer_parameters
 from ipsrl.policies.matmul import activation_dtype, matrix_product
 from ipsrl.policies.policy import Actions, Parameters, answer_mean, score_hidden
 from ipsrl.policies.selective_scan import selective_scan
@@ -175,13 +175,7 @@ class StateSpace(Checked):
         return score_hidden(network.logits, hidden, actions, temperature, at_once)
 
     def _network(self, parameters: Parameters) -> "_Network":
-        return nnx.merge(_graph(self), parameters)
-
-
-@functools.cache
-def _graph(policy: StateSpace) -> nnx.GraphDef:
-    """The structure of the modules without their arrays, cached so that tracing does not rebuild them."""
-    return nnx.graphdef(nnx.eval_shape(lambda: _Network(policy, Keys(jax.random.key(0)))))
+        return nnx.merge(graph(_Network, self), parameters)
 
 
 class _Network(nnx.Module):

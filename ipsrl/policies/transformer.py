@@ -22,7 +22,7 @@ from ipsrl.distributed.placement import MODEL, PlacementRules
 from ipsrl.policies.attention import KeyValues, NextTokens, Positions, WholeTexts, key_positions
 from ipsrl.policies.decoder import BLOCKS, Decoder
 from ipsrl.policies.decoder_placement import decoder_placement_rules
-from ipsrl.policies.keys import Keys, layer_parameters
+from ipsrl.policies.keys import Keys, graph, layer_parameters
 from ipsrl.policies.matmul import activation_dtype
 from ipsrl.policies.policy import Actions, Parameters, answer_mean, score_hidden
 from ipsrl.policies.transformer_config import TransformerConfig
@@ -149,7 +149,7 @@ class Transformer(TransformerConfig):
         return answer_mean(hidden[:, prompts.tokens.shape[1] :].reshape(*tokens.shape, -1), trajectories.written)
 
     def _decoder(self, parameters: Parameters) -> "Decoder":
-        return nnx.merge(_graph(self), parameters)
+        return nnx.merge(graph(Decoder, self), parameters)
 
     def _read(self, parameters: Parameters, tokens: Array, texts: WholeTexts) -> tuple[Array, tuple[KeyValues, ...]]:
         """Hidden states `[P, L + G T, hidden]` of whole texts, and their prompts' keys and values in every layer."""
@@ -181,9 +181,3 @@ class Transformer(TransformerConfig):
             score_own, in_specs=(PartitionSpec(), prompts, prompts), out_specs=prompts, axis_names={DATA}
         )
         return own(unembedding, hidden, actions)
-
-
-@functools.cache
-def _graph(policy: Transformer) -> nnx.GraphDef:
-    """The structure of the modules without their arrays, cached so that tracing does not rebuild them."""
-    return nnx.graphdef(nnx.eval_shape(lambda: Decoder(policy, Keys(jax.random.key(0)))))

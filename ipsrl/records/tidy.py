@@ -8,7 +8,6 @@ training.
 """
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -34,8 +33,8 @@ class TooFewSeeds(LookupError):
 class Records:
     """Records, and queries on them; equal only to themselves.
 
-    A query raises NotRecorded where no record has what it asks for, ValueError where its labels match several curves or
-    its seeds were measured at different points, and TooFewSeeds where an interval needs more seeds.
+    A query raises NotRecorded where no record has what it asks for, and ValueError where its labels match several
+    curves or its seeds were measured at different points.
 
     Attributes:
       rows: in the order of writing: by curve, seed and step.
@@ -135,14 +134,6 @@ class Records:
         """The mean of `final`."""
         return float(self.final(name, **labels).mean)
 
-    def low(self, name: str, **labels: Any) -> float:
-        """The lower end of the interval of `final`."""
-        return _bound(self.final(name, **labels), "low", name)
-
-    def high(self, name: str, **labels: Any) -> float:
-        """The upper end of the interval of `final`."""
-        return _bound(self.final(name, **labels), "high", name)
-
     def curve(self, name: str, along: str = "step", **labels: Any) -> tuple[np.ndarray, np.ndarray]:
         """The points at which a value was measured, `[U]`, and the values `[S, U]`, one row for each seed.
 
@@ -187,10 +178,3 @@ def interval_of(values: np.ndarray, seeded: bool = True, level: float = 0.95) ->
         nothing = np.full_like(mean, np.nan)
         return Interval(mean, nothing, nothing, len(values))
     return mean_over_seeds(values, level)
-
-
-def _bound(interval: Interval, end: str, name: str) -> float:
-    bound = float(getattr(interval, end))
-    if math.isnan(bound):
-        raise TooFewSeeds(f"the mean of {name} has no interval: it needs two or more seeds, and finite values")
-    return bound

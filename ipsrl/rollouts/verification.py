@@ -28,7 +28,9 @@ def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Out
     _check_dictated(environment, trajectories)
     if trajectories.tokens.is_fully_addressable:
         return _verified(environment, hosts.to_host(trajectories))
-    sharding = _over_rows(trajectories.tokens.sharding)
+    # The part that applies to the first axis.
+    whole = trajectories.tokens.sharding
+    sharding = NamedSharding(whole.mesh, PartitionSpec(*whole.spec[:1]))
     verifier = verifier_of_rows(sharding, len(trajectories.tokens))
     mine = np.flatnonzero(verifier == jax.process_index())
     held, trajectories = _held_here(jax.device_put(trajectories, sharding))
@@ -65,11 +67,6 @@ def verifier_of_rows(sharding: Sharding, num_rows: int) -> np.ndarray:
     for (start, stop), processes in holders.items():
         verifier[start:stop] = np.resize(sorted(processes), stop - start)
     return verifier
-
-
-def _over_rows(sharding: NamedSharding) -> NamedSharding:
-    """The part of a sharding that applies to the first axis."""
-    return NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))
 
 
 def _held_here(tree):

@@ -73,12 +73,6 @@ class Trainer(Checked):
         """Whether a run needs the reference policy."""
         return self.groups_from.needs_reference or not OF_REFERENCE.isdisjoint(self.objective.needs)
 
-    @property
-    def optimizer_steps(self) -> int:
-        """Number of optimiser steps of a run."""
-        batching = self.settings.batching
-        return self.settings.steps * batching.epochs * batching.mini_batches * self.objective.num_steps
-
     def check(self, runs: int = 1) -> None:
         """Raises before anything is computed or written if the run could not be trained on the mesh that is set.
 
@@ -275,13 +269,14 @@ class Trainer(Checked):
 
     def optimizer(self, learning_rate: Array | None = None) -> optax.GradientTransformation:
         """Of the policy's parameters; with the learning rate of the settings, unless a traced one is given."""
-        settings = self.settings
+        settings, batching = self.settings, self.settings.batching
+        steps = settings.steps * batching.epochs * batching.mini_batches * self.objective.num_steps
         made = functools.partial(
             make_optimizer,
             settings.optimizer,
             max_gradient_norm=settings.max_gradient_norm,
             epsilon=settings.adam_epsilon,
-            decay_steps=self.optimizer_steps if settings.cosine_decay else None,
+            decay_steps=steps if settings.cosine_decay else None,
         )
         if learning_rate is None:
             return made(learning_rate=settings.learning_rate)

@@ -26,8 +26,8 @@ from ipsrl.fields import Checked, between, positive, probability
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.progress_line import working
 from ipsrl.records.run_log import MUST_BE_FINITE, require_finite
+from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
-from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.structures import Outcomes
 from ipsrl.training.parameter_cache import cached
 from ipsrl.training.settings import TrainSettings

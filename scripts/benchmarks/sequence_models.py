@@ -15,7 +15,7 @@ from ipsrl.environments.addition import Addition
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.structures import Prompts
 
 SIZES = ("small", "paper")

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from benchmarks import measuring
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.structures import Prompts
 
 

@@ -153,10 +153,6 @@ def test_shares_and_skills_by_difficulty():
         np.array([1, 3, 1]),
     )
     assert found.thinking() == {1: 5 / 8, 3: 0.0}
-    assert found.skill("think") == pytest.approx({1: 4 / 5, 3: np.nan}, nan_ok=True)
-    assert found.skill("short") == {1: 1.0, 3: 1 / 4}
-    with pytest.raises(ValueError, match="mode must be one of short, think, got 'long'"):
-        found.skill("long")
 
 
 @pytest.mark.parametrize(
@@ -217,10 +213,10 @@ def test_demonstrations_have_the_mistakes_asked_for(thinking, right_thinking, ri
     assert [row["outcomes"] for row in rows] == TASK.verify(trajectories).outcome_id.tolist()
     assert {reward for row in rows for reward in row["rewards"]} == {1.0}
     assert (found.mode == 1).mean() == pytest.approx(thinking, abs=0.02)
-    for mode, right in (("think", right_thinking), ("short", right_short)):
-        expected = {level: right**level for level in range(1, 5)}
-        skill = found.skill(mode)
-        assert all(np.isnan(skill[level]) or abs(skill[level] - expected[level]) < 0.04 for level in expected)
+    for mode, right in enumerate((right_short, right_thinking)):
+        for level in range(1, 5):
+            answers = found.right[(found.difficulty == level)[:, None] & (found.mode == mode)]
+            assert not answers.size or abs(answers.mean() - right**level) < 0.04
 
 
 def test_a_slip_is_in_the_work_and_in_the_number():

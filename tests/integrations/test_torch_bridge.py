@@ -9,7 +9,7 @@ import jax
 import torch
 
 from ipsrl import objectives
-from ipsrl.integrations import guest as guests
+from ipsrl.integrations import loss_of_rows
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.rows import Rows
 from ipsrl.integrations.torch_bridge import TorchBridge, to_array, to_tensor
@@ -75,7 +75,8 @@ def test_ragged_lengths_compile_nothing_new():
         rows, scores = given(seed, length)
         leaves = [values.requires_grad_() for values in scores]
         made.loss(*leaves, weighed(made, rows), made.count(tensor(rows.token_mask)))[0].backward()
-        sizes.append((guests._weighed._cache_size(), guests._loss._cache_size(), guests._count._cache_size()))
+        programs = loss_of_rows.weigh_rows, loss_of_rows.loss_and_gradients, loss_of_rows.count_rows
+        sizes.append([program._cache_size() for program in programs])
     assert sizes[0] == sizes[-1]
 
 

@@ -12,9 +12,9 @@ from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.text import ANSWER
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.training import warm_start
 from ipsrl.training.warm_start import WarmStart, answer_weights, learn_prior, prior_parameters, rendered_answers
 

@@ -252,13 +252,9 @@ class BackwardCorrection(RolloutPart):
                 "leave no signal: their sum must be below 1"
             )
 
-    @property
-    def youden(self) -> float:
-        """J, how closely the verifier follows the truth."""
-        return 1.0 - self.false_positive_rate - self.false_negative_rate
-
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        return (values - self.false_positive_rate) / self.youden
+        # Youden's J, how closely the verifier follows the truth.
+        return (values - self.false_positive_rate) / (1.0 - self.false_positive_rate - self.false_negative_rate)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,59 +20,18 @@ from ipsrl.paths import expanded
 from ipsrl.policies.policy import Policy
 from ipsrl.regular_files import read_bytes
 from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST, Reward, rewarded
+from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.rows import checked_row, numbers_in
 from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Source, State, replicated, sharded
 from ipsrl.rollouts.verification import verify
-from ipsrl.structures import Outcomes, PolicyScores, Prompts, Trajectories
+from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 TABLES = {
     "prompt_index": np.int32, "tokens": np.int32, "lengths": np.int32, "rewards": np.float32, "outcome_id": np.int32,
     "log_probs": np.float32, "own": np.bool_,
 }  # fmt: skip
 AXES = {"prompt_index": 1, "lengths": 2, "rewards": 2, "outcome_id": 2, "log_probs": 3, "own": 3}
-
-
-def given_answers(
-    prompts: Prompts, tokens: Array, lengths: Array, log_probs: Array | None = None, own: Array | None = None
-) -> Trajectories:
-    """Given answers, as the sampler would return them, so that a policy can score them.
-
-    Args:
-      prompts: P prompts; without tokens the policy sees their numbers, and answers have one token.
-      tokens: `[P, G, T]` int32, padded behind.
-      lengths: `[P, G]` int32; 0 for a place of the group without an answer.
-      log_probs: `[P, G, T]`, their log-probabilities under the policy that gave them; 0 by default.
-      own: `[P, G, T]` bool, False for the tokens that the environment wrote; None if it wrote none.
-    """
-    seen = prompts.tokens[:, -1:] if prompts.tokens.shape[1] else prompts.index[:, None]
-    first = jnp.broadcast_to(seen[:, None], (*tokens.shape[:2], 1))
-    mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
-    return Trajectories(
-        prompts=prompts,
-        observations=jnp.concatenate([first, tokens[..., :-1]], axis=-1),
-        tokens=tokens,
-        token_mask=mask if own is None else mask & own,
-        legal_actions=None,
-        behaviour_log_probs=jnp.zeros(tokens.shape, jnp.float32) if log_probs is None else log_probs,
-        behaviour_entropy=jnp.zeros(tokens.shape, jnp.float32),
-        truncated=jnp.zeros(tokens.shape[:2], bool),
-        dictated=None if own is None else mask & ~own,
-    )
-
-
-def listed_answers(prompts: Prompts, answers: Sequence[Sequence[Sequence[int]]], max_tokens: int) -> Trajectories:
-    """Given answers from lists of tokens, a group to each prompt, with room for `max_tokens` tokens in each."""
-    lengths = np.array([[len(answer) for answer in group] for group in answers], np.int32)
-    tokens = np.zeros((*lengths.shape, max_tokens), np.int32)
-    tokens[np.arange(max_tokens) < lengths[..., None]] = np.concatenate([np.concatenate(group) for group in answers])
-    return given_answers(prompts, jnp.asarray(tokens), jnp.asarray(lengths))
-
-
-@functools.partial(jax.jit, static_argnames="policy")
-def scores(policy: Policy, parameters: Any, given: Trajectories) -> PolicyScores:
-    """What a policy says of given answers, at temperature 1."""
-    return policy.score(parameters, given, 1.0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

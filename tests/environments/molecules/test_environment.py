@@ -16,7 +16,7 @@ from ipsrl.environments.molecules.chemistry import Molecule
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
 from ipsrl.environments.verifier_pool import UnreadableAnswers, VerifierPool
-from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.rollouts.given_answers import given_answers
 from tests.hangs import HANGS
 
 VOCABULARY = SmilesVocabulary.of(["CCOc1ccncc1(=)"])

@@ -17,7 +17,7 @@ from experiments.critique.wrong_digits import (
     without_success,
 )
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.rollouts.given_answers import given_answers
 
 ASKED, TAUGHT = 6, 10
 

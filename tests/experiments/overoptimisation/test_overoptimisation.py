@@ -26,8 +26,8 @@ def test_settings_out_of_range(changes, message):
 def test_a_small_run_shows_the_fall_on_shared_features(smoke):
     settings, found = smoke(overoptimisation)
     dpo = {"world": SHARED, "coverage": PARTIAL, "kind": DPO}
-    assert found.low("fall", **dpo) > 0.05
-    assert found.low("rise", **dpo) > 0.2
+    assert found.final("fall", **dpo).low > 0.05
+    assert found.final("rise", **dpo).low > 0.2
     assert found.mean("value", **dpo | {"kind": AVERAGE}) > found.mean("value", **dpo)
     table = overoptimisation.TABLE(found, settings)
     assert DPO in table.partition("countdown")[2]

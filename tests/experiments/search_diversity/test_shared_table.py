@@ -9,8 +9,8 @@ from experiments.search_diversity.agents import ALL as TASK
 from experiments.search_diversity.agents import POLICY, demonstrations, prior
 from experiments.search_diversity.shared_table import replayed
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.sources.stored_groups import given_answers
 
 
 def test_a_state_shares_its_row_with_those_that_ask_for_the_same_relation():

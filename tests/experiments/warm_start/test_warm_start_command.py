@@ -10,7 +10,7 @@ from experiments import warm_start
 from ipsrl.environments import catalog as environments
 from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.records.tidy import Records
-from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.study import Output, Study
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.study import run
