@@ -13,7 +13,7 @@ fields belong in the class's own `__post_init__`, after `super().__post_init__()
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, get_args
 
 from ipsrl.arguments import accepted, asks_for_array, shown
@@ -139,3 +139,9 @@ def accepted_by(check: Callable[[Any], Any], default: Any = dataclasses.MISSING)
 def one_of(*options: Any, default: Any = dataclasses.MISSING) -> Any:
     """A field with one of the given values."""
     return in_range(Range(f"be one of {', '.join(map(str, options))}", lambda value: value in options), default)
+
+
+def any_of(options: Iterable[str]) -> Any:
+    """A field of some of these names, by default all."""
+    options = tuple(options)
+    return one_of(*options, default=options)

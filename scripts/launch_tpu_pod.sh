@@ -71,7 +71,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 part="[A-Za-z_][A-Za-z0-9_]*"
 # A module, or a package with a module __main__.
 file="${1//.//}"
-if ! [[ "$1" =~ ^$part(\.$part)*$ ]] || ! grep -qsE "^ +(study\.)?main\(__(name|package)__\)" "$file.py" "$file/__main__.py"; then
+if ! [[ "$1" =~ ^$part(\.$part)*$ ]] || ! grep -qsE "^ *(study\.)?main\(__(name|package)__\)" "$file.py" "$file/__main__.py"; then
     fail "there is no experiment $1 in this checkout: name one such as experiments.hypospace"
 fi
 # Flags are checked before minutes are spent on a slice, where there is an environment that can.

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from experiments.crossed import nine_answers
 from experiments.crossed.nine_answers import BANDIT, SCORE, TEXT_RUNS, TREES, at_best
 from ipsrl import study
-from ipsrl.fields import one_of, positive
+from ipsrl.fields import any_of, positive
 from ipsrl.figures.layers import LineOverNumbers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import text_tasks
@@ -63,8 +63,8 @@ ARMS = {
 class Settings(nine_answers.Settings):
     """`arms` are names of ARMS, `tasks` are bandit, trees and text; `text_steps` is the number of batches in text."""
 
-    arms: tuple[str, ...] = one_of(*ARMS, default=tuple(ARMS))
-    tasks: tuple[str, ...] = one_of(*TASKS, default=TASKS)
+    arms: tuple[str, ...] = any_of(ARMS)
+    tasks: tuple[str, ...] = any_of(TASKS)
     text_steps: int = positive(100)
 
 

@@ -57,12 +57,12 @@ class Settings(study.Settings):
     """`keepers` are objectives that should keep the tie; they are trained for `keeper_steps` updates."""
 
     group_sizes: tuple[int, ...] = study.rising((4, 8, 16, 32, 64), least=2, most=LARGEST_GROUP)
-    seeds: tuple[int, ...] = study.seeds(tuple(range(2000)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(2000), least=2)
     step_size: float = positive(0.5)
     reward: float = positive(1.0)
     threshold: float = in_range(ABOVE_A_TIE, 0.98)
     keepers: tuple[str, ...] = study.objectives((*KEEPERS[:2], HALF, *KEEPERS[2:]))
-    keeper_seeds: tuple[int, ...] = study.seeds(tuple(range(200)))
+    keeper_seeds: tuple[int, ...] = study.seeds(range(200))
     keeper_steps: int = in_range(
         Range("be positive and below 2^30", lambda steps: 0 < steps < 2**30), 20000
     )

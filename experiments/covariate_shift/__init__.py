@@ -70,10 +70,10 @@ CHAIN_BOUND = BOUND * (1 + DISCOUNT) ** 2
 class Settings(study.Settings):
     """`ratios` are values of C, `samples` numbers of samples n; chain and networks have the largest n."""
 
-    seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(64), least=2)
     ratios: tuple[float, ...] = study.rising((1.0, *RATIOS), 1, 1e6)
     samples: tuple[int, ...] = study.rising((100, 1000, 10_000, MOST_SAMPLES), 1, 10**9)
-    network_seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
+    network_seeds: tuple[int, ...] = study.seeds(range(16), least=2)
     network_steps: int = positive(3000)
     network_starts: int = positive(8)
     game_widths: tuple[float, ...] = study.selecting(positive(GAME_WIDTHS))

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from experiments.critique.equal_tokens import EqualTokens, Learner
 from experiments.critique.wrong_digits import Repairers, sums
 from ipsrl import study
-from ipsrl.fields import at_least, one_of, positive
+from ipsrl.fields import any_of, at_least, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.tuning import of_best
@@ -74,9 +74,9 @@ ARMS = {
 class Settings(study.SmallTransformers):
     """`asked` prompts are trained on; repairs of `taught` others are demonstrated. `budget` is of sampled tokens."""
 
-    arms: tuple[str, ...] = study.selecting(one_of(*ARMS, default=tuple(ARMS)))
-    critics: tuple[str, ...] = study.selecting(one_of(*CRITICS, default=CRITICS))
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    arms: tuple[str, ...] = study.selecting(any_of(ARMS))
+    critics: tuple[str, ...] = study.selecting(any_of(CRITICS))
+    seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     learning_rates: tuple[float, ...] = positive((5e-4, 1e-3, 2e-3))
     asked: int = at_least(2, 64)
     taught: int = positive(3000)

@@ -51,7 +51,7 @@ TEXT_RUNS = TextTaskSettings(
 class Settings(study.Settings):
     """Of the bandit and the trees; `steps` is the number of batches, each with a group of every prompt."""
 
-    seeds: tuple[int, ...] = study.seeds(tuple(range(5)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     learning_rates: tuple[float, ...] = positive((0.1,))
     group_size: int = at_least(2, 8)
     steps: int = positive(400)

@@ -93,7 +93,7 @@ class Settings(study.Settings):
     """`arms` are all by default; `tokens` is the budget, `updates` a number of batches that is enough to spend it."""
 
     arms: tuple[str, ...] = study.selecting(one_of(*STEPS_OF, *AGAIN.values(), default=()))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(12)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(12), least=2)
     learning_rates: tuple[float, ...] = positive((0.05, 0.1, 0.2, 0.4, 0.8))
     prompts_per_step: int = positive(16)
     group_size: int = positive(8)

@@ -15,7 +15,7 @@ from experiments.dialogue_users.interviews_in_context import learned_in_context
 from ipsrl import study
 from ipsrl.environments.interview import BONUSES, Interview
 from ipsrl.environments.interview_users import KINDS
-from ipsrl.fields import at_least, one_of, positive
+from ipsrl.fields import any_of, at_least, positive
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.training.ensemble import train_ensemble
 
@@ -44,9 +44,9 @@ BY_TURN = "by turn"
 class Settings(study.Settings):
     """Updates are of a group with each kind of user; `inner` is the step size of adaptations."""
 
-    arms: tuple[str, ...] = study.selecting(one_of(*NAMES, default=tuple(NAMES)))
-    bonuses: tuple[str, ...] = study.selecting(one_of(*BONUSES, default=tuple(BONUSES)))
-    seeds: tuple[int, ...] = study.seeds((10, 11, 12, 13, 14), least=2)
+    arms: tuple[str, ...] = study.selecting(any_of(NAMES))
+    bonuses: tuple[str, ...] = study.selecting(any_of(BONUSES))
+    seeds: tuple[int, ...] = study.seeds(range(10, 15), least=2)
     updates: int = at_least(4, 120)
     records: int = at_least(1, 6)
     group_size: int = at_least(2, 16)

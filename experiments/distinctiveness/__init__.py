@@ -29,7 +29,7 @@ from experiments.distinctiveness.word_gradients import ACCURACIES, with_gradient
 from experiments.words.shared_words import DecidedWords, RightWord, SharedTable
 from experiments.words.stale_groups import Grid
 from ipsrl import objectives, study
-from ipsrl.fields import between, one_of, positive
+from ipsrl.fields import any_of, between, positive
 from ipsrl.figures.layers import Bars
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
@@ -60,10 +60,10 @@ GRADERS = {"an exact grader": 0.0, "a grader that errs once in ten answers": 0.1
 class Settings(study.Settings):
     """`errors` are the grader's rates, for right and wrong answers; an interval is ten batches of 16 groups."""
 
-    arms: tuple[str, ...] = one_of(*ARMS, default=tuple(ARMS))
+    arms: tuple[str, ...] = any_of(ARMS)
     errors: tuple[float, ...] = between(0, 0.5, (0.0, 0.1))
     learning_rates: tuple[float, ...] = positive((0.01, 0.03, 0.1))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(8)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(8), least=2)
     group_size: int = between(2, 256, 16)
     intervals: int = positive(20)
 

@@ -43,7 +43,7 @@ from experiments.divergences.preferred_actions import (
     exact_preferences,
 )
 from ipsrl import study
-from ipsrl.fields import at_least, one_of, positive
+from ipsrl.fields import any_of, at_least, positive
 from ipsrl.figures.layers import Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, at_each, at_some, below, final, near
@@ -70,7 +70,7 @@ TRAINED_BETAS = (0.1, 0.3, 1.0, 3.0)
 class Settings(study.Settings):
     """Exact policies at all `betas`, trained ones and exact preferences, of two problems, at `trained_betas`."""
 
-    seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(16), least=2)
     betas: tuple[float, ...] = study.rising(
         (0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 10.0), least=0.01, most=100
     )
@@ -79,7 +79,7 @@ class Settings(study.Settings):
     steps: int = positive(2000)
     group_size: int = at_least(2, 32)
     pair_steps: int = positive(400)
-    divergences: tuple[str, ...] = study.selecting(one_of(*DIVERGENCES, default=DIVERGENCES))
+    divergences: tuple[str, ...] = study.selecting(any_of(DIVERGENCES))
 
 
 PRESETS = {

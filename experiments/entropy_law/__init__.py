@@ -33,7 +33,7 @@ from experiments.compare.training import trainer_of
 from experiments.entropy_law.entropy_laws import foretold
 from experiments.entropy_law.spent_entropy import entropy_and_reward
 from ipsrl import study
-from ipsrl.fields import at_least, one_of, positive
+from ipsrl.fields import any_of, at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
@@ -65,11 +65,11 @@ BETTER = 0.005
 class Settings(study.EnsembleSettings):
     """`objectives` may contain `all`, for every row of the catalog at its defaults; the optimiser is Adam."""
 
-    tasks: tuple[str, ...] = study.selecting(one_of(*TASKS, default=tuple(TASKS)))
+    tasks: tuple[str, ...] = study.selecting(any_of(TASKS))
     objectives: tuple[str, ...] = study.selecting(
         study.objectives(("all", PENALISED), also=("all",))
     )
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     learning_rate: float = positive(0.02)
     steps: int = at_least(PARTS, 1500)
     record_every: int = positive(30)

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from experiments.evolution.evolved import SHARED, TABLED, Arm, exact, sampled
 from ipsrl import study
-from ipsrl.fields import Range, in_range, one_of, positive
+from ipsrl.fields import Range, any_of, in_range, positive
 from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, every, near
@@ -78,11 +78,11 @@ EVEN = Range("be even and positive", lambda number: number > 0 and number % 2 ==
 class Settings(study.Settings):
     """Each of a `population`, or of a group of that size, answers each prompt once in each of the steps."""
 
-    arms: tuple[str, ...] = study.selecting(one_of(*KINDS, default=KINDS))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
+    arms: tuple[str, ...] = study.selecting(any_of(KINDS))
+    seeds: tuple[int, ...] = study.seeds(range(64), least=2)
     population: int = in_range(EVEN, 64)
     steps: int = positive(1000)
-    shared_seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
+    shared_seeds: tuple[int, ...] = study.seeds(range(16), least=2)
     shared_population: int = in_range(EVEN, 32)
     shared_steps: int = positive(500)
 

@@ -61,7 +61,7 @@ class Settings(study.EnsembleSettings):
 
     objectives: tuple[str, ...] = study.objectives(ARMS)
     slips: tuple[float, ...] = probability(tuple(EXACT.values()))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(32), least=2)
     learning_rate: float = positive(1.0)
     steps: int = positive(LATE)
     record_every: int = positive(50)

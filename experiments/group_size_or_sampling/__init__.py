@@ -31,7 +31,7 @@ import numpy as np
 
 from experiments.exams.exam import BudgetedRuns, Discard, Exam, Skip, trainer_for
 from ipsrl import objectives, study
-from ipsrl.fields import at_least, between, non_negative, one_of, positive
+from ipsrl.fields import any_of, at_least, between, non_negative, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
@@ -50,10 +50,10 @@ POINTS = 41
 class Settings(study.Settings):
     """`batch` is a step's trajectories before any is thrown away, `budget` all trajectories of a run."""
 
-    arms: tuple[str, ...] = study.selecting(one_of(*ARMS, default=ARMS))
+    arms: tuple[str, ...] = study.selecting(any_of(ARMS))
     group_sizes: tuple[int, ...] = study.selecting(at_least(2, (4, 8, 16, 32, 64)))
     learning_rates: tuple[float, ...] = positive((0.05, 0.1, 0.2, 0.4, 0.8))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(8)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(8), least=2)
     prompts: int = positive(192)
     families: int = at_least(2, 16)
     spread: float = non_negative(6.0)

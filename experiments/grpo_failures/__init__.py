@@ -61,7 +61,7 @@ class Settings(study.EnsembleSettings):
     right: tuple[int, ...] = study.rising((1, 2, 4), least=1, most=ARMS - 1)
     limits: tuple[float, ...] = study.rising((0.1, 0.25, 0.5, 0.75, 1.0), least=0.01, most=2)
     group_sizes: tuple[int, ...] = study.rising((4, 8, 16, 32), least=2, most=256)
-    seeds: tuple[int, ...] = study.seeds(tuple(range(32, 72)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(32, 72), least=2)
     group_size: int = at_least(2, 16)
     steps: int = positive(2000)
 

@@ -80,7 +80,7 @@ class Settings(study.SmallTransformers):
         study.objectives((*NAMES, THINKING), also=tuple(FORCED))
     )
     priors: tuple[str, ...] = study.selecting(one_of(*RIGHT_STEPS, default=(WEAK, COMPETENT)))
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     learning_rates: tuple[float, ...] = positive((3e-4, 1e-3))
     problems: int = between(4, 144, 32)
     hidden_size: int = positive(32)

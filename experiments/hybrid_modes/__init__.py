@@ -84,7 +84,7 @@ class Settings(study.Settings):
 
     arms: tuple[str, ...] = study.selecting(study.objectives(ARMS, also=tuple(OBJECTIVES)))
     skills: tuple[str, ...] = study.selecting(one_of(*SHORT_SKILL, default=(GROWING, FIXED)))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(16), least=2)
     learning_rates: tuple[float, ...] = positive((1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0))
     inner: float = positive(4.0)
     group_size: int = at_least(2, 8)

@@ -33,7 +33,7 @@ from experiments.inference_routing.exp4 import Learner
 from experiments.inference_routing.inference_layers import InferenceLayers
 from experiments.inference_routing.routed_tasks import Runs, from_median
 from ipsrl import study
-from ipsrl.fields import between, finite, one_of, positive, share
+from ipsrl.fields import any_of, between, finite, positive, share
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, below, near
@@ -51,8 +51,8 @@ class Settings(study.Settings):
 
     depths: tuple[int, ...] = study.rising((2, 3, 4, 5), least=2, most=7)
     rare_depths: tuple[int, ...] = study.rising((5,), least=2, most=7)
-    arms: tuple[str, ...] = one_of(*ARMS, default=ARMS)
-    seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
+    arms: tuple[str, ...] = any_of(ARMS)
+    seeds: tuple[int, ...] = study.seeds(range(64), least=2)
     learning_rates: tuple[float, ...] = study.rising(
         (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03), least=1e-9, most=1e3
     )

@@ -58,7 +58,7 @@ class Settings(study.Settings):
         "countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)",
     )
     objectives: tuple[str, ...] = study.objectives((GRPO, IPS))
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4))
+    seeds: tuple[int, ...] = study.seeds(range(5))
     steps: int = positive(100)
     prompts_per_step: int = positive(16)
     group_size: int = at_least(2, 16)

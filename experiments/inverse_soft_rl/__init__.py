@@ -49,7 +49,7 @@ from experiments.inverse_soft_rl.revealed_rewards import (
     trained,
 )
 from ipsrl import study
-from ipsrl.fields import at_least, between, one_of, positive, probability
+from ipsrl.fields import any_of, at_least, between, positive, probability
 from ipsrl.figures.layers import Bars, Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
@@ -69,14 +69,14 @@ class Settings(study.Settings):
     """
 
     lengths: tuple[int, ...] = study.rising(tuple(10**power for power in range(2, 8)), 2, LONGEST)
-    chains: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    chains: tuple[int, ...] = study.seeds(range(32), least=2)
     discount: float = between(0.0, 0.999, 0.9)
     discounts: tuple[float, ...] = between(0.0, 0.999, (0.0, 0.3, 0.6, 0.9, 0.97, 0.99, 0.999))
     held: float = between(0.0, 0.999, 0.9)
     shares: tuple[float, ...] = probability((0.0, 0.1, 0.3, 0.6, 1.0))
-    problems: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
-    objectives: tuple[str, ...] = study.selecting(one_of(*RATES, default=tuple(RATES)))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    problems: tuple[int, ...] = study.seeds(range(64), least=2)
+    objectives: tuple[str, ...] = study.selecting(any_of(RATES))
+    seeds: tuple[int, ...] = study.seeds(range(32), least=2)
     draws: int = at_least(1, 1000)
     group_size: int = at_least(2, 16)
     steps: int = positive(2000)

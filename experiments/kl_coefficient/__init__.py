@@ -66,7 +66,7 @@ class Settings(study.EnsembleSettings):
     betas: tuple[float, ...] = study.rising(
         (0.001, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0, 10.0), least=1e-6, most=100
     )
-    seeds: tuple[int, ...] = study.seeds(tuple(range(32, 52)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(32, 52), least=2)
     group_size: int = at_least(2, 8)
     steps: int = positive(5000)
 

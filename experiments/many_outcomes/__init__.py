@@ -49,7 +49,7 @@ class Settings(study.Settings):
 
     objectives: tuple[str, ...] = study.objectives(("grpo", COUNTS, EMA, EXACT))
     num_outcomes: tuple[int, ...] = study.rising((16, 64, 256, 1024, LARGEST), least=2, most=2**20)
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     group_size: int = at_least(3, 16)
     passes: int = positive(16)
     learning_rate: float = positive(1.6)

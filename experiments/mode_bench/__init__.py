@@ -53,7 +53,7 @@ class Settings(study.SmallTransformers):
 
     domains: tuple[str, ...] = study.selecting(one_of(*LEVELS, default=tuple(DOMAINS)))
     objectives: tuple[str, ...] = study.objectives(tuple(NAMES))
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     level: int = between(1, 5, 1)
     hidden_size: int = positive(32)
     num_layers: int = positive(2)

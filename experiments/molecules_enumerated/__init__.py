@@ -54,7 +54,7 @@ class Settings(study.EnsembleSettings):
 
     objectives: tuple[str, ...] = study.objectives(tuple(NAMES))
     sharpness: float = between(0, 30, 4.0)
-    seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(16), least=2)
     large_group: int = between(2, 4096, 128)
     learning_rate: float = positive(0.5)
     adam_rate: float = positive(0.01)

@@ -46,7 +46,7 @@ from experiments.overoptimisation.preferred_arms import (
     trained,
 )
 from ipsrl import study
-from ipsrl.fields import Range, at_least, between, in_range, one_of, positive
+from ipsrl.fields import Range, any_of, at_least, between, in_range, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, below, near
@@ -98,13 +98,11 @@ class Settings(study.Settings):
     `steps` and `task_steps` are those of training; each problem is asked for `answers` at an evaluation.
     """
 
-    objectives: tuple[str, ...] = study.selecting(
-        one_of(*OBJECTIVES.values(), default=tuple(OBJECTIVES.values()))
-    )
-    seeds: tuple[int, ...] = study.seeds(tuple(range(48)), least=2)
-    full_seeds: tuple[int, ...] = study.seeds(tuple(range(24)), least=2)
+    objectives: tuple[str, ...] = study.selecting(any_of(OBJECTIVES.values()))
+    seeds: tuple[int, ...] = study.seeds(range(48), least=2)
+    full_seeds: tuple[int, ...] = study.seeds(range(24), least=2)
     steps: int = multiple_of(POINTS, 400)
-    task_seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    task_seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     problems: int = at_least(4, 64)
     pairs: int = at_least(16, 128)
     hidden_size: int = positive(32)

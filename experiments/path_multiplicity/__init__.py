@@ -46,7 +46,7 @@ class Settings(study.EnsembleSettings):
     objectives: tuple[str, ...] = study.objectives(FIVE)
     depth: int = between(1, 60, 7)
     ends: tuple[int, ...] = at_least(0, (3, 1))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(64), least=2)
     optimizer: str = "sgd"
     learning_rate: float = positive(0.5)
     steps: int = positive(4000)

@@ -55,14 +55,14 @@ class Settings(study.Settings):
     `draws` are perturbations of each instance, few and many; vehicles have many, and pools of a fourth of the size.
     """
 
-    seeds: tuple[int, ...] = study.seeds(tuple(range(6)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(6), least=2)
     size: int = at_least(8, 4096)
     angles: int = at_least(3, 97)
     draws: tuple[int, ...] = rising((2, 32), least=2, most=10_000)
     smoothings: tuple[float, ...] = rising((0.0, *LAMBDAS), least=0, most=1000)
     samples: tuple[int, ...] = rising((25, 50, 100, 200, 400), least=1, most=1_000_000)
     sets: int = positive(200)
-    trained_seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    trained_seeds: tuple[int, ...] = study.seeds(range(32), least=2)
     steps: int = positive(2000)
     learning_rate: float = positive(0.1)
 

@@ -74,7 +74,7 @@ class Settings(study.Settings):
     `transitions` and `updates` are those of networks; the placebo has `EVERYWHERE` times as many transitions.
     """
 
-    seeds: tuple[int, ...] = study.seeds(tuple(range(16)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(16), least=2)
     samples: int = at_least(1, 2000)
     error: float = non_negative(0.1)
     steps: int = at_least(1, 100)

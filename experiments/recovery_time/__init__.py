@@ -48,7 +48,7 @@ class Settings(study.Settings):
     alpha: float = between(0.01, 8, 1.0)
     group_size: int = between(2, LARGEST_GROUP, 16)
     starts: tuple[float, ...] = (1e-2, 1e-3, 1e-4)
-    seeds: tuple[int, ...] = study.seeds(tuple(range(200)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(200), least=2)
     step_size: float = positive(0.01)
 
     def __post_init__(self):

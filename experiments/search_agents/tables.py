@@ -32,7 +32,7 @@ STAYS = 0.9
 class Settings(study.Settings):
     """A batch has a group for each of eight prompts; there is a record after each interval."""
 
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     learning_rates: tuple[float, ...] = positive((16.0, 64.0, 256.0))
     group_size: int = at_least(2, 16)
     intervals: int = positive(6)

@@ -36,7 +36,7 @@ from experiments.search_agents import tables
 from experiments.search_diversity.agents import POLICY, prior, questions, taught
 from experiments.search_diversity.counted_searches import HELD_OUT, counted_searches
 from ipsrl import objectives, study
-from ipsrl.fields import one_of, positive
+from ipsrl.fields import any_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.policy import Parameters
@@ -93,7 +93,7 @@ RIGHT, WRONG, EFFECTIVE, ACCURACY = "right", "wrong", "effective", "pass_1"
 class Settings(tables.Settings):
     """SFT takes as many steps as RL; `demonstrations` are those to a question, `sft_rate` is their learning rate."""
 
-    arms: tuple[str, ...] = study.selecting(one_of(*NAMES, default=tuple(NAMES)))
+    arms: tuple[str, ...] = study.selecting(any_of(NAMES))
     sft_rate: float = positive(64.0)
     demonstrations: int = positive(32)
 

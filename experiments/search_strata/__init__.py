@@ -48,7 +48,7 @@ from experiments.search_strata.searchers import (
     two_strata,
 )
 from ipsrl import study
-from ipsrl.fields import at_least, one_of, positive
+from ipsrl.fields import any_of, at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, near
@@ -63,8 +63,8 @@ MARGIN = 0.02
 class Settings(tables.Settings):
     """`updates` and `exact_rate` are of the two strata."""
 
-    arms: tuple[str, ...] = study.selecting(one_of(*NAMES, default=tuple(NAMES)))
-    regimes: tuple[str, ...] = study.selecting(one_of(*WORTH, default=tuple(WORTH)))
+    arms: tuple[str, ...] = study.selecting(any_of(NAMES))
+    regimes: tuple[str, ...] = study.selecting(any_of(WORTH))
     learning_rates: tuple[float, ...] = positive((16.0, 64.0, 256.0, 1024.0, 4096.0))
     intervals: int = positive(5)
     steps_between: int = positive(12)

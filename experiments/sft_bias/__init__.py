@@ -56,7 +56,7 @@ class Settings(TrainingFlags):
     """`sft_epochs` are those of supervised training, after a prior that is learned in `prior_steps`."""
 
     objectives: tuple[str, ...] = study.objectives(("grpo",))
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     steps: int = positive(60)
     prompts_per_step: int = positive(32)
     micro_batches: int = positive(1)

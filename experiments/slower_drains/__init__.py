@@ -70,7 +70,7 @@ class Settings(study.EnsembleSettings):
 
     objectives: tuple[str, ...] = study.objectives(("grpo", *METHODS, "ips_grpo"))
     passes: tuple[int, ...] = study.rising((1, *SEVERAL), least=1, most=64)
-    seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(32), least=2)
     group_size: int = between(2, LARGEST_GROUP_OF_THREE, 8)
     learning_rate: float = positive(0.5)
     steps: int = at_least(8, 2000)

@@ -26,7 +26,7 @@ from functools import partial
 from experiments.words import stale_groups
 from experiments.words.shared_words import SharedTable, Words, moves
 from ipsrl import study
-from ipsrl.fields import between, one_of, positive
+from ipsrl.fields import any_of, between, one_of, positive
 from ipsrl.figures.layers import Bars
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
@@ -69,11 +69,11 @@ POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size)
 class Settings(study.Settings):
     """A batch has a group for each of 16 prompts."""
 
-    surrogates: tuple[str, ...] = one_of(*SURROGATES, default=tuple(SURROGATES))
+    surrogates: tuple[str, ...] = any_of(SURROGATES)
     ages: tuple[int, ...] = study.rising((0, 1, 2, 4, 8), least=0, most=64)
     mini_batches: tuple[int, ...] = one_of(1, 2, 4, 8, 16, default=(8, 4, 1))
     learning_rates: tuple[float, ...] = positive((0.01, 0.03, 0.1))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(6)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(6), least=2)
     group_size: int = between(2, 256, 16)
     intervals: int = positive(20)
 

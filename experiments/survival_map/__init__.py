@@ -52,7 +52,7 @@ class Settings(study.Settings):
     highest_alpha: float = between(0, LARGEST_ALPHA, 2.0)
     alphas: int = between(2, 1000, 13)
     floor: float = below_one(0.0)
-    seeds: tuple[int, ...] = study.seeds(tuple(range(32)))
+    seeds: tuple[int, ...] = study.seeds(range(32))
     step_size: float = positive(0.05)
     steps: int = positive(20000)
     threshold: float = open_probability(0.01)

@@ -40,7 +40,7 @@ from experiments.thought_switching.thought_switches import PLACEBO, PRIOR, SWITC
 from ipsrl import study
 from ipsrl.environments.demonstrations import EarlySwitches
 from ipsrl.environments.graph_search import GraphSearch
-from ipsrl.fields import between, one_of, positive
+from ipsrl.fields import any_of, between, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
@@ -61,11 +61,11 @@ MARGIN = 0.02
 class Settings(study.SmallTransformers):
     """`answers` to each prompt are sampled under each penalty; `betas` above the longest answer mean everywhere."""
 
-    searches: tuple[str, ...] = one_of(*SEARCHES, default=tuple(SEARCHES))
+    searches: tuple[str, ...] = any_of(SEARCHES)
     objectives: tuple[str, ...] = study.objectives(tuple(NAMES))
     alphas: tuple[float, ...] = study.rising((1.0, 3.0, 10.0), least=0.01, most=100)
     betas: tuple[float, ...] = study.rising((2.0, 3.0, 100.0), least=1, most=100)
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     problems: int = between(2, 1024, 64)
     hidden_size: int = positive(32)
     num_layers: int = positive(2)

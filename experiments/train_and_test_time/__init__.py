@@ -62,7 +62,7 @@ class Settings(study.EnsembleSettings):
     """`text` is the size of the task in words."""
 
     objectives: tuple[str, ...] = study.objectives((GRPO, *FIXES))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(32), least=2)
     learning_rate: float = positive(0.5)
     steps: int = positive(4000)
     record_every: int = positive(200)

@@ -51,7 +51,7 @@ from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import one_of
+from ipsrl.fields import any_of
 from ipsrl.figures.style import Drawing
 from ipsrl.measures import rewarded
 from ipsrl.measures.rank_correlation import TIE, rank_correlations
@@ -187,7 +187,7 @@ class Settings(study.Settings):
     """
 
     preset: Literal["smoke", "demo"]
-    levels: tuple[str, ...] = study.selecting(one_of(*LEVELS, default=LEVELS))
+    levels: tuple[str, ...] = study.selecting(any_of(LEVELS))
     objectives: tuple[str, ...] = study.selecting(study.objectives(OBJECTIVES))
     model_dir: str = SMOLLM2
     document: str = study.selecting("")

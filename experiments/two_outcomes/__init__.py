@@ -22,7 +22,7 @@ from ipsrl import objectives, study
 from ipsrl.distributed.runs import filled, runs_mesh
 from ipsrl.dynamics import flows
 from ipsrl.environments.bandit import Bandit
-from ipsrl.fields import Range, between, in_range, one_of, positive
+from ipsrl.fields import Range, any_of, between, in_range, positive
 from ipsrl.figures.layers import Level, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.tabular import Tabular
@@ -49,10 +49,10 @@ TWO_POSITIVE = Range(
 class Settings(study.EnsembleSettings):
     """`learning_rate` is the step size h; time is steps times h."""
 
-    objectives: tuple[str, ...] = one_of(*FLOWS, default=tuple(FLOWS))
+    objectives: tuple[str, ...] = any_of(FLOWS)
     rewards: tuple[float, ...] = in_range(TWO_POSITIVE, (2.0, 1.0))
     initial_log_ratio: float = between(-flows.LARGEST_LOG_RATIO, flows.LARGEST_LOG_RATIO, -1.0)
-    seeds: tuple[int, ...] = study.seeds(tuple(range(64)))
+    seeds: tuple[int, ...] = study.seeds(range(64))
     group_size: int = positive(64)
     learning_rate: float = positive(0.02)
     steps: int = positive(2000)

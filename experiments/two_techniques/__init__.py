@@ -65,7 +65,7 @@ class Settings(nine_answers.Settings):
     biases: tuple[float, ...] = study.rising((0.4, 1.0), least=1e-3, most=1)
     spread: float = positive(6.0)
     learning_rates: tuple[float, ...] = positive((0.03, 0.1, 0.3))
-    seeds: tuple[int, ...] = study.seeds(tuple(range(6)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(6), least=2)
     prior_steps: tuple[int, ...] = positive(())
 
 

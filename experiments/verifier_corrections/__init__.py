@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from experiments.verifiers.right_and_wrong import exact, trained_on, vanishes
 from ipsrl import study
 from ipsrl.dynamics.verifier_errors import verifier_of
-from ipsrl.fields import at_least, one_of, positive
+from ipsrl.fields import any_of, at_least, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, every, final, near
@@ -66,9 +66,9 @@ ARMS = (
 class Settings(study.EnsembleSettings):
     """`objectives` are the arms' names; expected updates are those at policies with these `accuracies`."""
 
-    objectives: tuple[str, ...] = one_of(*ARMS, default=tuple(ARMS))
+    objectives: tuple[str, ...] = any_of(ARMS)
     accuracies: tuple[float, ...] = study.rising((0.1, 0.3, 0.6, 0.9), least=0.01, most=0.99)
-    seeds: tuple[int, ...] = study.seeds(tuple(range(32, 42)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(32, 42), least=2)
     group_size: int = at_least(2, 8)
     steps: int = positive(500)
     record_every: int = positive(25)

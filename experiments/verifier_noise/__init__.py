@@ -70,7 +70,7 @@ class Settings(study.EnsembleSettings):
     youdens: tuple[float, ...] = study.rising(YOUDENS, least=-1, most=1)
     accuracies: tuple[float, ...] = study.rising((0.1, 0.3, 0.6, 0.9), least=0.01, most=0.99)
     hacks: tuple[float, ...] = study.rising((0.05, 0.1, 0.2, 0.3, 0.5), least=0.01, most=0.99)
-    seeds: tuple[int, ...] = study.seeds(tuple(range(32, 42)), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(32, 42), least=2)
     group_size: int = at_least(2, 8)
     steps: int = positive(2000)
     record_every: int = positive(50)

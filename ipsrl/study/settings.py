@@ -13,7 +13,7 @@ import functools
 import math
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from absl import flags
@@ -143,14 +143,15 @@ class EnsembleSettings(Settings):
             raise ValueError(f"--record_every is {self.record_every}, it must leave at most {MOST_RECORDS} records")
 
 
-def seeds(default: tuple[int, ...], least: int = 1) -> Any:
+def seeds(default: Sequence[int], least: int = 1) -> Any:
     """A field of random seeds: different whole numbers from 0 to 2^31 - 1, and at least `least` of them."""
 
     def are_seeds(numbers: tuple[int, ...]) -> bool:
         return len(set(numbers)) == len(numbers) >= least and all(0 <= number < 2**31 for number in numbers)
 
     several = "" if least <= 1 else f"at least {least} "
-    return in_range(Range(f"be {several}different numbers from 0 to 2^31 - 1", are_seeds, of_whole=True), default)
+    allowed = Range(f"be {several}different numbers from 0 to 2^31 - 1", are_seeds, of_whole=True)
+    return in_range(allowed, tuple(default))
 
 
 def objectives(default: tuple[str, ...], also: tuple[str, ...] = ()) -> Any:
