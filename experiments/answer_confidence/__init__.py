@@ -29,7 +29,6 @@ that of the task that was trained on.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 from experiments.crossed import nine_answers
 from experiments.crossed.nine_answers import BANDIT, SCORE, TEXT_RUNS, TREES, at_best
@@ -77,12 +76,12 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     for task in settings.tasks:
         yield from text_curves(settings) if task == TEXT else exact_curves(task, settings)
 
 
-def exact_curves(task: str, settings: Settings) -> Iterator[study.Curve]:
+def exact_curves(task: str, settings: Settings) -> study.Curves:
     start = nine_answers.logits_for(EXACT[task], nine_answers.prior(pass_rate=0.1, bias=0.4))
     for arm in settings.arms:
         if arm != OTHER_PROMPT:
@@ -91,7 +90,7 @@ def exact_curves(task: str, settings: Settings) -> Iterator[study.Curve]:
             yield from nine_answers.curves(EXACT[task], objective, starts, PASS_AT, settings)
 
 
-def text_curves(settings: Settings) -> Iterator[study.TrainingRun]:
+def text_curves(settings: Settings) -> study.Curves:
     names = {ARMS[arm].format(level="prompt"): arm for arm in settings.arms}
     flags = dataclasses.replace(
         TEXT_RUNS,

@@ -20,7 +20,6 @@ r. A run has collapsed when one has reached the probability `threshold`; the win
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -100,7 +99,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     cells = [cell for text in settings.keepers for cell in settings.tied(text)]
     for cell in cells[:: len(settings.group_sizes)]:
         advantage_weighted_frequencies(cell.objective, cell.rewards, cell.group_size)

@@ -18,8 +18,6 @@ What equal terms are, what they hide, and how ranks are found: docs/comparison.m
 objectives and learning rates and trains new ones.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from experiments.compare.flags import SIZES, Settings, chosen_objectives, kind_of
@@ -32,7 +30,7 @@ from ipsrl.records.tidy import NotRecorded, Records
 PRESETS = {name: Settings(name) for name in SIZES}
 
 
-def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     chosen = chosen_objectives(settings.objectives)
     left_out = refused(settings)
     if len(left_out) == len(chosen):

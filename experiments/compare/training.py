@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -63,11 +62,11 @@ def policy_of(settings: Settings) -> Tabular:
         start = environment.logged_logits
     elif isinstance(environment, Bandit):
         rank = 1 + np.random.default_rng(0).permutation(environment.num_outcomes)
-        start = tuple((-settings.skew * np.log(rank)).tolist())
-    return Tabular(environment.num_observations, environment.vocabulary_size, start)
+        start = -settings.skew * np.log(rank)
+    return Tabular.of(environment, start)
 
 
-def exact_curves(objective: str, rate: float, settings: Settings) -> Iterator[study.Curve]:
+def exact_curves(objective: str, rate: float, settings: Settings) -> study.Curves:
     proportional = rewarded.proportional_reward(environment_of(settings.environment).reward_table())
     points = functools.partial(exact_points, objective, rate, settings, proportional)
     yield study.Curve({"objective": objective, "learning_rate": rate}, points)
@@ -160,7 +159,7 @@ def text_grid(objective: str, rate: float, settings: Settings) -> TrainingGrid:
     return dataclasses.replace(grid, objectives=(objective,), settings=training, folder=folder)
 
 
-def text_curves(objective: str, rate: float, settings: Settings) -> Iterator[study.TrainingRun]:
+def text_curves(objective: str, rate: float, settings: Settings) -> study.Curves:
     for run in text_grid(objective, rate, settings).curves({"learning_rate": rate}):
         yield dataclasses.replace(run, train=functools.partial(text_points, run))
 

@@ -24,7 +24,7 @@ Smoke     python -m experiments.covariate_shift --preset=smoke
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     ratios, samples, seeds = settings.ratios, settings.samples, settings.seeds
     for method, arms in ARMS.items():
         for arm in arms:

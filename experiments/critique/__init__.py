@@ -27,7 +27,6 @@ Smoke     python -m experiments.critique --preset=smoke
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
 
 from experiments.critique.equal_tokens import EqualTokens, Learner
 from experiments.critique.wrong_digits import Repairers, sums
@@ -115,7 +114,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     task = sums(settings.asked + settings.taught)
     policy = settings.transformer(task)
     repairers = Repairers(task, policy, settings.asked, settings.prior_steps)

@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from experiments.critique.repairs import CRITICS, Repairs, row_of
 from ipsrl.distributed.mesh import own_device_mesh
@@ -22,7 +21,7 @@ from ipsrl.environments.addition import Addition
 from ipsrl.environments.text import STOP
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.given_answers import listed_answers
+from ipsrl.rollouts.given_answers import answer_log_probs, listed_answers
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Groups, Sampled
 from ipsrl.structures import Trajectories
@@ -116,7 +115,7 @@ class Repairers:
 
     def success(self, parameters: Parameters) -> np.ndarray:
         """`[P]` float64, the exact probability of the right answer to each prompt; a sum has but one."""
-        found = _likelihoods(self.policy, parameters, self.right_answers)
+        found = jnp.exp(answer_log_probs(self.policy, parameters, self.right_answers))
         return np.asarray(found, np.float64)[:, 0]
 
     @property
@@ -182,9 +181,3 @@ def first_lessons(task: Addition) -> Iterator[tuple[int, list[int]]]:
 def without_success(groups: Groups) -> np.ndarray:
     """`[P]` bool, the prompts to which no answer is right."""
     return ~np.asarray(groups[1].right).any(axis=1)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _likelihoods(policy: Transformer, parameters: Parameters, given: Trajectories) -> Array:
-    log_probs = policy.score(parameters, given, 1.0).log_probs
-    return jnp.exp(jnp.where(given.token_mask, log_probs, 0.0).sum(axis=-1))

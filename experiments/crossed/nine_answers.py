@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -58,10 +58,6 @@ class Settings(study.Settings):
     record_every: int = positive(100)
 
 
-def policy_for(environment: StateGraph) -> Tabular:
-    return Tabular(environment.num_observations, environment.vocabulary_size)
-
-
 def prior(pass_rate: float, bias: float, spread: float = 6.0) -> np.ndarray:
     """`[8, 9]` probabilities: each right answer `bias` times as likely as the next likelier one, wrong ones alike.
 
@@ -82,7 +78,7 @@ def coverage(
     environment: StateGraph, numbers: tuple[int, ...], parameters: Parameters
 ) -> dict[str, Array]:
     """`exact_coverage` by these numbers of tries, over the eight prompts."""
-    of_prompt = functools.partial(outcome_probs, environment, policy_for(environment), parameters)
+    of_prompt = functools.partial(outcome_probs, environment, Tabular.of(environment), parameters)
     return exact_coverage(jax.vmap(of_prompt)(jnp.arange(len(RIGHT))), RIGHT, numbers)
 
 
@@ -92,7 +88,7 @@ def curves(
     starts: Sequence[tuple[Mapping[str, Any], np.ndarray]],
     numbers: tuple[int, ...],
     settings: Settings,
-) -> Iterator[study.Curve]:
+) -> study.Curves:
     """The curves of `coverage` from some initial tables, with every learning rate; all are trained as one program.
 
     Each batch has a group for each prompt and serves for four optimiser steps, so that clips act.
@@ -108,7 +104,7 @@ def curves(
         max_gradient_norm=None,
         batching=Batching(mini_batches=4),
     )
-    trainer = Trainer(environment, policy_for(environment), objectives.make(objective), training)
+    trainer = Trainer(environment, Tabular.of(environment), objectives.make(objective), training)
     record = functools.partial(coverage, environment, numbers)
     labels, logits = zip(*starts, strict=True)
     places = range(0, settings.steps + 1, settings.record_every)
@@ -128,9 +124,7 @@ def curves(
             {"logits": jnp.stack(logits)[start]},
         )
         shape = (*grid[0].shape, len(places))
-        return {
-            name: np.asarray(values, np.float64).reshape(shape) for name, values in found.items()
-        }
+        return {name: np.reshape(values, shape) for name, values in found.items()}
 
     def points(start: int, number: int) -> study.Points:
         values = {name: of_runs[start, number] for name, of_runs in trained().items()}

@@ -21,7 +21,6 @@ Smoke     python -m experiments.dapo_steps --preset=smoke
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -110,7 +109,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     needed = dict.fromkeys(
         arm for of_step in PAIRS.values() for more, less in of_step.values() for arm in (less, more)
     )

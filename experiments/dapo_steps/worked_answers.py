@@ -66,13 +66,10 @@ class WorkedAnswers(StateGraph):
     @property
     def policy(self) -> "StageTable":
         """The table that fits."""
-        return StageTable(self.num_observations, self.vocabulary_size, task=self)
+        return StageTable.of(self, task=self)
 
     def first_state(self, prompt_index: Array) -> Array:
         return prompt_index * self.states_of_prompt + jnp.asarray(self.needs)[prompt_index]
-
-    def legal(self, state: Array) -> Array:
-        return jnp.ones((*jnp.shape(state), self.vocabulary_size), bool)
 
     def step(self, state: Array, token: Array) -> Array:
         written = state // self.stages % self.max_tokens

@@ -26,7 +26,6 @@ Smoke     python -m experiments.dialogue_users --preset=smoke
 """
 
 import itertools
-from collections.abc import Iterator
 
 from experiments.dialogue_users.dialogue_arms import (
     BY_TURN,
@@ -53,7 +52,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for bonuses, arm in itertools.product(settings.bonuses, settings.arms):
         yield from curves_of(settings, bonuses, arm)
 

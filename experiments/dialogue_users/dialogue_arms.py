@@ -70,7 +70,7 @@ def of(arm: str, bonuses: str) -> dict[str, str]:
     return {"part": TRAINING, "bonuses": bonuses, "arm": arm}
 
 
-def curves_of(settings: Settings, bonuses: str, arm: str) -> Iterator[study.Curve]:
+def curves_of(settings: Settings, bonuses: str, arm: str) -> study.Curves:
     """What becomes of an arm over training, and, if it has a master that is measured exactly, at the end by turn."""
     yield study.Curve(of(arm, bonuses), functools.partial(points, settings, bonuses, arm))
     if arm not in ("flat", "context"):

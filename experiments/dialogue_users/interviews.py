@@ -5,7 +5,6 @@ A seed decides the initial policy, the dialogues of training and those of an ada
 
 import dataclasses
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +20,7 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.source import Actors, Request
+from ipsrl.training.descent import descended
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
@@ -55,7 +55,7 @@ class Managers:
     @property
     def policy(self) -> Manager:
         """The policy that fits."""
-        return Manager(self.environment.num_observations, self.environment.vocabulary_size)
+        return Manager.of(self.environment)
 
     def trainer(self, updates: int = 1, learning_rate: float = 1.0) -> Trainer:
         """Of all users at once."""
@@ -125,7 +125,7 @@ class Managers:
             gradients = jax.vmap(of_user)(users, others)
             return jax.tree.map(lambda by: by.mean(axis=0), gradients)
 
-        return _descended(gradient, self.prior(seed), updates, record_every, learning_rate)
+        return descended(gradient, self.prior(seed), updates, record_every, learning_rate)
 
     def course(self, parameters: Parameters, user: Array) -> tuple[Array, Array]:
         """Distributions of the phase at the first turn of each block, `[blocks, phases]`, and the expected return."""
@@ -166,7 +166,7 @@ class Managers:
         def loss(parameters: Parameters, _: Array) -> Array:
             return -jax.vmap(after, (None, 0))(parameters, users).mean()
 
-        return _descended(jax.grad(loss), self.prior(seed), updates, record_every, learning_rate)
+        return descended(jax.grad(loss), self.prior(seed), updates, record_every, learning_rate)
 
     @functools.cached_property
     def best_returns(self) -> np.ndarray:
@@ -231,24 +231,3 @@ def described(phases: Array, returns: Array, best: Array) -> dict[str, Array]:
         "information": entropy_of_distribution(phases.mean(axis=0)).mean() - entropies.mean(),
         "entropies": entropies,
     }
-
-
-def _descended(
-    gradient: Callable[[Parameters, Array], Parameters],
-    first: Parameters,
-    updates: int,
-    record_every: int,
-    learning_rate: float,
-) -> Parameters:
-    """Parameters before the first update and after every `record_every`, along a gradient that sees their number."""
-
-    def update(parameters: Parameters, number: Array) -> tuple[Parameters, None]:
-        found = gradient(parameters, number)
-        return jax.tree.map(lambda one, by: one - learning_rate * by, parameters, found), None
-
-    def interval(parameters: Parameters, numbers: Array) -> tuple[Parameters, Parameters]:
-        parameters, _ = jax.lax.scan(update, parameters, numbers)
-        return parameters, parameters
-
-    _, later = jax.lax.scan(interval, first, jnp.arange(updates).reshape(-1, record_every))
-    return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), first, later)

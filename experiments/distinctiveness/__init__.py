@@ -22,7 +22,7 @@ Smoke     python -m experiments.distinctiveness --preset=smoke
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, partial
 
 from experiments.distinctiveness.word_gradients import ACCURACIES, with_gradients, word_runs
@@ -37,7 +37,7 @@ from ipsrl.study.placebos import RandomPairs
 from ipsrl.study.tuning import of_best
 
 WORDS = DecidedWords()
-POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size, width=64)
+POLICY = SharedTable.of(WORDS, width=64)
 DAGRPO = objectives.make("dagrpo")
 EXPERT = OffPolicyAnswers(1, at_most=0.0, refine=RightWord())
 OWN = OffPolicyAnswers(1, at_most=0.0)
@@ -75,7 +75,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     grid = Grid(settings.seeds, (0,), settings.learning_rates)
     run = partial(word_runs, WORDS, POLICY, grid, settings.group_size, settings.intervals)
     weighed = {name: ARMS[name][0] for name in WEIGHED}

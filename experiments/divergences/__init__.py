@@ -32,7 +32,6 @@ Smoke     python -m experiments.divergences --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 from experiments.divergences.preferred_actions import (
     REFERENCES,
@@ -98,7 +97,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     def curve(part, compute, weight, problems, *given):
         labels = {"part": part, "reference": problems.reference}
         labels |= dict(zip(("divergence", "beta"), weight, strict=True))

@@ -83,7 +83,7 @@ class Problems:
     @functools.cached_property
     def policy(self) -> Tabular:
         """Starts at the reference."""
-        return Tabular(len(self.seeds), ACTIONS, tuple(map(tuple, self.reference_logits.tolist())))
+        return Tabular.of(self.environment, self.reference_logits)
 
     def optimum(self, divergence: Divergence, beta: float, pairs: int = 0) -> np.ndarray:
         """`[S, K]`, the regularised optimum of the `known` rewards."""

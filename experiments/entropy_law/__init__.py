@@ -24,7 +24,6 @@ Smoke     python -m experiments.entropy_law --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -82,7 +81,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for task in settings.tasks:
         of_task = compare.Settings(
             "demo",
@@ -119,9 +118,7 @@ def foretold_within(limit: float, error: str) -> Claim:
 def within_a_tenth(value: str) -> Claim:
     """Whether a positive value of each objective of the paper is over 0.9 of that of each other."""
     finals = [study.final(value, objective=name) for name in PAPERS]
-    return every(
-        [above(one - 0.9 * other, 0.0) for one, other in itertools.permutations(finals, 2)]
-    )
+    return every([above(one, 0.9 * other) for one, other in itertools.permutations(finals, 2)])
 
 
 def share_near(records: Records) -> np.ndarray:

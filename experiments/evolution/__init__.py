@@ -29,7 +29,6 @@ Smoke     python -m experiments.evolution --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 from experiments.evolution.evolved import SHARED, TABLED, Arm, exact, sampled
 from ipsrl import study
@@ -94,7 +93,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for noise in FLOW_NOISES:
         labels = {"world": TABLED, "kind": FLOW, "noise": noise}
         yield study.Curve(labels, functools.partial(exact, noise))

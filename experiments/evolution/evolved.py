@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +19,7 @@ from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
-from ipsrl.study.curves import Curve, Points
+from ipsrl.study.curves import Curves, Points
 from ipsrl.study.placebos import RandomRewards
 from ipsrl.training.trainer import Trainer
 
@@ -56,16 +56,16 @@ class Arm:
 
 def sampled(
     arms: Sequence[Arm], world: str, seeds: Sequence[int], group_size: int, steps: int
-) -> Iterator[Curve]:
+) -> Curves:
     """The curves of these arms in a world, of the same seeds and with as many answers in each step."""
     if world == TABLED:
         environment = Bandit(REWARDS)
-        policy = Tabular(1, len(START), tuple(np.log(START).tolist()))
+        policy = Tabular.of(environment, np.log(START))
         record = functools.partial(outcome_probs, environment, policy)
         of_world = {"measure": of_table}
     else:
         environment = Words(asked=8, length=3, right=16)
-        policy = SharedTable(environment.num_observations, environment.vocabulary_size)
+        policy = SharedTable.of(environment)
         record = functools.partial(environment.distribution, policy)
         of_world = {
             "measure": functools.partial(of_words, rewards=environment.reward_table()),

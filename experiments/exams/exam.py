@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import jax
@@ -216,9 +216,7 @@ class BudgetedRuns:
         found |= {unit: np.cumsum(found[unit], axis=-1) for unit in UNITS}
         return {name: np.asarray(values, np.float64) for name, values in found.items()}
 
-    def curves(
-        self, labels: Mapping[str, Any], unit: str, places: np.ndarray
-    ) -> Iterator[study.Curve]:
+    def curves(self, labels: Mapping[str, Any], unit: str, places: np.ndarray) -> study.Curves:
         """A curve for each learning rate, after given numbers of a unit, interpolated between steps.
 
         The first one that is computed trains all of them.

@@ -23,7 +23,7 @@ Smoke     python -m experiments.forking_tokens --preset=smoke
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from experiments.forking_tokens.top_tokens import FIFTH, forks_curve, text_runs
 from ipsrl import study
@@ -75,7 +75,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     for slip in settings.slips:
         task = {"task": f"slips {slip:g}"}
         for arm in settings.objectives:

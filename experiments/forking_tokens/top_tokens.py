@@ -90,7 +90,7 @@ def forks_curve(
 ) -> Curve:
     """`exact_measures` of the runs of an objective on forks whose steps slip with this probability at first."""
     forks = Forks()
-    policy = Tabular(forks.num_observations, forks.vocabulary_size, forks.logits(slip))
+    policy = Tabular.of(forks, forks.logits(slip))
     record = functools.partial(exact_measures, forks, policy, policy.init(jax.random.key(0)))
     return trained(
         forks, policy, objective, settings, record, labels=labels, learning_rate=learning_rate

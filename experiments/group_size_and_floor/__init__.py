@@ -17,7 +17,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -93,7 +93,7 @@ PRESETS = {
 MANY_HOSTS = TRACKERS = True
 
 
-def curves(settings: Settings) -> Iterator[study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     for size in settings.group_sizes:
         row = text_tasks.training_grid(settings.task, settings.row(size))
         for floor, text in zip(settings.floors, row.objectives, strict=True):

@@ -25,7 +25,6 @@ Smoke     python -m experiments.group_size_or_sampling --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -103,7 +102,7 @@ def filters(arm: str, settings: Settings) -> tuple[Wrapper, ...]:
     }[arm]
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     places = np.linspace(0, settings.budget, POINTS)
     for arm, size in itertools.product(settings.arms, settings.group_sizes):
         labels = {"arm": arm, "group_size": size}

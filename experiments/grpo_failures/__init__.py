@@ -23,7 +23,7 @@ right ones, less 1, is at most half of what it can be; a run with one right outc
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -81,7 +81,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     @functools.cache
     def runs(objective: str, right: int) -> np.ndarray:
         return logits_of_runs(objective, right, spread(right, ARMS), settings)

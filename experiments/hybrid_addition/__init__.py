@@ -24,7 +24,6 @@ Smoke     python -m experiments.hybrid_addition --preset=smoke
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
 
 from experiments.hybrid_addition.mode_adders import ModeAdders
 from ipsrl import study
@@ -115,7 +114,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     task = AdditionModes(problems=settings.problems)
     policy = settings.transformer(task)
     for prior in settings.priors:

@@ -26,7 +26,6 @@ Smoke     python -m experiments.hybrid_modes --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -112,7 +111,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for arm, skills in itertools.product(settings.arms, settings.skills):
         for part, rate in itertools.product(parts(arm, skills), settings.learning_rates):
             labels = of(arm, skills, part) | {"learning_rate": rate}

@@ -25,7 +25,6 @@ Smoke     python -m experiments.inference_routing --preset=smoke
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
 from functools import partial
 
 from experiments.inference_routing.estimators import Estimator
@@ -110,7 +109,7 @@ def learner(arm: str, layers: InferenceLayers, settings: Settings) -> Learner:
     )
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for error_rate, depths in ((COMMON, settings.depths), (RARE, settings.rare_depths)):
         for depth, arm in itertools.product(depths, settings.arms):
             of = learner(arm, InferenceLayers(depth, error_rate, settings.budget), settings)

@@ -85,9 +85,9 @@ def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, np.nd
         "errors": errors,
         "overspent": over.max(axis=-1),
         "off": np.cumsum(course.off, axis=-1, dtype=np.float64) / number,
-        "variance": np.asarray(course.variance, np.float64),
-        "choice_variance": np.asarray(course.choice_variance, np.float64),
-        "revealed": np.asarray(course.revealed, np.float64),
+        "variance": course.variance,
+        "choice_variance": course.choice_variance,
+        "revealed": course.revealed,
     }
 
 

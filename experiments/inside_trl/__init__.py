@@ -20,7 +20,6 @@ import dataclasses
 import functools
 import tempfile
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +86,7 @@ PRESETS = {
 NEEDS = ("trl",)
 
 
-def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     ours = grid(settings)
     yield from ours.curves({"trainer": OURS})
     for objective, seed in ours.runs:
@@ -245,7 +244,7 @@ def in_trl(ours: TrainingGrid, objective: str, seed: int) -> study.Points:
         trainer.remove_callback(PrinterCallback)
         trainer.train()
     steps = sorted(found)
-    return study.Points(steps, {name: [found[step][name] for step in steps] for name in found[0]})
+    return study.Points.of_runs(steps, [[found[step] for step in steps]])
 
 
 CLAIMS = {

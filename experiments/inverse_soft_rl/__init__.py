@@ -30,7 +30,6 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from experiments.inverse_soft_rl.demonstrated_chains import LONGEST
@@ -104,7 +103,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     of_chains = settings.discount, settings.lengths, settings.chains
     for kind in KINDS:
         compute = functools.partial(errors, kind, *of_chains, settings.held, max(settings.shares))

@@ -248,7 +248,7 @@ def trained(
     """The curve of what the policies that an objective trains reveal at the end, one for each seed."""
     rewards = np.array(OUTCOMES[world])
     bandit = Bandit(OUTCOMES[world])
-    policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
+    policy = Tabular.of(bandit)
     return study.trained(
         bandit,
         policy,

@@ -30,7 +30,6 @@ KL(policy || start); k3 in the loss has the gradient of KL(start || policy), so 
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -78,7 +77,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for (place, text), beta in itertools.product(PLACES.items(), settings.betas):
         for start, logits in STARTS.items():
             yield study.trained(

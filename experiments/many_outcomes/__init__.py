@@ -18,7 +18,6 @@ deviation `spread`. There are `passes` samples for each outcome at every K. Rate
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -77,7 +76,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     updates = 12 * settings.rate_batches * max(settings.num_outcomes)
     memory.require(updates, "the updates of --rate_batches", "lower it, or --num_outcomes")
     for text in settings.objectives:
@@ -97,7 +96,7 @@ def trained(text: str, count: int, settings: Settings) -> study.Curve:
     updates = count // settings.group_size
     return study.trained(
         bandit,
-        Tabular(bandit.num_observations, bandit.vocabulary_size),
+        Tabular.of(bandit),
         text,
         settings,
         measures,

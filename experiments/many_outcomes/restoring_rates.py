@@ -53,8 +53,6 @@ class Displaced:
     def sampled(self, batches: int) -> np.ndarray:
         """`[batches]` float64, the rate from one sampled update of each batch of 32 groups."""
         bandit = Bandit((1.0,) * self.num_outcomes)
-        logits = tuple(self.start.tolist())
-        policy = Tabular(bandit.num_observations, bandit.vocabulary_size, logits)
         objective = objectives.make(f"ips_dr_grpo(probability={self.estimate})")
         settings = TrainSettings(
             steps=1,
@@ -64,7 +62,7 @@ class Displaced:
             learning_rate=1.0,
             max_gradient_norm=None,
         )
-        trainer = Trainer(bandit, policy, objective, settings)
+        trainer = Trainer(bandit, Tabular.of(bandit, self.start), objective, settings)
 
         def update(seed: jax.Array) -> jax.Array:
             logits = train_ensemble(trainer, seed[None], _logits)

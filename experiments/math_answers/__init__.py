@@ -111,7 +111,7 @@ PRESETS = {
 MANY_HOSTS = TRACKERS = True
 
 
-def curves(settings: Settings) -> list[study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     for name, example in NEEDED.items():
         if not getattr(settings, name):
             raise ValueError(f"--{name} is missing: give it as in --{name}={example}")

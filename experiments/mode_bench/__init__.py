@@ -25,7 +25,6 @@ Smoke     python -m experiments.mode_bench --preset=smoke
 """
 
 import dataclasses
-from collections.abc import Iterator
 
 from experiments.mode_bench.several_answers import SeveralAnswers
 from ipsrl import study
@@ -89,7 +88,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for domain in settings.domains:
         task = mode_bench(domain, settings.level)
         world = SeveralAnswers(

@@ -70,7 +70,7 @@ class ModeBandit(StateGraph):
     @property
     def policy(self) -> "ModePolicy":
         """The policy that fits."""
-        return ModePolicy(self.num_observations, self.vocabulary_size, world=self)
+        return ModePolicy.of(self, world=self)
 
     def first_state(self, prompt_index: Array) -> Array:
         return prompt_index * self.states_of_prompt

@@ -27,7 +27,6 @@ defined in `reaction_products`; the claims' limits for those of counts were chos
 """
 
 import dataclasses
-from collections.abc import Iterator
 from functools import partial
 
 from experiments.molecules_enumerated.reaction_products import ADAM, LARGE, MOVED, SGD, arm
@@ -70,7 +69,7 @@ PRESETS = {
 NEEDS = ("rdkit",)
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     each = partial(arm, Reactions(sharpness=settings.sharpness), settings)
     for text in settings.objectives:
         yield each(SGD, text)

@@ -34,7 +34,7 @@ def arm(
       training: the curve's label beside the objective.
       changed: arguments of `trained` and overrides for the settings, in this training.
     """
-    policy = Tabular(reactions.num_observations, reactions.vocabulary_size)
+    policy = Tabular.of(reactions)
     return trained(
         reactions,
         policy,

@@ -33,7 +33,6 @@ Smoke     python -m experiments.overoptimisation --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 from experiments.overoptimisation.preferred_answers import PreferredAnswers
 from experiments.overoptimisation.preferred_arms import (
@@ -138,7 +137,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     def curve(world, coverage, kind, compute, *given):
         labels = {"world": world, "coverage": coverage, "kind": kind}
         return study.Curve(labels, functools.partial(compute, *given))

@@ -14,11 +14,11 @@ from ipsrl import objectives
 from ipsrl.environments.countdown import Countdown
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.given_answers import given_answers
+from ipsrl.rollouts.given_answers import answer_log_probs, given_answers
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.structures import Trajectories, masked_sum
+from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Points
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
@@ -129,8 +129,8 @@ class PreferredAnswers:
         half = self.problems // 2
 
         def log_ratios(answers):
-            now = _likelihoods(self.policy, parameters, answers)
-            return now - _likelihoods(self.policy, self.prior, answers)
+            now = answer_log_probs(self.policy, parameters, answers)
+            return now - answer_log_probs(self.policy, self.prior, answers)
 
         problem, *pairs = self.preferences[place]
         ratios = np.asarray(log_ratios(given_answers(self.task.prompts(problem), *pairs)))
@@ -159,13 +159,5 @@ class PreferredAnswers:
             return self.measured(then, part, beta)
 
         rows = [[measured(part, place) for place in range(len(steps))] for part in parts]
-        values = {
-            name: np.array([[at[name] for at in row] for row in rows], float) for name in rows[0][0]
-        }
-        return Points(steps, with_course(values), self.seeds)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _likelihoods(policy: Transformer, parameters: Parameters, answers: Trajectories) -> Array:
-    """`[P, G]`, log-probabilities of whole answers."""
-    return masked_sum(policy.score(parameters, answers, 1.0).log_probs, answers.token_mask, axis=-1)
+        found = Points.of_runs(steps, rows, self.seeds)
+        return dataclasses.replace(found, values=with_course(found.values))

@@ -17,7 +17,6 @@ Policies are tables of logits that start with uniform actions; all numbers are e
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -76,10 +75,10 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     tree = settings.tree()
     measure = functools.partial(measures, ends=settings.ends)
-    policy = Tabular(tree.num_observations, tree.vocabulary_size)
+    policy = Tabular.of(tree)
     record = functools.partial(outcome_probs, tree, policy)
     for text in settings.objectives:
         yield study.trained(

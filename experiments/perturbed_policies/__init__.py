@@ -29,7 +29,6 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterator
 
 from experiments.perturbed_policies import perturbed_outcomes
 from experiments.perturbed_policies.perturbed_paths import PATHS, POWER_LAW, VEHICLES, Pools
@@ -96,7 +95,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     few, many = settings.draws
     pools = functools.partial(
         Pools,

@@ -7,7 +7,7 @@ more than their means. The population is the pool of instances that a seed draws
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from experiments.perturbed_policies.perturbed import (
     scores_of,
 )
 from ipsrl.measures.power_law import log_slopes
-from ipsrl.study.curves import Curve, Points
+from ipsrl.study.curves import Curve, Curves, Points
 
 PATHS, VEHICLES = "paths", "vehicles"
 GRID = GridPath(5, 5)
@@ -300,7 +300,7 @@ class Pools:
         found["excess over n"] = log_slopes(self.samples, found["least_excess"])
         return found
 
-    def curves(self, draws: str) -> Iterator[Curve]:
+    def curves(self, draws: str) -> Curves:
         """A curve for each lambda, each lambda and n, and each n, and one of the exponents.
 
         Args:

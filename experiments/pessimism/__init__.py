@@ -107,7 +107,7 @@ def critics(world: str, **kept: float) -> Iterator[tuple[dict[str, Any], Pessimi
         yield of(MOPO, weight), Pessimism(uncertainty=weight, **kept)
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     number = settings.transitions
     of_networks = {"steps": settings.updates, "discount": 0.9, "rate": 30.0}
     table = (settings.samples, settings.error)

@@ -18,7 +18,6 @@ Smoke     python -m experiments.phase_portraits --preset=smoke
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -116,7 +115,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for name in settings.objectives:
         for rewards in settings.rewards:
             compute = functools.partial(points, name, field_of(name, rewards, settings), settings)
@@ -151,12 +150,7 @@ def points(name: str, field: Field, settings: Settings) -> study.Points:
         "finished": np.array(portrait.finished),
     }
     arrays |= {f"path_{number}": path for number, path in enumerate(portrait.paths)}
-    return study.Points(
-        range(len(rows)),
-        {column: [[row[column] for row in rows]] for column in rows[0]},
-        None,
-        arrays,
-    )
+    return dataclasses.replace(study.Points.of_runs(range(len(rows)), [rows]), arrays=arrays)
 
 
 def record_of(point: RestPoint) -> dict[str, float | str]:
@@ -198,7 +192,7 @@ def portraits_of(records: Records, settings: Settings) -> list[Portrait]:
     return found
 
 
-def table(records: Records, settings: Settings) -> str:
+def TABLE(records: Records, settings: Settings) -> str:
     rows = list(map(row_of, portraits_of(records, settings)))
     return f"{HEAD}\n{aligned([('objective', 'rewards', 'slowest rate', 'lost as', 'attracting policies'), *rows])}"
 
@@ -232,7 +226,7 @@ def shown(rewards: tuple[float, ...]) -> str:
     return ",".join(f"{reward:g}" for reward in rewards)
 
 
-def draw(records: Records, settings: Settings) -> Drawing:
+def FIGURE(records: Records, settings: Settings) -> Drawing:
     return figure.draw(portraits_of(records, settings), settings.group_size, settings.reference)
 
 
@@ -260,5 +254,3 @@ CLAIMS = {
     ),
     "IPS-GRPO rests within 0.1 of r / sum r": study.near(best_at_rest("ips_grpo"), 1 / 1.9, 0.1),
 }
-TABLE = table
-FIGURE = draw

@@ -22,7 +22,6 @@ Smoke     python -m experiments.planning_and_execution --preset=smoke
 """
 
 import dataclasses
-from collections.abc import Iterator
 
 from experiments.planning_and_execution.planners import Planners, at_half, half_gain
 from ipsrl import study
@@ -103,7 +102,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     task = PlanAndExecute(length=settings.digits, problems=settings.problems)
     policy = settings.transformer(task)
     for prior in settings.priors:

@@ -19,7 +19,6 @@ probabilities are a flow only: one sample of an outcome of probability 1e-4 woul
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import logit
@@ -90,7 +89,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for rule in COUNT_RULES:
         for start in settings.starts:
             labels = {"rule": rule, "kind": "sampled", "start": start}

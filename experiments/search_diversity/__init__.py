@@ -28,7 +28,6 @@ Smoke     python -m experiments.search_diversity --preset=smoke
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 
 import jax
 
@@ -44,28 +43,22 @@ from ipsrl.rewards import NoisyVerifier
 from ipsrl.study.claims import above, below, near
 from ipsrl.study.tuning import of_best
 
-PRIOR, DIVERSE, NARROW, SHIFTED = "prior", "sft_diverse", "sft_narrow", "sft_shifted"
-GRPO, THEN, RANDOM = "grpo", "sft_then_grpo", "grpo_random"
-BY_ANSWER, BY_BEHAVIOUR, PROGRPO, DARLING = (
-    "ips_by_answer",
-    "ips_by_behaviour",
-    "progrpo",
-    "darling",
-)
 NAMES = {
-    PRIOR: "the prior",
-    DIVERSE: "SFT on diverse demonstrations",
-    NARROW: "SFT on narrow demonstrations",
-    SHIFTED: "SFT on the routes of other questions",
-    GRPO: "GRPO",
-    THEN: "SFT then GRPO",
-    BY_ANSWER: "IPS by answer",
-    BY_BEHAVIOUR: "IPS by behaviour",
-    PROGRPO: "ProGRPO",
-    DARLING: "DARLING",
-    RANDOM: "GRPO with random rewards",
+    "prior": "the prior",
+    "sft_diverse": "SFT on diverse demonstrations",
+    "sft_narrow": "SFT on narrow demonstrations",
+    "sft_shifted": "SFT on the routes of other questions",
+    "grpo": "GRPO",
+    "sft_then_grpo": "SFT then GRPO",
+    "ips_by_answer": "IPS by answer",
+    "ips_by_behaviour": "IPS by behaviour",
+    "progrpo": "ProGRPO",
+    "darling": "DARLING",
+    "grpo_random": "GRPO with random rewards",
 }
 """Arms -> what they are called."""
+PRIOR, DIVERSE, NARROW, SHIFTED, GRPO, THEN, *OTHERS = NAMES
+BY_ANSWER, BY_BEHAVIOUR, PROGRPO, DARLING, RANDOM = OTHERS
 ROUTES = {DIVERSE: "all", NARROW: "chain", SHIFTED: "shifted"}
 """Arms that imitate -> which routes."""
 REWARDED = {
@@ -105,7 +98,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for arm in settings.arms:
         rates = [{"learning_rate": rate} for rate in settings.learning_rates]
         for rate in rates if arm in REWARDED else [{}]:
@@ -138,12 +131,12 @@ def end(value: str, arm: str) -> study.Number:
     return study.Best(study.final(value, arm=arm), ACCURACY)
 
 
-def fewer(value: str, arm: str, than: str = PRIOR) -> study.Claim:
-    return below(end(value, arm) - 0.9 * end(value, than), 0.0)
+def fewer(value: str, arm: str) -> study.Claim:
+    return below(end(value, arm), 0.9 * end(value, PRIOR))
 
 
 def more(value: str, arm: str, than: str = PRIOR) -> study.Claim:
-    return above(end(value, arm) - 1.1 * end(value, than), 0.0)
+    return above(end(value, arm), 1.1 * end(value, than))
 
 
 # At the rate that a seed has for GRPO.
@@ -163,11 +156,11 @@ CLAIMS = PAPERS | {
     f"{SFT} {FEWER_WRONG}": fewer(WRONG, DIVERSE),
     f"{NAMES[NARROW]} {FEWER_RIGHT}": fewer(RIGHT, NARROW),
     f"SFT then GRPO keeps over half of the right behaviours that {SFT} had added": above(
-        end(RIGHT, THEN) - 0.5 * (end(RIGHT, PRIOR) + end(RIGHT, DIVERSE)), 0.0
+        end(RIGHT, THEN), 0.5 * (end(RIGHT, PRIOR) + end(RIGHT, DIVERSE))
     ),
     **{
         f"{NAMES[arm]} ends with over twice GRPO's effective right behaviours": above(
-            end(EFFECTIVE, arm) - 2.0 * end(EFFECTIVE, GRPO), 0.0
+            end(EFFECTIVE, arm), 2.0 * end(EFFECTIVE, GRPO)
         )
         for arm in (THEN, *DIVERSITY)
     },
@@ -194,13 +187,12 @@ CLAIMS = PAPERS | {
     "placebo: SFT on diverse routes of its questions has over a tenth more right behaviours"
     " than on those of others": more(RIGHT, DIVERSE, SHIFTED),
     "placebo: GRPO ends with over a tenth fewer right behaviours than with random rewards": below(
-        end(RIGHT, GRPO) - 0.9 * RANDOMLY_REWARDED, 0.0
+        end(RIGHT, GRPO), 0.9 * RANDOMLY_REWARDED
     ),
     "placebo: at the smallest rate GRPO ends with over a tenth fewer right behaviours"
     " than with random rewards": below(
-        study.final(RIGHT, arm=GRPO, learning_rate=SMALLEST)
-        - 0.9 * study.final(RIGHT, arm=RANDOM, learning_rate=SMALLEST),
-        0.0,
+        study.final(RIGHT, arm=GRPO, learning_rate=SMALLEST),
+        0.9 * study.final(RIGHT, arm=RANDOM, learning_rate=SMALLEST),
     ),
 }
 HEADLINE = study.Headline(

@@ -18,13 +18,14 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import Trajectories, masked_sum
+from ipsrl.training.descent import descended
 
 TRAINED = 8
 """Questions that training asks, the first ones of all."""
 questions = functools.partial(small_agent, hops=(2, 3), problems=TRAINED)
 ASKED = questions()
 ALL = questions(problems=2 * TRAINED)
-POLICY = SharedRelationTable(ALL.num_observations, ALL.vocabulary_size, task=ALL)
+POLICY = SharedRelationTable.of(ALL, task=ALL)
 SKILL, STOPS, ENDS = 0.5, 0.1, 0.7
 """The prior asks for the relation that the question asks for next with probability (1 - STOPS) SKILL, for any other
 with equal ones, and stops with STOPS, or with ENDS where the chain is over."""
@@ -81,22 +82,15 @@ def taught(
 def _taught(
     priors: Parameters, shown: Trajectories, rate: Array, records: int, every: int
 ) -> Parameters:
-    def of_seed(prior: Parameters, answers: Trajectories) -> Parameters:
-        def loss(parameters: Parameters) -> Array:
+    def of_seed(prior, answers):
+        def loss(parameters):
             scores = POLICY.score(parameters, answers, 1.0)
             total = masked_sum(scores.log_probs, answers.token_mask)
             return -total / answers.token_mask.sum()
 
-        def step(parameters: Parameters, _: None) -> tuple[Parameters, None]:
-            slopes = jax.grad(loss)(parameters)
-            after = jax.tree.map(lambda leaf, slope: leaf - rate * slope, parameters, slopes)
-            return after, None
+        def gradient(parameters, _):
+            return jax.grad(loss)(parameters)
 
-        def interval(parameters: Parameters, _: None) -> tuple[Parameters, Parameters]:
-            parameters, _ = jax.lax.scan(step, parameters, length=every)
-            return parameters, parameters
-
-        _, later = jax.lax.scan(interval, prior, length=records)
-        return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), prior, later)
+        return descended(gradient, prior, records * every, every, rate)
 
     return jax.lax.map(lambda run: of_seed(*run), (priors, shown))

@@ -27,7 +27,7 @@ Smoke     python -m experiments.search_strata --preset=smoke
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from experiments.search_agents import tables
 from experiments.search_strata.searchers import (
@@ -79,7 +79,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for arm in settings.arms:
         # The advantages of the others carry a state, or sample.
         if arm not in ADVANTAGES:

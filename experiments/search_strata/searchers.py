@@ -112,7 +112,7 @@ def objective_of(arm: str, stratum: str = "planning") -> Objective:
 
 TASK = small_agent(hops=(3,), shortest=1, problems=8, outcome="lookups")
 """Eight questions. Outcomes, which only IPS reads, are answers with numbers of look-ups."""
-POLICY = Tabular(TASK.num_observations, TASK.vocabulary_size)
+POLICY = Tabular.of(TASK)
 """A table sees the prompt, the number of look-ups, the last result and what was just named."""
 SKILL, STOPS = 0.6, 0.4
 NOISE = 0.2
@@ -177,8 +177,7 @@ def trained(
     first = {"logits": prior() + NOISE * noise(settings.seeds, prior().shape)}
     of_runs = RewardTable(jnp.tile(reward, (len(settings.seeds), 1, 1)))
     recorded = tables.trained(TASK, POLICY, objective, first, rate, settings, of_runs)
-    found = _measured(recorded, reward)
-    return {name: np.asarray(value, np.float64) for name, value in found.items()}
+    return _measured(recorded, reward)
 
 
 @jax.jit

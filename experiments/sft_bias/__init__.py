@@ -28,7 +28,6 @@ that as predictors they are nearly one. A correlation is Spearman's over epochs,
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 from experiments.sft_bias.before_and_after import correlation, strength
 from experiments.sft_bias.demonstrations import FewDemonstrations, answer_entropy, reheated
@@ -75,7 +74,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     mesh = make_mesh(settings.mesh)
     training = settings.train_settings()
     evaluate = FAVOURING.evaluation(training, mesh, settings.answers)

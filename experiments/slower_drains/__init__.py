@@ -28,7 +28,6 @@ exact one is from 0.5 : 0.3 : 0.2. Clip-Cov's mean is over one key and all rotat
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -86,16 +85,17 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     rate, slow_rate = settings.learning_rate, settings.learning_rate / SLOWER
     for text in settings.objectives:
         yield from both_sides(text, text, rate, settings)
     yield from both_sides(PLACEBO, "grpo", slow_rate, settings)
 
 
-def both_sides(label: str, text: str, rate: float, settings: Settings) -> Iterator[study.Curve]:
+def both_sides(label: str, text: str, rate: float, settings: Settings) -> study.Curves:
     """An objective, exact and sampled, at each number of steps on a batch."""
-    bandit, policy = Bandit(REWARDS), Tabular(1, len(REWARDS), tuple(np.log(START).tolist()))
+    bandit = Bandit(REWARDS)
+    policy = Tabular.of(bandit, np.log(START))
     record = functools.partial(outcome_probs, bandit, policy)
     measure = functools.partial(measures, rewards=REWARDS, every=settings.record_every)
     for k in settings.passes:

@@ -20,7 +20,6 @@ Smoke     python -m experiments.staleness --preset=smoke
 """
 
 import dataclasses
-from collections.abc import Iterator
 from functools import partial
 
 from experiments.words import stale_groups
@@ -62,7 +61,7 @@ NAMES = {name: name.upper() for name in SURROGATES} | {
     "gppo_upper": "GPPO without its gradient below 1 - low",
 }
 WORDS = Words()
-POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size)
+POLICY = SharedTable.of(WORDS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +84,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for number in settings.mini_batches:
         for name in settings.surrogates:
             labels = {"surrogate": name, "mini_batches": number}

@@ -19,7 +19,6 @@ c = 2 (r_1 omega(G) - r_2 omega(1)) is 0 at the border: below 1.4 / (threshold t
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -81,7 +80,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for rule in COUNT_RULES:
         compute = functools.partial(points, rule, settings)
         yield study.Curve({"rule": rule}, compute, ["alpha", "group_size"])
@@ -147,7 +146,7 @@ def share_wrong(records: Records) -> np.ndarray:
     )
 
 
-def table(records: Records, settings: Settings) -> str:
+def TABLE(records: Records, settings: Settings) -> str:
     """Of each rule, the cells where most seeds end on the wrong side, and how far mean p_2 is from where it rests."""
     lines = [["rule", "wrong cells", "farthest in alpha", "p_2 off its rest: median", "most"]]
     for labels, rows in records.each("rule"):
@@ -160,7 +159,6 @@ def table(records: Records, settings: Settings) -> str:
     return aligned(lines)
 
 
-TABLE = table
 CLAIMS = {
     "the border is alpha = ln rho / ln G, or ln(G - 1) with a group mean: 1 % of cells beyond it, or fewer": (
         study.at_each(

@@ -24,7 +24,6 @@ Alpha and beta have the best mean accuracy over seeds on even prompts, odd ones 
 """
 
 import dataclasses
-from collections.abc import Iterator
 
 from experiments.thought_switching.best_penalty import (
     EVERYWHERE,
@@ -100,7 +99,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for search in settings.searches:
         dead_first, early = SEARCHES[search]
         task = GraphSearch(edge_probability=0.3, dead_first=dead_first, problems=settings.problems)

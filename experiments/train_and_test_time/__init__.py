@@ -22,7 +22,7 @@ Smoke     python -m experiments.train_and_test_time --preset=smoke
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -76,7 +76,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     arms = {text: (text, settings.learning_rate) for text in settings.objectives}
     arms[SLOW] = (GRPO, settings.learning_rate / 4)
     for (toy, world), (arm, (text, rate)) in itertools.product(toys().items(), arms.items()):

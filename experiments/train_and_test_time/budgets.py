@@ -1,7 +1,7 @@
 """Two bandits, and what policies that are trained on them make of a budget at test time, exactly but for votes."""
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.study import ensembles
-from ipsrl.study.curves import Curve, Points
+from ipsrl.study.curves import Curve, Curves, Points
 from ipsrl.study.settings import EnsembleSettings
 
 TRAINING, TEST, START = "training", "test", "start"
@@ -57,7 +57,7 @@ def exact_curves(
     labels: Mapping[str, Any],
     learning_rate: float,
     start: bool,
-) -> Iterator[Curve]:
+) -> Curves:
     """Of the runs of one objective on a bandit: `answer_measures` along training, `by_budget` at its end.
 
     A budget is the length of a thought, which multiplies its variance (`inflated`), or the number of short thoughts.

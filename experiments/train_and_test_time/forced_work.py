@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify
-from ipsrl.study.curves import Points, TrainingRun
+from ipsrl.study.curves import Curves, Points, TrainingRun
 from ipsrl.study.study import Output
 from ipsrl.study.text_tasks import TextTaskSettings, training_grid
 
@@ -32,7 +32,7 @@ FORCED = [LongWork(2, problems=32, longest_work=max(WORK.values()), work=n) for 
 Train = Callable[[Output], Points]
 
 
-def text_curves(settings: TextTaskSettings) -> Iterator[TrainingRun]:
+def text_curves(settings: TextTaskSettings) -> Curves:
     """Of each run, and of the prior, `answer_measures` along training and `by_budget` at the end.
 
     Three ways to spend a budget of b times the tokens of an answer: one thought that is b times as long, a vote of b

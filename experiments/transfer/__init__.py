@@ -33,7 +33,6 @@ objectives whose reward is 0.9 or more there. Ranks of the page are those of mea
 import dataclasses
 import functools
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -216,7 +215,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     size = SIZES[settings.preset]
     for level in settings.levels:
         if level in size.texts:
@@ -235,7 +234,7 @@ def exact_curve(objective: str, size: Size) -> study.Curve:
     """
     made = objectives.make(objective)
     length, steps = size.path
-    policy = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
+    policy = Tabular.of(BANDIT)
     try:
         check_computable(made, BANDIT, policy, GROUP_SIZE, None)
     except ValueError as error:
@@ -268,11 +267,10 @@ def trained_curve(level: str, objective: str, size: Size) -> study.Curve:
 def small_problem(level: str) -> tuple[StateGraph, Policy]:
     """Environment and policy of a level below text."""
     if level == "sampled_bandit":
-        logits = tuple(np.log(START).tolist())
-        return BANDIT, Tabular(BANDIT.num_observations, BANDIT.vocabulary_size, logits)
+        return BANDIT, Tabular.of(BANDIT, np.log(START))
     grid = environments.make(GRID)
     if level == "hypergrid_table":
-        return grid, Tabular(grid.num_observations, grid.vocabulary_size)
+        return grid, Tabular.of(grid)
     return grid, MLP(grid.features, grid.num_features, grid.vocabulary_size, (64, 64))
 
 
@@ -282,9 +280,7 @@ def measures(environment: StateGraph, probs: np.ndarray) -> dict[str, np.ndarray
     return {name: np.asarray(found[name]) for name in ("reward", "effective_outcomes")}
 
 
-def text_curves(
-    level: str, size: TextTaskSettings, settings: Settings
-) -> Iterator[study.TrainingRun]:
+def text_curves(level: str, size: TextTaskSettings, settings: Settings) -> study.Curves:
     changed = {"objectives": settings.objectives}
     if level == MODEL:
         chosen = tuple(text for text in settings.objectives if text not in NOT_OF_MODEL)
@@ -310,11 +306,11 @@ def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
     return [page]
 
 
-def table(records: Records, settings: Settings) -> str:
+def TABLE(records: Records, settings: Settings) -> str:
     return tables(records, aligned)
 
 
-def draw(records: Records, settings: Settings) -> Drawing:
+def FIGURE(records: Records, settings: Settings) -> Drawing:
     return figure.draw(records)
 
 
@@ -378,5 +374,3 @@ NUMBERS = {
         "rank correlation of the others", functools.partial(within_class, False)
     ),
 }
-TABLE = table
-FIGURE = draw

@@ -65,7 +65,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> list[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     return vmapped([settings], [None])[0]
 
 
@@ -102,7 +102,6 @@ def log_ratios(settings: Sequence[Settings], name: str) -> list[np.ndarray]:
     """ln(p_1 / p_2) of the policies of each settings object, `[seed, time]`, trained as one program."""
     shared = settings[0]
     environment = Bandit()
-    policy = Tabular(environment.num_observations, environment.vocabulary_size)
     training = TrainSettings(
         shared.steps, 1, shared.group_size, optimizer="sgd", max_gradient_norm=None
     )
@@ -119,7 +118,7 @@ def log_ratios(settings: Sequence[Settings], name: str) -> list[np.ndarray]:
         )
         logits = np.stack([halves, -halves], axis=-1)[:, None]
         found = train_ensemble(
-            Trainer(environment, policy, objectives.make(name), training),
+            Trainer(environment, Tabular.of(environment), objectives.make(name), training),
             jnp.asarray(seeds),
             lambda parameters: parameters["logits"][0, 0] - parameters["logits"][0, 1],
             shared.record_every,

@@ -30,7 +30,6 @@ batch, four optimiser steps a batch, so that clips act; exact numbers. Text: fou
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 from experiments.crossed import nine_answers, shares
 from experiments.crossed.nine_answers import SCORE, TEXT_RUNS, TREES, at_best
@@ -78,7 +77,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     starts = {
         (pass_rate, bias): TREES.logits_for(nine_answers.prior(pass_rate, bias, settings.spread))
         for pass_rate, bias in itertools.product(settings.pass_rates, settings.biases)
@@ -94,7 +93,7 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
         yield from text_curves(steps, settings.seeds[:5])
 
 
-def text_curves(prior_steps: int, seeds: tuple[int, ...]) -> Iterator[study.TrainingRun]:
+def text_curves(prior_steps: int, seeds: tuple[int, ...]) -> study.Curves:
     flags = dataclasses.replace(TEXT_RUNS, objectives=IN_TEXT, seeds=seeds, prior_steps=prior_steps)
     grid = text_tasks.training_grid(flags.tasks[0], flags)
     in_folder = dataclasses.replace(grid, folder=f"prior_{prior_steps}")

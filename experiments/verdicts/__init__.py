@@ -23,7 +23,7 @@ import dataclasses
 import functools
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -96,7 +96,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     if settings.only:
         verdict_page.read(settings.data, settings.group_size)
     chosen, _ = chosen_objectives(settings.only or settings.objectives, settings.group_size)
@@ -151,9 +151,7 @@ def flows(name: str, group_size: int) -> study.Points:
     start_up()
     extensions.load()
     records = computed_flows(name, group_size)
-    return study.Points(
-        range(len(records)), {column: [[row[column] for row in records]] for column in records[0]}
-    )
+    return study.Points.of_runs(range(len(records)), [records])
 
 
 def computed_flows(name: str, group_size: int) -> list[Record]:
@@ -187,7 +185,7 @@ def rows_of(records: Records, settings: Settings) -> list[list[PublishedVerdict]
     return grouped(list(entries.values()))
 
 
-def table(records: Records, settings: Settings) -> str:
+def TABLE(records: Records, settings: Settings) -> str:
     """One line for each row, for a uniform reference policy."""
     heads = (f"{name} {verdict_page.numbers(rewards)}" for name, rewards in CASES.items())
     lines = [("verdict", "objectives", *heads)]
@@ -203,7 +201,7 @@ def table(records: Records, settings: Settings) -> str:
     return "\n".join([aligned(lines), *own])
 
 
-def draw(records: Records, settings: Settings) -> Drawing:
+def FIGURE(records: Records, settings: Settings) -> Drawing:
     return figure.draw(rows_of(records, settings), settings.group_size)
 
 
@@ -262,7 +260,5 @@ NUMBERS = {
     word: study.Computed(f"objectives that are {word}", functools.partial(counted, word))
     for word in MEANINGS
 }
-TABLE = table
-FIGURE = draw
 SHOWS = "what every objective does to the outcomes, in a word"
 VARIANTS = {"verdicts": study.Variant(SHOWS, {"smoke": {"objectives": "grpo"}})}

@@ -22,7 +22,6 @@ Bandit and exact expected updates are those of `experiments.verifier_noise`. All
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 
 from experiments.verifiers.right_and_wrong import exact, trained_on, vanishes
 from ipsrl import study
@@ -82,7 +81,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     for name in settings.objectives:
         step = settings.learning_rate / (LEFT if name == PLACEBO else 1)
         labels = {"kind": "trained", "arm": name}

@@ -26,7 +26,6 @@ equally many answers. Expected updates are exact, over groups and noise; drift i
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -85,7 +84,7 @@ PRESETS = {
 }
 
 
-def curves(settings: Settings) -> Iterator[study.Curve]:
+def curves(settings: Settings) -> study.Curves:
     size = settings.group_size
     for text, way in itertools.product(settings.objectives, WAYS):
         of_way = functools.partial(exact, text, way, settings.youdens, settings.accuracies, size)

@@ -104,7 +104,7 @@ def exact(
         for youden in youdens
         for start in accuracies
     ]
-    return Points(range(len(rows)), {name: [row[name] for row in rows] for name in rows[0]})
+    return Points.of_runs(range(len(rows)), [rows])
 
 
 def drift_at(logits: tuple[float, ...], objective: str, reward: Reward, group_size: int) -> Points:

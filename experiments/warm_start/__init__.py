@@ -60,7 +60,7 @@ PRESETS = {"smoke": Settings(steps=10), "demo": Settings()}
 MANY_HOSTS = True
 
 
-def curves(settings: Settings) -> list[study.TrainingRun]:
+def curves(settings: Settings) -> study.Curves:
     task = environments.make(settings.task)
     if not isinstance(task, TextTask):
         raise ValueError(

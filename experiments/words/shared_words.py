@@ -67,9 +67,6 @@ class Words(StateGraph):
     def first_state(self, prompt_index: Array) -> Array:
         return prompt_index * self.nodes
 
-    def legal(self, state: Array) -> Array:
-        return jnp.ones((*jnp.shape(state), self.letters), bool)
-
     def step(self, state: Array, token: Array) -> Array:
         node = state % self.nodes
         child = node * self.letters + 1 + token

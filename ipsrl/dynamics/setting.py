@@ -123,7 +123,7 @@ class Setting:
 
     @property
     def policy(self) -> Tabular:
-        return Tabular(self.environment.num_observations, self.environment.vocabulary_size)
+        return Tabular.of(self.environment)
 
     @classmethod
     def of(

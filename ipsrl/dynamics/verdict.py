@@ -81,7 +81,7 @@ def check(
     nothing moves on average, as on ties, the error of the mean would decide.
     """
     environment = WALKS if walks else Bandit(CASES["full tie"])
-    policy = Tabular(environment.num_observations, environment.vocabulary_size)
+    policy = Tabular.of(environment)
     check_computable(objective, environment, policy, group_size, off_policy)
     if "keys" in objective.needs:
         raise ValueError("the objective samples at random: its mean update is not exact, and ties would show its error")

@@ -67,9 +67,6 @@ class Bandit(StateGraph):
     def first_state(self, prompt_index: Array) -> Array:
         return prompt_index
 
-    def legal(self, state: Array) -> Array:
-        return jnp.ones((*jnp.shape(state), self.vocabulary_size), bool)
-
     def step(self, state: Array, token: Array) -> Array:
         return jnp.zeros_like(state) + self.num_observations + token
 

@@ -84,9 +84,6 @@ class Forks(Checked, StateGraph):
         """Whether a fork follows; arbitrary where the walk has ended."""
         return jnp.asarray(self._tables[0] % (1 + self.steps) == 0)[state]
 
-    def legal(self, state: Array) -> Array:
-        return jnp.ones((*jnp.shape(state), self.branches), bool)
-
     def step(self, state: Array, token: Array) -> Array:
         position, branches, slipped = jnp.asarray(self._tables)[:, state]
         fork = self.is_fork(state)

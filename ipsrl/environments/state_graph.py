@@ -54,9 +54,9 @@ class StateGraph(abc.ABC):
     def max_tokens(self) -> int:
         """T, maximum number of moves in one walk."""
 
-    @abc.abstractmethod
     def legal(self, state: Array) -> Array:
-        """`[..., V]` bool, the legal actions in the states `[...]`; arbitrary where the walk has ended."""
+        """`[..., V]` bool, the legal actions in states `[...]`, by default all; arbitrary where a walk has ended."""
+        return jnp.ones((*jnp.shape(state), self.vocabulary_size), bool)
 
     @abc.abstractmethod
     def step(self, state: Array, token: Array) -> Array:

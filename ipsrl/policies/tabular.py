@@ -1,14 +1,16 @@
 """A table of logits: a policy without generalisation, trained by exactly the theory's logit dynamics."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from ipsrl.distributed import memory
 from ipsrl.distributed.placement import REPLICATED, PlacementRules
+from ipsrl.environments.environment import Environment
 from ipsrl.fields import Checked, positive
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
@@ -48,6 +50,13 @@ class Tabular(Checked):
                 f"{columns}, one for each observation; not {self.initial_logits!r}."
             )
 
+    @classmethod
+    def of(cls, environment: Environment, initial_logits: ArrayLike | None = None, **others: Any) -> Self:
+        """The table that fits an environment; `initial_logits` may be an array here, `others` are further fields."""
+        if initial_logits is not None:
+            initial_logits = _hashable(np.asarray(initial_logits).tolist())
+        return cls(environment.num_observations, environment.vocabulary_size, initial_logits, **others)
+
     def init(self, key: Array) -> Parameters:
         """The initial logits; `key` is not used.
 
@@ -74,3 +83,7 @@ class Tabular(Checked):
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
         logits = self.logits(parameters, trajectories.observations)
         return score_logits(logits, Actions.of(trajectories), temperature)
+
+
+def _hashable(numbers: Any) -> Any:
+    return tuple(map(_hashable, numbers)) if isinstance(numbers, list) else numbers

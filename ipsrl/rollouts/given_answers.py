@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.policies.policy import Policy
-from ipsrl.structures import PolicyScores, Prompts, Trajectories
+from ipsrl.structures import PolicyScores, Prompts, Trajectories, masked_sum
 
 
 def given_answers(
@@ -53,3 +53,9 @@ def listed_answers(prompts: Prompts, answers: Sequence[Sequence[Sequence[int]]],
 def scores(policy: Policy, parameters: Any, given: Trajectories) -> PolicyScores:
     """What a policy says of given answers, at temperature 1."""
     return policy.score(parameters, given, 1.0)
+
+
+@functools.partial(jax.jit, static_argnames="policy")
+def answer_log_probs(policy: Policy, parameters: Any, given: Trajectories) -> Array:
+    """`[P, G]`, what a policy says of whole given answers, at temperature 1."""
+    return masked_sum(policy.score(parameters, given, 1.0).log_probs, given.token_mask, axis=-1)

@@ -6,7 +6,7 @@ A study is one module, described in `ipsrl.study.study`.
 from ipsrl.study.claim_pages import Headline
 from ipsrl.study.claims import Claim, above, among, at_each, at_some, below, every, near, some
 from ipsrl.study.command_line import main
-from ipsrl.study.curves import Curve, Points, TrainingRun
+from ipsrl.study.curves import Curve, Curves, Points, TrainingRun
 from ipsrl.study.ensembles import trained
 from ipsrl.study.numbers import Best, Computed, Number, difference, final, share, share_above
 from ipsrl.study.settings import (

@@ -33,9 +33,12 @@ class Points:
 
     @classmethod
     def of_runs(
-        cls, steps: Sequence[int] | np.ndarray, runs: Iterable[Sequence[Mapping[str, Any]]], seeds: Sequence[int]
+        cls,
+        steps: Sequence[int] | np.ndarray,
+        runs: Iterable[Sequence[Mapping[str, Any]]],
+        seeds: Sequence[int] | None = None,
     ) -> "Points":
-        """What was measured run by run: of each seed a list, in which each step has a value for each name."""
+        """What was measured run by run: of each seed, or of the only run, a list with the values of each step."""
         runs = list(runs)
         return cls(
             steps, {name: np.array([[then[name] for then in run] for run in runs]) for name in runs[0][0]}, seeds
@@ -97,6 +100,10 @@ class TrainingRun(Labelled):
 
     train: Callable[[Any], Points]
     within: ClassVar[Sequence[str]] = ()
+
+
+Curves = Iterable[Curve | TrainingRun]
+"""What the function `curves` of a study gives, one after the other."""
 
 
 def require_distinct(curves: Sequence[Curve | TrainingRun]) -> None:

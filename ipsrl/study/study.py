@@ -17,7 +17,7 @@
 
     PRESETS = {"smoke": Settings(...), "demo": Settings(), "paper": Settings(...)}
 
-    def curves(settings) -> Iterator[Curve]: ...       # labels and how to compute the points: `ipsrl.study.curves`
+    def curves(settings) -> Curves: ...                # labels and how to compute the points: `ipsrl.study.curves`
 
     CLAIMS = {"sentence": lambda records: ...}         # true, false or undecided: `ipsrl.study.claims`
     NUMBERS = {"label": lambda records: ...}           # the main numbers
@@ -63,7 +63,7 @@ from ipsrl.records.warning_lines import WarningLines
 from ipsrl.study import claims, published
 from ipsrl.study.claim_pages import Headline
 from ipsrl.study.claims import Claims, Numbers
-from ipsrl.study.curves import Curve, TrainingRun
+from ipsrl.study.curves import Curves
 from ipsrl.study.recording import record
 from ipsrl.study.settings import Settings, identity
 from ipsrl.study.tables import Table
@@ -111,7 +111,7 @@ class Study:
     name: str
     module: ModuleType
     presets: Mapping[str, Settings]
-    curves: Callable[[Settings], Sequence[Curve | TrainingRun]]
+    curves: Callable[[Settings], Curves]
     variants: Mapping[str, Variant]
     claims: Claims = dataclasses.field(default_factory=dict)
     numbers: Numbers = dataclasses.field(default_factory=dict)

@@ -49,7 +49,7 @@ def search_agent(table: bool) -> Agent:
 
 def _policy(task: Environment, table: bool) -> Policy:
     if table:
-        return Tabular(task.num_observations, task.vocabulary_size)
+        return Tabular.of(task)
     return Transformer(task.vocabulary_size, hidden_size=32, num_layers=2)
 
 
