@@ -34,7 +34,7 @@ def course(environment: Interview, log_probs: Array, user: Array | int) -> tuple
     phases = probs[..., :FIRST_ACT]
     acts = probs[..., FIRST_ACT:FIRST_WORD].reshape(*phases.shape, len(ACTS))
 
-    def turn(before: Array, number: Array) -> tuple[Array, tuple[Array, Array]]:
+    def turn(before, number):
         block = number // environment.every
         if environment.hierarchy:
             chosen = jnp.einsum("twq,qwp->twp", before, phases[block])

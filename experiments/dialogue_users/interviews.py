@@ -113,10 +113,10 @@ class Managers:
         """
         users = jnp.arange(self.environment.users)
 
-        def gradient(parameters: Parameters, number: Array) -> Parameters:
+        def gradient(parameters, number):
             others = jax.random.randint(stream(seed, number, "tasks"), users.shape, 0, len(users))
 
-            def of_user(user: Array, other: Array) -> Parameters:
+            def of_user(user, other):
                 # No other group is sampled at these numbers of a step.
                 step = 2 * (len(users) * number + user)
                 adapted = self.adapted(parameters, seed, step, other if shuffled else user)
@@ -151,19 +151,19 @@ class Managers:
         users = jnp.arange(self.environment.users)
         worth = EXACT_SCALE / jnp.asarray(self.best_returns)
 
-        def share(parameters: Parameters, user: Array) -> Array:
+        def share(parameters, user):
             return worth[user] * self.course(parameters, user)[1]
 
-        def adapted(one: Array, by: Array) -> Array:
+        def adapted(one, by):
             step = inner * jnp.where(self.of_master, by, 0.0)
             step = second * step + (1 - second) * jax.lax.stop_gradient(step)
             return one + self.inner * step
 
-        def after(parameters: Parameters, user: Array) -> Array:
+        def after(parameters, user):
             gradient = jax.grad(share)(parameters, user)
             return share(jax.tree.map(adapted, parameters, gradient), user)
 
-        def loss(parameters: Parameters, _: Array) -> Array:
+        def loss(parameters, _):
             return -jax.vmap(after, (None, 0))(parameters, users).mean()
 
         return descended(jax.grad(loss), self.prior(seed), updates, record_every, learning_rate)
@@ -178,8 +178,8 @@ class Managers:
         """Exact measures of a policy (see `described`), and as `adapted_...` their means after adaptations."""
         users = jnp.arange(self.environment.users)
 
-        def after(number: Array) -> dict[str, Array]:
-            def of_user(user: Array) -> tuple[Array, Array]:
+        def after(number):
+            def of_user(user):
                 step = LATER + len(users) * number + user
                 return self.course(self.adapted(parameters, seed, step, user), user)
 
@@ -195,7 +195,7 @@ class Managers:
 
         @jax.jit
         @jax.vmap
-        def of_user(user: Array) -> Array:
+        def of_user(user):
             adapted = self.adapted(parameters, jnp.int32(seed), LATER + user, user)
             prompts, key = self.environment.prompts(user[None]), jax.random.key(seed)
             said = sample_groups(self.environment, self.policy, adapted, prompts, key, 1)

@@ -88,7 +88,7 @@ class EvolutionTrainer(Trainer):
             self.environment, request.seed, request.step, settings.prompts_per_step
         )
 
-        def answer(parameters: Parameters, key: Array) -> Trajectories:
+        def answer(parameters, key):
             sampled = self.groups_from.answers(parameters, prompts, key, 1)
             return jax.tree.map(lambda leaf: leaf[:, 0], dataclasses.replace(sampled, prompts=None))
 
@@ -99,7 +99,7 @@ class EvolutionTrainer(Trainer):
 def paired_noise(key: Array, parameters: Parameters, size: int) -> Parameters:
     """Standard normal numbers, leaves `[size, ...]`: the second half are those of the first with the other sign."""
 
-    def of_half(leaf: Array) -> Array:
+    def of_half(leaf):
         return jnp.broadcast_to(leaf, (size // 2, *leaf.shape))
 
     half = optax.tree.random_like(key, jax.tree.map(of_half, parameters))

@@ -206,13 +206,13 @@ class Learner:
             (self.layers.tasks(of_tasks, rounds), chance),
         )
 
-        def one(state: State, of_round: tuple[Tasks, Array]) -> tuple[State, IntervalMeans]:
+        def one(state, of_round):
             task, chance = of_round
             view = self.view(state, task)
             passed = (chance < view.probs).astype(chance.dtype)
             return self.update(state, view, passed, rate), self.measured(state, view, passed)
 
-        def interval(state: State, part: tuple[Tasks, Array]) -> tuple[State, IntervalMeans]:
+        def interval(state, part):
             state, rounds = jax.lax.scan(one, state, part)
             return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), rounds)
 

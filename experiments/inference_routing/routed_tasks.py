@@ -34,11 +34,11 @@ class Runs:
     def measured(self) -> dict[str, np.ndarray]:
         """Each of `measures`, `[rate, seed, interval]`; the last rate is 0."""
 
-        def of_run(rate: jax.Array, seed: jax.Array) -> IntervalMeans:
+        def of_run(rate, seed):
             key = stream(seed, 0, "reported")
             return self.learner.run(key, rate, self.rounds, self.intervals)
 
-        def of_seeds(rate: jax.Array) -> IntervalMeans:
+        def of_seeds(rate):
             return jax.vmap(of_run, (None, 0))(rate, jnp.asarray(self.seeds))
 
         rates = jnp.float32([*self.learning_rates, 0.0])

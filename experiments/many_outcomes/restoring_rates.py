@@ -64,7 +64,7 @@ class Displaced:
         )
         trainer = Trainer(bandit, Tabular.of(bandit, self.start), objective, settings)
 
-        def update(seed: jax.Array) -> jax.Array:
+        def update(seed):
             logits = train_ensemble(trainer, seed[None], _logits)
             return logits[0, 1] - logits[0, 0]
 

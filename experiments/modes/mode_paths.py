@@ -49,7 +49,7 @@ class Update:
         of_prompt = functools.partial(self._of_prompt, world, reference)
         prompts = jnp.arange(world.num_prompts)
 
-        def adapted(prompt: Array) -> Parameters:
+        def adapted(prompt):
             moved = of_prompt(parameters, prompt)
             if not self.inner:
                 return moved
@@ -63,7 +63,7 @@ class Update:
     ) -> Parameters:
         states = world.first_state(prompt) + jnp.arange(world.states_of_prompt)
 
-        def logits(parameters: Parameters) -> Array:
+        def logits(parameters):
             return world.policy.step(parameters, (), states, jnp.asarray(0))[0]
 
         # All prompts have the same graph and the same rewards.
@@ -92,7 +92,7 @@ def exact_path(
       ValueError: the objective cannot be computed here.
     """
 
-    def one_update(parameters: Parameters, _: None) -> tuple[Parameters, dict[str, Array]]:
+    def one_update(parameters, _):
         moved = update.expected(world, parameters, prior)
         after = jax.tree.map(lambda one, by: one + learning_rate * by, parameters, moved)
         return after, world.measures(after)

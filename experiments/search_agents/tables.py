@@ -75,7 +75,7 @@ def prior_probs(task: SearchAgent, asked: tuple[int, ...], stops: float) -> np.n
 def noise(seeds: Sequence[int], shape: tuple[int, ...]) -> Array:
     """`[seed, *shape]`, normal numbers of each seed, for its own prior."""
 
-    def of_seed(seed: Array) -> Array:
+    def of_seed(seed):
         return jax.random.normal(stream(seed, 0, "prior"), shape)
 
     return jax.vmap(of_seed)(jnp.asarray(seeds))

@@ -51,7 +51,7 @@ def _counted(recorded: Parameters, seeds: Array) -> dict[str, Array]:
     """name -> `[seed, record, question]`."""
     prompts = ALL.prompts(jnp.arange(ALL.problems))
 
-    def of_record(parameters: Parameters, key: Array) -> dict[str, Array]:
+    def of_record(parameters, key):
         sampled = sample_groups(ALL, POLICY, parameters, prompts, key, ANSWERS)
         done = ALL.searches(sampled)
         is_right = done.answer == jnp.asarray(ALL.answers)[:, None]
@@ -64,7 +64,7 @@ def _counted(recorded: Parameters, seeds: Array) -> dict[str, Array]:
             "effective": effective_outcomes(right),
         }
 
-    def of_seed(run: tuple[Parameters, Array]) -> dict[str, Array]:
+    def of_seed(run):
         parameters, seed = run
         key = stream(seed, 0, "measured")
         return jax.lax.map(lambda record: of_record(record, key), parameters)

@@ -59,7 +59,7 @@ def replayed(task: SearchAgent, answers: Trajectories) -> Trajectories:
     """Given answers with the observations and the legal actions of the environment."""
     index = answers.prompts.index
 
-    def of_answer(prompt: Array, tokens: Array) -> tuple[Array, Array]:
+    def of_answer(prompt, tokens):
         def turn(state, token):
             return task.step(state, token), (task.observe(state), task.legal(state))
 
