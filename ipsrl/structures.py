@@ -11,7 +11,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from ipsrl.arguments import checked
 
@@ -300,6 +302,12 @@ def control_token(mask: Array) -> Array:
 def select(chosen: Array, one: Array, other: Array) -> Array:
     """`one` where `chosen`, whose axes are the first of the arrays, and `other` elsewhere."""
     return jnp.where(chosen.reshape(chosen.shape + (1,) * (other.ndim - chosen.ndim)), one, other)
+
+
+def as_tuples(numbers: ArrayLike) -> Any:
+    """An array as tuples in tuples of floats, which can be hashed."""
+    table = np.asarray(numbers, np.float64)
+    return tuple(map(as_tuples, table) if table.ndim > 1 else table.tolist())
 
 
 def masked_sum(values: Array, mask: Array, axis: int | tuple[int, ...] | None = None) -> Array:

@@ -106,10 +106,7 @@ class Settings(study.Settings):
         settings = dataclasses.replace(
             self, **{name: getattr(self, name) or size for name, size in sizes.items()}
         )
-        if settings.steps % settings.evaluate_every:
-            raise ValueError(
-                f"--steps is {settings.steps}, it must be a multiple of --evaluate_every, {settings.evaluate_every}"
-            )
+        settings.require_multiple("steps", "evaluate_every")
         return settings
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import numpy as np
@@ -11,7 +12,7 @@ from experiments.critique.wrong_digits import Repairers, without_success
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.policies.policy import Parameters
-from ipsrl.study.curves import Curve, Points
+from ipsrl.study.curves import Curve
 from ipsrl.training.measured import measured
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.trainer import Metrics, Trainer
@@ -99,12 +100,8 @@ class EqualTokens:
         """
         self.trainer(arm).check()
         steps = np.rint(self.marks).astype(int)
-
-        def compute() -> Points:
-            runs = [self.run(arm, learning_rate, seed) for seed in seeds]
-            return Points.of_runs(steps, runs, seeds)
-
-        return Curve({"arm": name, "learning_rate": learning_rate}, compute)
+        labels = {"arm": name, "learning_rate": learning_rate}
+        return Curve.of_runs(labels, steps, partial(self.run, arm, learning_rate), seeds)
 
 
 def _mean(values: np.ndarray) -> float:

@@ -25,7 +25,7 @@ from ipsrl.rollouts.given_answers import answer_log_probs, listed_answers
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Groups, Sampled
 from ipsrl.structures import Trajectories
-from ipsrl.study.curves import Curve, Points
+from ipsrl.study.curves import Curve
 from ipsrl.training.priors import imitated, teacher
 from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.trainer import Trainer
@@ -149,11 +149,9 @@ class Repairers:
 
     def curve(self, critic: str, seeds: Sequence[int]) -> Curve:
         """What `repaired` gives for each prior."""
-
-        def compute() -> Points:
-            return Points.of_runs([0], [[self.repaired(critic, seed)] for seed in seeds], seeds)
-
-        return Curve({"critic": critic}, compute)
+        return Curve.of_runs(
+            {"critic": critic}, [0], lambda seed: [self.repaired(critic, seed)], seeds
+        )
 
 
 def right_answer(task: Addition, prompt: int) -> list[int]:

@@ -30,10 +30,9 @@ from ipsrl.training.trainer import Trainer
 RANKS = np.array([np.random.default_rng(prompt).permutation(9) for prompt in range(8)])
 """`[8, 9]`: the place of each answer, the likeliest first; the first four of a prompt are right."""
 RIGHT = RANKS < 4
-REWARDS = tuple(map(tuple, RIGHT.astype(float).tolist()))
-TREES = Trees(Tree(8, rewards=REWARDS[0]), REWARDS)
+BANDIT = Bandit.of_table(RIGHT)
+TREES = Trees(Tree(8, rewards=BANDIT.rewards[0]), BANDIT.rewards)
 """An answer is reached after 3 to 8 moves."""
-BANDIT = Bandit(REWARDS)
 SCORE = "pass_at_1"
 at_best = functools.partial(study.Best, score=SCORE)
 """A number of curves at the learning rate that ends with the best score for other seeds."""

@@ -78,7 +78,7 @@ class Problems:
 
     @functools.cached_property
     def environment(self) -> Bandit:
-        return Bandit(tuple(map(tuple, self.rewards.tolist())))
+        return Bandit.of_table(self.rewards)
 
     @functools.cached_property
     def policy(self) -> Tabular:

@@ -53,7 +53,7 @@ class Exam(Bandit):
     def of(cls, prompts: int, families: int, transfer: float = 1.0) -> Self:
         """As many arms as families; prompt i belongs to family i modulo their number."""
         right = np.eye(families)[np.arange(prompts) % families]
-        return cls(tuple(map(tuple, right.tolist())), transfer)
+        return cls.of_table(right, transfer=transfer)
 
     @property
     def policy(self) -> MLP:

@@ -65,10 +65,7 @@ class Settings(study.Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.rounds % self.intervals:
-            raise ValueError(
-                f"--rounds is {self.rounds}, it must be a multiple of --intervals, {self.intervals}"
-            )
+        self.require_multiple("rounds", "intervals")
         if self.budget <= self.p_min:
             raise ValueError(f"--budget is {self.budget}, it must be above --p_min, {self.p_min}")
 

@@ -21,7 +21,7 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
-from ipsrl.study.curves import Curve, Points
+from ipsrl.study.curves import Curve
 from ipsrl.training.measured import measured
 from ipsrl.training.priors import imitated, teacher
 from ipsrl.training.settings import TrainSettings
@@ -111,7 +111,7 @@ class SeveralAnswers:
             )
 
         labels = {"domain": domain, "objective": objective}
-        return Curve(labels, lambda: Points.of_runs(places, map(run, seeds), seeds))
+        return Curve.of_runs(labels, places, run, seeds)
 
 
 def demonstrated(task: TextTask) -> list[dict[str, Any]]:

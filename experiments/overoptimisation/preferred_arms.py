@@ -57,7 +57,7 @@ class Arms:
     @functools.cached_property
     def environment(self) -> Bandit:
         """A prompt for each seed."""
-        return Bandit(tuple(map(tuple, self.rewards.tolist())))
+        return Bandit.of_table(self.rewards)
 
     @functools.cached_property
     def features(self) -> np.ndarray:

@@ -33,7 +33,6 @@ from ipsrl.dynamics.verdict import check
 from ipsrl.fields import Range, at_least, between, in_range, positive
 from ipsrl.figures import phase_portraits as figure
 from ipsrl.figures.style import Drawing
-from ipsrl.records.json_files import require_file
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Record, Records
 from ipsrl.rollouts.sources.refinements import spend_samples
@@ -88,14 +87,7 @@ class Settings(study.Settings):
     arrows: int = at_least(3, 12)
     starts: int = positive(7)
     seed: int = 215
-    document: str = study.selecting("")
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.document and Path(self.document).suffix != ".png":
-            raise ValueError(f"--document={self.document} must end in .png")
-        if self.document:
-            require_file(Path(self.document), "--document")
+    document: str = study.document(".png")
 
     @property
     def intervals(self) -> int:

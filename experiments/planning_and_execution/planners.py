@@ -19,7 +19,7 @@ from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.rollouts.given_answers import given_answers, scores
 from ipsrl.rollouts.randomness import stream
 from ipsrl.structures import Trajectories
-from ipsrl.study.curves import Curve, Points
+from ipsrl.study.curves import Curve
 from ipsrl.study.numbers import Computed, Number
 from ipsrl.training.measured import measured
 from ipsrl.training.priors import Learners
@@ -109,7 +109,7 @@ class Planners(Learners):
             return [self.measured(then) | recall for then in policies]
 
         labels = {"prior": prior, "objective": objective}
-        return Curve(labels, lambda: Points.of_runs(places, map(run, seeds), seeds))
+        return Curve.of_runs(labels, places, run, seeds)
 
 
 def strategic(tokens: np.ndarray, mask: np.ndarray, kept: float) -> np.ndarray:

@@ -15,7 +15,7 @@ from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.decoding import Decoding, TokenPenalty
 from ipsrl.rollouts.randomness import stream
-from ipsrl.study.curves import Curve, Points
+from ipsrl.study.curves import Curve
 from ipsrl.training.measured import measured
 from ipsrl.training.priors import Learners
 
@@ -109,8 +109,4 @@ class Searchers(Learners):
 
         steps = [0 if objective == PRIOR else self.training.steps] * len(cells)
         labels = {"search": search, "objective": objective}
-        return Curve(
-            labels,
-            lambda: Points.of_runs(steps, map(run, seeds), seeds),
-            within=("penalised", "alpha", "beta"),
-        )
+        return Curve.of_runs(labels, steps, run, seeds, ("penalised", "alpha", "beta"))

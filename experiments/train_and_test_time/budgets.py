@@ -38,15 +38,11 @@ def toys() -> dict[str, tuple[Bandit, Policy]]:
     rng, prompts = np.random.default_rng(0), 16
     arms = rng.permuted(np.tile(np.arange(16) < 4, (prompts, 1)), axis=1)
     places = np.abs(np.arange(41) - 20 - np.linspace(0, 11, prompts).round()[:, None]) <= 2
-    logits = _rows(rng.normal(0, 1.5, arms.shape))
+    free, ordered = map(Bandit.of_table, (arms, places))
     return {
-        FREE: (Bandit(_rows(arms)), Tabular(prompts, 16, logits)),
-        GAUSSIAN: (Bandit(_rows(places)), Gaussian(prompts, 41)),
+        FREE: (free, Tabular.of(free, rng.normal(0, 1.5, arms.shape))),
+        GAUSSIAN: (ordered, Gaussian.of(ordered)),
     }
-
-
-def _rows(table: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    return tuple(map(tuple, table.astype(float).tolist()))
 
 
 def exact_curves(

@@ -41,7 +41,7 @@ from ipsrl.dynamics.verdict import check, verdict
 from ipsrl.dynamics.verdict_page import MEANINGS, SEVERAL, PublishedVerdict, grouped
 from ipsrl.fields import between
 from ipsrl.figures.style import Drawing
-from ipsrl.records.json_files import replace_file, require_file
+from ipsrl.records.json_files import replace_file
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import NotRecorded, Record, Records
 from ipsrl.rollouts.sources.refinements import spend_samples
@@ -70,16 +70,10 @@ class Settings(study.Settings):
     objectives: tuple[str, ...] = study.selecting(study.objectives(("all",), also=("all",)))
     only: tuple[str, ...] = study.selecting(study.objectives(()))
     group_size: int = between(1, LARGEST_GROUP_OF_THREE, 8)
-    document: str = study.selecting("")
+    document: str = study.document(".md", ": the figure goes beside it, as .png")
 
     def __post_init__(self):
         super().__post_init__()
-        if self.document and Path(self.document).suffix != ".md":
-            raise ValueError(
-                f"--document={self.document} must end in .md: the figure goes beside it, as .png"
-            )
-        if self.document:
-            require_file(Path(self.document), "--document")
         if self.only and not self.document:
             raise ValueError("--only updates a page: name it by --document, or use --objectives")
 

@@ -33,8 +33,6 @@ from ipsrl.study import above, every, final, near
 
 LEFT = 0.4
 """J of the errors."""
-START = 0.3
-"""The accuracy at the start."""
 RATES = (0.3, 0.2, 0.4)
 """Of errors both ways, by which rewards are corrected; the right one first."""
 BACKWARD = "backward_correction(false_positive_rate={0}, false_negative_rate={0}, standardise={1})"
@@ -85,7 +83,7 @@ def curves(settings: Settings) -> study.Curves:
     for name in settings.objectives:
         step = settings.learning_rate / (LEFT if name == PLACEBO else 1)
         labels = {"kind": "trained", "arm": name}
-        yield trained_on(verifier_of(LEFT), ARMS[name], settings, labels, START, learning_rate=step)
+        yield trained_on(verifier_of(LEFT), ARMS[name], settings, labels, learning_rate=step)
         of_arm = functools.partial(
             exact,
             ARMS[name],

@@ -33,6 +33,7 @@ from experiments.verifiers.right_and_wrong import (
     ALWAYS,
     HACKED,
     RANDOM,
+    START,
     drift_at,
     exact,
     policy,
@@ -55,8 +56,6 @@ MOVED = 0.01
 """The least difference of accuracies that counts."""
 FEWER = 0.05
 """The least difference of effective outcomes that counts."""
-START = 0.3
-"""The accuracy at the start."""
 NEAR = (0.1, 0.95)
 """Accuracy and share of the hack of a policy near the second optimum."""
 
@@ -91,14 +90,14 @@ def curves(settings: Settings) -> study.Curves:
         yield study.Curve({"kind": "exact", "objective": text, "way": way}, of_way, ["J", "start"])
         for youden in settings.youdens:
             labels = {"kind": "trained", "objective": text, "way": way, "J": youden}
-            yield trained_on(verifier_of(youden, way), text, settings, labels, START)
+            yield trained_on(verifier_of(youden, way), text, settings, labels)
     for text, (errors, verifier) in itertools.product(settings.objectives, HACKED.items()):
         labels = {"objective": text, "errors": errors}
         near_hack = functools.partial(drift_at, policy(*NEAR), text, verifier(NEAR[1]), size)
         yield study.Curve({"kind": "exact"} | labels, near_hack)
         for hack in settings.hacks:
             of_hack = {"kind": "trained", "hack": hack} | labels
-            yield trained_on(verifier(hack), text, settings, of_hack, START, hack)
+            yield trained_on(verifier(hack), text, settings, of_hack, hack)
 
 
 def wrong_signs(records: Records) -> int:

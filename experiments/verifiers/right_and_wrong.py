@@ -29,6 +29,8 @@ POLICY = Tabular(1, len(RIGHT))
 # One object, for which a program is compiled once.
 RECORD = functools.partial(outcome_probs, BANDIT, POLICY)
 SHARES = (0.5, 0.3, 0.2)
+START = 0.3
+"""The accuracy at the start."""
 REACHED = 0.9
 """The accuracy at which runs of different speed are compared."""
 ALWAYS, RANDOM = "always accepted", "random errors"
@@ -51,12 +53,11 @@ def trained_on(
     objective: str,
     settings: EnsembleSettings,
     labels: Mapping[str, Any],
-    accuracy: float,
     hack: float = 1 / 3,
     **changed: Any,
 ) -> Curve:
-    """The curve of `measures` of all seeds, from `policy(accuracy, hack)`; see `ipsrl.study.trained` for the rest."""
-    start = {"logits": np.array([policy(accuracy, hack)], np.float32)}
+    """The curve of `measures` of all seeds, from `policy(START, hack)`; see `ipsrl.study.trained` for the rest."""
+    start = {"logits": np.array([policy(START, hack)], np.float32)}
     return trained(
         BANDIT,
         POLICY,

@@ -1,16 +1,17 @@
 """One action, one outcome: the smallest environment in which an objective can lose an outcome."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from ipsrl.arguments import shown
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.rewards import ALLOWED
-from ipsrl.structures import Outcomes, Trajectories
+from ipsrl.structures import Outcomes, Trajectories, as_tuples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Bandit(StateGraph):
                 f"rewards must be {self.described_rewards}, and each number must {ALLOWED.phrase}; not "
                 f"{shown(self.rewards)}"
             )
+
+    @classmethod
+    def of_table(cls, rewards: ArrayLike, **others: Any) -> Self:
+        """The bandit of an array of rewards, `[K]` or `[num_prompts, K]`; `others` are further fields."""
+        return cls(as_tuples(rewards), **others)
 
     @property
     def num_prompts(self) -> int:

@@ -13,7 +13,7 @@ from ipsrl.distributed.placement import REPLICATED, PlacementRules
 from ipsrl.environments.environment import Environment
 from ipsrl.fields import Checked, positive
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
-from ipsrl.structures import PolicyScores, Prompts, Trajectories
+from ipsrl.structures import PolicyScores, Prompts, Trajectories, as_tuples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Tabular(Checked):
     def of(cls, environment: Environment, initial_logits: ArrayLike | None = None, **others: Any) -> Self:
         """The table that fits an environment; `initial_logits` may be an array here, `others` are further fields."""
         if initial_logits is not None:
-            initial_logits = _hashable(np.asarray(initial_logits).tolist())
+            initial_logits = as_tuples(initial_logits)
         return cls(environment.num_observations, environment.vocabulary_size, initial_logits, **others)
 
     def init(self, key: Array) -> Parameters:
@@ -83,7 +83,3 @@ class Tabular(Checked):
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
         logits = self.logits(parameters, trajectories.observations)
         return score_logits(logits, Actions.of(trajectories), temperature)
-
-
-def _hashable(numbers: Any) -> Any:
-    return tuple(map(_hashable, numbers)) if isinstance(numbers, list) else numbers

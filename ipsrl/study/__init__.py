@@ -13,6 +13,7 @@ from ipsrl.study.settings import (
     EnsembleSettings,
     Settings,
     better_and_worse,
+    document,
     objectives,
     rising,
     seeds,

@@ -85,6 +85,18 @@ class Curve(Labelled):
     compute: Callable[[], Points]
     within: Sequence[str] = ()
 
+    @classmethod
+    def of_runs(
+        cls,
+        labels: Labels,
+        steps: Sequence[int] | np.ndarray,
+        run: Callable[[int], Sequence[Mapping[str, Any]]],
+        seeds: Sequence[int],
+        within: Sequence[str] = (),
+    ) -> "Curve":
+        """The curve of what `run(seed)` measured at each step."""
+        return cls(labels, lambda: Points.of_runs(steps, map(run, seeds), seeds), within)
+
     def arrays_path(self, folder: Path) -> Path:
         """The path of the curve's arrays in the folder of a study."""
         return folder / "arrays" / f"{folder_name(json.dumps(plain(dict(self.labels))))}.npz"

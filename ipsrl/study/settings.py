@@ -14,6 +14,7 @@ import math
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from absl import flags
@@ -21,6 +22,7 @@ from absl import flags
 from ipsrl import specifications
 from ipsrl.fields import Checked, Range, accepted_by, at_least, in_range, positive
 from ipsrl.objectives import catalog
+from ipsrl.records.json_files import require_file
 from ipsrl.specifications import LARGEST, SMALLEST, is_in_range
 
 
@@ -116,6 +118,12 @@ class Settings(Checked):
                 raise ValueError(f"--{field.name} is empty, it must have at least one item")
         super().__post_init__()
 
+    def require_multiple(self, name: str, of: str) -> None:
+        """Raises ValueError unless a setting is a multiple of another one."""
+        value, part = getattr(self, name), getattr(self, of)
+        if value % part:
+            raise ValueError(f"--{name} is {value}, it must be a multiple of --{of}, {part}")
+
     def resolved(self) -> Self:
         """These settings, with values filled in that presets leave open because they depend on other flags."""
         return self
@@ -137,8 +145,7 @@ class EnsembleSettings(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.steps % self.record_every:
-            raise ValueError(f"--steps is {self.steps}, it must be a multiple of --record_every, {self.record_every}")
+        self.require_multiple("steps", "record_every")
         if self.steps > MOST_RECORDS * self.record_every:
             raise ValueError(f"--record_every is {self.record_every}, it must leave at most {MOST_RECORDS} records")
 
@@ -187,6 +194,18 @@ def selecting(default: Any) -> Any:
     if not isinstance(default, dataclasses.Field):
         default = dataclasses.field(default=default)
     return dataclasses.field(default=default.default, metadata={**default.metadata, "selecting": True})
+
+
+def document(suffix: str, why: str = "") -> Any:
+    """A field for the path of a document that a study writes elsewhere, "" for none; `why` ends in this suffix."""
+
+    def check(text: str) -> None:
+        if text and Path(text).suffix != suffix:
+            raise ValueError(f"--document={text} must end in {suffix}{why}")
+        if text:
+            require_file(Path(text), "--document")
+
+    return selecting(accepted_by(check, ""))
 
 
 def shared(settings: Settings, kind: type) -> dict[str, Any]:
