@@ -220,6 +220,26 @@ class Rollouts:
         }
         return cls(**(prompts | fields | optional))
 
+    @classmethod
+    def of_actions(cls, actions: Array, rewards: Array, **optional: Any) -> "Rollouts":
+        """Answers `[P, G]` of one action each, which is the outcome as well; `optional` are further fields, or others.
+
+        By default the behaviour policy was sure of its actions: log-probabilities and entropies are 0.
+        """
+        shape = (*actions.shape, 1)
+        fields: dict[str, Any] = {
+            "prompt_index": jnp.arange(len(actions), dtype=jnp.int32),
+            "observations": jnp.zeros(shape, jnp.int32),
+            "tokens": actions[..., None],
+            "token_mask": jnp.ones(shape, bool),
+            "behaviour_log_probs": jnp.zeros(shape),
+            "behaviour_entropy": jnp.zeros(shape),
+            "rewards": rewards,
+            "outcome_id": actions,
+            "truncated": jnp.zeros(actions.shape, bool),
+        }
+        return cls(**fields | optional)
+
     @property
     def right(self) -> Array:
         """`[P, G]` bool, True for right answers, by the rewards that were given, not by shaped ones."""

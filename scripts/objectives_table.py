@@ -18,7 +18,7 @@ import argparse
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from ipsrl import early
@@ -36,6 +36,7 @@ from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, refusal
 from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.catalog import CATALOG
 from ipsrl.records.marked_page import Marks
+from ipsrl.records.text_table import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "objectives.md"
@@ -57,14 +58,14 @@ EVIDENCE = ("paper", "code", "second-hand", "derived", "our reading")
 
 def table() -> str:
     """The rows of the catalog in its order, as a Markdown table."""
-    return markdown(COLUMNS, [cells(name) for name in names()])
+    return markdown([COLUMNS, *(cells(name) for name in names())])
 
 
 def table_of_trainers() -> str:
     """What other trainers can do with the rows of the catalog, as a Markdown table."""
     made = [(code(name), make(name)) for name in names()]
     insides = inside_trl, inside_verl, inside_tunix, by_advantages
-    return markdown(TRAINERS, [[name, *(inside(one) for inside in insides)] for name, one in made])
+    return markdown([TRAINERS, *([name, *(inside(one) for inside in insides)] for name, one in made)])
 
 
 def inside_verl(objective: Objective) -> str:
@@ -106,11 +107,6 @@ def by_advantages(objective: Objective) -> str:
 def short(refused: str) -> str:
     """A refusal in a cell, without what is the same in all."""
     return f"refused: {refused.removeprefix('the objective ').partition(', which')[0].partition(', and')[0]}"
-
-
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows))
 
 
 def cells(name: str) -> list[str]:

@@ -43,6 +43,7 @@ from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.power_law import log_slopes
 from ipsrl.records.tidy import Records
+from ipsrl.study import above, below, every, final, near
 
 LEAST, AMONG, WITH_GAME, FIRST, BEST = METHODS
 DISAGREEMENT = "disagreement"
@@ -89,13 +90,14 @@ def curves(settings: Settings) -> study.Curves:
     ratios, samples, seeds = settings.ratios, settings.samples, settings.seeds
     for method, arms in ARMS.items():
         for arm in arms:
-            for world in CLASSES:
-                labels = of(world, method, arm.multiple, arm.width)
-                compute = functools.partial(regressed, world, arm, ratios, samples, seeds)
-                yield study.Curve(labels, compute, ("ratio", "samples"))
+            worlds = {
+                world: functools.partial(regressed, world, arm, ratios, samples, seeds)
+                for world in CLASSES
+            }
             if arm in IN_CHAIN:
-                labels = of(CHAIN, method, arm.multiple, arm.width)
-                compute = functools.partial(fitted_q, arm, ratios, samples[-1], seeds)
+                worlds[CHAIN] = functools.partial(fitted_q, arm, ratios, samples[-1], seeds)
+            for world, compute in worlds.items():
+                labels = of(world, method, arm.multiple, arm.width)
                 yield study.Curve(labels, compute, ("ratio", "samples"))
     for width in settings.game_widths:
         compute = functools.partial(
@@ -127,16 +129,16 @@ def of_networks(method: str, width: float = 1.0) -> dict[str, Any]:
 
 
 def error(labels: Labels, ratio: float = RAREST, samples: int = MOST_SAMPLES) -> study.Number:
-    return study.final("error", **labels, ratio=ratio, samples=samples)
+    return final("error", **labels, ratio=ratio, samples=samples)
 
 
 def regret(labels: Labels) -> study.Number:
-    return study.final("regret", **labels, ratio=RAREST, samples=MOST_SAMPLES)
+    return final("regret", **labels, ratio=RAREST, samples=MOST_SAMPLES)
 
 
 def bounded(labels: Labels, samples: int = MOST_SAMPLES) -> study.Claim:
     """Whether C does not matter: the error of the largest one is within the bound for tau = 3 eps."""
-    return study.below(error(labels, samples=samples), BOUND)
+    return below(error(labels, samples=samples), BOUND)
 
 
 def slope(labels: Labels, ratios: Sequence[float]) -> study.Number:
@@ -154,7 +156,7 @@ def flat(ratios: Sequence[float]) -> dict[str, study.Claim]:
     """Whether the error of disagreement-based regression is the same at all of these C."""
     span = f"from C = {ratios[0]:g} to {ratios[-1]:g}"
     return {
-        f"disagreement: error is flat in C, slope within 0.15 of 0 {span} ({world})": study.near(
+        f"disagreement: error is flat in C, slope within 0.15 of 0 {span} ({world})": near(
             slope(labels, ratios), 0.0, 0.15
         )
         for world, labels in ROBUST.items()
@@ -170,11 +172,11 @@ LINEAR = "error is linear in C, slope within 0.15 of 1 from C = 10 to 1000"
 BOUNDED = "error is below 16 eps^2 at C = 1000"
 CLAIMS = {
     **{
-        f"least squares: {LINEAR} ({world})": study.near(slope(labels, RATIOS), 1.0, 0.15)
+        f"least squares: {LINEAR} ({world})": near(slope(labels, RATIOS), 1.0, 0.15)
         for world, labels in LEAST_SQUARES.items()
     },
     **{
-        f"disagreement: error is below {BOUNDS[world]:g} eps^2 at C = 1000 ({world})": study.below(
+        f"disagreement: error is below {BOUNDS[world]:g} eps^2 at C = 1000 ({world})": below(
             error(labels), BOUNDS[world]
         )
         for world, labels in ROBUST.items()
@@ -188,22 +190,21 @@ CLAIMS = {
     },
     **{
         f"tau = {multiple:g} eps: error is at most {(multiple + 1) ** 2:g} eps^2 at C = 1000 "
-        "(all classes)": study.every(
-            study.below(error(of(world, multiple=multiple)), (multiple + 1) ** 2)
-            for world in CLASSES
+        "(all classes)": every(
+            below(error(of(world, multiple=multiple)), (multiple + 1) ** 2) for world in CLASSES
         )
         for multiple in MULTIPLES
     },
     **{
-        f"a smooth gate of width {width:g} tau: {BOUNDED} (all classes)": study.every(
+        f"a smooth gate of width {width:g} tau: {BOUNDED} (all classes)": every(
             bounded(of(world, width=width)) for world in CLASSES
         )
         for width in WIDTHS
     },
-    "any undefeated function: error is over eps^2 larger at C = 10 (ladder)": study.above(
+    "any undefeated function: error is over eps^2 larger at C = 10 (ladder)": above(
         error(of("ladder", ANY), ratio=10.0), error(of("ladder"), ratio=10.0), 1.0
     ),
-    "any undefeated function: error is over eps^2 smaller at C = 1000 (ladder)": study.below(
+    "any undefeated function: error is over eps^2 smaller at C = 1000 (ladder)": below(
         error(of("ladder", ANY)), error(of("ladder")), 1.0
     ),
     **{
@@ -216,10 +217,10 @@ CLAIMS = {
     f"exact, among networks of least squares only: {BOUNDED} (networks)": bounded(
         of_networks(AMONG)
     ),
-    "least squares: fitted Q costs over 0.05 of the return at C = 1000 (chain)": study.above(
+    "least squares: fitted Q costs over 0.05 of the return at C = 1000 (chain)": above(
         regret(LEAST_SQUARES[CHAIN]), 0.05
     ),
-    "disagreement: fitted Q costs less than 0.05 of the return at C = 1000 (chain)": study.below(
+    "disagreement: fitted Q costs less than 0.05 of the return at C = 1000 (chain)": below(
         regret(ROBUST[CHAIN]), 0.05
     ),
 }

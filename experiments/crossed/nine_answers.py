@@ -5,7 +5,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -19,7 +18,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.fields import at_least, positive
 from ipsrl.measures.coverage import exact_coverage
 from ipsrl.policies.policy import Parameters
-from ipsrl.policies.state_table import outcome_probs
+from ipsrl.policies.state_table import outcome_probs_at_prompts
 from ipsrl.policies.tabular import Tabular
 from ipsrl.study.text_tasks import TextTaskSettings
 from ipsrl.training.ensemble import train_ensemble
@@ -77,8 +76,8 @@ def coverage(
     environment: StateGraph, numbers: tuple[int, ...], parameters: Parameters
 ) -> dict[str, Array]:
     """`exact_coverage` by these numbers of tries, over the eight prompts."""
-    of_prompt = functools.partial(outcome_probs, environment, Tabular.of(environment), parameters)
-    return exact_coverage(jax.vmap(of_prompt)(jnp.arange(len(RIGHT))), RIGHT, numbers)
+    probs = outcome_probs_at_prompts(environment, Tabular.of(environment), parameters)
+    return exact_coverage(probs, RIGHT, numbers)
 
 
 def curves(

@@ -334,22 +334,13 @@ def minimisers(objective: str, reference_logits: np.ndarray, shares: np.ndarray)
 def _of_pairs(objective: str) -> tuple[Callable, Callable, Callable]:
     """(logits but the first, reference's logits, shares) -> the mean loss, its gradient and its Hessian."""
     made = objectives.make(objective)
-    ones = jnp.ones((1, 2, 1))
 
     def of_pair(pair, log_probs, reference):
-        rollouts = Rollouts(
-            prompt_index=jnp.zeros(1, jnp.int32),
-            observations=jnp.zeros((1, 2, 1), jnp.int32),
-            tokens=pair[None, :, None],
-            token_mask=ones > 0,
-            behaviour_log_probs=0 * ones,
-            behaviour_entropy=0 * ones,
-            rewards=jnp.array([[1.0, 0.0]]),
-            outcome_id=pair[None],
-            truncated=jnp.zeros((1, 2), bool),
-            reference_log_probs=reference[pair][None, :, None],
+        referred = reference[pair][None, :, None]
+        rollouts = Rollouts.of_actions(
+            pair[None], jnp.array([[1.0, 0.0]]), reference_log_probs=referred
         )
-        output = made(PolicyScores(log_probs[pair][None, :, None], 0 * ones), rollouts)
+        output = made(PolicyScores(log_probs[pair][None, :, None], jnp.zeros((1, 2, 1))), rollouts)
         return output.loss_sum / output.count
 
     def loss(logits, reference, shares):

@@ -37,7 +37,7 @@ from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
 from ipsrl.records.tidy import NotRecorded, Records
-from ipsrl.study.claims import Claim, above, among, at_each, every, near
+from ipsrl.study import Claim, above, among, at_each, every, final, near
 
 ONE = "one_right_arm"
 TASKS = {"bandit": "bandit", "hypergrid": "hypergrid", ONE: f"bandit(rewards=(1.0{', 0.0' * 11}))"}
@@ -112,12 +112,12 @@ def points(objective: str, settings: compare.Settings) -> study.Points:
 
 def foretold_within(limit: float, error: str) -> Claim:
     """Whether an error is at most this for each objective of the paper."""
-    return every([near(study.final(error, objective=name), 0.0, limit) for name in PAPERS])
+    return every([near(final(error, objective=name), 0.0, limit) for name in PAPERS])
 
 
 def within_a_tenth(value: str) -> Claim:
     """Whether a positive value of each objective of the paper is over 0.9 of that of each other."""
-    finals = [study.final(value, objective=name) for name in PAPERS]
+    finals = [final(value, objective=name) for name in PAPERS]
     return every([above(one, 0.9 * other) for one, other in itertools.permutations(finals, 2)])
 
 
@@ -156,13 +156,13 @@ CLAIMS = {
         every([within_a_tenth("a"), within_a_tenth("b")])
     ),
     f"exp(H) foretells the rest better than H, by over {BETTER}, for GRPO on every task": on_every_task(
-        above(study.final("gain", objective="grpo"), BETTER)
+        above(final("gain", objective="grpo"), BETTER)
     ),
     f"the law foretells the rest better than the last fitted reward, by over {BETTER}, for GRPO on every task": (
         on_every_task(
             above(
-                study.final("constant_error", objective="grpo"),
-                study.final("rest_error", objective="grpo"),
+                final("constant_error", objective="grpo"),
+                final("rest_error", objective="grpo"),
                 BETTER,
             )
         )
@@ -171,7 +171,7 @@ CLAIMS = {
         study.Computed(f"share of ceilings within {NEAR}", share_near), 0.75
     ),
     f"the ceiling is foretold within {NEAR} for GRPO if one arm is right": near(
-        study.final("ceiling_error", task=ONE, objective="grpo"), 0.0, NEAR
+        final("ceiling_error", task=ONE, objective="grpo"), 0.0, NEAR
     ),
 }
 CLAIMS |= {

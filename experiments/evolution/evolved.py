@@ -16,7 +16,6 @@ from ipsrl import study
 from ipsrl.dynamics import flows
 from ipsrl.environments.bandit import Bandit
 from ipsrl.measures import rewarded
-from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
 from ipsrl.study.curves import Curves, Points
@@ -61,13 +60,12 @@ def sampled(
     if world == TABLED:
         environment = Bandit(REWARDS)
         policy = Tabular.of(environment, np.log(START))
-        record = functools.partial(outcome_probs, environment, policy)
         of_world = {"measure": of_table}
     else:
         environment = Words(asked=8, length=3, right=16)
         policy = SharedTable.of(environment)
-        record = functools.partial(environment.distribution, policy)
         of_world = {
+            "record": functools.partial(environment.distribution, policy),
             "measure": functools.partial(of_words, rewards=environment.reward_table()),
             "prompts_per_step": environment.asked,
             "optimizer": "adam",
@@ -79,7 +77,6 @@ def sampled(
             policy,
             arm.objective,
             None,
-            record,
             labels={"world": world, "kind": arm.kind, "noise": arm.noise},
             reward=RandomRewards() if arm.random else None,
             whole_runs=True,

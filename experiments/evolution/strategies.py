@@ -99,8 +99,6 @@ class EvolutionTrainer(Trainer):
 def paired_noise(key: Array, parameters: Parameters, size: int) -> Parameters:
     """Standard normal numbers, leaves `[size, ...]`: the second half are those of the first with the other sign."""
 
-    def of_half(leaf):
-        return jnp.broadcast_to(leaf, (size // 2, *leaf.shape))
-
-    half = optax.tree.random_like(key, jax.tree.map(of_half, parameters))
+    half = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size // 2, *leaf.shape)), parameters)
+    half = optax.tree.random_like(key, half)
     return jax.tree.map(lambda eps: jnp.concatenate([eps, -eps]), half)

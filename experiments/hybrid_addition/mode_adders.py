@@ -5,17 +5,14 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from experiments.modes.mode_paths import settled
 from ipsrl.environments.addition_modes import columns
 from ipsrl.environments.text import STOP
 from ipsrl.policies.policy import Parameters
-from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.given_answers import listed_answers
+from ipsrl.rollouts.given_answers import listed_answers, scores
 from ipsrl.rollouts.randomness import stream
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
@@ -57,8 +54,10 @@ class ModeAdders(Learners):
         The skill `short` is exact, because one short answer is right; `think` is the share of right ones among
         `answers` answers that are forced to think.
         """
-        scored = _scored(self.policy, parameters, self._right_answers)
-        chosen, right = jax.device_get(scored)
+        scored = scores(self.policy, parameters, self._right_answers).log_probs
+        log_probs = jnp.where(self._right_answers.token_mask, scored, 0.0)
+        of_parts = log_probs[..., 0], log_probs[..., 1:].sum(axis=-1)
+        chosen, right = map(np.asarray, map(jnp.exp, of_parts))
         thinkers = dataclasses.replace(self, task=dataclasses.replace(self.task, forced="think"))
         sampled = thinkers.sampled(parameters, stream(seed, step, "evaluation"), self.answers)
         return {
@@ -135,12 +134,3 @@ def course(values: Mapping[str, np.ndarray], steps: np.ndarray) -> dict[str, np.
         "short_gain": values["short"] - values["short"][:, :1],
         "think_gain": values["think"] - values["think"][:, :1],
     }
-
-
-@functools.partial(jax.jit, static_argnames="policy")
-def _scored(
-    policy: Transformer, parameters: Parameters, answers: Trajectories
-) -> tuple[Array, Array]:
-    """`[P, G]`, the probabilities of the first token, and of the others given that."""
-    log_probs = jnp.where(answers.token_mask, policy.score(parameters, answers, 1.0).log_probs, 0.0)
-    return jnp.exp(log_probs[..., 0]), jnp.exp(log_probs[..., 1:].sum(axis=-1))

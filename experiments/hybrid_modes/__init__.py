@@ -35,7 +35,7 @@ from ipsrl import objectives, study
 from ipsrl.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.study.claims import above, among, at_some, below, every
+from ipsrl.study import above, among, at_some, below, every, final, share
 from ipsrl.study.tuning import of_best
 
 EXACT, SAMPLED = "exact", "sampled"
@@ -166,29 +166,29 @@ BETTER = "ends with a reward over 0.02 above"
 
 def ends_in_one_mode(arm: str, skills: str = GROWING) -> study.Number:
     """The share of runs, at the best learning rate."""
-    return best(study.share("collapsed", **of(arm, skills)))
+    return best(share("collapsed", **of(arm, skills)))
 
 
 def fits(arm: str, skills: str = GROWING) -> study.Number:
     """By how much more the hardest is thought about than the easiest, at the best learning rate."""
-    return best(study.final("fits", **of(arm, skills)))
+    return best(final("fits", **of(arm, skills)))
 
 
 CLAIMS = {
-    f"GRPO at the smallest rate {MANY}": above(study.share("collapsed", **SLOW), 0.5),
+    f"GRPO at the smallest rate {MANY}": above(share("collapsed", **SLOW), 0.5),
     f"GRPO {MANY}": above(ends_in_one_mode(GRPO), 0.5),
     f"GRPO with the mean over tokens {MANY}": above(ends_in_one_mode(TOKENS), 0.5),
     "with the best learning rate fewer of GRPO's runs end in one mode than with the smallest,"
     " by over a tenth": above(
-        study.final("collapsed", **SLOW) - best(study.final("collapsed", **of(GRPO))), 0.1
+        final("collapsed", **SLOW) - best(final("collapsed", **of(GRPO))), 0.1
     ),
     "when GRPO at the smallest rate first has over 99 % of its answers in one mode, or ends,"
-    " the short skill is below 0.45": below(study.final("short_then", **SLOW), 0.45),
+    " the short skill is below 0.45": below(final("short_then", **SLOW), 0.45),
     "without noise GRPO at the smallest rate ends in one mode": below(
-        study.final("rarer", **SLOW | {"part": EXACT}), RARE
+        final("rarer", **SLOW | {"part": EXACT}), RARE
     ),
     "without noise GRPO ends in one mode": below(
-        best(study.final("rarer", **of(GRPO, part=EXACT))), RARE
+        best(final("rarer", **of(GRPO, part=EXACT))), RARE
     ),
     f"control: with a fixed short skill of 0.83, GRPO {FEW}": below(
         ends_in_one_mode(GRPO, FIXED), 0.25
@@ -209,8 +209,8 @@ CLAIMS = {
         "learning_rate",
         every(
             [
-                above(study.final("rarer", arm=FOMAML), RARE),
-                below(study.final("rarer", arm=GRPO), RARE),
+                above(final("rarer", arm=FOMAML), RARE),
+                below(final("rarer", arm=GRPO), RARE),
             ]
         ),
         skills=GROWING,

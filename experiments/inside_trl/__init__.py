@@ -36,7 +36,7 @@ from ipsrl.policies import hugging_face
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import shared_at_start
-from ipsrl.study import text_tasks
+from ipsrl.study import at_each, final, text_tasks
 from ipsrl.study.training_runs import TrainingGrid
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.text_evaluation import evaluate_text
@@ -248,17 +248,13 @@ def in_trl(ours: TrainingGrid, objective: str, seed: int) -> study.Points:
 
 
 CLAIMS = {
-    "in both trainers IPS-GRPO recovers more than GRPO, intervals apart": study.at_each(
+    "in both trainers IPS-GRPO recovers more than GRPO, intervals apart": at_each(
         "trainer",
-        study.above(
-            study.final("recovery", objective=IPS), study.final("recovery", objective=GRPO)
-        ),
+        study.above(final("recovery", objective=IPS), final("recovery", objective=GRPO)),
     ),
-    "for each objective the recoveries in both trainers differ by less than 0.05": study.at_each(
+    "for each objective the recoveries in both trainers differ by less than 0.05": at_each(
         "objective",
-        study.near(
-            study.final("recovery", trainer=TRL), study.final("recovery", trainer=OURS), 0.05
-        ),
+        study.near(final("recovery", trainer=TRL), final("recovery", trainer=OURS), 0.05),
     ),
 }
 TABLE = study.Table(

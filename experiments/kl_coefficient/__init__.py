@@ -43,7 +43,7 @@ from experiments.kl_coefficient.hacked_proxy import (
     optimum,
     share_of_divergence,
 )
-from experiments.verifiers.right_and_wrong import BANDIT, POLICY, RECORD
+from experiments.verifiers.right_and_wrong import BANDIT, POLICY
 from ipsrl import study
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Layer, Line, Markers
@@ -85,9 +85,8 @@ def curves(settings: Settings) -> study.Curves:
                 POLICY,
                 text.format(beta),
                 settings,
-                RECORD,
-                functools.partial(measures, start=start),
-                {"kind": "trained", "start": start, "place": place, "beta": beta},
+                measure=functools.partial(measures, start=start),
+                labels={"kind": "trained", "start": start, "place": place, "beta": beta},
                 initial_parameters={"logits": np.array([logits], np.float32)},
                 reward=RewardTable(PROXY),
             )

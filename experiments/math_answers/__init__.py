@@ -35,7 +35,7 @@ from ipsrl.environments.questions import Questions
 from ipsrl.environments.text import TextTask
 from ipsrl.fields import accepted_by, positive
 from ipsrl.figures import style
-from ipsrl.figures.layers import Line
+from ipsrl.figures.layers import LineOverNumbers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
@@ -197,17 +197,15 @@ def narrows(objective: str) -> study.Claim:
 
 def FIGURE(records: Records, settings: Settings) -> style.Drawing:
     """pass@k against k: how often one answer is right, and whether one of many is."""
-    rows = [
-        {
-            "objective": row["objective"],
-            "seed": row.get("seed"),
-            "k": k,
-            "pass_at": row[f"pass_at_{k}"],
-        }
-        for row in records.at_end().rows
-        for k in settings.tried
-    ]
-    return PANELS(Records(rows, ("objective", "k")), settings)
+    panel = Panel(
+        [LineOverNumbers("pass", "k", numbers=tuple(settings.tried))],
+        "{evaluation_data}",
+        "k, number of answers",
+        "pass@k: share of questions with\na right one among k answers",
+        xscale="log",
+        ylim=(0, None),
+    )
+    return Panels([panel], size=(6.4, 3.6))(records, settings)
 
 
 CLAIMS = {
@@ -220,13 +218,4 @@ TABLE = study.Table(
     title="{evaluation_data}, {answers} answers to each question, mean over seeds {seeds} [95 % interval]",
     decimals=2,
 )
-PANEL = Panel(
-    [Line("pass_at", "k")],
-    "{evaluation_data}",
-    "k, number of answers",
-    "pass@k: share of questions with\na right one among k answers",
-    xscale="log",
-    ylim=(0, None),
-)
-PANELS = Panels([PANEL], size=(6.4, 3.6))
 VARIANTS: dict[str, study.Variant] = {}

@@ -35,6 +35,7 @@ from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.fields import between, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
+from ipsrl.study import above, below, difference, every, final, near
 
 NAMES = {
     "grpo": "GRPO",
@@ -84,21 +85,21 @@ APART = 0.05
 
 
 def proportional(**labels: str) -> study.Claim:
-    variation = study.final("total_variation", **labels)
-    exponent = study.final("routes_exponent", **labels)
-    return study.every([study.below(variation, APART), study.near(exponent, 0, 0.1)])
+    variation = final("total_variation", **labels)
+    exponent = final("routes_exponent", **labels)
+    return every([below(variation, APART), near(exponent, 0, 0.1)])
 
 
 def follows_routes(objective: str, other: str) -> study.Claim:
-    further = study.difference("total_variation", {"objective": objective}, {"objective": other})
-    exponent = study.final("routes_exponent", objective=objective)
-    return study.every([study.above(further, APART), study.near(exponent, 1, 0.1)])
+    further = difference("total_variation", {"objective": objective}, {"objective": other})
+    exponent = final("routes_exponent", objective=objective)
+    return every([above(further, APART), near(exponent, 1, 0.1)])
 
 
 IN_PROPORTION = "samples in proportion to reward: total variation below 0.05, exponent of the routes within 0.1 of 0"
 OF_BOTH = {
-    "GRPO keeps one product: fewer than 2 effective ones": study.below(
-        study.final("effective_products", objective=GRPO), 2
+    "GRPO keeps one product: fewer than 2 effective ones": below(
+        final("effective_products", objective=GRPO), 2
     ),
     **{
         f"{NAMES[text]} {IN_PROPORTION}": proportional(objective=text)
@@ -106,14 +107,14 @@ OF_BOTH = {
     },
     "without a backward policy routes count in full: their exponent is within 0.1 of 1, and the total variation is "
     "more than 0.05 above that with a uniform one": follows_routes(PLACEBO, EXACT),
-    "counts are not drawn to products with more routes: the exponent of the routes is below 0.1": study.below(
-        study.final("routes_exponent", objective=COUNTS), 0.1
+    "counts are not drawn to products with more routes: the exponent of the routes is below 0.1": below(
+        final("routes_exponent", objective=COUNTS), 0.1
     ),
-    "counts sharpen the target: the exponent of the reward is above 1.5": study.above(
-        study.final("reward_exponent", objective=COUNTS), 1.5
+    "counts sharpen the target: the exponent of the reward is above 1.5": above(
+        final("reward_exponent", objective=COUNTS), 1.5
     ),
     "the total variation of no arm moves by 0.02 in the last quarter": study.at_each(
-        "objective", study.near(MOVED, 0, 0.02)
+        "objective", near(MOVED, 0, 0.02)
     ),
 }
 SMALL_GROUPS = {"objective": COUNTS, "training": SGD}
@@ -124,8 +125,8 @@ CLAIMS = {
         for called, training in {"SGD": SGD, "Adam": ADAM}.items()
         for sentence, claim in OF_BOTH.items()
     },
-    "in large groups counts end nearer to the target than in groups of 16, by more than 0.05": study.above(
-        study.difference("total_variation", SMALL_GROUPS, LARGE_GROUPS), 0.05
+    "in large groups counts end nearer to the target than in groups of 16, by more than 0.05": above(
+        difference("total_variation", SMALL_GROUPS, LARGE_GROUPS), 0.05
     ),
     f"in large groups {NAMES[COUNTS]} {IN_PROPORTION}": proportional(**LARGE_GROUPS),
 }

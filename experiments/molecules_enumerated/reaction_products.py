@@ -10,7 +10,6 @@ import numpy as np
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.measures import distances, diversity
 from ipsrl.measures.power_law import exponents
-from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
 from ipsrl.study.curves import Curve
@@ -40,9 +39,8 @@ def arm(
         policy,
         objective,
         settings,
-        functools.partial(outcome_probs, reactions, policy),
-        functools.partial(measures, reactions),
-        {"objective": objective, "training": training},
+        measure=functools.partial(measures, reactions),
+        labels={"objective": objective, "training": training},
         **changed,
     )
 

@@ -26,7 +26,6 @@ from ipsrl.fields import at_least, between, positive
 from ipsrl.figures.layers import Level, Line, Seeds
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
-from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 
 FIVE = (
@@ -79,10 +78,9 @@ def curves(settings: Settings) -> study.Curves:
     tree = settings.tree()
     measure = functools.partial(measures, ends=settings.ends)
     policy = Tabular.of(tree)
-    record = functools.partial(outcome_probs, tree, policy)
     for text in settings.objectives:
         yield study.trained(
-            tree, policy, text, settings, record, measure, optimizer=settings.optimizer
+            tree, policy, text, settings, measure=measure, optimizer=settings.optimizer
         )
 
 

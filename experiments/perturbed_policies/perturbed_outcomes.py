@@ -64,16 +64,8 @@ def train(
             squares = ((perturbed - scores) ** 2).sum(axis=-1)
             return -squares[None, :, None] / (2 * smoothing**2)
 
-        rollouts = Rollouts(
-            prompt_index=jnp.zeros(1, jnp.int32),
-            observations=jnp.zeros((1, GROUP, 1), jnp.int32),
-            tokens=found[None, :, None],
-            token_mask=jnp.ones((1, GROUP, 1), bool),
-            behaviour_log_probs=log_density(scores),
-            behaviour_entropy=jnp.zeros((1, GROUP, 1)),
-            rewards=pays[found][None],
-            outcome_id=found[None],
-            truncated=jnp.zeros((1, GROUP), bool),
+        rollouts = Rollouts.of_actions(
+            found[None], pays[found][None], behaviour_log_probs=log_density(scores)
         )
 
         def loss(scores):

@@ -41,6 +41,7 @@ from ipsrl.figures.style import Drawing
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import Records
+from ipsrl.study import below
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
 
 TASK = Countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)
@@ -118,24 +119,24 @@ def left(value: str, arm: str = "taught", epochs: int = EPOCHS[-1]) -> study.Num
 FEWEST = left(PASS, epochs=EPOCHS[0])
 PREDICTORS = {"entropy": "entropy", PASS: "pass@64", "held_out_loss": "held-out loss"}
 CLAIMS = {
-    "ranks invert: the higher pass@1 before, the lower pass@64 after": study.below(
+    "ranks invert: the higher pass@1 before, the lower pass@64 after": below(
         correlation("pass_at_1", PASS), 0
     ),
-    "the higher pass@1 before, the fewer right forms after": study.below(
+    "the higher pass@1 before, the fewer right forms after": below(
         correlation("pass_at_1", FORMS), 0
     ),
-    "right forms after the most epochs are over 0.1 fewer than after the fewest": study.below(
+    "right forms after the most epochs are over 0.1 fewer than after the fewest": below(
         left(FORMS), left(FORMS, epochs=EPOCHS[0]), 0.1
     ),
-    "pass@64 is over 0.02 lower after the most epochs than after the fewest": study.below(
+    "pass@64 is over 0.02 lower after the most epochs than after the fewest": below(
         left(PASS), FEWEST, 0.02
     ),
     "pass@64 is over 0.02 lower after the most epochs, reheated to the entropy of the fewest, than"
-    " after the fewest": study.below(left(PASS, "reheated"), FEWEST, 0.02),
+    " after the fewest": below(left(PASS, "reheated"), FEWEST, 0.02),
     "pass@64 is over 0.02 lower after the most epochs and twice the updates than after the fewest"
-    " epochs": study.below(left(PASS, "longer"), FEWEST, 0.02),
+    " epochs": below(left(PASS, "longer"), FEWEST, 0.02),
     "pass@64 is over 0.02 lower after demonstrations that favour some forms than after such that"
-    " favour none": study.below(left(PASS), left(PASS, "uniform"), 0.02),
+    " favour none": below(left(PASS), left(PASS, "uniform"), 0.02),
     **{
         f"{label} before correlates with pass@64 after by over 0.1 more strongly than"
         " pass@1": study.above(strength(name, PASS), strength("pass_at_1", PASS), 0.1)

@@ -38,7 +38,6 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.fields import at_least, between, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 
 CLIPS = {
@@ -96,7 +95,6 @@ def both_sides(label: str, text: str, rate: float, settings: Settings) -> study.
     """An objective, exact and sampled, at each number of steps on a batch."""
     bandit = Bandit(REWARDS)
     policy = Tabular.of(bandit, np.log(START))
-    record = functools.partial(outcome_probs, bandit, policy)
     measure = functools.partial(measures, rewards=REWARDS, every=settings.record_every)
     for k in settings.passes:
         labels = {"objective": label, "k": k}
@@ -107,9 +105,8 @@ def both_sides(label: str, text: str, rate: float, settings: Settings) -> study.
             policy,
             text,
             settings,
-            record,
-            measure,
-            {"side": "sampled", **labels},
+            measure=measure,
+            labels={"side": "sampled", **labels},
             learning_rate=rate,
             epochs=k,
             whole_runs=True,

@@ -42,7 +42,7 @@ from ipsrl.fields import one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
-from ipsrl.study import above, near
+from ipsrl.study import above, every, final, near
 from ipsrl.study.text_tasks import SMALL, SMOKE
 
 GRPO, SLOW, IPS = "grpo", "grpo, quarter of the step", "ips_grpo"
@@ -87,11 +87,11 @@ def curves(settings: Settings) -> study.Curves:
 
 def at_budget(value: str, objective: str = GRPO, **labels: str | int) -> study.Number:
     """A value at test time, at the largest budget; with a `step`, at that budget."""
-    return study.final(value, part=TEST, objective=objective, **labels)
+    return final(value, part=TEST, objective=objective, **labels)
 
 
 def in_each(claim: study.Claim, places: Iterable[str] = (*TOYS, TRANSFORMER)) -> study.Claim:
-    return study.every(study.among(claim, toy=toy) for toy in places)
+    return every(study.among(claim, toy=toy) for toy in places)
 
 
 def each_fix(
@@ -102,7 +102,7 @@ def each_fix(
     fixes: Mapping[str, Iterable[str]],
 ) -> study.Claim:
     """How a value with each fix of training, of each toy, compares with that of another arm."""
-    return study.every(
+    return every(
         compared(at_budget(value, fix, toy=toy), at_budget(value, than, toy=toy), by)
         for toy, of_toy in fixes.items()
         for fix in of_toy
@@ -117,7 +117,7 @@ def peak(value: str, budgets: tuple[int, ...], **labels: str) -> study.Claim:
 
     first, *between, last = budgets
     return study.some(
-        study.every([above(at(budget), at(first), 0.02), above(at(budget), at(last), 0.02)])
+        every([above(at(budget), at(first), 0.02), above(at(budget), at(last), 0.02)])
         for budget in between
     )
 
@@ -131,7 +131,7 @@ def line_fits(records: Records) -> list[float]:
 
 OF_GRPO = {"part": TRAINING, "objective": GRPO}
 FIT = study.Computed("R^2 of accuracy and exp of the entropy", line_fits, OF_GRPO)
-START_ENTROPY = study.final("exp_entropy", step=0, **OF_GRPO)
+START_ENTROPY = final("exp_entropy", step=0, **OF_GRPO)
 FIXES_OF_TOYS = dict.fromkeys(TOYS, FIXES)
 FIXES_OF_ALL = FIXES_OF_TOYS | {TRANSFORMER: TEXT_FIXES}
 ALL, TWO = "in both toys and the transformer", "in both toys"
@@ -141,7 +141,7 @@ FIX = "each fix of training keeps over 0.1 effective right outcomes more than GR
 OFTEN = "right more often, by over 0.02, than"
 CLAIMS = {
     f"GRPO collapses {ALL}: exp of the entropy ends below half of its start": in_each(
-        study.below(study.final("exp_entropy", **OF_GRPO), START_ENTROPY / 2)
+        study.below(final("exp_entropy", **OF_GRPO), START_ENTROPY / 2)
     ),
     f"under GRPO accuracy is a line in exp of the entropy (R^2 above 0.95), {TWO}": in_each(
         above(FIT, 0.95), TOYS

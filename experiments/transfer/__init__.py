@@ -43,7 +43,7 @@ from experiments import hypospace, one_of_many
 from experiments.compare.training import text_points
 from experiments.transfer import figure as figure
 from experiments.transfer.paths import path
-from experiments.transfer.tables import markdown, tables
+from experiments.transfer.tables import tables
 from ipsrl import objectives, study
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.setting import check_computable
@@ -56,13 +56,12 @@ from ipsrl.measures import rewarded
 from ipsrl.measures.rank_correlation import TIE, rank_correlations
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Policy
-from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records import equal_reward
 from ipsrl.records.equal_reward import WHEN, When
 from ipsrl.records.json_files import replace_file, require_file
 from ipsrl.records.marked_page import Marks
-from ipsrl.records.text_table import aligned
+from ipsrl.records.text_table import aligned, markdown
 from ipsrl.records.tidy import Records
 from ipsrl.study import text_tasks
 from ipsrl.study.numbers import OfSeeds
@@ -234,9 +233,8 @@ def exact_curve(objective: str, size: Size) -> study.Curve:
     """
     made = objectives.make(objective)
     length, steps = size.path
-    policy = Tabular.of(BANDIT)
     try:
-        check_computable(made, BANDIT, policy, GROUP_SIZE, None)
+        check_computable(made, BANDIT, Tabular.of(BANDIT), GROUP_SIZE, None)
     except ValueError as error:
         raise ValueError(f"{objective} cannot be trained here: {error}") from None
 
@@ -256,10 +254,9 @@ def trained_curve(level: str, objective: str, size: Size) -> study.Curve:
         policy,
         objective,
         size.ensemble,
-        functools.partial(outcome_probs, environment, policy, prompt=0),
-        functools.partial(measures, environment),
-        {"level": level, "objective": objective},
-        "adam",
+        measure=functools.partial(measures, environment),
+        labels={"level": level, "objective": objective},
+        optimizer="adam",
         learning_rate=10 * rate if level == "hypergrid_fast" else rate,
     )
 

@@ -50,9 +50,3 @@ def correlated(records: Records, first: str, second: str, when: When) -> tuple[s
 def shown(values: np.ndarray) -> str:
     """A mean over seeds with its interval, or a number without seeds."""
     return with_interval(interval_of(np.atleast_1d(values), seeded=values.ndim > 0), 2)
-
-
-def markdown(lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join(
-        f"| {' | '.join(line)} |" for line in (lines[0], ("---",) * len(lines[0]), *lines[1:])
-    )

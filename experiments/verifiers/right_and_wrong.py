@@ -1,6 +1,5 @@
 """A bandit with three right and three wrong outcomes, for studies of rewards that err."""
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +8,6 @@ import numpy as np
 from ipsrl.dynamics.verifier_errors import Way, compared, drift, verifier_of
 from ipsrl.environments.bandit import Bandit
 from ipsrl.measures import rewarded
-from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
 from ipsrl.records.tidy import Records
@@ -26,8 +24,6 @@ HACK = 3
 """The wrong outcome that a reward may be fooled by."""
 BANDIT = Bandit(tuple(map(float, RIGHT)))
 POLICY = Tabular(1, len(RIGHT))
-# One object, for which a program is compiled once.
-RECORD = functools.partial(outcome_probs, BANDIT, POLICY)
 SHARES = (0.5, 0.3, 0.2)
 START = 0.3
 """The accuracy at the start."""
@@ -63,9 +59,8 @@ def trained_on(
         POLICY,
         objective,
         settings,
-        RECORD,
-        measures,
-        labels,
+        measure=measures,
+        labels=labels,
         initial_parameters=start,
         reward=reward,
         **changed,

@@ -26,6 +26,7 @@ from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.shared_prompts import BESIDE, OVERLAP
 from ipsrl.dynamics.verdict import FITS, Verdict
 from ipsrl.records.json_files import read_json, replace_file
+from ipsrl.records.text_table import markdown
 from ipsrl.records.tidy import Record, Records
 
 MEANINGS = {
@@ -263,7 +264,7 @@ def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
         "on walks of two moves",
         "binary, beside another prompt",
     )
-    lines = [heads, ("---",) * len(heads)]
+    lines = [heads]
     for row in rows:
         texts = row[0].texts
         cells = [
@@ -274,7 +275,7 @@ def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
         evidence = "; ".join([row[0].evidence, *remarks])
         names = ", ".join(f"`{entry.objective}`" for entry in row)
         lines.append((names, *cells, evidence, *(_cell(row, column) for column in CHANGES)))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(lines)
 
 
 def _cell(row: Sequence[PublishedVerdict], column: str) -> str:

@@ -1,5 +1,6 @@
 """Curves of objectives; all seeds of one are trained as one compiled program."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from ipsrl import objectives
 from ipsrl.environments.environment import Environment
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.state_table import outcome_probs
 from ipsrl.rewards import Reward
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.settings import EnsembleSettings
@@ -24,7 +26,7 @@ def trained(
     policy: Policy,
     objective: str,
     settings: EnsembleSettings,
-    record: Callable[[Parameters], Any],
+    record: Callable[[Parameters], Any] | None = None,
     measure: Callable[[Any], Mapping[str, Any]] = dict,
     labels: Mapping[str, Any] | None = None,
     optimizer: str = "sgd",
@@ -44,7 +46,8 @@ def trained(
       policy: see its protocol; the initial policy is the reference of a KL penalty.
       objective: its specification.
       settings: have `EnsembleSettings`' seeds, steps, record_every, group_size and learning_rate.
-      record: parameters -> a pytree of arrays to keep; called under jit.
+      record: parameters -> a pytree of arrays to keep; called under jit. By default the exact distribution `[K]` of
+        outcomes at the first prompt, which a `StateGraph` has.
       measure: maps the recorded arrays, `[S, U, ...]` in float64, to name -> `[S, U]`, or with `whole_runs` `[S, 1]`.
       labels: of the curve; the objective by default.
       optimizer: sgd or adam.
@@ -67,6 +70,7 @@ def trained(
         prompts_per_step=prompts_per_step, temperature=temperature, optimizer=optimizer, max_gradient_norm=None,
         batching=Batching(epochs), **chosen,
     )  # fmt: skip
+    record = record or _distribution(environment, policy)
     trainer = trainer_of(environment, policy, objectives.make(objective), training)
     try:
         trainer.check()
@@ -82,3 +86,9 @@ def trained(
         return Points(recorded_at[-1:] if whole_runs else recorded_at, values, seeds)
 
     return Curve(labels, compute)
+
+
+# One function for each policy, because each new one would be compiled anew.
+@functools.cache
+def _distribution(environment: Any, policy: Policy) -> Callable[[Parameters], jax.Array]:
+    return functools.partial(outcome_probs, environment, policy)
