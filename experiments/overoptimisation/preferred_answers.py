@@ -160,4 +160,5 @@ class PreferredAnswers:
 
         rows = [[measured(part, place) for place in range(len(steps))] for part in parts]
         found = Points.of_runs(steps, rows, self.seeds)
-        return dataclasses.replace(found, values=with_course(found.values))
+        values = {name: np.float64(each) for name, each in found.values.items()}
+        return dataclasses.replace(found, values=with_course(values))

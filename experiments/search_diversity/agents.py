@@ -57,12 +57,7 @@ def demonstrations(routes: str, answers: int, seed: int) -> Trajectories:
     rows = search_routes.demonstrations(ASKED, routes, answers, seed)
     stored = StoredGroups.of(ASKED, POLICY, TRAINED, rows)
     prompts = ASKED.prompts(jnp.arange(TRAINED))
-    given = given_answers(
-        prompts,
-        jnp.asarray(stored.tokens),
-        jnp.asarray(stored.lengths),
-        own=jnp.asarray(stored.own),
-    )
+    given = given_answers(prompts, stored.tokens, stored.lengths, own=stored.own)
     return replayed(ASKED, given)
 
 

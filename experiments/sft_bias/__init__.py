@@ -30,7 +30,7 @@ import functools
 import itertools
 
 from experiments.sft_bias.before_and_after import correlation, strength
-from experiments.sft_bias.demonstrations import FewDemonstrations, answer_entropy, reheated
+from experiments.sft_bias.demonstrations import FewDemonstrations
 from ipsrl import study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.countdown import Countdown
@@ -104,7 +104,7 @@ def start(settings: Settings, arm: str, epochs: int, seed: int) -> tuple[Paramet
     taught = demonstrations.from_prior(settings.prior_steps, epochs, seed)
     if arm == "reheated":
         of_fewest = FAVOURING.from_prior(settings.prior_steps, min(settings.sft_epochs), seed)
-        taught = reheated(TASK, POLICY, taught, answer_entropy(TASK, POLICY, of_fewest))
+        taught = FAVOURING.reheated(taught, FAVOURING.answer_entropy(of_fewest))
     return taught, None
 
 

@@ -95,36 +95,33 @@ class FewDemonstrations:
             found = evaluate_text(
                 self.task, self.policy, training, mesh, answers, "independent", step, parameters
             )
-            entropy = answer_entropy(self.task, self.policy, parameters)
+            entropy = self.answer_entropy(parameters)
             more = {"entropy": entropy, "held_out_loss": self.held_out_loss(parameters)}
             return dataclasses.replace(found, metrics={**found.metrics, **more})
 
         return evaluate
 
+    def answer_entropy(self, parameters: Parameters) -> float:
+        """Mean entropy of the tokens of sampled answers, in nats; eight answers to each prompt."""
+        key = stream(0, 0, "entropy")
+        answers = independent_answers(self.task, self.policy, parameters, key, 8)
+        prompts = self.task.prompts(np.arange(self.task.num_prompts))
+        given = given_answers(prompts, answers.tokens, answers.written.sum(axis=-1))
+        entropies = scores(self.policy, parameters, given).entropy
+        return float(np.asarray(entropies)[np.asarray(given.token_mask)].mean())
 
-def answer_entropy(task: TextTask, policy: Transformer, parameters: Parameters) -> float:
-    """Mean entropy of the tokens of sampled answers, in nats; eight answers to each prompt."""
-    answers = independent_answers(task, policy, parameters, stream(0, 0, "entropy"), 8)
-    prompts = task.prompts(np.arange(task.num_prompts))
-    given = given_answers(prompts, answers.tokens, answers.written.sum(axis=-1))
-    entropies = scores(policy, parameters, given).entropy
-    return float(np.asarray(entropies)[np.asarray(given.token_mask)].mean())
+    def reheated(self, parameters: Parameters, entropy: float) -> Parameters:
+        """The policy at the temperature, from 1 to 16, at which answers have this entropy, or one of these ends.
 
+        The scale of the last norm is divided by the temperature, and with it all logits.
+        """
 
-def reheated(
-    task: TextTask, policy: Transformer, parameters: Parameters, entropy: float
-) -> Parameters:
-    """The policy at the temperature, from 1 to 16, at which answers have this entropy, or one of these ends.
+        def at(temperature: float) -> Parameters:
+            return parameters | {"norm": {"scale": parameters["norm"]["scale"] / temperature}}
 
-    The scale of the last norm is divided by the temperature, and with it all logits.
-    """
+        def above(temperature: float) -> float:
+            return self.answer_entropy(at(temperature)) - entropy
 
-    def at(temperature: float) -> Parameters:
-        return parameters | {"norm": {"scale": parameters["norm"]["scale"] / temperature}}
-
-    def above(temperature: float) -> float:
-        return answer_entropy(task, policy, at(temperature)) - entropy
-
-    if above(1.0) >= 0:
-        return parameters
-    return at(brentq(above, 1.0, HOTTEST, xtol=0.02) if above(HOTTEST) > 0 else HOTTEST)
+        if above(1.0) >= 0:
+            return parameters
+        return at(brentq(above, 1.0, HOTTEST, xtol=0.02) if above(HOTTEST) > 0 else HOTTEST)

@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 
 
@@ -14,6 +15,14 @@ def test_starts_uniform_or_anywhere():
     parameters = Tabular(3, 2, initial_logits=rows).init(key)
     np.testing.assert_array_equal(parameters["logits"], rows)
     assert parameters["logits"].dtype == jnp.float32
+
+
+def test_it_fits_an_environment_and_may_start_at_an_array():
+    bandit = Bandit.of_table(np.eye(2, 3))
+    assert bandit == Bandit(((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)))
+    assert Tabular.of(bandit) == Tabular(2, 3)
+    assert Tabular.of(bandit, np.arange(3)) == Tabular(2, 3, (0.0, 1.0, 2.0))
+    assert Tabular.of(bandit, np.zeros((2, 3))) == Tabular(2, 3, ((0.0,) * 3,) * 2)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipsrl import study
-from ipsrl.fields import positive
+from ipsrl.fields import any_of, positive
 from ipsrl.specifications import LARGEST, SMALLEST
 from ipsrl.study.settings import KINDS, as_text, identity, read, resolve
 
@@ -15,7 +15,7 @@ from ipsrl.study.settings import KINDS, as_text, identity, read, resolve
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
     objectives: tuple[str, ...] = study.selecting(("grpo",))
-    seeds: tuple[int, ...] = study.seeds((0, 1, 2), least=2)
+    seeds: tuple[int, ...] = study.seeds(range(3), least=2)
     sizes: tuple[int, ...] = study.rising((2, 4), least=2, most=9)
     rates: tuple[float, ...] = positive((0.1,))
     rewards: tuple[tuple[float, ...], ...] = ((1.0, 0.5),)
@@ -23,6 +23,8 @@ class Settings(study.Settings):
     steps: int = positive(5)
     fast: bool = False
     name: str = ""
+    letters: tuple[str, ...] = study.selecting(any_of("ab"))
+    document: str = study.document(".md", ": a page")
 
 
 PRESETS = {"demo": Settings()}
@@ -83,6 +85,9 @@ def test_the_identity_of_a_run_leaves_out_what_only_selects():
         ("rates", "", "--rates is empty, it must have at least one item"),
         ("objectives", "", "--objectives is empty, it must have at least one item"),
         ("pair", "1,2", "it must be two finite positive numbers, the larger one first"),
+        ("letters", "a,c", "--letters is 'c', it must be one of a, b"),
+        ("document", "page.png", r"--document=page.png must end in .md: a page"),
+        ("document", "nowhere/page.md", "--document=nowhere/page.md: there is no folder"),
         ("objectives", "grpo(", "--objectives is 'grpo\\(', it must be names between commas"),
     ],
 )

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.sft_bias.demonstrations import HOTTEST, FewDemonstrations, answer_entropy, reheated
+from experiments.sft_bias.demonstrations import HOTTEST, FewDemonstrations
 from ipsrl.environments.countdown import Countdown
 from ipsrl.policies.transformer import Transformer
 
@@ -28,13 +28,13 @@ def test_demonstrations_are_right_and_favour_some_forms():
 def test_teaching_goes_on_from_a_policy_and_lowers_its_entropy_but_not_the_held_out_loss_for_ever(untaught):
     lessons = FewDemonstrations(TASK, POLICY, number=2, batch=4, learning_rate=1e-2)
     few, many = (lessons.teach(untaught, epochs, seed=0) for epochs in (20, 200))
-    entropies = [answer_entropy(TASK, POLICY, parameters) for parameters in (untaught, few, many)]
+    entropies = [lessons.answer_entropy(parameters) for parameters in (untaught, few, many)]
     assert entropies[0] > entropies[1] > entropies[2]
     losses = [lessons.held_out_loss(parameters) for parameters in (untaught, few, many)]
     assert losses[1] < losses[0]
     assert losses[2] > losses[1]
     other_seed = lessons.teach(untaught, 20, seed=1)
-    assert answer_entropy(TASK, POLICY, other_seed) != entropies[1]
+    assert lessons.answer_entropy(other_seed) != entropies[1]
 
 
 def test_the_held_out_loss_of_a_uniform_policy_is_that_of_its_tokens(untaught):
@@ -45,10 +45,11 @@ def test_the_held_out_loss_of_a_uniform_policy_is_that_of_its_tokens(untaught):
 
 
 def test_heat_brings_the_entropy_that_is_asked_for(untaught):
-    taught = FewDemonstrations(TASK, POLICY, number=2, batch=4, learning_rate=1e-2).teach(untaught, 50, seed=0)
-    before = answer_entropy(TASK, POLICY, taught)
-    hot = reheated(TASK, POLICY, taught, before + 0.3)
-    assert answer_entropy(TASK, POLICY, hot) == pytest.approx(before + 0.3, abs=0.05)
-    assert reheated(TASK, POLICY, taught, before - 0.1) is taught
-    hottest = reheated(TASK, POLICY, taught, 100.0)
+    lessons = FewDemonstrations(TASK, POLICY, number=2, batch=4, learning_rate=1e-2)
+    taught = lessons.teach(untaught, 50, seed=0)
+    before = lessons.answer_entropy(taught)
+    hot = lessons.reheated(taught, before + 0.3)
+    assert lessons.answer_entropy(hot) == pytest.approx(before + 0.3, abs=0.05)
+    assert lessons.reheated(taught, before - 0.1) is taught
+    hottest = lessons.reheated(taught, 100.0)
     np.testing.assert_allclose(hottest["norm"]["scale"] * HOTTEST, taught["norm"]["scale"], rtol=1e-6)
