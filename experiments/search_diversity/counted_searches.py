@@ -8,6 +8,7 @@ import numpy as np
 from jax import Array
 
 from experiments.search_diversity.agents import ALL, POLICY, TRAINED
+from ipsrl.measures.diversity import distinct_outcomes, effective_outcomes
 from ipsrl.measures.pass_at_k import pass_at_k
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.randomness import stream
@@ -45,39 +46,25 @@ def counted_searches(recorded: Parameters, seeds: Sequence[int]) -> dict[str, np
     }
 
 
-def behaviours(number: Array, chosen: Array) -> tuple[Array, Array]:
-    """How many different ones, and the exp of their entropy, among the chosen numbers `[..., G]`: `[...]` each."""
-    same = (
-        (number[..., :, None] == number[..., None, :]) & chosen[..., :, None] & chosen[..., None, :]
-    )
-    times = jnp.maximum(same.sum(axis=-1), 1)
-    total = jnp.maximum(chosen.sum(axis=-1), 1)
-    different = jnp.where(chosen, 1.0 / times, 0.0).sum(axis=-1)
-    log_shares = jnp.log(times / total[..., None])
-    nats = -jnp.where(chosen, log_shares, 0.0).sum(axis=-1) / total
-    effective = jnp.where(chosen.any(axis=-1), jnp.exp(nats), 0.0)
-    return different, effective
-
-
 @jax.jit
 def _counted(recorded: Parameters, seeds: Array) -> dict[str, Array]:
     """name -> `[seed, record, question]`."""
     prompts = ALL.prompts(jnp.arange(ALL.problems))
 
-    def of_record(parameters: Parameters, key: Array) -> dict[str, Array]:
+    def of_record(parameters, key):
         sampled = sample_groups(ALL, POLICY, parameters, prompts, key, ANSWERS)
         done = ALL.searches(sampled)
         is_right = done.answer == jnp.asarray(ALL.answers)[:, None]
-        right, effective = behaviours(done.behaviour, is_right)
-        wrong, _ = behaviours(done.behaviour, ~is_right)
+        right = jnp.where(is_right, done.behaviour, -1)
+        wrong = jnp.where(is_right, -1, done.behaviour)
         return {
             "correct": is_right.sum(axis=-1),
-            "right": right,
-            "wrong": wrong,
-            "effective": effective,
+            "right": distinct_outcomes(right),
+            "wrong": distinct_outcomes(wrong),
+            "effective": effective_outcomes(right),
         }
 
-    def of_seed(run: tuple[Parameters, Array]) -> dict[str, Array]:
+    def of_seed(run):
         parameters, seed = run
         key = stream(seed, 0, "measured")
         return jax.lax.map(lambda record: of_record(record, key), parameters)

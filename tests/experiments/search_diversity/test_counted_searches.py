@@ -1,23 +1,11 @@
-"""Behaviours are counted right, among given numbers and among sampled answers."""
+"""Behaviours are counted among sampled answers."""
 
 import itertools
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-import pytest
 
 from experiments.search_diversity.agents import prior
-from experiments.search_diversity.counted_searches import behaviours, counted_searches
-
-
-def test_different_and_effective_behaviours_of_given_numbers():
-    number = jnp.array([[7, 7, 8, 9], [7, 7, 7, 7], [1, 2, 3, 4]])
-    chosen = jnp.array([[True, True, True, False], [True] * 4, [False] * 4])
-    different, effective = behaviours(number, chosen)
-    assert different.tolist() == pytest.approx([2, 1, 0], abs=1e-5)
-    mixed = np.exp(-(2 / 3 * np.log(2 / 3) + 1 / 3 * np.log(1 / 3)))
-    assert effective.tolist() == pytest.approx([mixed, 1, 0], rel=1e-5)
+from experiments.search_diversity.counted_searches import counted_searches
 
 
 def test_what_is_counted_fits_together():
