@@ -113,7 +113,7 @@ def test_claims_are_checked_against_the_start():
     }
     settings = Settings(answers=2, pass_at=2, evaluation_data=HELD_OUT)
     shown = math_answers.TABLE(found, settings).split("\n")
-    assert shown[0].startswith(f"{HELD_OUT}, 2 answers to each question, mean over seeds 0:3")
+    assert shown[0].startswith(f"{HELD_OUT}, 2 answers to each question, mean over seeds 0:5")
     assert shown[2].split() == ["before", "training", "0.20", "0.60"]
     assert "0.30 [0.28, 0.32]" in shown[3]
     unclear = claims.decided(math_answers.CLAIMS, records(grpo=(0.3, 0.605)))

@@ -9,6 +9,7 @@ import pytest
 from experiments import transfer
 from experiments.transfer import KEEPERS, LEVELS, MARKS, MODEL, NOT_OF_MODEL, NUMBERS, OBJECTIVES, PRESETS
 from ipsrl.figures import style
+from ipsrl.policies.state_table import outcome_probs
 from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
 from scripts.make_checkpoint import make_checkpoint
 
@@ -78,7 +79,7 @@ def test_tables_and_figure_show_all_levels(tmp_path):
     page, png = tmp_path / "page.md", tmp_path / "transfer.png"
     page.write_text(f"Before.\n{MARKS.begin}\nold\n{MARKS.end}\nAfter.\n")
     settings = dataclasses.replace(PRESETS["demo"], document=str(page))
-    drawing = transfer.draw(records, settings)
+    drawing = transfer.FIGURE(records, settings)
     style.save(drawing.figure, png.with_suffix(""), drawing.rows)
     assert transfer.documents(records, settings, png) == [page]
     text = page.read_text()
@@ -93,7 +94,7 @@ def test_tables_and_figure_show_all_levels(tmp_path):
     ranks = [row["rank"] for row in drawing.rows if row.get("objective") == "a"]
     assert ranks == [5, 5, 1]
     with pytest.raises(NotRecorded, match="on no two levels"):
-        transfer.draw(records.where(level="bandit"), settings)
+        transfer.FIGURE(records.where(level="bandit"), settings)
 
 
 def test_objectives_of_which_one_seed_stays_below_the_bar_are_drawn_at_the_end_alone():
@@ -101,7 +102,7 @@ def test_objectives_of_which_one_seed_stays_below_the_bar_are_drawn_at_the_end_a
         row | {"reward": 0.95 - 0.08 * row["seed"]}
         for row in made_up(hypergrid=(ORDERED, 2), hypospace=(ORDERED, 2)).rows
     ]
-    drawing = transfer.draw(Records(below, ("level", "objective")), PRESETS["demo"])
+    drawing = transfer.FIGURE(Records(below, ("level", "objective")), PRESETS["demo"])
     assert [(row["when"], row["value"]) for row in drawing.rows] == [("at the end", 1)]
 
 
@@ -119,7 +120,7 @@ def test_every_level_computes_its_objectives(tmp_path):
 def test_levels_start_from_the_same_policy_and_the_bandit_from_the_reference():
     for level in ("sampled_bandit", "hypergrid_table"):
         environment, policy = transfer.small_problem(level)
-        probs = np.asarray(transfer.outcome_probs(environment, policy, policy.init(None)))
+        probs = np.asarray(outcome_probs(environment, policy, policy.init(None)))
         found = transfer.measures(environment, probs)
         assert 0.4 < found["reward"] < 0.9
         assert found["effective_outcomes"] == pytest.approx(3.5, abs=0.2)
