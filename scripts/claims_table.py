@@ -48,6 +48,6 @@ if __name__ == "__main__":
     arguments = parser().parse_args()
     with Ending():
         check(arguments)
-        written = claim_pages.write(CLAIMS, list(catalog.drawn().values()))
+        written = claim_pages.write(CLAIMS, catalog.every().values())
         replace_file(README, MARKS.filled(README.read_text(), rows()))
         print(f"wrote {len(written)} pages in {CLAIMS.relative_to(ROOT)}, and {len(SHOWN)} rows in {README.name}")

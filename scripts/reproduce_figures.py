@@ -4,8 +4,8 @@ It is a sweep of the studies in `experiments/`, in OUT: the same command continu
 nothing that is finished. PNG, PDF and CSV of all are in OUT/figures, and OUT/figures.md has the table: figure, command,
 time, our numbers, the paper's, verdict. --document=docs/figures.md also writes the table there, between its marks, and
 redraws the figures that lie beside it; --claims=docs/claims writes the results of the studies that test a claim of a
-paper beside them, and their pages there. Rows and pages of other studies stay. If a study fails, the others continue,
-and the exit status is 1.
+paper beside them, and their pages there; of several figures of a study the first counts. Rows and pages of other
+studies stay. If a study fails, the others continue, and the exit status is 1.
 
 smoke shows only that everything runs; demo takes hours, paper hours to days, and was run for only a few of them.
 `python -m experiments` lists all studies with their times.
@@ -204,11 +204,12 @@ def write_document(
 ) -> None:
     """Writes the table between the marks of a page, and replaces the figures beside it that no study writes by itself.
 
-    Rows of the page for figures without a result stay. Studies of claims have a page of their own: `write_claims`.
+    Rows of the page for figures without a result stay. The first figure of a study of a claim has a page of its own:
+    `write_claims`.
     """
     text = document.read_text()
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
-    of_page = {name: of for name, of in figures.items() if of[0].headline is None}
+    of_page = {name: of for name, of in figures.items() if not claim_pages.has_page(of[0], name)}
     shown = {name: of for name, of in of_page.items() if name in results or of[1].shows in rows}
     replace_file(document, MARKS.filled(text, page(shown, preset, results, rows)))
     for name in of_page.keys() & results.keys():
@@ -222,19 +223,21 @@ def write_document(
 def write_claims(folder: Path, figures: Figures, preset: str, paths: Mapping[str, Path]) -> None:
     """Writes the results of each finished run of a study that tests a claim of a paper, and the pages of all of them.
 
+    Of a study with several figures the run of the first gives the results.
+
     Args:
       folder: of the pages.
       paths: name of the figure -> folder of its run.
     """
     for name, path in paths.items():
         study, variant = figures[name]
-        if study.headline is not None:
+        if claim_pages.has_page(study, name):
             settings = resolve(study.presets, preset, variant.flags.get(preset, {}))
             summary, how = read_json(path / "summary.json"), command(study, variant, preset)
             write_json(claim_pages.result_path(study), claim_pages.result(study, settings, summary, how))
             if (drawn := path / f"{study.name}.png").exists():
                 shrink(drawn, folder / drawn.name)
-    claim_pages.write(folder, list(figures.values()))
+    claim_pages.write(folder, catalog.every().values())
 
 
 def shrink(drawn: Path, to: Path) -> None:

@@ -5,10 +5,18 @@ Claim     Trained by expected return (GRPO), a policy keeps few of many equally 
 Paper     Table 2 of arXiv 2601.21669 on the benchmark of arXiv 2510.15614: recovery of GRPO 9.50 / 16.02 / 31.61 % and
           of IPS-GRPO 60.74 / 43.91 / 90.00 % on Boolean, causal and voxel tasks, by Gemma-3 4B. Here: a transformer of
           100,000 parameters that starts from a prior which is competent and biased (`ipsrl.training.warm_start`).
+Arms      GRPO, IPS-GRPO with a floor of 0.2, and ProGRPO, each with five seeds: 300 updates by Adam at 3e-4, of 40
+          prompts with 16 answers each, from one prior of 1000 supervised steps, in which six answers in ten are
+          admissible and some far likelier than others. Beside them the prior, and the ceiling of independent uniform
+          answers.
 Command   python -m experiments.hypospace
 Time      demo seven minutes on two CPU cores (causal eight, voxels sixteen), smoke under one; paper, not run, hours.
 Expected  On Boolean tasks the prior recovers 0.35 +- 0.05, GRPO 0.20 +- 0.05, IPS-GRPO 0.57 +- 0.05 and ProGRPO 0.33
           +- 0.05, nearly all answers of the trained policies being valid; independent answers could recover 0.67.
+Doubt     One transformer of 100,000 parameters and one prior, whose bias we made; hypotheses are short and in a compact
+          language. One learning rate and 300 updates: GRPO may lose less when trained for less. All seeds share prior
+          and evaluation, so that intervals cover training alone. No placebo is among the arms; `experiments.compare`
+          has one. GRPO with as much recovery at another rate or size would refute the claim.
 Smoke     python -m experiments.hypospace --preset=smoke
 
 What is measured, and how: `ipsrl.study.text_tasks`.
@@ -38,6 +46,14 @@ PRESETS = {
 MANY_HOSTS = TRACKERS = True
 curves = text_tasks.curves
 CLAIMS = text_tasks.CLAIMS
+HEADLINE = study.Headline(
+    subject="Collapse and its causes",
+    claim=(
+        "GRPO keeps few of many equally good hypotheses; inverse probability scaling keeps more, at the same validity."
+    ),
+    scope="Boolean tasks of HypoSpace, a transformer of 100,000 parameters",
+    decided_by=tuple(CLAIMS),
+)
 TABLE = text_tasks.TABLE
 FIGURE = text_tasks.FIGURE
 NUMBERS = {

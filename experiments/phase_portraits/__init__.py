@@ -5,12 +5,19 @@ Claim     Expected return ends on one outcome, even where two are equally good; 
           frequent as its reward says, scaling by counts a little beside.
 Paper     Theorems 3.1 and 4.1 of arXiv 2601.21669 for expected return and inverse probability scaling; the others are
           of no one paper: exact dynamics of the objectives' own code.
+Arms      GRPO, GRPO with a KL penalty of 0.1, ProGRPO, DARLING, GAPO, IPS-GRPO by counts, IPS-REINFORCE by exact
+          probabilities, and trajectory balance, each with rewards 1, 1, 0.5 and 1, 0.6, 0.3. Paths and rest points are
+          those of the flow along the exact mean update of three logits in groups of 8, with a uniform reference: there
+          is no optimiser, no learning rate and no seed.
 Command   python -m experiments.phase_portraits --document=docs/phase_portraits.png
 Time      demo under two minutes on two busy CPU cores, smoke half a minute, paper five.
 Expected  In the demo, which needs no sampling and no seeds, at rewards in the proportion of ten, six and three: GRPO
           ends on the best outcome, its KL penalty rests where that has 0.974, IPS-GRPO at (0.582, 0.317, 0.101), exact
           inverse probability scaling and trajectory balance at the rewards' shares. GAPO rests where all are equally
           frequent, whatever they pay.
+Doubt     Three outcomes without shared parameters, and no noise, which can break a tie. Claims are of one vector of
+          rewards and one group size; by counts the rest point lies beside the rewards' shares, how far depends on both,
+          and the margin of 0.1 is ours.
 Smoke     python -m experiments.phase_portraits --preset=smoke
 
 `--document` writes the PNG there as well, in 128 colours, which makes it a quarter of its size.
@@ -246,3 +253,12 @@ CLAIMS = {
     ),
     "IPS-GRPO rests within 0.1 of r / sum r": study.near(best_at_rest("ips_grpo"), 1 / 1.9, 0.1),
 }
+HEADLINE = study.Headline(
+    subject="Collapse as a dynamical system",
+    claim=(
+        "Expected return ends on one outcome; inverse probability scaling rests where each "
+        "outcome is as frequent as its reward says."
+    ),
+    scope="three outcomes, exact expected training in groups of 8",
+    decided_by=tuple(CLAIMS),
+)

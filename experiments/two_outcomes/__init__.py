@@ -4,9 +4,17 @@ Claim     With rewards r_1 > r_2, expected return drives u = ln(p_1/p_2) without
           (r_1 - r_2) t + c; inverse probability scaling settles at p proportional to r, u = ln(r_1/r_2).
           Sampled training follows both.
 Paper     Theorems 3.1 and 4.1, Corollary 4.2 of arXiv 2601.21669.
+Arms      REINFORCE without a baseline, and the same with rewards divided by exact probabilities, each with 64 seeds in
+          groups of 64: 2000 steps of plain gradient ascent of size 0.02, with rewards 2 and 1, from p_1 = 0.27. Beside
+          them the closed forms of both flows at the same times.
 Command   python -m experiments.two_outcomes
 Time      demo and smoke under half a minute on two CPU cores, paper about one.
-Expected  the closed form within 3 standard errors of the mean over seeds, at every recorded time.
+Expected  At the end ln(p_1/p_2) is 4.21 +- 0.01 by expected return, whose closed form has 4.208, and 0.69 +- 0.01
+          by inverse probability scaling, which has 0.693; at every time both lie closer than 0.05 to it.
+Doubt     The closed forms are limits of small steps: longer ones, and the noise of smaller groups, drift from them.
+          Scaling by counts is not among the arms: while both outcomes are in every group its update has no noise. Up to
+          the last time, 40, without bound is what the closed form says and not what is seen. The margin of 0.05 is
+          ours.
 Smoke     python -m experiments.two_outcomes --preset=smoke
 """
 
@@ -150,6 +158,15 @@ CLAIMS = {
         "objective", study.at_each("step", study.near(study.final("deviation"), 0, 0.05))
     )
 }
+HEADLINE = study.Headline(
+    subject="Collapse and its causes",
+    claim=(
+        "Expected return drives ln(p_1/p_2) without bound; inverse probability scaling settles "
+        "at p proportional to reward."
+    ),
+    scope="two outcomes in a table of logits, groups of 64",
+    decided_by=tuple(CLAIMS),
+)
 TABLE = study.Table({"log_ratio": "final log-ratio", "closed_form": "closed form"})
 PROPORTIONAL = Level(
     lambda settings: np.log(settings.rewards[0] / settings.rewards[1]), "reward-proportional"

@@ -5,6 +5,10 @@ Claim     Expected return, however it is clipped and normalised, loses all but o
           trajectory balance keep them in proportion.
 Paper     Theorems 3.1 and 4.1 of arXiv 2601.21669 for expected return and inverse probability scaling; for the others
           exact dynamics of the objectives' own code.
+Arms      All objectives of the catalog whose expected update on three outcomes can be computed exactly, and six
+          variants, in groups of 8. Each is followed from twelve starts for four vectors of rewards, with a uniform and
+          a skewed reference, then beside another prompt, and on walks of which two end in one outcome. There is no
+          sampling, no seed and no optimiser: paths are flows, or plain steps of 0.25 where a flow is not smooth.
 Command   python -m experiments.verdicts --document=docs/verdicts.md
           and, for one row of that page in a minute, the same with --only=NAME
 Time      demo half an hour of CPU time, shared by all cores, most for walks and for four steps; paper, not run, hours.
@@ -12,6 +16,10 @@ Expected  Exact, without seeds. Most of the catalog is one row, that of GRPO, wh
           lost as t to the power -0.5. Three graded rewards end at 0.58 : 0.32 : 0.10 under ips_grpo, and in proportion
           under exact probabilities and trajectory balance. On walks of two moves counts share outcomes alike, entropies
           and KL divergences their walks, twice as much for two.
+Doubt     A word is a summary of flows in tables of three logits: noise, shared parameters and long steps play no part,
+          and clips none while each batch is used once (those that may act are followed for several steps on a batch).
+          The two claims are of two objectives; other words of the table decide nothing. Another group size moves where
+          counts rest.
 Smoke     python -m experiments.verdicts --preset=smoke
 
 The Markdown is OUT/verdicts.md; `--document` writes it, and the figure, there as well, and beside it as JSON what it is
@@ -250,6 +258,15 @@ CLAIMS = {
         "ips_grpo", "reward-proportional"
     ),
 }
+HEADLINE = study.Headline(
+    subject="Collapse as a dynamical system",
+    claim=(
+        "GRPO loses all but one of equally good outcomes; inverse probability scaling keeps "
+        "all, by a power of their rewards."
+    ),
+    scope="three outcomes, exact expected training in groups of 8",
+    decided_by=tuple(CLAIMS),
+)
 NUMBERS = {
     word: study.Computed(f"objectives that are {word}", functools.partial(counted, word))
     for word in MEANINGS

@@ -7,7 +7,7 @@ of that and of the study's header, so that words can be mended without a run.
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,14 @@ from ipsrl.study.claims import VERDICTS, as_text
 from ipsrl.study.settings import Settings
 
 if TYPE_CHECKING:
-    from ipsrl.study.study import Study, Variant
+    from ipsrl.study.study import Study
 
 RESULT = "result.json"
 LONGEST_CLAIM = 20
 """Words of a headline."""
 SUBJECTS = (
     "Collapse and its causes",
+    "Collapse as a dynamical system",
     "Entropy and exploration",
     "Clips and stale data",
     "Groups, prompts and budgets",
@@ -117,14 +118,19 @@ def result_path(study: "Study") -> Path:
     return module.parent / RESULT
 
 
-def write(folder: Path, studies: Sequence[tuple["Study", "Variant"]]) -> list[Path]:
+def has_page(study: "Study", figure: str) -> bool:
+    """Whether a figure is that of a page: the first of a study with a headline; others have rows in docs/figures.md."""
+    return study.headline is not None and figure == next(iter(study.variants))
+
+
+def write(folder: Path, studies: Iterable["Study"]) -> list[Path]:
     """Writes a page for each study with a headline and results, and the index of all; returns their paths."""
     pages, rows = [], {}
-    for study, variant in studies:
+    for study in studies:
         if study.headline is not None and result_path(study).exists():
             found = read_json(result_path(study))
             pages.append(folder / f"{study.name}.md")
-            replace_file(pages[-1], page(study, variant.shows, found, folder))
+            replace_file(pages[-1], page(study, found, folder))
             rows.setdefault(study.headline.subject, []).append(row(study, found))
     replace_file(folder / "index.md", index(rows))
     return [*pages, folder / "index.md"]
@@ -144,13 +150,14 @@ def table(rows: Sequence[str]) -> str:
 INTRODUCTION = """\
 # Claims of the field
 
-Each row is a claim of a paper, tested by a study of ours, and links to the study's page. **Supported** and **refuted**
-say that the 95 % interval of the number that decides lies on one side of its limit, with five seeds or more and
-corrected for the number of tries; **undecided** that it does not; **mixed** that the claim has parts of which some are
-supported and some refuted. The sentence behind a number is the part that it decides; limits are ours. Intervals are
-those of Student's t over seeds, which know no bounds and may reach beyond what a value can be, such as an accuracy of
-1. Verdicts hold for the small models named under scope; each page ends with what could change in larger ones. This page
-and all others here are written by `scripts/reproduce_figures.py --claims=docs/claims`."""
+Each row is a claim of a paper, or of ours, tested by a study of ours, and links to the study's page. **Supported** and
+**refuted** say that the 95 % interval of the number that decides lies on one side of its limit, with five seeds or more
+and corrected for the number of tries, or that a number without an interval does, which is exact; **undecided** that it
+does not; **mixed** that the claim has parts of which some are supported and some refuted. The sentence behind a number
+is the part that it decides; limits are ours. Intervals are those of Student's t over seeds, which know no bounds and
+may reach beyond what a value can be, such as an accuracy of 1. Verdicts hold for the small models named under scope;
+each page ends with what could change in larger ones. This page and all others here are written by
+`scripts/reproduce_figures.py --claims=docs/claims`."""
 
 
 def row(study: "Study", found: Mapping[str, Any]) -> str:
@@ -173,13 +180,18 @@ def row(study: "Study", found: Mapping[str, Any]) -> str:
 
 
 def paper_link(study: "Study") -> str:
-    """A link to the first paper that the header names; its words if it has no arXiv id."""
-    found = re.search(r"\d{4}\.\d{5}", study.header["Paper"])
-    return f"[{found[0]}](https://arxiv.org/abs/{found[0]})" if found else "our own"
+    """A link to the first paper that the header names, which a claim of ours comes after."""
+    words = study.header["Paper"]
+    found = re.search(r"\d{4}\.\d{5}", words)
+    if found is None:
+        return "our own"
+    after = "ours, after " if words.startswith("Ours") else ""
+    return f"{after}[{found[0]}](https://arxiv.org/abs/{found[0]})"
 
 
-def page(study: "Study", title: str, found: Mapping[str, Any], folder: Path) -> str:
-    """The page of a study."""
+def page(study: "Study", found: Mapping[str, Any], folder: Path) -> str:
+    """The page of a study, with the title of its first figure."""
+    title = next(iter(study.variants.values())).shows
     header, headline, claims = study.header, study.headline, found["claims"]
     deciding = [
         f"| {sentence} | {claims[sentence]['verdict']} | {number(claims[sentence])} |"

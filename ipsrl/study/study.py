@@ -28,11 +28,11 @@
     if __name__ == "__main__":
         main(__name__)
 
-A study that tests a claim of a paper also has Arms and Doubt in its header, and
+A study in `experiments/` also has Arms and Doubt in its header, and
 
     HEADLINE = Headline(subject, claim, scope, decided_by)   # `ipsrl.study.claim_pages`
 
-It is a folder, in which published runs keep `result.json`, and has a page in docs/claims.
+It is a folder, in which published runs of its first figure keep `result.json`, and has a page in docs/claims.
 
 The figure is OUT/NAME.png, .pdf and .csv, and its caption OUT/NAME.txt; OUT is `runs/NAME-PRESET` by default.
 

@@ -227,14 +227,33 @@ def test_two_classes_of_transfer_are_those_of_its_tables():
     assert {row["objective"] for row in in_order[1 + np.argmax(gaps) :]} == set(transfer.KEEPERS)
 
 
+NOT_RUN_YET = {
+    "collapse_time",
+    "compare",
+    "countdown",
+    "group_size_and_floor",
+    "hypospace",
+    "inside_trl",
+    "molecules",
+    "one_of_many",
+    "path_multiplicity",
+    "phase_portraits",
+    "reasoning_gym",
+    "survival_map",
+    "transfer",
+    "verdicts",
+}
+"""Studies with a headline and no published run; whoever publishes one takes it out."""
+
+
 def test_pages_of_claims_are_those_of_the_results(tmp_path):
     """Words are those of the study, numbers those of its last published run: `python scripts/claims_table.py`."""
     folder = ROOT / "docs" / "claims"
-    tested = {name: study for name, (study, _) in catalog.drawn().items() if study.headline is not None}
+    tested = {name for name, study in catalog.every().items() if study.headline is not None} - NOT_RUN_YET
     for name in tested:
         # A page has a figure if there is one.
         shutil.copyfile(folder / f"{name}.png", tmp_path / f"{name}.png")
-    written = claim_pages.write(tmp_path, list(catalog.drawn().values()))
+    written = claim_pages.write(tmp_path, catalog.every().values())
     assert {path.stem for path in written} == {*tested, "index"}
     assert {path.name: path.read_text() for path in written} == {
         path.name: path.read_text() for path in folder.glob("*.md")

@@ -16,7 +16,7 @@ DRAWN = catalog.drawn()
 RESULTS = {
     name: read_json(claim_pages.result_path(study))["made_of"]
     for name, (study, _) in DRAWN.items()
-    if study.headline is not None
+    if claim_pages.has_page(study, name) and claim_pages.result_path(study).exists()
 }
 NOTES = read_json(DOCS / published.FILE) | {"claims": RESULTS}
 FLAGS = {"figures.md": "--document", "claims": "--claims"}

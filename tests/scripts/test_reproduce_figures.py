@@ -66,7 +66,8 @@ SUMMARY = {
 @pytest.fixture
 def play(monkeypatch, tmp_path):
     """Runs the command with three figures and a launcher of these tests; returns what has been played."""
-    figures = {name: (catalog.find(name), Variant(f"the {name}")) for name in THREE}
+    without = {name: dataclasses.replace(catalog.find(name), headline=None) for name in THREE}
+    figures = {name: (study, Variant(f"the {name}")) for name, study in without.items()}
     monkeypatch.setattr(reproduce_figures.catalog, "drawn", lambda: figures)
     monkeypatch.setattr(reproduce_figures.catalog, "every", lambda: {})
 
@@ -252,12 +253,19 @@ def test_a_study_with_a_headline_gets_results_and_a_page(play, tmp_path, monkeyp
     (pages := tmp_path / "claims").mkdir()
     headline = Headline(SUBJECTS[0], "It is so.", "dice", ("it is so",))
     words = dict.fromkeys(("Claim", "Arms", "Expected", "Doubt"), "words") | {"Paper": "arXiv 2601.21669"}
-    found = dataclasses.replace(catalog.find("recovery_time"), headline=headline)
+    variants = {
+        "recovery_time": Variant("the recovery_time"),
+        "another": Variant("another", {"demo": {"group_size": "8"}}),
+    }
+    found = dataclasses.replace(catalog.find("recovery_time"), headline=headline, variants=variants)
     monkeypatch.setattr(Study, "header", property(lambda self: words))
     monkeypatch.setattr(reproduce_figures, "shrink", lambda drawn, to: None)
     monkeypatch.setattr(claim_pages, "result_path", lambda study: tmp_path / "result.json")
-    figures = {"recovery_time": (found, Variant("the recovery_time"))}
+    figures = {name: (found, variant) for name, variant in variants.items()}
     monkeypatch.setattr(reproduce_figures.catalog, "drawn", lambda: figures)
+    monkeypatch.setattr(reproduce_figures.catalog, "every", lambda: {"recovery_time": found})
+    play("--only=another", f"--claims={pages}")
+    assert [path.name for path in pages.iterdir()] == ["index.md"]
     play("--only=recovery_time", f"--claims={pages}")
     assert read_json(tmp_path / "result.json")["claims"]["it is so"] == {
         "verdict": "supported", "of": "x of a", "claimed": "above 0", "mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5,
