@@ -204,12 +204,16 @@ def write_document(
 ) -> None:
     """Writes the table between the marks of a page, and replaces the figures beside it that no study writes by itself.
 
-    Rows of the page for figures without a result stay. The first figure of a study of a claim has a page of its own:
-    `write_claims`.
+    Rows of the page for figures without a result stay. A figure that has a page of its own, see `write_claims`, has no
+    row unless its numbers stand beside the paper's.
     """
     text = document.read_text()
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
-    of_page = {name: of for name, of in figures.items() if not claim_pages.has_page(of[0], name)}
+    of_page = {
+        name: (study, variant)
+        for name, (study, variant) in figures.items()
+        if study.paper or not (claim_pages.has_page(study, name) and claim_pages.result_path(study).exists())
+    }
     shown = {name: of for name, of in of_page.items() if name in results or of[1].shows in rows}
     replace_file(document, MARKS.filled(text, page(shown, preset, results, rows)))
     for name in of_page.keys() & results.keys():

@@ -27,7 +27,7 @@ from ipsrl.records.tidy import Records
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.study import catalog, claim_pages
 from ipsrl.study.command_line import CommandLine
-from ipsrl.study.study import OPTIONAL_HEADINGS, run
+from ipsrl.study.study import run
 from scripts import claims_table, reproduce_figures
 from tests.hangs import HANGS
 from tests.sampled_groups import collect
@@ -234,7 +234,6 @@ NOT_RUN_YET = {
     "group_size_and_floor",
     "hypospace",
     "inside_trl",
-    "molecules",
     "one_of_many",
     "path_multiplicity",
     "phase_portraits",
@@ -260,23 +259,6 @@ def test_pages_of_claims_are_those_of_the_results(tmp_path):
     }
     readme = (ROOT / "README.md").read_text()
     assert claims_table.MARKS.content(readme).strip() == claims_table.rows()
-
-
-OLDER = {
-    name: (study, variant)
-    for name, (study, variant) in catalog.drawn().items()
-    if study.headline is None and set(OPTIONAL_HEADINGS) <= study.header.keys()
-}
-
-
-@pytest.mark.parametrize("name", OLDER)
-def test_the_page_of_older_claims_says_what_the_study_says(name):
-    found, variant = OLDER[name]
-    page = (ROOT / "docs" / "claims.md").read_text()
-    section = page.partition(f"\n## {variant.shows}\n")[2].partition("\n## ")[0]
-    for heading in ("Claim", "Paper", "Arms", "Expected", "Doubt"):
-        assert found.header[heading] in section
-    assert [sentence for sentence in found.claims if f": {sentence}\n" not in section] == []
 
 
 @pytest.mark.slow
