@@ -2,5 +2,4 @@
 
 from ipsrl import study
 
-if __name__ == "__main__":
-    study.main(__package__)
+study.main(__package__)

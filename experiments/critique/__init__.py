@@ -14,7 +14,7 @@ Arms      GRPO with n = 8 and 16 answers; with 8 answers and the best of 8 secon
           learning rate, one of three, that is best for the other half, by all prompts. Accuracy is the exact
           probability of the right answer.
 Command   python -m experiments.critique
-Time      demo about seventeen CPU minutes, smoke 25 CPU seconds; paper, not run, hours.
+Time      demo about seventeen CPU minutes, smoke 25 CPU seconds.
 Expected  Right second attempts of the prior behind the first mistake 0.12, behind shuffled words 0.05. Accuracy at the
           end where no first answer was right: GRPO 0.11 [0.07, 0.16], GRPO with first mistakes 0.62, Critique-GRPO
           0.13. Words teach, and so do, half as much, second attempts that ignore them; but the shaping scales the push
@@ -103,14 +103,6 @@ PRESETS = {
         records=2,
     ),
     "demo": Settings(),
-    "paper": Settings(
-        seeds=tuple(range(20)),
-        learning_rates=(1e-4, 3e-4, 1e-3, 3e-3),
-        asked=256,
-        hidden_size=64,
-        prior_steps=6000,
-        budget=2_000_000,
-    ),
 }
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from jax import Array
 from jax.sharding import Mesh
 from scipy.stats import wasserstein_distance
 
@@ -29,10 +28,10 @@ from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.records.progress_line import working
 from ipsrl.records.run_log import require_finite
+from ipsrl.rollouts.given_answers import answer_log_probs
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.source import sharded
-from ipsrl.structures import Trajectories, masked_sum
 from ipsrl.training.priors import teacher
 from ipsrl.training.trainer import Trainer
 from ipsrl.training.warm_start import learned_once
@@ -177,7 +176,7 @@ class Pretraining:
             key, how = stream(seed, block, "samples"), (self.environment, self.policy, parameters)
             answers = sample_groups(*how, prompts, key, group_size)
             own = answers.behaviour_log_probs.sum(axis=-1)
-            log_ratios.append(np.ravel(own - _log_probs(self.policy, reference, answers)))
+            log_ratios.append(np.ravel(own - answer_log_probs(self.policy, reference, answers)))
             written = written_answers(jax.device_get(answers))
             texts += self.environment.strings(itertools.chain(*written))
         return texts[:number], np.concatenate(log_ratios)[:number]
@@ -225,9 +224,3 @@ def encoded(texts: Iterable[str], vocabulary: SmilesVocabulary, longest: int) ->
         with contextlib.suppress(ValueError):
             rows.append(vocabulary.encode(text).tolist())
     return [row for row in rows if len(row) <= longest]
-
-
-@functools.partial(jax.jit, static_argnames="policy")
-def _log_probs(policy: Policy, parameters: Parameters, answers: Trajectories) -> Array:
-    """`[P, G]`, of whole answers."""
-    return masked_sum(policy.score(parameters, answers, 1.0).log_probs, answers.token_mask, axis=-1)
