@@ -218,6 +218,7 @@ def write_document(
     replace_file(document, MARKS.filled(text, page(shown, preset, results, rows)))
     for name in of_page.keys() & results.keys():
         note(document, name, figures, preset)
+    published.keep(document, shown)
     for name, (study, _) in figures.items():
         drawn, beside = folder.path / "figures" / f"{name}.png", document.parent / f"{name}.png"
         if drawn.exists() and beside.exists() and not hasattr(study.module, "documents"):

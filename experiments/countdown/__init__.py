@@ -10,8 +10,8 @@ Arms      GRPO, IPS-GRPO with a floor of 0.2, and ProGRPO, each with five seeds:
           answers.
 Command   python -m experiments.countdown
 Time      demo eight minutes on two CPU cores, smoke under one; paper, not run, hours.
-Expected  Three seeds: IPS-GRPO recovers 0.47 +- 0.05 and GRPO 0.20 +- 0.05, nearly all answers of both being valid; the
-          prior recovers 0.24 +- 0.05, ProGRPO as much as GRPO, and independent answers could recover 0.67.
+Expected  Over five seeds IPS-GRPO recovers 0.46 [0.43, 0.49] and GRPO 0.20, nearly all answers of both being valid; the
+          prior recovers 0.24, ProGRPO as much as GRPO, and independent answers could recover 0.67.
 Doubt     One transformer of 100,000 parameters and one prior, whose bias we made; 64 problems, chosen to have at least
           four solutions, and asked again at the evaluation. One learning rate and 300 updates: GRPO may lose less when
           trained for less. All seeds share prior and evaluation, so that intervals cover training alone. No placebo is

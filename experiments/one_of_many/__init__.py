@@ -8,11 +8,10 @@ Arms      GRPO, IPS-GRPO with a floor of 0.2 and ProGRPO, each with five seeds, 
           adapters, learning rate and number of updates; beside them the model before training, and a policy that picks
           evenly among all right answers. A placebo, and seven other objectives, are in the preset `all`.
 Command   python -m experiments.one_of_many
-Time      demo 13 to 25 minutes on two CPU cores, by their load, and 3 GiB of memory, smoke two; all, not run, an hour.
-Expected  At the start the model gives 8.6 +- 1 effective right answers; GRPO leaves 3.2 +- 1, IPS-GRPO 9.5 +- 1, and
-          ProGRPO lies between, all nearly always right. On held-out questions GRPO leaves 3.6 +- 1 and IPS-GRPO 7.0
-          +- 1, as many as the start, but it is right less often than GRPO. In an earlier run the first claim was
-          undecided: there the interval of GRPO held half of the start.
+Time      demo an estimated 22 minutes on two idle CPU cores, and 3 GiB of memory, smoke two; all, not run, an hour.
+Expected  At the start the model gives 8.6 effective right answers; GRPO leaves 3.3 [2.4, 4.2], IPS-GRPO 10.2 [9.6,
+          10.9], and ProGRPO lies between, all nearly always right. On held-out questions GRPO leaves 3.5 [2.6, 4.3] and
+          IPS-GRPO 6.7 [5.3, 8.1], as many as the start, but it is right less often than GRPO.
 Doubt     One small model, whose weights have four bits, one learning rate and 40 updates; questions at which the model
           is half right, and answers of one phrase. A larger model that GRPO leaves as many answers would refute it, and
           so would a placebo that keeps as many as IPS-GRPO.

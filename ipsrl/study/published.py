@@ -12,7 +12,7 @@ import importlib.metadata
 import inspect
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +102,20 @@ def note(page: Path, name: str, study: "Study", settings: Settings) -> None:
         renewed = {row: now["objectives"][row] for row in _rows(only)}
         now["objectives"] = of_page.get(name, {"objectives": {}})["objectives"] | renewed
     of_page[name] = now
+    _write(file, notes)
+
+
+def keep(page: Path, names: Container[str]) -> None:
+    """Drops the notes on what a page no longer shows: all but these names."""
+    file = page.parent / FILE
+    if file.exists():
+        notes = read_json(file)
+        notes[page.name] = {name: of for name, of in notes.get(page.name, {}).items() if name in names}
+        _write(file, notes)
+
+
+def _write(file: Path, notes: Mapping[str, Mapping[str, Any]]) -> None:
+    """A line for each name: changes are easy to see."""
     pages = (
         f"{json.dumps(page)}: {{\n"
         + ",\n".join(f"{json.dumps(name)}: {json.dumps(of)}" for name, of in sorted(names.items()))

@@ -230,11 +230,9 @@ def test_two_classes_of_transfer_are_those_of_its_tables():
 NOT_RUN_YET = {
     "collapse_time",
     "compare",
-    "countdown",
     "group_size_and_floor",
     "hypospace",
     "inside_trl",
-    "one_of_many",
     "path_multiplicity",
     "phase_portraits",
     "reasoning_gym",
