@@ -28,14 +28,13 @@ def expected_training(
     group_size: int,
     steps: Steps,
     updates: int,
-    num_keys: int = 1,
 ) -> np.ndarray:
     """Logits `[U + 1, N, K]` in float64 of training without noise, z <- z + size * expected_update(z), from N starts.
 
     `ipsrl.dynamics.field.train` with the path instead of its end, and with the objective's state: a coefficient
     that follows the entropy of earlier batches is the same for all groups of a bandit, where every answer is one token
     of one policy, so that the mean over groups with the state carried is exact. Parts that sample at random are
-    averaged over `num_keys` fixed keys and all rotations of each group; see `expected_update`.
+    averaged over all rotations of each group, with one fixed key; see `expected_update`.
 
     Args:
       objective: any objective that needs neither text nor a reference policy.
@@ -60,7 +59,7 @@ def expected_training(
         after = [jax.tree.leaves(_next_state(objective, bandit, first, state, members)) for members in alike]
         if any(not np.array_equal(*pair) for other in after[1:] for pair in zip(after[0], other, strict=True)):
             raise ValueError("the objective's state depends on the sampled answers: its mean is not that of one state")
-        path = np.asarray(_paths(objective, bandit, group_size, steps, updates, num_keys, starts))
+        path = np.asarray(_paths(objective, bandit, group_size, steps, updates, starts))
     if not np.isfinite(path).all():
         raise ValueError(f"expected training diverges for rewards {tuple(rewards)} and {steps}")
     return path
@@ -77,13 +76,13 @@ def case_of(field: Field, path: np.ndarray) -> Case:
     return Case(field, np.exp(end), (end - half) / np.log(2))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
-def _paths(objective, bandit, group_size, steps, updates, num_keys, starts):
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _paths(objective, bandit, group_size, steps, updates, starts):
     def one_update(carried, _):
         logits, state = carried
         update = expected_update(
             objective, logits, bandit.reward_table()[0], group_size, objective_state=state, steps=steps,
-            num_keys=num_keys,
+            num_keys=1,
         )  # fmt: skip
         after = logits + steps.size * update
         return (after, _next_state(objective, bandit, logits, state)), after

@@ -17,8 +17,8 @@ from scipy.special import gammaln
 
 from ipsrl.arguments import checked
 from ipsrl.dynamics.finite_groups import count_vectors
-from ipsrl.dynamics.setting import Problem, Setting
-from ipsrl.dynamics.trajectories import every_trajectory, every_walk
+from ipsrl.dynamics.setting import Setting
+from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import Checked, at_least, positive
 from ipsrl.objectives.objective import Objective
@@ -115,10 +115,7 @@ def expected_update(
     """
     if num_keys < 1:
         raise ValueError(f"num_keys is {num_keys}, it must be at least 1")
-    problem = Problem.of(objective, logits, rewards, group_size, environment, reference, off_policy)
-    _check_groups(len(every_walk(problem.environment)[0]), group_size, off_policy)
-    setting = Setting.of(problem, objective, objective_state, off_policy)
-    # With rewards that are random there are more than walks.
+    setting = Setting.of(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
     walks = setting.log_probs.shape[0]
     _check_groups(walks, group_size, off_policy)
     own_answers = group_size - (off_policy is not None)
@@ -172,8 +169,7 @@ def estimated_update(
     if pairs < 2:
         raise ValueError(f"pairs is {pairs}, but a standard error needs at least 2")
     of_groups, of_draws = jax.random.split(key)
-    problem = Problem.of(objective, logits, rewards, group_size, environment, reference, off_policy)
-    setting = Setting.of(problem, objective, objective_state, off_policy)
+    setting = Setting.of(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
     # Above 0, because inverting 0 would give the first trajectory even if it is impossible.
     dtype = setting.log_probs.dtype
     uniform = jax.random.uniform(of_groups, (pairs, group_size), dtype, minval=jnp.finfo(dtype).tiny)

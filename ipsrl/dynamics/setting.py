@@ -21,7 +21,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.rewards import ALLOWED, Reward, RewardTable
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.source import Sampled
-from ipsrl.structures import Outcomes, Trajectories
+from ipsrl.structures import Outcomes, Sizes, Trajectories
 from ipsrl.training.step import check_objective
 
 NO_REWARDS = (
@@ -31,68 +31,6 @@ NO_REWARDS = (
 FINITE = Range("hold finite numbers", np.isfinite)
 # An outcome of logit -inf is impossible.
 POSSIBLE = Range(FINITE.phrase, lambda logits: (logits < np.inf) & (logits.max(-1, keepdims=True) > -np.inf))
-
-
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    """One prompt, a policy and rewards, which fit together.
-
-    Attributes:
-      environment: has one prompt.
-      rewards: of its outcomes.
-      logits, reference: `[S, V]`, of the policy that is trained, and of the reference policy.
-      has_own_rewards: whether the environment has rewards that can be read; a bandit made for `rewards` has none.
-    """
-
-    environment: StateGraph
-    rewards: Reward
-    logits: Array
-    reference: Array
-    has_own_rewards: bool
-
-    @classmethod
-    def of(
-        cls,
-        objective: Objective,
-        logits: Array,
-        rewards: Array | Reward,
-        group_size: int,
-        environment: StateGraph | None,
-        reference: Array | None,
-        off_policy: OffPolicyAnswers | None,
-    ) -> Self:
-        """The problem that arguments of `expected_update` pose.
-
-        Raises:
-          ValueError: one of them is wrong, or they do not fit together.
-        """
-        logits = _as_floats("logits", logits, POSSIBLE)
-        reference = jnp.zeros_like(logits) if reference is None else _as_floats("reference", reference)
-        if not isinstance(rewards, Reward):
-            rewards = _as_floats("rewards", rewards, ALLOWED)
-        has_own_rewards = environment is not None
-        if environment is None:
-            environment = Bandit((0.0,) * (logits if isinstance(rewards, Reward) else rewards).shape[-1])
-        if dictates(environment):
-            raise ValueError("the walks of an environment that dictates tokens cannot be enumerated: train on samples")
-        if environment.num_prompts != 1:
-            raise ValueError(
-                f"environment has {environment.num_prompts} prompts, but the mean is over one prompt's groups"
-            )
-        if isinstance(rewards, Reward):
-            rewards.check(environment.sizes)
-            if not has_own_rewards and rewards.reads_environment:
-                raise ValueError(NO_REWARDS)
-        else:
-            _check_shape("rewards", rewards, (environment.num_outcomes,))
-            rewards = RewardTable(rewards[None])
-        table_shape = (environment.num_observations, environment.vocabulary_size)
-        for name, table in (("logits", logits), ("reference", reference)):
-            _check_shape(name, table, table_shape[1:] if isinstance(environment, Bandit) else table_shape)
-        if off_policy is not None and off_policy.at_most is not None:
-            raise ValueError("off_policy must put an answer into every group here: leave at_most out")
-        check_computable(objective, environment, Tabular(*table_shape), group_size, off_policy)
-        return cls(environment, rewards, logits.reshape(table_shape), reference.reshape(table_shape), has_own_rewards)
 
 
 @jax.tree_util.register_dataclass
@@ -127,57 +65,96 @@ class Setting:
 
     @classmethod
     def of(
-        cls, problem: Problem, objective: Objective, objective_state: Any, off_policy: OffPolicyAnswers | None
+        cls,
+        objective: Objective,
+        logits: Array,
+        rewards: Array | Reward,
+        group_size: int,
+        environment: StateGraph | None,
+        reference: Array | None,
+        objective_state: Any,
+        off_policy: OffPolicyAnswers | None,
     ) -> Self:
-        """The setting of a problem, for an objective in a state, by default its first.
+        """The setting that arguments of `expected_update` describe.
 
         Raises:
-          ValueError: the state is not one of this objective, the rewards read what the environment lacks, or they
-            replace those of an environment with several, which the objective reads.
+          ValueError: one of them is wrong, or they do not fit together: the state is not one of this objective, the
+            rewards read what the environment lacks, or they replace those of an environment with several, which the
+            objective reads.
         """
-        environment, dtype = problem.environment, problem.logits.dtype
-        carried = objective.init(environment.sizes)
-        if objective_state is not None:
-            if not _same_shapes(objective_state, carried):
-                raise ValueError(
-                    "objective_state is not one of this objective: give what its `weigh` returned, or none"
-                )
-            carried = objective_state
-        learned = objective.init_parameters(environment.sizes)
-        carried, learned = jax.tree.map(
-            lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, (carried, learned)
-        )
-        trajectories = every_trajectory(environment, problem.logits, top_tokens=objective.top_tokens)
+        logits = _as_floats("logits", logits, POSSIBLE)
+        reference = jnp.zeros_like(logits) if reference is None else _as_floats("reference", reference)
+        if not isinstance(rewards, Reward):
+            rewards = _as_floats("rewards", rewards, ALLOWED)
+        # A bandit made for `rewards` has none that could be read.
+        has_own_rewards = environment is not None
+        if environment is None:
+            environment = Bandit((0.0,) * (logits if isinstance(rewards, Reward) else rewards).shape[-1])
+        if dictates(environment):
+            raise ValueError("the walks of an environment that dictates tokens cannot be enumerated: train on samples")
+        if environment.num_prompts != 1:
+            raise ValueError(
+                f"environment has {environment.num_prompts} prompts, but the mean is over one prompt's groups"
+            )
+        if isinstance(rewards, Reward):
+            rewards.check(environment.sizes)
+            if not has_own_rewards and rewards.reads_environment:
+                raise ValueError(NO_REWARDS)
+        else:
+            _check_shape("rewards", rewards, (environment.num_outcomes,))
+            rewards = RewardTable(rewards[None])
+        table_shape = (environment.num_observations, environment.vocabulary_size)
+        for name, table in (("logits", logits), ("reference", reference)):
+            _check_shape(name, table, table_shape[1:] if isinstance(environment, Bandit) else table_shape)
+        if off_policy is not None and off_policy.at_most is not None:
+            raise ValueError("off_policy must put an answer into every group here: leave at_most out")
+        check_computable(objective, environment, Tabular(*table_shape), group_size, off_policy)
+        carried, learned = _states(objective, objective_state, environment.sizes, logits.dtype)
+        logits, reference = logits.reshape(table_shape), reference.reshape(table_shape)
+        trajectories = every_trajectory(environment, logits, top_tokens=objective.top_tokens)
         outcomes = environment.verify(trajectories)
-        if not problem.has_own_rewards:
+        if not has_own_rewards:
             outcomes = dataclasses.replace(outcomes, rewards=jnp.full_like(outcomes.rewards, jnp.nan))
-        possible, probs = problem.rewards.possible(trajectories, outcomes)
-        if not problem.has_own_rewards and not isinstance(possible, Tracer) and np.isnan(possible).any():
+        possible, probs = rewards.possible(trajectories, outcomes)
+        if not has_own_rewards and not isinstance(possible, Tracer) and np.isnan(possible).any():
             raise ValueError(NO_REWARDS)
         if "reward_parts" in objective.needs and not _are_same(possible, outcomes.rewards[..., None]):
             raise ValueError(
                 "the objective reads several rewards of each answer, which the environment gives, so the rewards must "
                 "be the environment's own: give environment.outcome_space(0).rewards"
             )
-        right_above = problem.rewards.right_above(outcomes)
+        right_above = rewards.right_above(outcomes)
         # A trajectory that may get one of N rewards is N trajectories with one reward each.
         times = possible.shape[-1]
         trajectories, outcomes = jax.tree.map(
             lambda leaf: jnp.repeat(leaf, times, axis=1), (dataclasses.replace(trajectories, prompts=None), outcomes)
         )
-        rewards, log_noise = possible.astype(dtype).reshape(1, -1), jnp.log(probs.astype(dtype)).ravel()
+        given, log_noise = possible.astype(logits.dtype).reshape(1, -1), jnp.log(probs.astype(logits.dtype)).ravel()
         return cls(
-            parameters={"logits": problem.logits},
-            reference={"logits": problem.reference},
+            parameters={"logits": logits},
+            reference={"logits": reference},
             objective_state=carried,
             objective_parameters=learned,
             trajectories=dataclasses.replace(trajectories, prompts=environment.prompts(jnp.array([0]))),
-            outcomes=dataclasses.replace(outcomes, rewards=rewards, right_above=right_above),
+            outcomes=dataclasses.replace(outcomes, rewards=given, right_above=right_above),
             log_probs=trajectories.behaviour_log_probs[0].sum(axis=-1) + log_noise,
             log_noise=log_noise,
             environment=environment,
             has_off_policy=off_policy is not None,
         )
+
+
+def _states(objective: Objective, given: Any, sizes: Sizes, dtype: Any) -> tuple[Any, Any]:
+    """What an objective carries, as it is given or else before the first batch, and what it learns itself."""
+    carried = objective.init(sizes)
+    if given is not None:
+        if not _same_shapes(given, carried):
+            raise ValueError("objective_state is not one of this objective: give what its `weigh` returned, or none")
+        carried = given
+    return jax.tree.map(
+        lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf,
+        (carried, objective.init_parameters(sizes)),
+    )
 
 
 def check_computable(

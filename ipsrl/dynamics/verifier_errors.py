@@ -20,17 +20,16 @@ Way = Literal["false negatives", "false positives", "both"]
 WAYS: tuple[Way, ...] = get_args(Way)
 
 
-def verifier_of(youden: float, way: Way = "both", verifier: Reward | None = None) -> NoisyVerifier:
+def verifier_of(youden: float, way: Way = "both") -> NoisyVerifier:
     """A verifier with random errors of a given J.
 
     Args:
       youden: J, from -1 to 1.
       way: "both" has equal rates; the others have one kind of error only, and the other kind where J is below 0.
-      verifier: the one without errors; the environment's own reward by default.
     """
     first, second = min(1.0, 1.0 - youden), max(0.0, -youden)
     rates = {"false negatives": (second, first), "false positives": (first, second)}
-    return NoisyVerifier(*rates.get(way, ((1.0 - youden) / 2,) * 2), verifier)
+    return NoisyVerifier(*rates.get(way, ((1.0 - youden) / 2,) * 2))
 
 
 @functools.cache
