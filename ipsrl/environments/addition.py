@@ -9,9 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ipsrl.environments.answer_text import tagged_answer
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import NO_OUTCOME, TextTask, listed_history
+from ipsrl.environments.text import NO_OUTCOME, TextTask
 from ipsrl.fields import between, one_of
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -38,6 +36,11 @@ HOW = {
     "optional": "You may work first. Then write the number",
     "announced": f"Begin with {THINK} your work </think>, or with {NO_THINK} to do without. Then write the number",
 }
+
+
+def _in_one_spelling(text: str) -> str:
+    """An answer in text without capitals, line breaks, and blanks beside + and /."""
+    return _BESIDE_SIGN.sub(r"\1", " ".join(text.lower().split()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,25 +166,18 @@ class Addition(TextTask):
             symbols = symbols[len(symbols) - symbols[::-1].index(WORKED) :]
         return _joined(symbols)
 
-    def read_text(self, text: str) -> str:
-        return _in_one_spelling(text)
-
-    @property
-    def reader(self) -> Callable[[str], str | None]:
-        return functools.partial(tagged_answer, _in_one_spelling)
+    read_text = staticmethod(_in_one_spelling)
 
     def outcome(self, answer: str) -> int:
         return self._id_of.get(answer, NO_OUTCOME)
 
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         work = " ".join(self._digits(hypothesis)[::-1]) + "\n" if self._works(rng) else ""
         if self.scratchpad == "announced":
             work = f"{THINK} {work.strip()} </think>\n" if work else f"{NO_THINK}\n"
         return f"{work}<answer> {self.hypotheses[hypothesis]} </answer>"
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         first, second = self.summands[prompt]
         of_what = f"the remainder of ({first} + {second}) / {self.modulus}" if self.modulus else f"{first} + {second}"
         ways = "\n".join(_joined(SPELLINGS[name](str(EXAMPLE))) for name in self.spellings)
@@ -190,7 +186,7 @@ What is {of_what}?
 
 The number {EXAMPLE}, as an example, is spelled in any of these ways:
 {ways}
-{listed_history(history)}
+{earlier}
 {HOW[self.scratchpad]} in one of these ways between these tags, for instance:
 <answer> {_joined(SPELLINGS[self.spellings[0]](str(EXAMPLE)))} </answer>"""
 
@@ -204,8 +200,3 @@ def _places(digits: str) -> list[str]:
 def _joined(symbols: Sequence[str]) -> str:
     """The symbols as text: a blank beside each word, and none elsewhere."""
     return _BETWEEN_SIGNS.sub("", " ".join(symbols))
-
-
-def _in_one_spelling(text: str) -> str:
-    """An answer in text without capitals, line breaks, and blanks beside + and /."""
-    return _BESIDE_SIGN.sub(r"\1", " ".join(text.lower().split()))

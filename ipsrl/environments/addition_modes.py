@@ -14,8 +14,6 @@ from ipsrl.arguments import checked
 from ipsrl.environments.addition import EXAMPLE, HOW, NO_THINK, THINK, WORKED, Addition
 from ipsrl.environments.answer_text import tagged_answer
 from ipsrl.environments.environment import OutcomeSpace
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import listed_history
 from ipsrl.environments.token_stream import written_answers
 from ipsrl.fields import below_one, between, one_of
 from ipsrl.structures import Outcomes, Trajectories
@@ -133,29 +131,24 @@ class AdditionModes(Addition):
         number = super().read_symbols(symbols)
         return None if number is None else f"{MODES[symbols[0] == THINK]} {number}"
 
-    def read_text(self, text: str) -> str | None:
-        return _read(text)
-
     @property
     def reader(self) -> Callable[[str], str | None]:
         return _read
 
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         number, thinks = self._number_and_mode(hypothesis)
         if not thinks:
             return f"{NO_THINK}\n<answer> {number} </answer>"
         work = " ".join(self.spell(hypothesis, rng)[1:]).partition(f" {WORKED}")[0]
         return f"{THINK} {work} </think>\n<answer> {number} </answer>"
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         first, second = self.summands[prompt]
         return f"""\
 What is {first} + {second}?
 
 A right answer is worth 1 without work, and {1 - self.gamma:g} with work.
-{listed_history(history)}
+{earlier}
 {HOW[self.scratchpad]} in its digits alone between these tags, for instance:
 <answer> {EXAMPLE} </answer>"""
 

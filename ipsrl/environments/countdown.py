@@ -8,16 +8,14 @@ import dataclasses
 import functools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ipsrl.environments import expressions
-from ipsrl.environments.answer_text import last_answer
 from ipsrl.environments.countdown_solver import Solver
 from ipsrl.environments.expressions import OPERATORS, Form, Tree
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, listed_history
+from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask
 from ipsrl.fields import between, one_of
 from ipsrl.slow_tasks import report_if_slow
 
@@ -205,13 +203,8 @@ class Countdown(TextTask):
     def read_symbols(self, symbols: Sequence[str]) -> Tree | None:
         return expressions.read_prefix(symbols)
 
-    def read_text(self, text: str) -> Tree | None:
-        return expressions.read_expression(text)
-
-    @property
-    def reader(self) -> Callable[[str], Tree | None]:
-        # Readers need only the standard library, so processes that read answers do not import this module.
-        return functools.partial(last_answer, expressions.MARKER, expressions.LINE, expressions.read_expression)
+    # Its reader then needs only the standard library, so processes that read answers do not import this module.
+    read_text = staticmethod(expressions.read_expression)
 
     def outcome(self, answer: Tree) -> int:
         form = expressions.canonical(answer)
@@ -223,18 +216,16 @@ class Countdown(TextTask):
             return NO_OUTCOME
         return self.outside(repr(form))
 
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         return f"<answer> {expressions.infix(self._tree(hypothesis, rng))} </answer>"
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         problem = self.drawn_problems[prompt]
         use = "exactly once" if self.use_all else "at most once"
         return f"""\
 Write an expression that equals {problem.target}. Use each of the numbers {list(problem.numbers)} {use}, no other \
 number, and only the operators +, -, *, / and parentheses.
-{listed_history(history)}
+{earlier}
 Changing the order or the grouping of sums and products does not make an expression a different one. Among the \
 expressions that reach the target, look for one that was not given before.
 

@@ -15,8 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import LARGEST_SPACE, TextTask, listed_history
+from ipsrl.environments.text import LARGEST_SPACE, TextTask
 from ipsrl.fields import between
 
 DRAWS_FOR_A_PROBLEM = 200
@@ -133,10 +132,9 @@ class Factors(TextTask):
         is_vector = _WHOLE.fullmatch(whole) and whole.startswith("[") == whole.endswith("]")
         return self.read_symbols(re.findall(_NUMBER, whole)) if is_vector else None
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         return f"""\
 Give one divisor d, with 1 < d < n, of each of the numbers n = {", ".join(self.observation_symbols(prompt))}.
-{listed_history(history)}
+{earlier}
 You may think first. Then write the divisors between these tags, for instance, for n = 6, 35:
 <answer> 2 7 </answer>"""

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
+from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice
 from ipsrl.fields import between, open_probability
 from ipsrl.slow_tasks import report_if_slow
 
@@ -197,13 +196,11 @@ class GraphColoring(TextTask):
             answer = tuple(names[color] for color in answer)
         return self._id_of.get(answer, NO_OUTCOME)
 
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         colors = {str(vertex): color for vertex, color in enumerate(self._colors(hypothesis, rng))}
         return f"<answer> {json.dumps(colors)} </answer>"
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         shown = {str(vertex): color for vertex, color in enumerate(self.shown_colors[prompt]) if color}
         keep = f"\nThese vertices have their colors already, which must stay: {json.dumps(shown)}" if shown else ""
         return f"""\
@@ -215,7 +212,7 @@ Edges: {list(self.edges[prompt])}
 Possible colors: {list(range(1, self.colors + 1))}
 
 Return your solution as a JSON map of vertices to colors. (For example: {{"0": 1, "1": 2, "2": 3}}.){keep}
-{listed_history(history)}
+{earlier}
 You may think first. Then write the map between these tags, for instance:
 <answer> {{"0": 1, "1": 2, "2": 3}} </answer>"""
 

@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ipsrl.arguments import checked
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import MARKS, STOP, TextTask, listed_history
+from ipsrl.environments.text import MARKS, STOP, TextTask
 from ipsrl.environments.token_stream import written_answers
 from ipsrl.fields import between, open_probability, probability
 from ipsrl.structures import Trajectories
@@ -168,13 +167,12 @@ class GraphSearch(TextTask):
             [SWITCH if word.lower() == SWITCH else word for word in _BETWEEN.sub(" ", text).split()]
         )
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         edges = ", ".join("->".join(self._named(pair)) for pair in np.argwhere(self.graphs[prompt]))
         return f"""\
 Find a way from A to {NAMES[self.goal]} in this directed graph:
 {edges}
-{listed_history(history)}
+{earlier}
 Write the vertices after A between these tags. To give up a way and begin anew from A, write "{SWITCH}"; the last way \
 counts. For instance, if the goal were Z:
 <answer> X {SWITCH} Y Z </answer>"""

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ipsrl.environments.answer_text import BULLET, SIGN, marker, without_remark
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import NO_OUTCOME, TextTask, listed_history
+from ipsrl.environments.text import NO_OUTCOME, TextTask
 from ipsrl.fields import between, one_of
 
 VARIABLES = ("x", "y")
@@ -197,12 +196,10 @@ class HypospaceBoolean(TextTask):
             return NO_OUTCOME
         return self._id_of[mechanistic_key(answer)]
 
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         return f"Expression: {infix(self._tree(hypothesis, rng))}"
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         observations = "\n".join(
             f"(x={ROWS[row][0]}, y={ROWS[row][1]}) -> {output}" for row, output in self.observation_sets[prompt]
         )
@@ -214,7 +211,7 @@ Operators may be nested at most {self.depth} deep; the constants 0 and 1 may not
 
 Crosses seen so far:
 {observations}
-{listed_history(history)}
+{earlier}
 These changes do not make an expression a different one: swapping the operands of AND, OR and NOR; repeating an \
 operand of AND or OR; regrouping a chain of the same operator; writing NOT (a OR b) as NOR(a, b). Every other change \
 of form does, even where the truth table stays the same.

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ipsrl.environments.answer_text import BULLET, SIGN, WITHDRAWN, marker, without_remark
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
+from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice
 from ipsrl.fields import between
 
 NO_EDGES = "No edges"
@@ -206,12 +205,10 @@ class HypospaceCausal(TextTask):
         # Unknown nodes, self-loops, cycles and too many edges are all absent from the table.
         return self._id_of.get(frozenset(f"{a}->{b}" for a, b in answer), NO_OUTCOME)
 
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         return f"Graph: {', '.join(self.spell(hypothesis, rng))}"
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         lines = []
         for node, effect in self.observation_sets[prompt]:
             effects = " ".join(f"{name}:{effect >> other & 1}" for other, name in enumerate(self.node_names))
@@ -228,7 +225,7 @@ Experiments disturb a single node and record each node as 0 or 1:
 
 Records:
 {observations}
-{listed_history(history)}
+{earlier}
 Give one graph that predicts all of these records exactly. Among the graphs that do, look for one whose set of edges \
 was not given before.
 

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ipsrl.environments.answer_text import LONGEST_ANSWER, marker, plain_lines, read_lines, without_thoughts
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice, listed_history
+from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice
 from ipsrl.fields import between
 
 NEXT_LAYER = ";"
@@ -61,6 +60,9 @@ class HypospaceVoxels(TextTask):
     blocks: int = 3
     fixed: bool = False
 
+    symbols = ("0", "1", NEXT_LAYER)
+    # The mark between layers: it adds a layer, which digits fill.
+    planning_symbols = (NEXT_LAYER,)
     answer_marker = marker("structure")
     answer_line = re.compile(".*")
 
@@ -81,15 +83,6 @@ class HypospaceVoxels(TextTask):
     @property
     def longest_answer(self) -> int:
         return self.max_height * (self.grid**2 + 1) - 1
-
-    @functools.cached_property
-    def symbols(self) -> tuple[str, ...]:
-        return ("0", "1", NEXT_LAYER)
-
-    @property
-    def planning_symbols(self) -> tuple[str, ...]:
-        """The mark between layers: it adds a layer, which digits fill."""
-        return (NEXT_LAYER,)
 
     @functools.cached_property
     def top_views(self) -> tuple[str, ...]:
@@ -201,8 +194,7 @@ class HypospaceVoxels(TextTask):
         # If all blocks are supported, the ground layer equals the view from above.
         return supported and answer[:1] == (self.top_views[prompt],)
 
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         lines = ["Structure:"]
         for number, layer in enumerate("".join(self.spell(hypothesis, rng)).split(NEXT_LAYER), 1):
             lines += [f"Layer {number}:", self._rows(layer)]
@@ -211,14 +203,13 @@ class HypospaceVoxels(TextTask):
     def _rows(self, layer: str) -> str:
         return "\n".join(" ".join(layer[start : start + self.grid]) for start in range(0, len(layer), self.grid))
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         return f"""\
 Unit blocks are stacked on a floor of {self.grid} x {self.grid} cells, at most {self.max_height} blocks high. Seen \
 from straight above, a cell shows 1 where its column holds at least one block and 0 where it is empty:
 
 {self._rows(self.top_views[prompt])}
-{listed_history(history)}
+{earlier}
 Describe one structure with exactly this view from above. Among those possible, look for one that was not given before.
 
 Conditions:

@@ -4,7 +4,7 @@ import bisect
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -239,10 +239,14 @@ class LanguageTask(TokenStream, Checked):
         """Rewards and outcomes `[P, G]`, NumPy, for the prompts of the trajectories."""
         index = np.asarray(trajectories.prompts.index)
         texts = [
-            [self.thought(int(prompt)) + text for text in self.answer_texts(group)]
-            for prompt, group in zip(index, written_answers(trajectories), strict=True)
+            [self.thought(int(prompt)) + text for text in group]
+            for prompt, group in zip(index, self._texts(trajectories), strict=True)
         ]
         return self.task.verify_texts(index, texts, self.verifier)
+
+    def _texts(self, trajectories: Trajectories) -> Iterator[list[str]]:
+        """What is read of the answers of each group."""
+        return map(self.answer_texts, written_answers(trajectories))
 
     def thought(self, prompt: int) -> str:
         """`<think>` if a prompt ends within a thought, so that the text of its answers begins there; else nothing."""

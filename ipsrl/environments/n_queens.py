@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice, listed_history
+from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice
 from ipsrl.fields import between
 from ipsrl.slow_tasks import report_if_slow
 
@@ -101,10 +100,6 @@ class NQueens(TextTask):
     def hypotheses(self) -> tuple[str, ...]:
         return tuple(" ".join(_columns(board)) for board in self.boards)
 
-    @functools.cached_property
-    def _id_of(self) -> dict[Board, int]:
-        return {board: i for i, board in enumerate(self.boards)}
-
     @property
     def longest_answer(self) -> int:
         return self.n
@@ -125,27 +120,21 @@ class NQueens(TextTask):
         del rng
         return _columns(self.boards[hypothesis])
 
-    def read_symbols(self, symbols: Sequence[str]) -> Board | None:
+    def read_symbols(self, symbols: Sequence[str]) -> str | None:
         is_board = len(symbols) == self.n and all(symbol.isdecimal() for symbol in symbols)
-        return tuple(int(symbol) - 1 for symbol in symbols) if is_board else None
+        return " ".join(symbols) if is_board else None
 
-    def read_text(self, text: str) -> Board | None:
+    def read_text(self, text: str) -> str | None:
         rows = [re.sub(r"[\s|]", "", line) for line in text.split("\n")]
         queen = re.compile(f"{FREE}*{QUEEN}{FREE}*")
         is_board = len(rows) == self.n and all(len(row) == self.n and queen.fullmatch(row) for row in rows)
-        return tuple(row.index(QUEEN) for row in rows) if is_board else None
+        return " ".join(_columns(row.index(QUEEN) for row in rows)) if is_board else None
 
-    def outcome(self, answer: Board) -> int:
-        known = self._id_of.get(answer)
-        return self.outside(repr(answer)) if known is None else known
-
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         del rng
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
         return f"<answer>\n{_drawn(self.boards[hypothesis])}\n</answer>"
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         given = self.given_queens[prompt]
         example = "\n".join(["_ " * (self.n - 1) + "Q", "..."])
         return f"""\
@@ -161,7 +150,7 @@ underscores with the letter Q.
 Given the below board of size {self.n} x {self.n} your job is to place {given.count(-1)} queen(s) on the board such \
 that no two queens attack each other.
 {_drawn(given)}
-{listed_history(history)}
+{earlier}
 You may think first. Then write the whole board between these tags, a line for each row, for instance:
 <answer>
 {example}

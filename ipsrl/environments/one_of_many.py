@@ -16,7 +16,7 @@ import numpy as np
 from ipsrl.environments.open_questions import OpenQuestion, read_questions
 from ipsrl.environments.phrases import SENTENCE_STOP_STRINGS, STOP_STRINGS, read_phrase, read_sentence
 from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import LARGEST_SPACE, TextTask, listed_history
+from ipsrl.environments.text import LARGEST_SPACE, TextTask
 from ipsrl.fields import one_of
 from ipsrl.paths import expanded
 
@@ -120,15 +120,13 @@ class OneOfMany(TextTask):
         found = question.mentioned(answer) or {answer}
         return found.pop() if len(found) == 1 else None
 
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         """The name of the answer: other spellings may mean another answer under another question."""
         del rng
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
         return self.hypotheses[hypothesis]
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
-        return f"{self.asked[prompt].question}\n{listed_history(history)}".strip()
+    def prompt_words(self, prompt: int, earlier: str) -> str:
+        return f"{self.asked[prompt].question}\n{earlier}".strip()
 
     def beginning(self, prompt: int) -> str:
         """Words with which the answer begins, such as "One country in Europe is"."""

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipsrl.arguments import checked
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import TextTask, check_choice, listed_history
+from ipsrl.environments.text import TextTask, check_choice
 from ipsrl.environments.token_stream import written_answers
 from ipsrl.fields import between
 from ipsrl.structures import Trajectories
@@ -138,13 +137,11 @@ class PlanAndExecute(TextTask):
         found = _ANSWER.fullmatch(" ".join(text.lower().split()))
         return self.read_symbols([found[1], *re.sub("[ ,]", "", found[2])]) if found else None
 
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         del rng
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
         return f"<answer> {self.hypotheses[hypothesis]} </answer>"
 
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        check_number("prompt", prompt, self.num_prompts)
+    def prompt_words(self, prompt: int, earlier: str) -> str:
         digits, goal = self.instances[prompt]
         example = EXAMPLE[: self.length]
         ways = "\n".join(_joined(plan, carry_out(plan, example)) for plan in PLANS)
@@ -154,7 +151,7 @@ Choose a procedure that turns these digits into a list that begins with {goal}, 
 
 There are six procedures. Of the digits {" ".join(map(str, example))}, as an example, they make:
 {ways}
-{listed_history(history)}
+{earlier}
 You may think first. Then write the procedure and all digits of its result between these tags, for instance:
 <answer> {_joined("reverse", carry_out("reverse", example))} </answer>"""
 

@@ -94,6 +94,14 @@ class TextTask(Checked, TokenStream, Questions):
     def read_text(self, text: str) -> Answer | None:
         """Parses a whole answer, lines in the plain spelling of `answer_text`; None if it is none."""
 
+    @abc.abstractmethod
+    def prompt_words(self, prompt: int, earlier: str) -> str:
+        """`prompt_text`, with this part on earlier answers, which may be empty."""
+
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
+        """`answer_text`; by default the symbols between answer tags."""
+        return f"<answer> {' '.join(self.spell(hypothesis, rng))} </answer>"
+
     def outcome(self, answer: Any) -> int:
         """Outcome id of a parsed answer; -1 if it breaks a rule of the format. By default an answer is a name."""
         known = self._id_of.get(answer)
@@ -103,11 +111,6 @@ class TextTask(Checked, TokenStream, Questions):
     def _id_of(self) -> dict[Any, int]:
         """The id of each hypothesis, by what `outcome` looks up."""
         return {name: i for i, name in enumerate(self.hypotheses)}
-
-    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
-        """The answer in the benchmark's text format: canonical without `rng`, else a random equivalent form."""
-        check_number("hypothesis", hypothesis, self.num_hypotheses)
-        return f"<answer> {' '.join(self.spell(hypothesis, rng))} </answer>"
 
     def meaning(self, prompt: int, answer: Answer) -> Answer | None:
         """What an answer in text means under its prompt, None if nothing; by default the same under every prompt."""
@@ -207,6 +210,15 @@ class TextTask(Checked, TokenStream, Questions):
             answer = [int(token) for token in answer]
             tokens += [EARLIER, *(answer[: answer.index(STOP)] if STOP in answer else answer)]
         return [*tokens, ANSWER]
+
+    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
+        check_number("prompt", prompt, self.num_prompts)
+        return self.prompt_words(prompt, listed_history(history))
+
+    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+        """The answer in the benchmark's text format: canonical without `rng`, else a random equivalent form."""
+        check_number("hypothesis", hypothesis, self.num_hypotheses)
+        return self.answer_words(hypothesis, rng)
 
     def question_text(self, prompt: int) -> str:
         """The compact prompt as a policy reads it, without the marks around it."""

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -23,7 +23,7 @@ from ipsrl.environments.language import LanguageTask
 from ipsrl.fields import Checked, Range, in_range, positive
 from ipsrl.paths import expanded
 from ipsrl.regular_files import open_regular
-from ipsrl.structures import Outcomes, Trajectories
+from ipsrl.structures import Trajectories
 
 CALL = re.compile(r"^\s*(\w+)\((.*)\)\s*$")
 State = dict[str, Array]
@@ -252,18 +252,12 @@ class ToolUse(LanguageTask):
     def _line_end(self) -> list[int]:
         return self.tokenizer("\n", add_special_tokens=False)["input_ids"]
 
-    def verify(self, trajectories: Trajectories) -> Outcomes:
-        """Rewards and outcomes `[P, G]`, NumPy, of what the model itself wrote."""
+    def _texts(self, trajectories: Trajectories) -> Iterator[list[str]]:
+        """What the model itself wrote."""
         tokens, mask = np.asarray(trajectories.tokens), np.asarray(trajectories.token_mask)
-        index = np.asarray(trajectories.prompts.index)
-        texts = [
-            [
-                self.thought(int(prompt)) + "\n".join(self.answer_texts(_turns(answer, own)))
-                for answer, own in zip(group, group_mask, strict=True)
-            ]
-            for prompt, group, group_mask in zip(index, tokens, mask, strict=True)
-        ]
-        return self.task.verify_texts(index, texts, self.verifier)
+        for answers, of_policy in zip(tokens, mask, strict=True):
+            turns = map(_turns, answers, of_policy)
+            yield ["\n".join(self.answer_texts(own)) for own in turns]
 
 
 def reply_to(tools: tuple[Tool, ...], line: str) -> str:
