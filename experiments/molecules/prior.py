@@ -17,7 +17,7 @@ from scipy.stats import wasserstein_distance
 from ipsrl import extras
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.molecules import rewards
-from ipsrl.environments.molecules.chemistry import PropertyReader, Spelling
+from ipsrl.environments.molecules.chemistry import moses_properties, random_spelling
 from ipsrl.environments.molecules.data import StoredMolecules, molecules
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.reactions import Reactions
@@ -137,7 +137,9 @@ class Pretraining:
 
     def answers(self) -> list[list[int]]:
         """Tokens of the molecules in random spellings, of those that fit."""
-        written = VerifierPool().read(Spelling(self.seed), self.chosen)
+        written = VerifierPool().read(
+            functools.partial(random_spelling, seed=self.seed), self.chosen
+        )
         return encoded(filter(None, written), self.vocabulary, self.max_tokens)
 
     def teacher(self) -> Trainer:
@@ -193,9 +195,9 @@ class Pretraining:
         valid = [molecule.canonical for molecule in read if molecule is not None]
         different = set(valid)
         rest = different.difference(self.known("train"))
-        pool, reader = VerifierPool(), PropertyReader()
+        pool = VerifierPool()
         ours, theirs = (
-            [found for found in pool.read(reader, some) if found is not None]
+            [found for found in pool.read(moses_properties, some) if found is not None]
             for some in (valid, list(self.known("test")[:number]))
         )
         shares = {

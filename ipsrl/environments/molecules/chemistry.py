@@ -83,46 +83,34 @@ def _made(make: Callable[[Any], T], of: Any) -> T | None:
         return None
 
 
-@dataclasses.dataclass(frozen=True)
-class Spelling:
-    """Writes molecules in one of their strings each, by RDKit at random; for the processes of a `VerifierPool`.
+def random_spelling(smiles: str, seed: int = 0) -> str | None:
+    """One of the strings of a molecule, by RDKit at random; None if RDKit cannot read this one."""
+    extras.require("rdkit")
+    from rdkit import Chem
 
-    Attributes:
-      seed: another one writes other strings.
+    with silent():
+        if (molecule := parsed(smiles)) is None:
+            return None
+        return Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=zlib.crc32(smiles.encode(), seed) >> 1)[0]
+
+
+def moses_properties(smiles: str) -> dict[str, float] | None:
+    """logP, SA, QED and the weight of a molecule, whose histograms MOSES compares (arXiv 1811.12823); None if RDKit
+    cannot read the string.
     """
+    extras.require("rdkit")
+    from rdkit.Chem import QED, Crippen, Descriptors
+    from rdkit.Contrib.SA_Score import sascorer
 
-    seed: int = 0
-
-    def __call__(self, smiles: str) -> str | None:
-        """None if RDKit cannot read the string."""
-        extras.require("rdkit")
-        from rdkit import Chem
-
-        with silent():
-            if (molecule := parsed(smiles)) is None:
-                return None
-            return Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=zlib.crc32(smiles.encode(), self.seed) >> 1)[0]
-
-
-@dataclasses.dataclass(frozen=True)
-class PropertyReader:
-    """The properties whose histograms MOSES compares (arXiv 1811.12823), for the processes of a `VerifierPool`."""
-
-    def __call__(self, smiles: str) -> dict[str, float] | None:
-        """logP, SA, QED and the weight of a molecule; None if RDKit cannot read the string."""
-        extras.require("rdkit")
-        from rdkit.Chem import QED, Crippen, Descriptors
-        from rdkit.Contrib.SA_Score import sascorer
-
-        with silent():
-            if (molecule := parsed(smiles)) is None:
-                return None
-            return {
-                "logP": Crippen.MolLogP(molecule),
-                "SA": sascorer.calculateScore(molecule),
-                "QED": QED.qed(molecule),
-                "weight": Descriptors.MolWt(molecule),
-            }
+    with silent():
+        if (molecule := parsed(smiles)) is None:
+            return None
+        return {
+            "logP": Crippen.MolLogP(molecule),
+            "SA": sascorer.calculateScore(molecule),
+            "QED": QED.qed(molecule),
+            "weight": Descriptors.MolWt(molecule),
+        }
 
 
 def log_spelling(molecule: "Mol") -> float:

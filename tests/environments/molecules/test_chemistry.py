@@ -17,10 +17,10 @@ from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import (
     Molecule,
     MoleculeReader,
-    PropertyReader,
-    Spelling,
     fingerprints,
     log_spelling,
+    moses_properties,
+    random_spelling,
 )
 from ipsrl.environments.molecules.parsing import FINGERPRINT_BITS, LONGEST_STRING, parsed
 
@@ -94,16 +94,16 @@ def test_scaffolds_leave_out_what_hangs_on_rings_and_classes_the_elements():
 @pytest.mark.parametrize("text", ["", "C((", "c1cc", "C(C)(C)(C)(C)C", "not a molecule", "C" * (LONGEST_STRING + 1)])
 def test_what_is_no_molecule_is_none_in_silence(text, capfd):
     assert READER(text) is None
-    assert Spelling()(text) is None
-    assert PropertyReader()(text) is None
+    assert random_spelling(text) is None
+    assert moses_properties(text) is None
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_random_spelling_is_the_same_molecule_and_depends_on_the_seed():
-    written = {Spelling(seed)(PARACETAMOL) for seed in range(20)}
+    written = {random_spelling(PARACETAMOL, seed) for seed in range(20)}
     assert {READER(text).canonical for text in written} == {PARACETAMOL}
     assert len(written) > 10
-    assert Spelling(3)(PARACETAMOL) == Spelling(3)(PARACETAMOL)
+    assert random_spelling(PARACETAMOL, 3) == random_spelling(PARACETAMOL, 3)
 
 
 def test_fingerprints_are_rows_of_bits():
@@ -115,6 +115,6 @@ def test_fingerprints_are_rows_of_bits():
 
 
 def test_properties_of_ethanol():
-    found = PropertyReader()("CCO")
+    found = moses_properties("CCO")
     assert found["weight"] == pytest.approx(46.069, abs=1e-3)
     assert found.keys() == {"logP", "SA", "QED", "weight"}
