@@ -17,17 +17,10 @@ from safetensors import numpy as safetensors
 
 from ipsrl import objectives
 from ipsrl.arguments import accepted, shown
-from ipsrl.integrations.loss_of_rows import (
-    count_rows,
-    couples_answers,
-    couples_groups,
-    loss_and_gradients,
-    reads_entropy,
-    weigh_rows,
-)
+from ipsrl.integrations.loss_of_rows import count_rows, couples_answers, loss_and_gradients, weigh_rows
 from ipsrl.integrations.refusals import refusal
 from ipsrl.integrations.rows import Rows, canonical, groups_of, numbered, outcome_names
-from ipsrl.objectives.objective import Metrics, Objective, is_proportional
+from ipsrl.objectives.objective import Metrics, Objective
 from ipsrl.rewards import ALLOWED
 from ipsrl.rollouts.randomness import stream
 from ipsrl.structures import Sizes, Weights
@@ -66,10 +59,6 @@ class GuestObjective:
       given_right_above, right_above: as it was given; and the number, 0 for None.
       tells_right: whether the objective tells right answers from wrong ones.
       reads_behaviour: whether the weights depend on the probabilities by which tokens were sampled.
-      couples_answers: whether a part of a batch must hold whole groups.
-      couples_groups: whether it must hold all of them.
-      reads_entropy: whether the loss depends on the entropies of the policy being trained.
-      scales: whether the loss of an answer is proportional to its advantages, but for penalties.
       learns: whether the objective has parameters of its own.
 
     Raises:
@@ -108,22 +97,6 @@ class GuestObjective:
     @functools.cached_property
     def tells_right(self) -> bool:
         return "right_above" in fields_read(self.objective, self.group_size)
-
-    @functools.cached_property
-    def couples_answers(self) -> bool:
-        return couples_answers(self.objective)
-
-    @functools.cached_property
-    def couples_groups(self) -> bool:
-        return couples_groups(self.objective)
-
-    @functools.cached_property
-    def reads_entropy(self) -> bool:
-        return reads_entropy(self.objective)
-
-    @functools.cached_property
-    def scales(self) -> bool:
-        return is_proportional(self.objective.surrogate)
 
     def _shapes(self, sizes: Sizes) -> list[tuple[int, ...]]:
         return [np.shape(leaf) for leaf in jax.tree.leaves(self.objective.init(sizes))]
@@ -207,8 +180,8 @@ class GuestObjective:
 
         Args:
           log_probs, entropy: `[B, T]`, of the policy being trained.
-          rows: some of a batch, whole groups if `couples_answers`. Where they have no behaviour policy, it is the
-            policy being trained.
+          rows: some of a batch, whole groups if the objective `couples_answers`. Where they have no behaviour policy,
+            it is the policy being trained.
           weights: of these rows, from `weigh`.
           count: of the optimiser step that they are a part of, see `count`.
 
@@ -221,7 +194,7 @@ class GuestObjective:
         """
         rows = dataclasses.replace(rows, right_above=self.right_above)
         groups = np.arange(len(log_probs), dtype=np.int32)[:, None]
-        if self.couples_answers:
+        if couples_answers(self.objective):
             groups = groups_of(np.asarray(rows.prompt_index).tolist(), self.group_size)
         value, (*by_scores, by_parameters), metrics = loss_and_gradients(
             self.objective, groups, rows, weights, log_probs, entropy, self.parameters, count

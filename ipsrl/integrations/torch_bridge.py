@@ -57,44 +57,37 @@ class TorchBridge:
         prompts: Sequence[Hashable],
         rewards: Tensor,
         outcome_id: np.ndarray,
-        tokens: Tensor,
-        token_mask: Tensor,
         truncated: Tensor,
-        behaviour_log_probs: Tensor | None = None,
-        behaviour_entropy: Tensor | None = None,
-        reference_log_probs: Tensor | None = None,
+        **of_tokens: Tensor | None,
     ) -> tuple[dict[str, Tensor], Metrics]:
-        """`[B, ...]` tensors for the trainer's batch, and metrics; as `GuestObjective.weigh`."""
-        of_tokens = self.of_tokens(tokens, token_mask, behaviour_log_probs, behaviour_entropy, reference_log_probs)
+        """`[B, ...]` tensors for the trainer's batch, and metrics; as `GuestObjective.weigh`.
+
+        Args:
+          **of_tokens: as `of_tokens` takes them.
+        """
+        padded = self.of_tokens(**of_tokens)
+        device = padded[f"{PREFIX}tokens"].device
         rows = Rows(
             prompt_index=self.guest.prompt_index(prompts),
             outcome_id=outcome_id,
             rewards=to_array(rewards.float()),
             truncated=to_array(truncated),
-            **{name.removeprefix(PREFIX): to_array(values) for name, values in of_tokens.items()},
+            **{name.removeprefix(PREFIX): to_array(values) for name, values in padded.items()},
         )
         weights, metrics = self.guest.weigh(rows)
         carried = {name: values for name, values in vars(rows).items() if isinstance(values, Array | np.ndarray)}
         carried[ADVANTAGES] = weights.advantages
         carried |= {f"{COEFFICIENT}{number}": values for number, values in enumerate(weights.coefficients)}
-        return {PREFIX + name: to_tensor(values, tokens.device) for name, values in carried.items()}, metrics
+        return {PREFIX + name: to_tensor(values, device) for name, values in carried.items()}, metrics
 
-    def of_tokens(
-        self,
-        tokens: Tensor,
-        token_mask: Tensor,
-        behaviour_log_probs: Tensor | None = None,
-        behaviour_entropy: Tensor | None = None,
-        reference_log_probs: Tensor | None = None,
-    ) -> dict[str, Tensor]:
-        """The tensors `[B, T]` of the batch that `weigh` returns as they were given, of those that were."""
-        floats = {
-            "behaviour_log_probs": behaviour_log_probs,
-            "behaviour_entropy": behaviour_entropy,
-            "reference_log_probs": reference_log_probs,
-        }
+    def of_tokens(self, tokens: Tensor, token_mask: Tensor, **scores: Tensor | None) -> dict[str, Tensor]:
+        """The tensors `[B, T]` of the batch that `weigh` returns as they were given, of those that were.
+
+        Args:
+          **scores: `behaviour_log_probs`, `behaviour_entropy` and `reference_log_probs` of `Rows`.
+        """
         given = {"tokens": tokens.int(), "token_mask": token_mask.bool()}
-        given |= {name: values.float() for name, values in floats.items() if values is not None}
+        given |= {name: values.float() for name, values in scores.items() if values is not None}
         return {PREFIX + name: self.padded(values) for name, values in given.items()}
 
     def loss(

@@ -18,6 +18,7 @@ import numpy as np
 
 from ipsrl import extras
 from ipsrl.integrations.guest import STATE_FILE, GuestObjective
+from ipsrl.integrations.loss_of_rows import couples_answers
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.outcomes import EmbeddingClusters, OutcomeOf, exact_text
 from ipsrl.integrations.refusals import (
@@ -28,7 +29,7 @@ from ipsrl.integrations.refusals import (
     require_outcomes,
 )
 from ipsrl.integrations.rows import numbered, prompt_name
-from ipsrl.objectives.objective import Metrics, Objective
+from ipsrl.objectives.objective import Metrics, Objective, is_proportional
 
 try:
     import torch
@@ -257,10 +258,14 @@ def _check(guest: GuestObjective, config: GRPOConfig, outcome_of: OutcomeOf | No
     require_outcomes(guest.objective, guest.group_size, outcome_of)
     if config.use_vllm and guest.objective.correction is not None:
         raise ValueError(UNSEEN_SAMPLER)
-    if config.use_vllm and config.vllm_importance_sampling_correction and not guest.scales:
+    if (
+        config.use_vllm
+        and config.vllm_importance_sampling_correction
+        and not is_proportional(guest.objective.surrogate)
+    ):
         raise ValueError(f"{NOT_PROPORTIONAL}vllm_importance_sampling_correction=False")
     parts = max(config.steps_per_generation, config.gradient_accumulation_steps)
-    if guest.couples_answers and parts > 1:
+    if couples_answers(guest.objective) and parts > 1:
         raise ValueError(
             f"the loss of the objective couples the answers of a group, and TRL cuts a batch into {parts} parts at "
             "random: set gradient_accumulation_steps=1 and steps_per_generation=1, with a larger "

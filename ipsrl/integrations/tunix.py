@@ -24,7 +24,7 @@ from jax import Array
 
 from ipsrl import extras
 from ipsrl.integrations.guest import GuestObjective, check_rewards
-from ipsrl.integrations.loss_of_rows import loss_of_rows
+from ipsrl.integrations.loss_of_rows import couples_answers, couples_groups, loss_of_rows
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.outcomes import OutcomeOf, exact_text
 from ipsrl.integrations.refusals import provided_with, require_defaults, require_outcomes
@@ -262,7 +262,7 @@ class IPSRLLearner(GRPOLearner):
             parameters=guest.parameters,
             objective=guest.objective,
             parts=self._parts,
-            group_size=guest.group_size if guest.couples_answers else 1,
+            group_size=guest.group_size if couples_answers(guest.objective) else 1,
         )
 
     def _behaviour(self, example: TrainExample) -> dict[str, np.ndarray]:
@@ -342,7 +342,7 @@ def _check(guest: GuestObjective, config: GRPOConfig, cluster: RLCluster, outcom
     if "reference_log_probs" in guest.objective.needs and "reference" not in cluster.inference_worker._models:
         raise ValueError("the objective reads a reference policy: give RLCluster a model as reference")
     parts = training.get_with_default("gradient_accumulation_steps", 1)
-    if guest.couples_groups and parts > 1:
+    if couples_groups(guest.objective) and parts > 1:
         raise ValueError(
             f"the loss of the objective sums over all groups of a batch, and Tunix cuts it into {parts} parts: set "
             "train_micro_batch_size to mini_batch_size"

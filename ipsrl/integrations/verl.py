@@ -25,6 +25,7 @@ from ipsrl import extras, objectives
 from ipsrl.integrations import outcomes
 from ipsrl.integrations.advantages_only import advantages
 from ipsrl.integrations.guest import STATE_FILE, GuestObjective
+from ipsrl.integrations.loss_of_rows import reads_entropy
 from ipsrl.integrations.metrics import LOGGED, Monitored, group_measures, means
 from ipsrl.integrations.refusals import provided_with
 from ipsrl.integrations.rows import groups_of, prompt_name
@@ -187,7 +188,7 @@ class IPSRLTrainerSync(PPOTrainerSync):
             config.trainer.v1.trainer_mode = "sync"
             actor = config.actor_rollout_ref.actor
             actor.policy_loss.loss_mode = NAME
-            actor.calculate_entropy = actor.calculate_entropy or guest.reads_entropy
+            actor.calculate_entropy = actor.calculate_entropy or reads_entropy(guest.objective)
             # verl has a reference policy if this is set. The weight of a divergence is the objective's.
             actor.use_kl_loss, actor.kl_loss_coef = "reference_log_probs" in guest.objective.needs, 0.0
         super().__init__(config)

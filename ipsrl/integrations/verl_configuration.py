@@ -7,7 +7,9 @@ from typing import Any
 from ipsrl import extras
 from ipsrl.integrations import outcomes
 from ipsrl.integrations.guest import GuestObjective
+from ipsrl.integrations.loss_of_rows import couples_answers
 from ipsrl.integrations.refusals import NOT_PROPORTIONAL, UNSEEN_SAMPLER, require_outcomes, require_unchanged
+from ipsrl.objectives.objective import is_proportional
 from ipsrl.training.behaviour import fields_read
 
 try:
@@ -65,7 +67,9 @@ def check(guest: GuestObjective, config: DictConfig, outcome_of: Callable | None
         )
     if guest.objective.correction is not None:
         raise ValueError(UNSEEN_SAMPLER)
-    if OmegaConf.select(config, "algorithm.rollout_correction.rollout_is") and not guest.scales:
+    if OmegaConf.select(config, "algorithm.rollout_correction.rollout_is") and not is_proportional(
+        guest.objective.surrogate
+    ):
         raise ValueError(f"{NOT_PROPORTIONAL}algorithm.rollout_correction.rollout_is=null")
     batch = config.data.train_batch_size
     if actor.shuffle and actor.ppo_mini_batch_size != batch:
@@ -75,7 +79,7 @@ def check(guest: GuestObjective, config: DictConfig, outcome_of: Callable | None
         )
     ranks = config.trainer.n_gpus_per_node * config.trainer.nnodes
     whole = ranks == 1 and actor.ppo_mini_batch_size == batch
-    if guest.couples_answers and (
+    if couples_answers(guest.objective) and (
         actor.use_dynamic_bsz or not whole or actor.ppo_micro_batch_size_per_gpu != batch * rollout.n
     ):
         raise ValueError(

@@ -10,6 +10,7 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.integrations.guest import FIRST_OUTCOMES, FIRST_PROMPTS, GuestObjective
+from ipsrl.integrations.loss_of_rows import couples_answers, couples_groups, reads_entropy
 from ipsrl.integrations.rows import Rows, groups_of, rollouts_of
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import random_rollouts
@@ -64,8 +65,8 @@ def test_shuffled_and_cut_batches_have_the_same_gradient(name):
     weights, _ = visitor.weigh(shuffled)
     count = visitor.count(shuffled.token_mask)
     everything = np.arange(PROMPTS * GROUP)
-    parts = groups_of(names[order].tolist(), GROUP) if visitor.couples_answers else everything.reshape(4, -1)
-    parts = [everything] if visitor.couples_groups else parts
+    parts = groups_of(names[order].tolist(), GROUP) if couples_answers(visitor.objective) else everything.reshape(4, -1)
+    parts = [everything] if couples_groups(visitor.objective) else parts
     total, gradients = 0.0, [np.zeros(log_probs.shape, np.float32) for _ in range(2)]
     for part in parts:
         some = [jax.tree.map(lambda values, part=part: values[part], tree) for tree in (shuffled, weights)]
@@ -84,7 +85,7 @@ def test_shuffled_and_cut_batches_have_the_same_gradient(name):
 )
 def test_whether_a_loss_reads_entropies_is_found(objective, reads):
     """Entropies of the policy that sampled, which weights may read, do not count."""
-    assert guest(objective).reads_entropy is reads
+    assert reads_entropy(guest(objective).objective) is reads
 
 
 @pytest.mark.parametrize("name", ["ips_grpo(probability=exact)", "aer", "trajectory_balance"])
