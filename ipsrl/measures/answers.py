@@ -1,12 +1,12 @@
 """Measures of answers to prompts whose admissible outcomes are all known (HypoSpace, arXiv 2510.15614).
 
-A prompt with A admissible outcomes is asked N = max(1, floor(multiplier * A)) times, under one of two protocols:
+A prompt with A admissible outcomes is asked N = A times, under one of two protocols:
 
 - "independent": N i.i.d. samples of the same prompt.
 - "with_history": N queries in a row, each prompt listing the earlier answers (the benchmark's own protocol).
 
 The measures are the same for both, their values are not: on average, independent uniform samples of admissible outcomes
-recover only 1 - (1 - 1/A)^N of them (`independent_ceiling`), while a policy that reads its history can recover all. So
+recover only 1 - (1 - 1/A)^A of them (`independent_ceiling`), while a policy that reads its history can recover all. So
 every report must name its protocol.
 
 An outcome id is the position of a hypothesis in the hypothesis space, of size K; -1 marks an answer that did not parse.
@@ -22,14 +22,6 @@ import numpy as np
 from ipsrl.arguments import checked
 
 Protocol = Literal["independent", "with_history"]
-
-
-@checked
-def query_count(admissible_size: np.ndarray, multiplier: float = 1.0) -> np.ndarray:
-    """N = max(1, floor(multiplier * A)), int64, in the shape of `admissible_size` (A)."""
-    if not multiplier > 0:
-        raise ValueError(f"multiplier is {multiplier}, it must be positive")
-    return np.maximum(1, np.floor(multiplier * np.asarray(admissible_size))).astype(np.int64)
 
 
 @checked
@@ -92,14 +84,12 @@ class AnswerMeasures:
     Attributes:
       protocol: how answers were requested.
       admissible_size: A, int64.
-      queries: N, int64.
       parse_rate, validity, uniqueness, recovery: as the functions of this module.
-      ceiling: `independent_ceiling(admissible_size, queries)`; a bound only for the protocol "independent".
+      ceiling: `independent_ceiling(admissible_size, admissible_size)`; a bound only for the protocol "independent".
     """
 
     protocol: Protocol
     admissible_size: np.ndarray
-    queries: np.ndarray
     parse_rate: np.ndarray
     validity: np.ndarray
     uniqueness: np.ndarray
@@ -107,7 +97,7 @@ class AnswerMeasures:
     ceiling: np.ndarray
 
     def means(self) -> dict[str, float]:
-        """Mean of every measure over prompts; each prompt weighs the same, whatever its N."""
+        """Mean of every measure over prompts; each prompt weighs the same, whatever its A."""
         names = ("parse_rate", "validity", "uniqueness", "recovery", "ceiling")
         return {name: float(getattr(self, name).mean()) for name in names}
 
@@ -123,20 +113,15 @@ class AnswerMeasures:
 
 @checked
 def measure_answers(
-    outcome_id: np.ndarray,
-    valid: np.ndarray,
-    admissible: np.ndarray,
-    protocol: Protocol,
-    multiplier: float = 1.0,
+    outcome_id: np.ndarray, valid: np.ndarray, admissible: np.ndarray, protocol: Protocol
 ) -> AnswerMeasures:
-    """All measures of a batch of prompts, each over its own first N = max(1, floor(multiplier * A)) answers.
+    """All measures of a batch of prompts, each over its own first A answers.
 
     Args:
-      outcome_id: `[P, M]` int, M at least the largest N; answers after a prompt's first N are ignored.
+      outcome_id: `[P, M]` int, M at least the largest A; answers after a prompt's first A are ignored.
       valid: `[P, M]` bool, whether each answer agrees with every observation.
       admissible: `[P, K]` bool.
       protocol: how answers were requested.
-      multiplier: queries for each admissible outcome.
 
     Raises:
       ValueError: the shapes do not fit, a prompt has no admissible outcome or too few answers, or the protocol is
@@ -149,16 +134,14 @@ def measure_answers(
         raise ValueError(f"outcome_id {outcome_id.shape} and valid {valid.shape} must both be [prompt, answer]")
     if admissible.ndim != 2 or len(admissible) != len(outcome_id):
         raise ValueError(f"admissible {admissible.shape} must be [prompt, outcome] with {len(outcome_id)} prompts")
-    admissible_size = admissible.sum(axis=1)
-    queries = query_count(admissible_size, multiplier)
-    ceiling = independent_ceiling(admissible_size, queries)
-    if queries.max() > outcome_id.shape[1]:
-        raise ValueError(f"a prompt needs {queries.max()} answers, but outcome_id holds only {outcome_id.shape[1]}")
-    answered = [(outcome_id[p, :n], valid[p, :n]) for p, n in enumerate(queries)]
+    sizes = admissible.sum(axis=1)
+    ceiling = independent_ceiling(sizes, sizes)
+    if sizes.max() > outcome_id.shape[1]:
+        raise ValueError(f"a prompt needs {sizes.max()} answers, but outcome_id holds only {outcome_id.shape[1]}")
+    answered = [(outcome_id[p, :n], valid[p, :n]) for p, n in enumerate(sizes)]
     return AnswerMeasures(
         protocol=protocol,
-        admissible_size=admissible_size,
-        queries=queries,
+        admissible_size=sizes,
         parse_rate=np.array([parse_rate(ids) for ids, _ in answered]),
         validity=np.array([validity(good) for _, good in answered]),
         uniqueness=np.array([uniqueness(ids) for ids, _ in answered]),

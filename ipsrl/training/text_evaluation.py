@@ -50,7 +50,7 @@ def evaluate_text(
       step: not used: all policies are sampled with the same random numbers.
       decoding: the distribution of each token; None for the temperature of the training alone.
     """
-    queries = int(answers.query_count(environment.admissible.sum(axis=1)).max())
+    queries = int(environment.admissible.sum(axis=1).max())
     independent, in_words = protocol == "independent", isinstance(environment, LanguageTask)
     key, decoding = stream(0, 0, "evaluation"), decoding or Decoding(settings.temperature)
     if independent:

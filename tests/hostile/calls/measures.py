@@ -31,8 +31,6 @@ REFUSED = [
     ("answers.recovery([], [True])", "answers"),
     ("answers.recovery([0.5], [True])", "outcome_id"),
     ("answers.independent_ceiling(0, 1)", "admissible"),
-    ("answers.query_count([2], multiplier=NAN)", "multiplier is nan"),
-    ("answers.query_count([2], multiplier=-1.0)", "multiplier is -1.0"),
     ("answers.measure_answers([[0]], [[True]], [[True]], 'nope')", "protocol"),
     ("answers.measure_answers([0], [True], [True], 'independent')", "outcome_id"),
     ("rewarded.proportional_reward([[0.0, 0.0]])", "positive"),
