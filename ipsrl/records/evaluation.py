@@ -87,9 +87,6 @@ class EvaluationLog:
             self._logs[name] = MetricLog(self._folder / name)
         return self._logs[name]
 
-    def __enter__(self) -> "EvaluationLog":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def close(self) -> None:
         for log in self._logs.values():
             log.close()

@@ -6,12 +6,15 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, replace_file
 from ipsrl.regular_files import open_regular, read_bytes
+
+if TYPE_CHECKING:
+    from ipsrl.records.trackers import Trackers
 
 # Prefix of the metrics of an evaluation.
 EVALUATION = "evaluation/"
@@ -24,14 +27,6 @@ class Extent(TypedDict):
     sha256: str
 
 
-class Tracker(Protocol):
-    """Receives a copy of each record, see `ipsrl.records.trackers`."""
-
-    def write(self, record: dict[str, Any]) -> None: ...
-
-    def keep(self) -> None: ...
-
-
 class MetricLog:
     """Appends records to a file of JSON lines, such as `{"step": 7, "reward": 0.25}`.
 
@@ -40,10 +35,10 @@ class MetricLog:
 
     Args:
       path: the file.
-      tracker: receives each record after the file.
+      tracker: gets a copy of each record after the file.
     """
 
-    def __init__(self, path: str | Path, tracker: Tracker | None = None):
+    def __init__(self, path: str | Path, tracker: "Trackers | None" = None):
         self._path = Path(path)
         self._tracker = tracker
         self._file = None

@@ -1,8 +1,8 @@
 """The files that a run writes while it trains: metrics, warnings and evaluations, consistent with its checkpoints."""
 
-import contextlib
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Self
 
@@ -98,13 +98,13 @@ class RunLog:
         warnings: WarningLines | None = None,
     ):
         self._folder = folder
-        with contextlib.ExitStack() as stack:
+        with ExitStack() as stack:
             tracker = stack.enter_context(Trackers(trackers, folder))
             self._metrics = stack.enter_context(MetricLog(folder.metrics_path, tracker))
-            self._evaluations = stack.enter_context(EvaluationLog(folder.path, last_step))
+            self._evaluations = stack.enter_context(closing(EvaluationLog(folder.path, last_step)))
             lines = warnings or stack.enter_context(WarningLines())
             watching = {name: monitor.in_run(last_step) for name, monitor in make_monitors(monitors).items()}
-            self._warnings = stack.enter_context(WarningLog(watching, folder.warnings_path, lines))
+            self._warnings = stack.enter_context(closing(WarningLog(watching, folder.warnings_path, lines)))
             self._warnings.recall(folder.metrics_path)
             self._open = stack.pop_all()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from ipsrl.distributed import hosts
 from ipsrl.records import metric_log
@@ -102,9 +102,3 @@ class WarningLog:
 
     def close(self) -> None:
         self._log.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()

@@ -1,6 +1,7 @@
 """What evaluations leave in the run folder beside their metrics, however the run ended."""
 
 import json
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_evaluations_of_metrics_alone_leave_no_files(tmp_path):
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=3 * RANKS))
 def test_what_is_past_the_last_rank_is_added_up(tmp_path_factory, shares):
     path = tmp_path_factory.mktemp("run")
-    with EvaluationLog(path, last_step=1) as log:
+    with closing(EvaluationLog(path, last_step=1)) as log:
         log.write(1, Evaluation({}, np.array(shares)))
     (record,) = lines(path / "outcomes.jsonl")
     assert record["ranked_shares"] == shares[:RANKS]

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -232,7 +233,7 @@ def write_run(path, text: str, records, until: int, after: int | None = None, li
     with MetricLog(path / "metrics.jsonl") as log, MetricLog(warnings) as warned:
         for each, file in ((log, path / "metrics.jsonl"), (warned, warnings)):
             each.rewrite([record for record in metric_log.read(file) if record["step"] <= begun])
-    with MetricLog(path / "metrics.jsonl") as log, WarningLog(make_monitors(text), warnings, lines) as watch:
+    with MetricLog(path / "metrics.jsonl") as log, closing(WarningLog(make_monitors(text), warnings, lines)) as watch:
         watch.recall(path / "metrics.jsonl")
         for step in range(max(begun, 0) + 1, until + 1):
             record = records[step - 1]
