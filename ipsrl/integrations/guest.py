@@ -215,7 +215,7 @@ class GuestObjective:
 
     def count(self, token_mask: Array) -> Array:
         """The divisor of the loss of some rows, `[B, T]`: their answers or tokens. Those of parts can be added up."""
-        return count_rows(self.objective, token_mask)
+        return count_rows(self.objective.aggregation, token_mask)
 
     def step(self) -> None:
         """Moves what the objective learns itself, after the policy's optimiser step."""

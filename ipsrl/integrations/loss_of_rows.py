@@ -67,9 +67,10 @@ def loss_and_gradients(objective: Objective, *arguments: Any) -> tuple[Array, tu
     return value, gradients, metrics
 
 
-@functools.partial(jax.jit, static_argnames="objective")
-def count_rows(objective: Objective, token_mask: Array) -> Array:
-    return objective.aggregation(jnp.zeros(token_mask.shape, jnp.float32), token_mask)[1]
+@functools.partial(jax.jit, static_argnames="aggregation")
+def count_rows(aggregation: Aggregation, token_mask: Array) -> Array:
+    """The divisor of a loss; a program for each aggregation, which objectives share."""
+    return aggregation(jnp.zeros(token_mask.shape, jnp.float32), token_mask)[1]
 
 
 def couples_groups(objective: Objective) -> bool:
