@@ -231,7 +231,6 @@ NOT_RUN_YET = {
     "collapse_time",
     "compare",
     "group_size_and_floor",
-    "hypospace",
     "inside_trl",
     "path_multiplicity",
     "phase_portraits",
