@@ -234,7 +234,7 @@ HEADLINE = study.Headline(
     decided_by=(
         "least squares: error is linear in C, slope within 0.15 of 1 from C = 10 to 1000 (pair)",
         "disagreement: error is below 16 eps^2 at C = 1000 (pair)",
-        "disagreement: error is flat in C, slope within 0.15 of 0 from C = 10 to 1000 (pair)",
+        "disagreement: error is flat in C, slope within 0.15 of 0 from C = 10 to 1000 (ladder)",
         "disagreement: error is below 16 eps^2 at C = 1000 (networks)",
     ),
 )

@@ -151,7 +151,7 @@ HEADLINE = study.Headline(
     claim=(
         "Near copies with opposite rewards have clashing gradients; masking them raises accuracy."
     ),
-    scope="words from shared parameters",
+    scope="words from shared parameters, an exact grader",
     decided_by=(
         (
             "With an exact grader, near copies of opposite sign clash: the mean cosine of"

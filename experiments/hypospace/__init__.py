@@ -6,12 +6,11 @@ Paper     Table 2 of arXiv 2601.21669 on the benchmark of arXiv 2510.15614: reco
           of IPS-GRPO 60.74 / 43.91 / 90.00 % on Boolean, causal and voxel tasks, by Gemma-3 4B. Here: a transformer of
           100,000 parameters that starts from a prior which is competent and biased (`ipsrl.training.warm_start`).
 Arms      GRPO, IPS-GRPO with a floor of 0.2, and ProGRPO, each with five seeds: 300 updates by Adam at 3e-4, of 40
-          prompts with 16 answers each, from one prior of 1000 supervised steps, in which six answers in ten are
-          admissible and some far likelier than others. Beside them the prior, and the ceiling of independent uniform
-          answers.
+          prompts with 16 answers each, from one prior of 1000 supervised steps, of whose training answers six in
+          ten are admissible, and some far likelier than others. Beside them the prior, and the ceiling of
+          independent uniform answers.
 Command   python -m experiments.hypospace
-Time      demo an estimated twelve minutes on two CPU cores (causal fourteen, voxels 27), smoke under one; paper, not run,
-          hours.
+Time      demo an estimated 12 minutes on two CPU cores (causal 14, voxels 27), smoke under one; paper, not run, hours.
 Expected  On Boolean tasks the prior recovers 0.36, GRPO 0.20, IPS-GRPO 0.59 [0.57, 0.60] and ProGRPO 0.31 [0.30, 0.33],
           nearly all answers of the trained policies being valid; independent answers could recover 0.67.
 Doubt     One transformer of 100,000 parameters and one prior, whose bias we made; hypotheses are short and in a compact
@@ -50,7 +49,8 @@ CLAIMS = text_tasks.CLAIMS
 HEADLINE = study.Headline(
     subject="Collapse and its causes",
     claim=(
-        "GRPO keeps few of many equally good hypotheses; inverse probability scaling keeps more, at the same validity."
+        "Of many equally good hypotheses GRPO keeps few, inverse probability "
+        "scaling more; both stay over 0.9 valid."
     ),
     scope="Boolean tasks of HypoSpace, a transformer of 100,000 parameters",
     decided_by=tuple(CLAIMS),

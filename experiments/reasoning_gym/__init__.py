@@ -5,9 +5,9 @@ Claim     Where a task of reasoning-gym has several right answers, expected retu
 Paper     The tasks graph_color and n_queens of reasoning-gym (arXiv 2505.24760), which rewards any right answer and
           counts none. The claim is that of arXiv 2601.21669; it has no numbers for these tasks.
 Arms      GRPO, IPS-GRPO with a floor of 0.2, and ProGRPO, each with five seeds: 300 updates by Adam at 3e-4, of 32
-          prompts with 16 answers each, from one prior of 1000 supervised steps, in which six answers in ten are
-          admissible and some far likelier than others. Beside them the prior, and the ceiling of independent uniform
-          answers.
+          prompts with 16 answers each, from one prior of 1000 supervised steps, of whose training answers six in
+          ten are admissible, and some far likelier than others. Beside them the prior, and the ceiling of
+          independent uniform answers.
 Command   python -m experiments.reasoning_gym
 Time      demo nine minutes on two CPU cores (estimated from processor time), smoke under one; paper, not run, hours.
 Expected  Three seeds: of colourings GRPO recovers 0.08 +- 0.05 and IPS-GRPO 0.30 +- 0.05, of queens 0.12 +- 0.05 and
@@ -53,8 +53,8 @@ CLAIMS = text_tasks.CLAIMS
 HEADLINE = study.Headline(
     subject="Collapse and its causes",
     claim=(
-        "Where a task has several right answers, GRPO keeps few of them, inverse probability "
-        "scaling more, at the same validity."
+        "Where a task has several right answers, GRPO keeps few, inverse probability "
+        "scaling more; both stay over 0.9 valid."
     ),
     scope="graph colouring of reasoning-gym, a transformer of 100,000 parameters",
     decided_by=tuple(CLAIMS),

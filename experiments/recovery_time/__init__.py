@@ -166,7 +166,7 @@ CLAIMS = {
 HEADLINE = study.Headline(
     subject="Collapse as a dynamical system",
     claim=(
-        "In groups of samples a nearly dead outcome recovers as dp/dt = c p^2: its time grows as 1/p."
+        "In groups of samples a nearly dead outcome comes back as slowly as dp/dt = c p^2 says."
     ),
     scope="two outcomes in a table of logits, groups of 16",
     decided_by=tuple(CLAIMS),

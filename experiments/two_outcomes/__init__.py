@@ -161,8 +161,8 @@ CLAIMS = {
 HEADLINE = study.Headline(
     subject="Collapse and its causes",
     claim=(
-        "Expected return drives ln(p_1/p_2) without bound; inverse probability scaling settles "
-        "at p proportional to reward."
+        "Expected return drives ln(p_1/p_2) along u + sinh u; inverse probability scaling rests "
+        "where p is proportional to reward."
     ),
     scope="two outcomes in a table of logits, groups of 64",
     decided_by=tuple(CLAIMS),

@@ -20,6 +20,7 @@ from ipsrl.training.step import group_metrics
 def weigh_rows(
     objective: Objective, groups: Array, rows: Rows, state: tuple, key: Array
 ) -> tuple[Weights, tuple, Metrics]:
+    """Weights of all rows, `[B, T]`, the objective's new state, and metrics; `groups` is `[P, G]`, rows of groups."""
     rollouts = rollouts_of(rows, groups, key)
     weights, state, metrics = objective.weigh(rollouts, state)
 

@@ -77,6 +77,8 @@ def drawn() -> dict[str, tuple[Study, Variant]]:
 
 def listing() -> str:
     """All studies as text: claim, command and time of each."""
-    shown = [(study, study.header.get) for study in every().values()]
-    blocks = ([study.name, of("Claim", ""), of("Command", study.command()), of("Time", "")] for study, of in shown)
+    blocks = []
+    for study in every().values():
+        claim = study.headline.claim if study.headline else study.header.get("Claim", "")
+        blocks.append([study.name, claim, study.header.get("Command", study.command()), study.header.get("Time", "")])
     return "\n\n".join("\n  ".join(block) for block in blocks)

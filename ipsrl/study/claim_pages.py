@@ -152,11 +152,12 @@ INTRODUCTION = """\
 
 Each row is a claim of a paper, or of ours, tested by a study of ours, and links to the study's page. **Supported** and
 **refuted** say that the 95 % interval of the number that decides lies on one side of its limit, with five seeds or more
-and corrected for the number of tries, or that a number without an interval does, which is exact; **undecided** that it
-does not; **mixed** that the claim has parts of which some are supported and some refuted. The sentence behind a number
-is the part that it decides; limits are ours. Intervals are those of Student's t over seeds, which know no bounds and
-may reach beyond what a value can be, such as an accuracy of 1. Verdicts hold for the small models named under scope;
-each page ends with what could change in larger ones. This page and all others here are written by
+and corrected for the number of tries; a number without an interval is exact. **Undecided**: it does not. A claim of
+several parts is **supported** if all are, **refuted** if one is and none is supported, and **mixed** if some are
+supported and some refuted. The sentence behind a number is the part that it decides; limits are ours. Intervals are
+those of Student's t over seeds, which know no bounds and may reach beyond what a value can be, such as an accuracy of
+1, and exact binomial ones for shares of runs. Verdicts hold for the small models named under scope; each page ends with
+what could change in larger ones. This page and all others here are written by
 `scripts/reproduce_figures.py --claims=docs/claims`."""
 
 
@@ -168,7 +169,9 @@ def row(study: "Study", found: Mapping[str, Any]) -> str:
     shown = VERDICTS[False] if verdict == MIXED else verdict
     deciding = [(sentence, found["claims"][sentence]) for sentence in headline.decided_by]
     numbers = [
-        f"{as_text(claim)}: {sentence}" for sentence, claim in deciding if "mean" in claim and claim["verdict"] == shown
+        f"{as_text(claim)}, true if {claim['claimed']}: {sentence}"
+        for sentence, claim in deciding
+        if "mean" in claim and claim["verdict"] == shown
     ]
     cells = (
         f"[{headline.claim}]({study.name}.md) ({paper_link(study)})",
@@ -190,7 +193,7 @@ def paper_link(study: "Study") -> str:
 
 
 def page(study: "Study", found: Mapping[str, Any], folder: Path) -> str:
-    """The page of a study, with the title of its first figure."""
+    """The page of a study; its picture is the first figure."""
     title = next(iter(study.variants.values())).shows
     header, headline, claims = study.header, study.headline, found["claims"]
     deciding = [
@@ -201,9 +204,8 @@ def page(study: "Study", found: Mapping[str, Any], folder: Path) -> str:
     counted = ", ".join(f"{others.count(word)} {word}" for word in VERDICTS.values() if word in others)
     figure = f"![{title}]({study.name}.png)" if (folder / f"{study.name}.png").exists() else ""
     parts = (
-        f"# {title}",
-        f"**{headline.verdict(claims).capitalize()}**: {headline.claim} ({paper_link(study)})",
-        f"Tried on {headline.scope}.",
+        f"# {headline.claim}",
+        f"**{headline.verdict(claims).capitalize()}** on {headline.scope} ({paper_link(study)}).",
         figure,
         "| what decides | verdict | number |\n| --- | --- | --- |\n" + "\n".join(deciding),
         f"Other claims: {counted}, in `experiments/{study.name}/{RESULT}`." if others else "",

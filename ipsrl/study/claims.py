@@ -14,8 +14,8 @@ import abc
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import EXACT, NotRecorded, Records, TooFewSeeds
@@ -51,8 +51,8 @@ class Claim(abc.ABC):
         """The same claim of the records with these labels."""
 
     @abc.abstractmethod
-    def comparisons(self, records: Records) -> Iterator["Comparison"]:
-        """The comparisons that it is made of."""
+    def deciding(self, records: Records, verdict: bool | None, error: float) -> "Measured":
+        """The comparison that decides its verdict, with the interval that does; raises as `holds`."""
 
     def __call__(self, records: Records) -> bool | None:
         """Whether the records support it; None: undecided."""
@@ -71,6 +71,11 @@ class Comparison(Claim):
     def limit(self) -> float:
         """The finite one, or the upper one of two."""
         return self.low if self.high == math.inf else self.high
+
+    def __post_init__(self):
+        finite = [limit for limit in (self.low, self.high) if math.isfinite(limit)]
+        if not finite or (len(finite) == 2 and not -self.low == self.high > 0):
+            raise ValueError(f"a claim has one limit, or two around 0, not {self.low:g} and {self.high:g}")
 
     @property
     def claimed(self) -> str:
@@ -108,8 +113,20 @@ class Comparison(Claim):
     def within(self, **labels: Any) -> "Comparison":
         return dataclasses.replace(self, number=self.number.within(**labels))
 
-    def comparisons(self, records: Records) -> Iterator["Comparison"]:
-        yield self
+    def deciding(self, records: Records, verdict: bool | None, error: float) -> "Measured":
+        return self, self.interval(records, error)
+
+    def clearness(self, interval: Interval) -> tuple[float, float]:
+        """Distance of the mean from the nearer limit, in half-widths of the interval: numbers have different units.
+
+        The second number, the distance itself, orders exact numbers, which have no width.
+        """
+        distance = min(abs(interval.mean - limit) for limit in (self.low, self.high))
+        width = (interval.high - interval.low) / 2
+        return distance / width if width else math.inf, distance
+
+
+Measured = tuple[Comparison, Interval]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +138,8 @@ class Several(Claim):
     """
 
     parts: tuple[Claim, ...]
+    decided_by_one: ClassVar[bool]
+    """The verdict for which one part is enough."""
 
     def __post_init__(self):
         if not self.parts:
@@ -129,13 +148,28 @@ class Several(Claim):
     def within(self, **labels: Any) -> "Several":
         return type(self)(tuple(part.within(**labels) for part in self.parts))
 
-    def comparisons(self, records: Records) -> Iterator[Comparison]:
+    def deciding(self, records: Records, verdict: bool | None, error: float) -> Measured:
+        """The clearest part where one is enough, at its share of the error; otherwise the least clear one."""
+        one, found = verdict is self.decided_by_one, []
         for part in self.parts:
-            yield from part.comparisons(records)
+            # Where one part decides, others may not be recorded.
+            with contextlib.suppress(NotRecorded, TooFewSeeds):
+                found.append(part.deciding(records, verdict, error / len(self.parts) if one else error))
+        if not found:
+            raise NotRecorded("no part of the claim is recorded")
+        ranked = sorted(found, key=lambda measured: measured[0].clearness(measured[1]), reverse=one)
+        # Undecided is a claim, too, whose only part on the other side is not clear enough for its share of the error.
+        for wanted in (verdict, self.decided_by_one):
+            for comparison, interval in ranked:
+                if comparison.lies(interval) is wanted:
+                    return comparison, interval
+        return ranked[0]
 
 
 class Every(Several):
     """Whether all of several claims hold."""
+
+    decided_by_one = False
 
     def holds(self, records: Records, error: float) -> bool:
         return all(part.holds(records, error) for part in self.parts)
@@ -146,6 +180,8 @@ class Every(Several):
 
 class Some(Several):
     """Whether one or more of several claims hold."""
+
+    decided_by_one = True
 
     def holds(self, records: Records, error: float) -> bool:
         return any(part.holds(records, error / len(self.parts)) for part in self.parts)
@@ -190,9 +226,8 @@ class AtEach(Claim):
     def within(self, **labels: Any) -> "AtEach":
         return dataclasses.replace(self, labels={**self.labels, **labels})
 
-    def comparisons(self, records: Records) -> Iterator[Comparison]:
-        with contextlib.suppress(NotRecorded):
-            yield from self.whole(records).comparisons(records)
+    def deciding(self, records: Records, verdict: bool | None, error: float) -> Measured:
+        return self.whole(records).deciding(records, verdict, error)
 
 
 Claims = Mapping[str, Claim]
@@ -207,7 +242,7 @@ class Decision:
 
     Attributes:
       verdict: one of the keys of `VERDICTS`.
-      number: what decides: of the comparisons with the claim's own verdict the one that lies nearest to its limit.
+      number: what decides: of several parts the clearest where one is enough, and otherwise the least clear one.
       claimed: where that number lies if the claim is true.
       interval: its mean with the interval; None if the records lack it.
       why: the reason if the claim is undecided for want of records or seeds.
@@ -227,17 +262,11 @@ class Decision:
 
 def decision(claim: Claim, records: Records) -> Decision:
     """What records say of a claim."""
-    found = []
     try:
         verdict = claim(records)
+        part, interval = claim.deciding(records, verdict, ERROR)
     except (NotRecorded, TooFewSeeds) as error:
         return Decision(None, why=str(error))
-    for part in claim.comparisons(records):
-        # Where one part decides, others may not be recorded.
-        with contextlib.suppress(NotRecorded, TooFewSeeds):
-            found.append((part, part.interval(records)))
-    deciding = [pair for pair in found if pair[0].lies(pair[1]) is verdict] or found
-    part, interval = min(deciding, key=lambda pair: abs(pair[1].mean - pair[0].limit))
     return Decision(verdict, str(part.number), part.claimed, interval)
 
 

@@ -119,7 +119,9 @@ class CommandLine:
             defined.append(kind(*arguments, flag_values=values).name)
 
         for setting, kind in self._settings.items():
-            defaults = ", ".join(f"{size}: {as_text(settings, setting)!r}" for size, settings in presets.items())
+            texts = {size: as_text(settings, setting) for size, settings in presets.items()}
+            same = len(set(texts.values())) == 1
+            defaults = repr(texts["demo"]) if same else ", ".join(f"{size}: {text!r}" for size, text in texts.items())
             boolean = kind is KINDS[bool]
             what = f"{kind.described}; by default {defaults}"
             define(flags.DEFINE_bool if boolean else flags.DEFINE_string, setting, None, what)

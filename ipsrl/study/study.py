@@ -19,8 +19,8 @@
 
     def curves(settings) -> Curves: ...                # labels and how to compute the points: `ipsrl.study.curves`
 
-    CLAIMS = {"sentence": lambda records: ...}         # true, false or undecided: `ipsrl.study.claims`
-    NUMBERS = {"label": lambda records: ...}           # the main numbers
+    CLAIMS = {"sentence": above(final("x", arm="a"), 0.5)}   # true, false or undecided: `ipsrl.study.claims`
+    NUMBERS = {"label": final("x", arm="b")}           # the main numbers: `ipsrl.study.numbers`
     PAPER = {"label": 0.028}                           # the same numbers in the paper, by the same labels
     TABLE = Table({"value": "heading"})                # `ipsrl.study.tables`; all values by default
     FIGURE = Panels(...)                               # `ipsrl.figures.panels`, or a function; may be None

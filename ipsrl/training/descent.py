@@ -20,6 +20,7 @@ def descended(
 
     Args:
       gradient: (parameters, number of the update) -> the slope to descend.
+      updates: a multiple of `record_every`.
     """
 
     def update(parameters, number):

@@ -24,7 +24,7 @@ from ipsrl.study import (
     share_above,
     some,
 )
-from ipsrl.study.claims import decided, decision, lines, measured
+from ipsrl.study.claims import Comparison, decided, decision, lines, measured
 
 HIGH, LOW, WIDE = Interval(0.9, 0.85, 0.95, 5), Interval(0.5, 0.45, 0.55, 5), Interval(0.6, 0.5, 0.88, 5)
 ONE_SEED = Interval(0.9, math.nan, math.nan, 1)
@@ -169,6 +169,27 @@ def test_a_claim_of_each_value_of_a_label():
 def test_a_claim_among_records_sees_no_others():
     of = records(a=0.7, b=0.4)
     assert [among(above(final("x"), 0.5), arm=arm)(of) for arm in ("a", "b")] == [True, False]
+
+
+def test_the_number_that_decides_is_the_clearest_where_one_part_is_enough():
+    """In half-widths of intervals, whatever the units, at the level at which that part decides."""
+    seeds = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    of = records(close=0.01 * seeds + 0.46, clear=0.5 * seeds - 40.0, true=seeds + 50.0)
+    parts = [above(final("x", arm=arm), 0.5) for arm in ("close", "clear", "true")]
+    refuted = decision(every(parts), of)
+    assert (refuted.verdict, refuted.number) == (False, "x of clear")
+    assert refuted.interval == final("x", arm="clear")(of, 1 - 0.05 / 3)
+    supported = decision(some(parts), of)
+    assert (supported.number, supported.interval) == ("x of true", final("x", arm="true")(of, 1 - 0.05 / 3))
+    assert decision(every(parts[2:]), of).interval == final("x", arm="true")(of)
+    around = [near(final("x", arm=arm), 0.0, 100.0) for arm in ("close", "clear", "true")]
+    assert decision(every(around), of).number == "x of true"
+
+
+@pytest.mark.parametrize("limits", [{}, {"low": 0.1, "high": 0.3}, {"low": 0.3, "high": -0.3}])
+def test_a_claim_that_has_no_side_is_refused(limits):
+    with pytest.raises(ValueError, match="a claim has one limit, or two around 0, not"):
+        Comparison(X, **limits)
 
 
 def test_the_number_that_decides_is_the_one_nearest_to_its_limit():

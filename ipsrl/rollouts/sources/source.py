@@ -330,7 +330,7 @@ class Wrapper(Source):
         """Its own new state, the other source's groups as it changes them, and its metrics; for a wrapper that asks the
         other source once, and leaves the rest of a call as it is.
         """
-        raise TypeError(f"{type(self).__name__} asks in its own way: call it")
+        raise TypeError(f"{type(self).__name__} must have `change`, or a `__call__` of its own")
 
     def reward_of(self, state: State) -> Reward | None:
         return self.inner.reward_of(state[1])
