@@ -228,14 +228,10 @@ def test_two_classes_of_transfer_are_those_of_its_tables():
 
 
 NOT_RUN_YET = {
-    "collapse_time",
     "compare",
     "group_size_and_floor",
     "inside_trl",
-    "path_multiplicity",
-    "phase_portraits",
     "reasoning_gym",
-    "survival_map",
     "transfer",
     "verdicts",
 }
