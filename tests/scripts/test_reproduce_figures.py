@@ -271,12 +271,11 @@ def test_a_study_with_a_headline_gets_results_and_a_page(play, tmp_path, monkeyp
         "verdict": "supported", "of": "x of a", "claimed": "above 0", "mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5,
     }  # fmt: skip
     page, index = ((pages / name).read_text() for name in ("recovery_time.md", "index.md"))
-    assert "# the recovery_time\n\n**Supported**: It is so. ([2601.21669]" in page
+    assert "# It is so.\n\n**Supported** on dice ([2601.21669]" in page
     assert "| it is so | supported | 0.5 [0.4, 0.6], true if above 0: x of a, 5 seeds |" in page
     assert "Other claims: 1 undecided" in page
-    assert (
-        "| [It is so.](recovery_time.md) ([2601.21669](https://arxiv.org/abs/2601.21669)) | **supported** | " in index
-    )
+    row = "| [It is so.](recovery_time.md) ([2601.21669](https://arxiv.org/abs/2601.21669)) | **supported** | "
+    assert row + "0.5 [0.4, 0.6], true if above 0: it is so | dice |" in index
     with pytest.raises(SystemExit, match="none is no folder: make it, or give docs/claims"):
         play("--only=recovery_time", f"--claims={tmp_path / 'none'}")
 
