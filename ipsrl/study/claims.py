@@ -81,8 +81,8 @@ class Comparison(Claim):
     def claimed(self) -> str:
         """Where the number lies if the claim is true, in words."""
         if math.isfinite(self.low) and math.isfinite(self.high):
-            return f"within {digits(self.limit)} of 0"
-        return f"{'above' if self.high == math.inf else 'below'} {digits(self.limit)}"
+            return f"within {self.limit:g} of 0"
+        return f"{'above' if self.high == math.inf else 'below'} {self.limit:g}"
 
     def lies(self, interval: Interval) -> bool | None:
         """Whether all of an interval lies on the claim's side of the limits; None if one of them divides it."""
