@@ -108,7 +108,7 @@ PRESETS = {
 
 def curves(settings: Settings) -> study.Curves:
     cells = [cell for text in settings.keepers for cell in settings.tied(text)]
-    # What has no closed form is refused before hours of training.
+    # What has no closed form is refused before any training.
     for cell in cells[:: len(settings.group_sizes)]:
         advantage_weighted_frequencies(cell.objective, cell.rewards, cell.group_size)
     watch = (settings.keeper_seeds, *settings.bounds, settings.keeper_steps, make_mesh())

@@ -120,8 +120,8 @@ class CommandLine:
 
         for setting, kind in self._settings.items():
             texts = {size: as_text(settings, setting) for size, settings in presets.items()}
-            same = len(set(texts.values())) == 1
-            defaults = repr(texts["demo"]) if same else ", ".join(f"{size}: {text!r}" for size, text in texts.items())
+            of_all, *others = set(texts.values())
+            defaults = ", ".join(f"{size}: {text!r}" for size, text in texts.items()) if others else repr(of_all)
             boolean = kind is KINDS[bool]
             what = f"{kind.described}; by default {defaults}"
             define(flags.DEFINE_bool if boolean else flags.DEFINE_string, setting, None, what)

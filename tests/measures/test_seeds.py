@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
@@ -76,6 +76,7 @@ def test_one_seed_has_the_rank_of_its_mean():
     assert shared_ranks([interval(2, 1, 3), alone[2], alone[0], Interval(0.9, np.nan, np.nan, 1)]) == [1, 1, 1, 4]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 2), st.floats(0, 2)), max_size=12), st.randoms())
 def test_ranks_follow_the_means_in_any_order(values, random):
     intervals = [interval(mean, mean - below, mean + above) for mean, below, above in values]
