@@ -115,9 +115,13 @@ def expected_update(
     """
     if num_keys < 1:
         raise ValueError(f"num_keys is {num_keys}, it must be at least 1")
-    setting = Setting.of(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
+    check_groups = functools.partial(_check_groups, group_size=group_size, off_policy=off_policy)
+    setting = Setting.of(
+        objective, logits, rewards, group_size, environment, reference, objective_state, off_policy, check_groups
+    )
+    # With rewards that are random there are more than walks.
     walks = setting.log_probs.shape[0]
-    _check_groups(walks, group_size, off_policy)
+    check_groups(walks)
     own_answers = group_size - (off_policy is not None)
     counts = count_vectors(walks, own_answers)
     coefficients = gammaln(own_answers + 1) - gammaln(counts + 1).sum(axis=1)

@@ -1,6 +1,7 @@
 """What an update depends on: every trajectory of one prompt, with its probability and its reward."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Self
 
 import jax
@@ -10,7 +11,7 @@ from jax import Array
 from jax.core import Tracer
 
 from ipsrl.arguments import shown
-from ipsrl.dynamics.trajectories import every_trajectory
+from ipsrl.dynamics.trajectories import every_trajectory, every_walk
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import dictates
 from ipsrl.environments.state_graph import StateGraph
@@ -74,8 +75,11 @@ class Setting:
         reference: Array | None,
         objective_state: Any,
         off_policy: OffPolicyAnswers | None,
+        check_walks: Callable[[int], None] | None = None,
     ) -> Self:
         """The setting that arguments of `expected_update` describe.
+
+        `check_walks` may refuse their number before any trajectory is computed.
 
         Raises:
           ValueError: one of them is wrong, or they do not fit together: the state is not one of this objective, the
@@ -111,6 +115,8 @@ class Setting:
         check_computable(objective, environment, Tabular(*table_shape), group_size, off_policy)
         carried, learned = _states(objective, objective_state, environment.sizes, logits.dtype)
         logits, reference = logits.reshape(table_shape), reference.reshape(table_shape)
+        if check_walks is not None:
+            check_walks(len(every_walk(environment)[0]))
         trajectories = every_trajectory(environment, logits, top_tokens=objective.top_tokens)
         outcomes = environment.verify(trajectories)
         if not has_own_rewards:

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import softmax
 
 from ipsrl import objectives
-from ipsrl.dynamics import flows
+from ipsrl.dynamics import flows, setting
 from ipsrl.dynamics.expected_update import (
     LARGEST_GROUP_OF_THREE,
     MOST_GROUPS,
@@ -249,6 +249,12 @@ def test_pairs_gain_whatever_the_order_of_the_arms():
 def test_refusals(text, options, message):
     with pytest.raises(ValueError, match=message):
         exact(text, **options)
+
+
+def test_too_many_groups_are_refused_before_trajectories_are_computed(monkeypatch):
+    monkeypatch.setattr(setting, "every_trajectory", None)
+    with pytest.raises(ValueError, match="3 trajectories in groups of"):
+        exact("grpo", group_size=LARGEST_GROUP_OF_THREE + 1)
 
 
 def test_the_largest_group_of_three_can_be_enumerated():
