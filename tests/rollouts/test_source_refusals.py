@@ -23,7 +23,7 @@ from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
-from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
+from ipsrl.rollouts.sources.source import Actors, Request, Sampled, Wrapper, wrapped
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -296,3 +296,12 @@ def test_stored_groups_that_cannot_be_read(rows, message):
 def test_a_table_of_rewards_does_not_become_infinite(table):
     with pytest.raises(ValueError, match=r"the table of rewards must be finite, and 0 or of a size"):
         RewardTable(table)
+
+
+def test_a_wrapper_without_a_change_is_refused_when_it_is_put_around_a_source():
+    @dataclasses.dataclass(frozen=True)
+    class Idle(Wrapper):
+        pass
+
+    with pytest.raises(TypeError, match="Idle must have `change`, or a `__call__` of its own"):
+        Idle().around(None)

@@ -243,7 +243,10 @@ class Wrapper(Source):
 
         Raises:
           ValueError: the source cannot be wrapped in this one.
+          TypeError: this one says neither what it changes nor how it asks.
         """
+        if type(self).change is Wrapper.change and type(self).__call__ is Wrapper.__call__:
+            raise TypeError(f"{type(self).__name__} must have `change`, or a `__call__` of its own")
         outer = copy.copy(self)
         object.__setattr__(outer, "inner", inner)
         outer.check_inner()
@@ -330,7 +333,7 @@ class Wrapper(Source):
         """Its own new state, the other source's groups as it changes them, and its metrics; for a wrapper that asks the
         other source once, and leaves the rest of a call as it is.
         """
-        raise TypeError(f"{type(self).__name__} must have `change`, or a `__call__` of its own")
+        raise NotImplementedError
 
     def reward_of(self, state: State) -> Reward | None:
         return self.inner.reward_of(state[1])
