@@ -2,9 +2,10 @@
 
 Claim     The coefficient is blunt: too small, and the policy hacks the reward; too large, and it stays where it was. KL
           in the reward, instead of in the loss, distorts the advantages.
-Paper     arXiv 2402.03300 (k3 in the loss), 2402.14740 (k1 in the reward, RLOO). Our reading of blunt: no coefficient
-          ends at a true reward of 0.9. Derived: the optimum of reward less KL is start x exp(proxy / beta), of a true
-          reward of at most a / (a + 2 sqrt(h w)), for a right, h of the hack and w other wrong outcomes at the start.
+Paper     arXiv 2402.03300 (k3 in the loss), 2402.14740 (k1 in the reward, RLOO). Our reading of blunt, which decides:
+          at every coefficient most runs hack or stay where they were. Another, that none ends at a true reward of 0.9,
+          is asked beside it. Derived: the optimum of reward less KL is start x exp(proxy / beta), of a true reward of
+          at most a / (a + 2 sqrt(h w)), for a right, h of the hack and w other wrong outcomes at the start.
 Arms      A proxy pays 1 for right outcomes and 2 for one wrong outcome, the hack. Two starts with 30 % right outcomes,
           on both sides of what the bound allows: a hack of 3.5 % (at most 0.50) and of 0.007 % (at most 0.96).
           Coefficients from 0.001 to 10: k3 in the loss of GRPO, k1 in its reward; ablation: k1 in the reward without

@@ -1,6 +1,7 @@
 """The command line of a study: flags made from its settings, presets, and bad input in one sentence."""
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import re
@@ -113,7 +114,9 @@ class CommandLine:
     ):
         """Defines the flags in `values`; of a study without MANY_HOSTS or TRACKERS fewer."""
         self._presets, self._values, defined = presets, values, []
-        self._settings = kinds_of(type(next(iter(presets.values()))))
+        of_class = type(next(iter(presets.values())))
+        self._settings = kinds_of(of_class)
+        ranges = {field.name: field.metadata.get("range") for field in dataclasses.fields(of_class)}
 
         def define(kind: Callable[..., flags.FlagHolder], *arguments: Any) -> None:
             defined.append(kind(*arguments, flag_values=values).name)
@@ -123,7 +126,8 @@ class CommandLine:
             of_all, *others = set(texts.values())
             defaults = ", ".join(f"{size}: {text!r}" for size, text in texts.items()) if others else repr(of_all)
             boolean = kind is KINDS[bool]
-            what = f"{kind.described}; by default {defaults}"
+            allowed = f"; must {ranges[setting].phrase}" if ranges[setting] and ranges[setting].phrase else ""
+            what = f"{kind.described}{allowed}; by default {defaults}"
             define(flags.DEFINE_bool if boolean else flags.DEFINE_string, setting, None, what)
         define(flags.DEFINE_string, "preset", "demo", f"size of the experiment: {', '.join(presets)}")
         define(flags.DEFINE_string, "out", None, f"folder for all results; runs/{name}-<preset> by default")

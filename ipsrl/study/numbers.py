@@ -316,4 +316,6 @@ def difference(value: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> 
 
 
 def _of(labels: Mapping[str, Any]) -> str:
-    return f" of {', '.join(map(str, labels.values()))}" if labels else ""
+    # A word says by itself what it is, a number does not.
+    words = [value if isinstance(value, str) else f"{name} {value}" for name, value in labels.items()]
+    return f" of {', '.join(words)}" if labels else ""
