@@ -10,9 +10,8 @@ Arms      GRPO, IPS-GRPO with a floor of 0.2, and ProGRPO, each with five seeds:
           independent uniform answers.
 Command   python -m experiments.reasoning_gym
 Time      demo nine minutes on two CPU cores (estimated from processor time), smoke under one; paper, not run, hours.
-Expected  Of queens GRPO recovers 0.12 and IPS-GRPO 0.38 [0.36, 0.40] over five seeds, of colourings 0.08 and 0.30 over
-          three of an earlier run. Nearly all answers are valid; ProGRPO lies between, and independent answers could
-          recover 0.65 of both.
+Expected  Of queens GRPO recovers 0.12 and IPS-GRPO 0.38 [0.36, 0.40], of colourings 0.07 and 0.30 [0.30, 0.31]. Nearly
+          all answers are valid; ProGRPO lies between, and independent answers could recover 0.65 of both.
 Doubt     One transformer of 100,000 parameters and one prior, whose bias we made; 64 problems of each task with many
           right answers, asked again at the evaluation. One learning rate and 300 updates: GRPO may lose less when
           trained for less. All seeds share prior and evaluation, so that intervals cover training alone. No placebo is
