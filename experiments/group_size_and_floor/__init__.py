@@ -8,8 +8,8 @@ Arms      IPS-GRPO with floors of 0.01, 0.1 and 0.2 in groups of 4, 8, 16, 32 an
           training answers six in ten were admissible. Cells with a floor of at most 1/G are placebos for each other.
 Command   python -m experiments.group_size_and_floor
 Time      demo ten minutes on two busy CPU cores, smoke under one; paper, not run, an estimated two hours.
-Expected  Recovery (one seed, +- 0.05): 0.48 in the smallest groups whatever the floor, 0.54 in groups of 32 with the
-          smallest floor, 0.46 in the largest with the largest: a floor that acts costs recovery here. All cells of a
+Expected  Recovery (one seed, +- 0.05): 0.47 in the smallest groups whatever the floor, 0.53 in groups of 32 with the
+          smallest floor, 0.45 in the largest with the largest: a floor that acts costs recovery here. All cells of a
           row with floor <= 1/G are exactly equal.
 Doubt     The claim is one of the algorithm: a frequency among G answers is at least 1/G, and one pair of such cells
           that differed would refute it. That a floor costs recovery here is no claim: one seed, one task, one rate, and
