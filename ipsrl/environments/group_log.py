@@ -100,19 +100,15 @@ class GroupLog:
         rewards, outcome_id = np.moveaxis(answers, -1, 0)
         return cls(tuple(prompts), rewards.astype(np.float32), outcome_id.astype(np.int32))
 
-    @property
+    @functools.cached_property
     def prompt_index(self) -> np.ndarray:
         """`[N]` int32, a number for each prompt."""
-        return self._of_prompts[0]
+        numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(self.prompts))}
+        return np.array([numbers[prompt] for prompt in self.prompts], np.int32)
 
     @property
     def num_prompts(self) -> int:
-        return self._of_prompts[1]
-
-    @functools.cached_property
-    def _of_prompts(self) -> tuple[np.ndarray, int]:
-        numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(self.prompts))}
-        return np.array([numbers[prompt] for prompt in self.prompts], np.int32), len(numbers)
+        return len(set(self.prompts))
 
     @functools.cached_property
     def with_a_choice(self) -> list[list[tuple[int, float]]]:
@@ -144,10 +140,8 @@ class GroupLog:
         places = np.linspace(0, len(choices) - 1, min(len(choices), MOST_PROMPTS)).round().astype(int)
         arms = max(len(choices[place]) for place in places)
         padded = [choices[place] + [(0, 0.0)] * (arms - len(choices[place])) for place in places]
-        counts, rewards = (
-            tuple(tuple(pair[column] for pair in of_prompt) for of_prompt in padded) for column in (0, 1)
-        )
-        return LoggedOutcomes(rewards, counts=counts)
+        counts, rewards = np.moveaxis(np.array(padded), -1, 0)
+        return LoggedOutcomes.of_table(rewards, counts=tuple(map(tuple, counts.astype(int).tolist())))
 
 
 EXAMPLE = '{"prompt": "1 + 1 =", "completion": "2", "reward": 1.0, "outcome": "2"}'

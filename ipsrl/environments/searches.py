@@ -53,11 +53,8 @@ def searches_of(graph: KnowledgeGraph, trajectories: Trajectories, lookups: int,
     choices = queries_in_a_state(graph, grounded)
     for turn in range(lookups + 1):
         entity, word, result = (tokens[..., 3 * turn + place] for place in (ENTITY, RELATION, RESULT))
-        entity, relation, head = (
-            entity - FIRST_ENTITY,
-            (word - graph.first_word) // graph.synonyms,
-            result - FIRST_ENTITY,
-        )
+        entity, head = entity - FIRST_ENTITY, result - FIRST_ENTITY
+        relation = (word - graph.first_word) // graph.synonyms
         going &= (entity >= 0) & (entity < graph.entities)
         if grounded:
             going &= (entity == start) | (entity == at)
