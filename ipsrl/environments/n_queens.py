@@ -63,8 +63,16 @@ class NQueens(TextTask):
 
     @functools.cached_property
     def boards(self) -> tuple[Board, ...]:
-        """All solutions without given queens, in id order."""
-        return all_boards(self.n)
+        """All boards with n queens that do not attack each other, by id: lexicographic, as reasoning-gym lists them."""
+        boards: list[Board] = [()]
+        for row in range(self.n):
+            boards = [
+                (*board, column)
+                for board in boards
+                for column in range(self.n)
+                if all(column != other and abs(column - other) != row - above for above, other in enumerate(board))
+            ]
+        return tuple(boards)
 
     @functools.cached_property
     def problem_table(self) -> dict[Given, np.ndarray]:
@@ -155,19 +163,6 @@ You may think first. Then write the whole board between these tags, a line for e
 <answer>
 {example}
 </answer>"""
-
-
-def all_boards(n: int) -> tuple[Board, ...]:
-    """All boards with n queens that do not attack each other, in lexicographic order, as reasoning-gym lists them."""
-    boards: list[Board] = [()]
-    for row in range(n):
-        boards = [
-            (*board, column)
-            for board in boards
-            for column in range(n)
-            if all(column != other and abs(column - other) != row - above for above, other in enumerate(board))
-        ]
-    return tuple(boards)
 
 
 def problem_of_seed(seed: int, boards: Sequence[Board], min_remove: int, max_remove: int) -> Given:

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from ipsrl.environments.n_queens import NQueens, all_boards, problem_of_seed
+from ipsrl.environments.n_queens import NQueens, problem_of_seed
 
 TASK = NQueens(n=6, min_remove=4, max_remove=6, problems=8, least_solutions=1)
 
 
 def test_numbers_of_solutions():
     # OEIS A000170.
-    assert [len(all_boards(n)) for n in range(4, 10)] == [2, 10, 4, 40, 92, 352]
-    for board in all_boards(8):
+    assert [len(NQueens(n, 1, 1).boards) for n in range(4, 10)] == [2, 10, 4, 40, 92, 352]
+    for board in NQueens(8).boards:
         assert len(set(board)) == len({c + r for r, c in enumerate(board)}) == len({c - r for r, c in enumerate(board)})
 
 
@@ -57,7 +57,7 @@ def test_problems_and_words_are_those_of_reasoning_gym():
     theirs = pytest.importorskip("reasoning_gym", reason='pip install -e ".[reasoning_gym]"')
     data_set = theirs.create_dataset("n_queens", seed=3, size=30, n=6, min_remove=4, max_remove=6)
     problems = [data_set[number] for number in range(30)]
-    drawn = [problem_of_seed(3 + number, all_boards(6), 4, 6) for number in range(30)]
+    drawn = [problem_of_seed(3 + number, TASK.boards, 4, 6) for number in range(30)]
     puzzles = [problem["metadata"]["puzzle"] for problem in problems]
     assert drawn == [tuple(row.index("Q") if "Q" in row else -1 for row in puzzle) for puzzle in puzzles]
     task = NQueens(n=6, min_remove=4, max_remove=6, problems=8, least_solutions=1, seed=3)
