@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from ipsrl.environments.answer_text import is_tag
+from ipsrl.environments.chat_template import special_tokens
 from ipsrl.specifications import shortened
 
 MOST_BYTES = 255
@@ -130,7 +131,7 @@ def bytes_of_tokens(tokenizer: Any, vocabulary_size: int) -> list[bytes]:
             f"the tokenizer in {tokenizer.name_or_path} is neither byte-level nor falls back to bytes, so stop strings "
             "cannot be found in its tokens: leave them out"
         )
-    special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    special = special_tokens(tokenizer)
     found = [b""] * vocabulary_size
     for word, token in tokenizer.get_vocab().items():
         if token < vocabulary_size:
