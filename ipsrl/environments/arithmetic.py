@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 # Far above what an answer needs, far below the recursion limit.
 LONGEST_EXPRESSION = 64
@@ -19,8 +20,8 @@ LARGEST_EXPONENT = 300
 LARGEST_VALUE = 5000
 
 Tree = int | Fraction | tuple
+BRACKETS = {"(": ")", "{": "}", "[": "]"}
 
-_BRACKETS = {"(": ")", "{": "}", "[": "]"}
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 _GROUPED = r"\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+|\d{1,3}(?:'\d{3})+|\d{1,3}(?:_\d{3})+|\d+"
 _WORD = re.compile(
@@ -33,6 +34,7 @@ _WORD = re.compile(
 _SHORT_FRACTION = re.compile(r"\\frac\s*(?:(\d)|\{([^{}\\]*)\})\s*(?:(?=\{)|(\d)(?!\d))", re.ASCII)
 # An x between operands; 0x10 is a number to the base 16, which is not read.
 TIMES = r"(?<=[\d)}\] ])(?<!(?<![\d.])0)[xX](?=[ \d(\\])"
+EQUALS = re.compile(r"==?|\b(?:is equal to|equals|is)\b")
 _MULTIPLIED = re.compile(TIMES, re.ASCII)
 
 
@@ -58,14 +60,8 @@ def read_arithmetic(text: str) -> Tree | None:
             raise ValueError("the expression is not complete")
         return words.pop()
 
-    def chain(operators: tuple[str, ...], operand: Callable[[], Tree]) -> Tree:
-        tree = operand()
-        while next_is(operators):
-            tree = (take(), tree, operand())
-        return tree
-
     def total() -> Tree:
-        return chain(("+", "-"), lambda: chain(("*", "/"), signed))
+        return chain(words, ("+", "-"), lambda: chain(words, ("*", "/"), signed))
 
     def signed() -> Tree:
         if next_is(("+", "-")):
@@ -74,7 +70,7 @@ def read_arithmetic(text: str) -> Tree | None:
         return (take(), base, signed()) if next_is(("^",)) else base
 
     def group() -> Tree:
-        closing = _BRACKETS.get(str(take()))
+        closing = BRACKETS.get(str(take()))
         tree = total()
         if closing is None or take() != closing:
             raise ValueError("a group is not closed")
@@ -101,6 +97,14 @@ def read_arithmetic(text: str) -> Tree | None:
     except ValueError:
         return None
     return None if words else tree
+
+
+def chain(words: list, operators: tuple[str, ...], operand: Callable[[], Any]) -> Any:
+    """The tree of operands between operators, grouped from the left, at the end of `words`, which are reversed."""
+    tree = operand()
+    while words and words[-1] in operators:
+        tree = (words.pop(), tree, operand())
+    return tree
 
 
 def value(tree: Tree) -> Fraction | None:

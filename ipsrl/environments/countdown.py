@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ipsrl.environments import expressions
+from ipsrl.environments import arithmetic, expressions
 from ipsrl.environments.countdown_solver import Solver
 from ipsrl.environments.expressions import OPERATORS, Form, Tree
-from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask
+from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_space
 from ipsrl.fields import between, one_of
 from ipsrl.slow_tasks import report_if_slow
 
@@ -107,48 +107,39 @@ class Countdown(TextTask):
     @functools.cached_property
     def drawn_problems(self) -> tuple[Puzzle, ...]:
         """One problem for each prompt."""
-        drawn: dict[tuple, Puzzle] = {}
-        with report_if_slow(lambda: f"{len(drawn)} of {self.problems} problems of countdown are made"):
-            return self._draw(drawn)
-
-    def _draw(self, drawn: dict[tuple, Puzzle]) -> tuple[Puzzle, ...]:
-        """All problems; they are put in `drawn`, which is empty, one after the other."""
         rng = random.Random(self.seed)
+        drawn: dict[tuple, Puzzle] = {}
         found: set[Form] = set()
         # Numbers of which no further problem can be made.
         exhausted: set[tuple[int, ...]] = set()
         given = math.comb(self.largest_number + self.numbers - 1, self.numbers)
-
-        for number in range(DRAWS_FOR_A_PROBLEM * self.problems):
-            if self.source == "reasoning_gym":
-                limits = self.numbers, self.largest_number, self.largest_target
-                numbers, targets = problem_of_seed(self.seed + number, *limits)
-            else:
-                numbers = tuple(sorted(rng.randint(1, self.largest_number) for _ in range(self.numbers)))
-                targets = rng.sample(
-                    range(SMALLEST_TARGET, self.largest_target + 1), self.largest_target - SMALLEST_TARGET + 1
-                )
-            if numbers in exhausted:
-                continue
-            solver = Solver(numbers, self.use_all)
-            for target in targets:
-                if (numbers, target) not in drawn and len(solver.solutions(target)) >= self.least_solutions:
-                    solutions = sorted(solver.solutions(target), key=_length_and_text)
-                    drawn[numbers, target] = Puzzle(numbers, target, tuple(solutions))
-                    found.update(solutions)
+        with report_if_slow(lambda: f"{len(drawn)} of {self.problems} problems of countdown are made"):
+            for number in range(DRAWS_FOR_A_PROBLEM * self.problems):
+                if self.source == "reasoning_gym":
+                    limits = self.numbers, self.largest_number, self.largest_target
+                    numbers, targets = problem_of_seed(self.seed + number, *limits)
+                else:
+                    numbers = tuple(sorted(rng.randint(1, self.largest_number) for _ in range(self.numbers)))
+                    every = range(SMALLEST_TARGET, self.largest_target + 1)
+                    targets = rng.sample(every, len(every))
+                if numbers in exhausted:
+                    continue
+                solver = Solver(numbers, self.use_all)
+                for target in targets:
+                    if (numbers, target) not in drawn and len(solver.solutions(target)) >= self.least_solutions:
+                        solutions = sorted(solver.solutions(target), key=_length_and_text)
+                        drawn[numbers, target] = Puzzle(numbers, target, tuple(solutions))
+                        found.update(solutions)
+                        break
+                else:
+                    if self.source == "uniform":
+                        exhausted.add(numbers)
+                if len(exhausted) == given:
                     break
-            else:
-                if self.source == "uniform":
-                    exhausted.add(numbers)
-            if len(exhausted) == given:
-                break
-            if len(found) > LARGEST_SPACE:
-                raise ValueError(
-                    f"the first {len(drawn)} of {self.problems} problems have {len(found)} solutions, more than the "
-                    f"{LARGEST_SPACE} that are enumerated: choose fewer problems or numbers, or a larger largest_number"
-                )
-            if len(drawn) == self.problems:
-                return tuple(drawn.values())
+                drawn_so_far = f"the first {len(drawn)} of {self.problems} problems have {len(found)} solutions"
+                check_space(len(found), drawn_so_far, "choose fewer problems or numbers, or a larger largest_number")
+                if len(drawn) == self.problems:
+                    return tuple(drawn.values())
         raise ValueError(
             f"only {len(drawn)} of {self.problems} problems with {self.numbers} numbers up to {self.largest_number} "
             f"and {self.least_solutions} solutions or more were found in {number + 1} draws: "
@@ -184,10 +175,7 @@ class Countdown(TextTask):
 
     @functools.cached_property
     def admissible(self) -> np.ndarray:
-        table = np.zeros((len(self.drawn_problems), len(self.forms)), bool)
-        for row, problem in zip(table, self.drawn_problems, strict=True):
-            row[[self._id_of[form] for form in problem.solutions]] = True
-        return table
+        return self.admitting([problem.solutions for problem in self.drawn_problems])
 
     def observation_symbols(self, prompt: int) -> list[str]:
         problem = self.drawn_problems[prompt]
@@ -210,11 +198,7 @@ class Countdown(TextTask):
         form = expressions.canonical(answer)
         if form in self._id_of:
             return self._id_of[form]
-        try:
-            expressions.evaluate(answer)
-        except ZeroDivisionError:
-            return NO_OUTCOME
-        return self.outside(repr(form))
+        return NO_OUTCOME if arithmetic.value(answer) is None else self.outside(repr(form))
 
     def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
         return f"<answer> {expressions.infix(self._tree(hypothesis, rng))} </answer>"

@@ -32,12 +32,11 @@ from typing import Any
 
 import numpy as np
 
-from ipsrl.environments import expressions
+from ipsrl.environments import arithmetic, expressions
 from ipsrl.environments.addition import NO_THINK, THINK, WORDS, WORKED, Addition
 from ipsrl.environments.countdown import Countdown
-from ipsrl.environments.environment import Environment, require_tokens
+from ipsrl.environments.environment import Environment, check_number, require_tokens
 from ipsrl.environments.language import LanguageTask
-from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import STOP, TextTask
 
 
@@ -192,10 +191,8 @@ def _wrong_in(task: Countdown, prompt: int, numbers: Sequence[int], tree: expres
         return "unreadable", ""
     if task.use_all and (unused := min(left.elements(), default=None)) is not None:
         return "not used", str(unused)
-    try:
-        return "result", str(expressions.evaluate(tree))
-    except ZeroDivisionError:
-        return "no result", ""
+    result = arithmetic.value(tree)
+    return ("no result", "") if result is None else ("result", str(result))
 
 
 UNREADABLE = "It cannot be read."

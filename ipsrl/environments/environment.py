@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import MADE_BY, NOT_REQUIRED
+from ipsrl.arguments import MADE_BY, NOT_REQUIRED, accepted
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 State = Any  # a pytree of arrays without batch axes; the sampler adds them by vmap
@@ -192,6 +192,12 @@ def require_tokens(what: str, tokens: Any, vocabulary_size: int) -> list[int]:
     return [int(token) for token in tokens]
 
 
+def check_number(what: str, number: Any, count: int) -> None:
+    """Raises ValueError unless a prompt, or a hypothesis, with that number exists."""
+    if not 0 <= accepted(what, number, int) < count:
+        raise ValueError(f"{what} {number} does not exist: this task has {count}, numbered from 0")
+
+
 def dictates(environment: Environment) -> bool:
     """Whether the environment dictates tokens in any state."""
 
@@ -209,9 +215,3 @@ def check_group_size(environment: Environment, group_size: int) -> None:
             f"group_size is {group_size}, it must be a multiple of {multiple}, because {environment} treats that many "
             "members of a group in turn"
         )
-
-
-def no_prompts(index: Array) -> Prompts:
-    """Prompts without tokens, for environments whose observations show everything."""
-    shape = (index.shape[0], 0)
-    return Prompts(index=index, tokens=jax.numpy.zeros(shape, "int32"), mask=jax.numpy.zeros(shape, bool))

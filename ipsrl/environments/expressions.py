@@ -19,10 +19,9 @@ This module needs only the standard library and two modules like it: the process
 import random
 import re
 from collections.abc import Sequence
-from fractions import Fraction
 
 from ipsrl.environments.answer_text import BULLET, SIGN, marker, without_remark
-from ipsrl.environments.arithmetic import read_arithmetic, value
+from ipsrl.environments.arithmetic import EQUALS, read_arithmetic, value
 
 OPERATORS = ("+", "-", "*", "/")
 LONGEST_NUMBER = 10
@@ -30,7 +29,6 @@ LONGEST_NUMBER = 10
 LINE = re.compile(rf"(?:{SIGN}|[xX])+")
 MARKER = marker("equation", "expression", "solution")
 
-_EQUALS = re.compile(r"==?|\b(?:is equal to|equals|is)\b")
 _NAME = re.compile(r"^[a-zA-Z][a-zA-Z ]*(?:=|:)")
 
 Tree = int | tuple
@@ -102,22 +100,6 @@ def _product(left: Form, right: Form, inverse: bool) -> Form:
 
 def _factors(body: Body) -> tuple[tuple[int, Body], ...]:
     return body[1] if body[0] == "product" else ((0, body),)
-
-
-def evaluate(tree: Tree) -> Fraction:
-    """The exact value.
-
-    Raises:
-      ZeroDivisionError: the expression divides by zero.
-    """
-    if isinstance(tree, int):
-        return Fraction(tree)
-    if len(tree) == 2:
-        return -evaluate(tree[1])
-    left, right = evaluate(tree[1]), evaluate(tree[2])
-    if tree[0] == "/":
-        return left / right
-    return left * right if tree[0] == "*" else left + right if tree[0] == "+" else left - right
 
 
 def numbers_of(tree: Tree) -> list[int]:
@@ -198,9 +180,9 @@ def _chain(parts: list[tuple], operator: str, rng: random.Random | None) -> Tree
     return (operator, right, left) if sense == operator and rng.random() < 0.5 else (sense, left, right)
 
 
-def prefix(tree: Tree) -> list[str]:
-    """A tree without negative signs in Polish notation."""
-    return [str(tree)] if isinstance(tree, int) else [tree[0], *(word for part in tree[1:] for word in prefix(part))]
+def prefix(tree: Tree | str) -> list[str]:
+    """A tree without negative signs in Polish notation; its leaves may be names."""
+    return [tree[0], *(word for part in tree[1:] for word in prefix(part))] if isinstance(tree, tuple) else [str(tree)]
 
 
 def read_prefix(words: Sequence[str]) -> Tree | None:
@@ -247,7 +229,7 @@ def read_expression(text: str) -> Tree | None:
     """
     # A dash with a blank behind it is no sign here but a bullet.
     line = BULLET.sub("", " ".join(map(without_remark, text.split("\n"))), count=1)
-    sides = _EQUALS.split(_NAME.sub("", line, count=1))
+    sides = EQUALS.split(_NAME.sub("", line, count=1))
     trees = [read_arithmetic(side) for side in sides]
     if any(tree is None for tree in trees):
         return None

@@ -104,10 +104,7 @@ class Factors(TextTask):
 
     @functools.cached_property
     def admissible(self) -> np.ndarray:
-        table = np.zeros((self.problems, len(self.hypotheses)), bool)
-        for row, solutions in zip(table, self.problem_table.values(), strict=True):
-            row[[self._id_of[vector] for vector in solutions]] = True
-        return table
+        return self.admitting([*self.problem_table.values()])
 
     @property
     def longest_answer(self) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice
+from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, check_space
 from ipsrl.fields import between, open_probability
 from ipsrl.slow_tasks import report_if_slow
 
@@ -81,11 +81,8 @@ class GraphColoring(TextTask):
         check_choice("hidden", self.hidden, range(self.vertices + 1))
         if self.hidden and self.renaming:
             raise ValueError("renaming needs hidden=0: where some colors are shown, the names of colors matter")
-        if self.colors**self.vertices > LARGEST_SPACE:
-            raise ValueError(
-                f"{self.vertices} vertices in {self.colors} colors have {self.colors**self.vertices} assignments, more "
-                f"than the {LARGEST_SPACE} that are enumerated: choose fewer"
-            )
+        assignments = self.colors**self.vertices
+        check_space(assignments, f"{self.vertices} vertices in {self.colors} colors have {assignments} assignments")
 
     @functools.cached_property
     def colorings(self) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ipsrl.arguments import checked
 from ipsrl.environments.text import MARKS, STOP, TextTask
-from ipsrl.environments.token_stream import written_answers
+from ipsrl.environments.token_stream import of_each_answer, written_answers
 from ipsrl.fields import between, open_probability, probability
 from ipsrl.structures import Trajectories
 
@@ -181,13 +181,11 @@ counts. For instance, if the goal were Z:
     def thoughts(self, trajectories: Trajectories) -> "Thoughts":
         """The thoughts of sampled answers, for `experiments.thought_switching.underthinking`."""
         index = np.asarray(trajectories.prompts.index)
-        found = [
-            [self._measured(int(prompt), answer.tolist()) for answer in group]
-            for prompt, group in zip(index, written_answers(trajectories), strict=True)
-        ]
+        found = of_each_answer(self._measured, index, written_answers(trajectories))
         return Thoughts(*np.moveaxis(np.array(found, np.int32), -1, 0))
 
-    def _measured(self, prompt: int, answer: list[int]) -> tuple[int, int, int]:
+    def _measured(self, prompt: int, tokens: np.ndarray) -> tuple[int, int, int]:
+        answer = tokens.tolist()
         answer = answer[: answer.index(STOP)] if STOP in answer else answer
         thought, first = [], 0
         for place, token in enumerate([*answer, SWITCH_TOKEN]):

@@ -8,11 +8,13 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ipsrl.environments.answer_text import BULLET, SIGN, marker, without_remark
+from ipsrl.environments.arithmetic import BRACKETS, chain
+from ipsrl.environments.expressions import prefix
 from ipsrl.environments.text import NO_OUTCOME, TextTask
 from ipsrl.fields import between, one_of
 
@@ -29,7 +31,6 @@ _SIGNS = (
     | dict.fromkeys("¬~!", "NOT")
     | {"↓": "NOR"}
 )
-_BRACKETS = {"(": ")", "[": "]", "{": "}"}
 # The name of what an expression defines: words, none of which may stand in an expression.
 _NAME_WORD = rf"(?!(?:{'|'.join((*VARIABLES, *ARITY))})\b)[a-z]\w*"
 _NAME = re.compile(rf"^{_NAME_WORD}(?: +{_NAME_WORD}){{0,2}} *(?:\( *x *, *y *\))? *[=:]", re.IGNORECASE)
@@ -255,11 +256,6 @@ def evaluate(tree: Tree, x: int, y: int) -> int:
     return {"AND": min(values), "OR": max(values), "NOT": 1 - values[0], "NOR": 1 - max(values)}[tree[0]]
 
 
-def prefix(tree: Tree) -> list[str]:
-    """The expression in Polish notation."""
-    return [tree] if isinstance(tree, str) else [tree[0], *(name for operand in tree[1:] for name in prefix(operand))]
-
-
 def infix(tree: Tree) -> str:
     """The expression in infix notation: `(x OR y) AND NOT x`, `NOR(x, y)`."""
     if isinstance(tree, str):
@@ -288,22 +284,16 @@ def read_infix(text: str) -> Tree:
         if not words or words.pop() != expected:
             raise ValueError(f"{expected!r} is missing")
 
-    def chain(operators: tuple[str, ...], operand: Callable[[], Tree]) -> Tree:
-        tree = operand()
-        while words and words[-1] in operators:
-            tree = (words.pop(), tree, operand())
-        return tree
-
     def expression() -> Tree:
-        return chain(("OR", "NOR"), lambda: chain(("AND",), factor))
+        return chain(words, ("OR", "NOR"), lambda: chain(words, ("AND",), factor))
 
     def factor() -> Tree:
         word = words.pop() if words else "nothing"
         if word == "NOT":
             return ("NOT", factor())
-        if word in _BRACKETS:
+        if word in BRACKETS:
             tree = expression()
-            take(_BRACKETS[word])
+            take(BRACKETS[word])
             return tree
         if word in ARITY:
             take("(")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ipsrl.environments.answer_text import LONGEST_ANSWER, marker, plain_lines, read_lines, without_thoughts
-from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice
+from ipsrl.environments.text import TextTask, check_choice, check_space
 from ipsrl.fields import between
 
 NEXT_LAYER = ";"
@@ -70,11 +70,8 @@ class HypospaceVoxels(TextTask):
         super().__post_init__()
         check_choice("blocks", self.blocks, range(1, self.grid**2 + 1))
         structures = sum(math.comb(self.grid**2, k) * self.max_height**k for k in self._block_counts)
-        if structures > LARGEST_SPACE:
-            raise ValueError(
-                f"top views of {self.blocks} blocks on a grid of side {self.grid} give {structures} structures, more "
-                f"than the {LARGEST_SPACE} that are enumerated: choose fewer blocks, a smaller grid or height"
-            )
+        given = f"top views of {self.blocks} blocks on a grid of side {self.grid} give {structures} structures"
+        check_space(structures, given, "choose fewer blocks, a smaller grid or height")
 
     @property
     def _block_counts(self) -> Sequence[int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ipsrl.environments.questions import check_number
+from ipsrl.environments.environment import check_number
 from ipsrl.fields import Checked, between
 
 ENTITIES = (

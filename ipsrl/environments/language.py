@@ -17,7 +17,7 @@ from ipsrl.environments.environment import OutcomeSpace, dictates
 from ipsrl.environments.questions import Questions, Quotation
 from ipsrl.environments.stop_strings import StopStrings
 from ipsrl.environments.text import TextTask
-from ipsrl.environments.token_stream import TokenStream, written_answers
+from ipsrl.environments.token_stream import TokenStream, of_each_answer, written_answers
 from ipsrl.environments.tokenizer_folder import Token, prompt_tokens, read_stop_tokens, read_tokenizer
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import Checked, positive
@@ -182,14 +182,9 @@ class LanguageTask(TokenStream, Checked):
           ValueError: a prompt without its history has more tokens than `width` or `longest_prompt`, or the number of
             histories differs from the number of prompts.
         """
-        index = np.asarray(index, np.int32)
         if len(histories) != len(index):
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
-        shown = [
-            [self._shown(int(prompt), answer) for answer in history]
-            for prompt, history in zip(index, histories, strict=True)
-        ]
-        return self._with_latest(index, shown, self._question, width)
+        return self._with_latest(index, of_each_answer(self._shown, index, histories), self._question, width)
 
     def prompts_with_critique(
         self, index: Sequence[int] | np.ndarray, quotations: Sequence[Quotation], width: int | None = None
@@ -238,10 +233,7 @@ class LanguageTask(TokenStream, Checked):
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes `[P, G]`, NumPy, for the prompts of the trajectories."""
         index = np.asarray(trajectories.prompts.index)
-        texts = [
-            [self.thought(int(prompt)) + text for text in group]
-            for prompt, group in zip(index, self._texts(trajectories), strict=True)
-        ]
+        texts = of_each_answer(lambda prompt, text: self.thought(prompt) + text, index, self._texts(trajectories))
         return self.task.verify_texts(index, texts, self.verifier)
 
     def _texts(self, trajectories: Trajectories) -> Iterator[list[str]]:
@@ -335,7 +327,6 @@ class LanguageTask(TokenStream, Checked):
             left_out = 0 if fits(0) else bisect.bisect_left(range(len(shown)), True, key=fits)
             return question(prompt, shown[left_out:])
 
-        index = np.asarray(index, np.int32)
         return self._padded(index, [latest(int(i), texts) for i, texts in zip(index, shown, strict=True)], width)
 
     def _limit(self, width: int | None) -> int:
@@ -360,7 +351,7 @@ class LanguageTask(TokenStream, Checked):
         # A template itself writes the beginning of a text.
         return prompt_tokens(self.tokenizer, wholes, begins=self._template is None)
 
-    def _padded(self, index: np.ndarray, questions: Sequence[str], width: int | None) -> Prompts:
+    def _padded(self, index: Sequence[int] | np.ndarray, questions: Sequence[str], width: int | None) -> Prompts:
         """The prompts `index` with these questions, as NumPy arrays; `width` columns, or as few as needed."""
         parts = [self._parts(int(prompt), question) for prompt, question in zip(index, questions, strict=True)]
         encoded = self._encoded(["".join(part) for part in parts])

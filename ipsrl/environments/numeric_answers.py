@@ -26,7 +26,7 @@ from ipsrl.environments.answer_words import (
     is_unit,
     without_introduction,
 )
-from ipsrl.environments.arithmetic import TIMES, read_arithmetic, value
+from ipsrl.environments.arithmetic import EQUALS, TIMES, read_arithmetic, value
 
 _MARKER = marker("result", signs="####")
 _LINE = re.compile(rf"(?:{SIGN})+")
@@ -34,7 +34,6 @@ _SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10*
 _WITHDRAWN = re.compile(rf"{WITHDRAWN.pattern}|(?:{'|'.join(SCALE_WORDS)})s?\b", re.IGNORECASE)
 _CURRENCY = re.compile(r"[€£¥₹]|\b(?:USD|EUR|GBP|US)(?=[ \d.-])")
 _COLON = re.compile(r"(?<=[a-z)]) *:", re.IGNORECASE)
-_EQUALS = re.compile(r"==?|\b(?:is equal to|equals|is)\b")
 # Letters that belong to a number, and the first that does not.
 _LETTER = re.compile(rf"\\frac|\d[eE][-+]?\d|{TIMES}|(?P<unit>[a-zA-Z%°¢])", re.ASCII)
 _IN_PARENTHESES = re.compile(r"[ ,;]*\(([^()]*)\)")
@@ -101,7 +100,7 @@ def _leaves(number: Fraction | None, remark: str) -> bool:
 
 def _value_of(text: str) -> Fraction | None:
     """The value of an answer without remarks."""
-    sides = _EQUALS.split(_COLON.sub("=", _CURRENCY.sub(" ", text)))
+    sides = EQUALS.split(_COLON.sub("=", _CURRENCY.sub(" ", text)))
     *sides, last = (without_introduction(side.strip()) for side in sides)
     if not all(is_name(side) or _quantity(side) is not None for side in sides[sides[:1] == [""] :]):
         return None

@@ -13,10 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from ipsrl.environments.environment import check_number
 from ipsrl.environments.open_questions import OpenQuestion, read_questions
 from ipsrl.environments.phrases import SENTENCE_STOP_STRINGS, STOP_STRINGS, read_phrase, read_sentence
-from ipsrl.environments.questions import check_number
-from ipsrl.environments.text import LARGEST_SPACE, TextTask
+from ipsrl.environments.text import TextTask, check_space
 from ipsrl.fields import one_of
 from ipsrl.paths import expanded
 
@@ -68,11 +68,7 @@ class OneOfMany(TextTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "contents", hashlib.sha256(repr(self.asked).encode()).hexdigest()[:12])
-        if self.num_hypotheses > LARGEST_SPACE:
-            raise ValueError(
-                f"{self.source} has {self.num_hypotheses} answers, more than the {LARGEST_SPACE} that are enumerated: "
-                "ask fewer questions"
-            )
+        check_space(self.num_hypotheses, f"{self.source} has {self.num_hypotheses} answers", "ask fewer questions")
 
     @functools.cached_property
     def asked(self) -> tuple[OpenQuestion, ...]:
@@ -91,10 +87,7 @@ class OneOfMany(TextTask):
 
     @functools.cached_property
     def admissible(self) -> np.ndarray:
-        table = np.zeros((len(self.asked), len(self.hypotheses)), bool)
-        for row, question in zip(table, self.asked, strict=True):
-            row[[self._id_of[spellings[0]] for spellings in question.answers]] = True
-        return table
+        return self.admitting([[spellings[0] for spellings in question.answers] for question in self.asked])
 
     def observation_symbols(self, prompt: int) -> list[str]:
         return [f"{self.asked[prompt].name}?"]

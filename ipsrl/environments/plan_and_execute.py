@@ -12,7 +12,7 @@ import numpy as np
 
 from ipsrl.arguments import checked
 from ipsrl.environments.text import TextTask, check_choice
-from ipsrl.environments.token_stream import written_answers
+from ipsrl.environments.token_stream import of_each_answer, written_answers
 from ipsrl.fields import between
 from ipsrl.structures import Trajectories
 
@@ -159,20 +159,17 @@ You may think first. Then write the procedure and all digits of its result betwe
     def failures(self, trajectories: Trajectories) -> "Failures":
         """What went wrong in sampled answers; an answer is right if its plan fits and it has no slips."""
         index = np.asarray(trajectories.prompts.index)
-        found = [
-            [self._plan_and_slips(int(prompt), answer.tolist()) for answer in group]
-            for prompt, group in zip(index, written_answers(trajectories), strict=True)
-        ]
+        found = of_each_answer(self._plan_and_slips, index, written_answers(trajectories))
         plan, slips = np.moveaxis(np.array(found, np.int32), -1, 0)
         right_plan = (plan >= 0) & self.fits[index[:, None], np.maximum(plan, 0)]
         return Failures(plan, right_plan, slips)
 
-    def _plan_and_slips(self, prompt: int, answer: list[int]) -> tuple[int, int]:
+    def _plan_and_slips(self, prompt: int, answer: np.ndarray) -> tuple[int, int]:
         begins = self.executions[prompt, :, 0].tolist()
-        if answer[:1] == [] or answer[0] not in begins:
+        if not len(answer) or answer[0] not in begins:
             return -1, self.length + 1
         plan = begins.index(answer[0])
-        pairs = itertools.zip_longest(answer, self.executions[prompt, plan].tolist())
+        pairs = itertools.zip_longest(answer.tolist(), self.executions[prompt, plan].tolist())
         return plan, sum(written != right for written, right in pairs)
 
     @checked

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from ipsrl.arguments import accepted, checked, shown
-from ipsrl.environments.environment import Environment, OutcomeSpace
+from ipsrl.arguments import checked, shown
+from ipsrl.environments.environment import Environment, OutcomeSpace, check_number
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.structures import Outcomes, Prompts
 
@@ -155,9 +155,3 @@ class HypothesisEnvironment(Environment, Protocol):
     def history_width(self, answers: int) -> int:
         """Number of columns that hold every prompt with that many earlier answers."""
         ...
-
-
-def check_number(what: str, number: Any, count: int) -> None:
-    """Raises ValueError unless a prompt, or a hypothesis, with that number exists."""
-    if not 0 <= accepted(what, number, int) < count:
-        raise ValueError(f"{what} {number} does not exist: this task has {count}, numbered from 0")

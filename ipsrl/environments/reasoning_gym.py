@@ -17,8 +17,8 @@ import numpy as np
 
 from ipsrl import extras
 from ipsrl.environments.answer_text import checksum, tagged_answer
-from ipsrl.environments.environment import OutcomeSpace
-from ipsrl.environments.questions import IN_THIS_PROCESS, Answer, Questions, check_number
+from ipsrl.environments.environment import OutcomeSpace, check_number
+from ipsrl.environments.questions import IN_THIS_PROCESS, Answer, Questions
 from ipsrl.environments.text import NO_OUTCOME, listed_history
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import Checked, between, share

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.environments.environment import OutcomeSpace
+from ipsrl.environments.environment import OutcomeSpace, check_number
 from ipsrl.environments.knowledge_graph import ASKED, ENTITIES, FAILED, FIRST_ENTITY, PADDING, STOP, KnowledgeGraph
-from ipsrl.environments.questions import check_number
 from ipsrl.environments.searches import ENTITY, RELATION, RESULT, Searches, queries_in_a_state, searches_of
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.fields import below_one, between, one_of, probability

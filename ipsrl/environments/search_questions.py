@@ -10,10 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from ipsrl.environments.answer_text import checksum, tagged_answer
-from ipsrl.environments.environment import OutcomeSpace
+from ipsrl.environments.environment import OutcomeSpace, check_number
 from ipsrl.environments.knowledge_graph import ENTITIES, KnowledgeGraph
-from ipsrl.environments.questions import Questions, check_number
+from ipsrl.environments.questions import Questions
 from ipsrl.environments.text import NO_OUTCOME, listed_history
+from ipsrl.environments.token_stream import of_each_answer
 from ipsrl.fields import one_of, probability
 from ipsrl.paths import expanded
 from ipsrl.structures import Outcomes
@@ -99,10 +100,7 @@ In the end write only the name between these tags, for instance:
     def verify_answers(
         self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]
     ) -> Outcomes:
-        verified = [
-            [self._verified(int(prompt), answer) for answer in group]
-            for prompt, group in zip(prompt_index, answers, strict=True)
-        ]
+        verified = of_each_answer(self._verified, prompt_index, answers)
         shape = len(verified), len(verified[0]) if verified else 0
         table = np.array(verified, np.float64).reshape(*shape, 2)
         return Outcomes(rewards=table[..., 0].astype(np.float32), outcome_id=table[..., 1].astype(np.int32))

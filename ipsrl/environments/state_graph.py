@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import checked
-from ipsrl.environments.environment import OutcomeSpace, no_prompts
+from ipsrl.environments.environment import OutcomeSpace, check_number
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 
@@ -88,7 +87,9 @@ class StateGraph(abc.ABC):
         return jnp.zeros_like(prompt_index)
 
     def prompts(self, index: Array) -> Prompts:
-        return no_prompts(index)
+        """Without tokens: the observations show everything."""
+        shape = (index.shape[0], 0)
+        return Prompts(index, jnp.zeros(shape, jnp.int32), jnp.zeros(shape, bool))
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> Array:
         del key, member
@@ -130,15 +131,13 @@ class StateGraph(abc.ABC):
             planning_mask=mask & (self.legal(trajectories.observations).sum(axis=-1) > 1),
         )
 
-    @checked
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         """Every outcome of a prompt with its reward.
 
         Raises:
           ValueError: the prompt does not exist.
         """
-        if not 0 <= prompt < self.num_prompts:
-            raise ValueError(f"prompt must be in 0 .. {self.num_prompts - 1}, not {prompt}.")
+        check_number("prompt", prompt, self.num_prompts)
         return OutcomeSpace(names=self.outcome_names(), rewards=self.reward_table()[prompt])
 
     def terminal_distribution(self, log_probs_table: Array, prompt: int | Array = 0) -> Array:

@@ -16,9 +16,9 @@ import numpy as np
 
 from ipsrl.arguments import checked
 from ipsrl.environments.answer_text import WITHDRAWN, checksum, last_answer, tagged_answer
-from ipsrl.environments.environment import OutcomeSpace
-from ipsrl.environments.questions import Answer, Questions, Quotation, check_number
-from ipsrl.environments.token_stream import TokenStream, written_answers
+from ipsrl.environments.environment import OutcomeSpace, check_number
+from ipsrl.environments.questions import Answer, Questions, Quotation
+from ipsrl.environments.token_stream import TokenStream, of_each_answer, written_answers
 from ipsrl.fields import Checked
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
@@ -112,6 +112,13 @@ class TextTask(Checked, TokenStream, Questions):
         """The id of each hypothesis, by what `outcome` looks up."""
         return {name: i for i, name in enumerate(self.hypotheses)}
 
+    def admitting(self, right: Sequence[Sequence[Any]]) -> np.ndarray:
+        """`admissible`, of the right answers to each prompt as `outcome` looks them up."""
+        table = np.zeros((len(right), self.num_hypotheses), bool)
+        for row, answers in zip(table, right, strict=True):
+            row[[self._id_of[answer] for answer in answers]] = True
+        return table
+
     def meaning(self, prompt: int, answer: Answer) -> Answer | None:
         """What an answer in text means under its prompt, None if nothing; by default the same under every prompt."""
         del prompt
@@ -180,7 +187,13 @@ class TextTask(Checked, TokenStream, Questions):
         if len(histories) != len(index):
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
         rows = [self.prompt_tokens(int(prompt), history) for prompt, history in zip(index, histories, strict=True)]
-        tokens = _left_padded(rows, width)
+        longest = max(map(len, rows))
+        width = longest if width is None else width
+        if longest > width:
+            raise ValueError(
+                f"the longest of these prompts has {longest} tokens, more than the {width} columns asked for"
+            )
+        tokens = np.array([[PADDING] * (width - len(row)) + row for row in rows], np.int32)
         return Prompts(index, tokens, tokens != PADDING, tokens >= len(MARKS))
 
     def prompts_with_critique(
@@ -266,11 +279,7 @@ class TextTask(Checked, TokenStream, Questions):
     def verify_answers(
         self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]
     ) -> Outcomes:
-        verified = [
-            [self._outcome_in(int(prompt), answer) for answer in group]
-            for prompt, group in zip(prompt_index, answers, strict=True)
-        ]
-        return self._outcomes_of(prompt_index, verified)
+        return self._outcomes_of(prompt_index, of_each_answer(self._outcome_in, prompt_index, answers))
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         check_number("prompt", prompt, self.num_prompts)
@@ -308,14 +317,6 @@ def _outcome_of_tokens(task: TextTask, tokens: bytes) -> tuple[int, Answer | Non
     return task._outcome_of(task.read_symbols([task.vocabulary[token] for token in answer]))
 
 
-def _left_padded(rows: list[list[int]], width: int | None) -> np.ndarray:
-    longest = max(len(row) for row in rows)
-    width = longest if width is None else width
-    if longest > width:
-        raise ValueError(f"the longest of these prompts has {longest} tokens, more than the {width} columns asked for")
-    return np.array([[PADDING] * (width - len(row)) + row for row in rows], np.int32)
-
-
 @checked
 def listed_history(history: Sequence[str]) -> str:
     """The part of a text prompt that lists earlier answers; empty if there are none."""
@@ -323,6 +324,12 @@ def listed_history(history: Sequence[str]) -> str:
         return ""
     earlier = "\n".join(answer.strip() for answer in history)
     return f"\nYou have already given these answers:\n{earlier}\nYour next answer has to differ from each of them.\n"
+
+
+def check_space(size: int, what: str, choose: str = "choose fewer") -> None:
+    """Raises ValueError if there are more hypotheses than are enumerated; `what` begins the message."""
+    if size > LARGEST_SPACE:
+        raise ValueError(f"{what}, more than the {LARGEST_SPACE} that are enumerated: {choose}")
 
 
 def check_choice(what: str, value: Any, choices: Sequence[Any] | range) -> None:

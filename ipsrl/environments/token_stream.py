@@ -1,8 +1,8 @@
 """What all environments have in common whose actions are the tokens of a text."""
 
 import abc
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -86,6 +86,11 @@ class TokenStream(abc.ABC):
 
     def finished(self, state: tuple[Array, ...]) -> Array:
         return state[1]
+
+
+def of_each_answer(function: Callable, prompts: Iterable[Any], groups: Iterable[Iterable[Any]]) -> list[list[Any]]:
+    """`[P][G]`, what a function of a prompt's number and an answer makes of each answer in the prompts' groups."""
+    return [[function(int(prompt), answer) for answer in group] for prompt, group in zip(prompts, groups, strict=True)]
 
 
 def written_answers(trajectories: Trajectories) -> Iterator[list[np.ndarray]]:

@@ -16,7 +16,6 @@ from ipsrl.environments.expressions import (
     MARKER,
     as_tree,
     canonical,
-    evaluate,
     infix,
     negative,
     numbers_of,
@@ -59,7 +58,7 @@ GENERIC = (101, 1009, 10007, 100003)
 @pytest.mark.parametrize(("count", "inequivalent"), [(1, 1), (2, 6), (3, 68), (4, 1170)])
 def test_different_numbers_have_the_same_form_exactly_where_the_rational_functions_are_equal(count, inequivalent):
     # The counts are the sequence A140606 of the On-Line Encyclopedia of Integer Sequences.
-    pairs = {(canonical(tree), evaluate(tree)) for tree in all_trees(GENERIC[:count])}
+    pairs = {(canonical(tree), arithmetic.value(tree)) for tree in all_trees(GENERIC[:count])}
     forms, functions = zip(*pairs, strict=True)
     assert len(pairs) == len(set(forms)) == len(set(functions)) == inequivalent
 
@@ -74,7 +73,7 @@ def test_equal_numbers_may_change_places_and_signs_may_move(values):
         return names[tree] if isinstance(tree, int) else (tree[0], *(labelled(part, names) for part in tree[1:]))
 
     def orbit(tree):
-        return frozenset(evaluate(labelled(tree, [GENERIC[place] for place in swap])) for swap in swaps)
+        return frozenset(arithmetic.value(labelled(tree, [GENERIC[place] for place in swap])) for swap in swaps)
 
     trees = list(all_trees(list(places)))
     if len(values) < 4:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.environments.environment import no_prompts
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.policies.mlp import FEWEST_ROWS, MLP, _distinct
 from ipsrl.rollouts.sampler import sample_groups
@@ -55,7 +54,7 @@ def test_distinct_rows_alone_give_the_same_walks_losses_and_gradients():
     fast, plain = MLP(*shape), EveryRow(*shape)
     parameters = jax.jit(fast.init)(jax.random.key(0))
     parameters["layer_2"]["bias"] = parameters["layer_2"]["bias"].at[-1].set(-1.0)
-    prompts = no_prompts(jnp.zeros(3, jnp.int32))
+    prompts = grid.prompts(jnp.zeros(3, jnp.int32))
     walks, expected = (
         sample_groups(grid, policy, parameters, prompts, jax.random.key(1), group) for policy in (fast, plain)
     )

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -13,6 +14,7 @@ from jax import Array
 from ipsrl.distributed import hosts
 from ipsrl.environments import critiques
 from ipsrl.environments.environment import Environment, require_tokens
+from ipsrl.environments.token_stream import of_each_answer
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.sources.source import Groups, Sampled
 from ipsrl.structures import Trajectories
@@ -63,14 +65,8 @@ class ScriptedCritic(Critic):
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, key: Array
     ) -> tuple[Words, Array | float]:
         del parameters, key
-        prompts, answers = as_lists(attempts[0])
-
-        def say() -> Words:
-            return [
-                [self._words(sampled.environment, prompt, answer) for answer in group]
-                for prompt, group in zip(prompts, answers, strict=True)
-            ]
-
+        words = functools.partial(self._words, sampled.environment)
+        say = functools.partial(of_each_answer, words, *as_lists(attempts[0]))
         return hosts.broadcast(hosts.first_does(say)), 0.0
 
     def _words(self, environment: Environment, prompt: int, attempt: Sequence[int]) -> list[int]:

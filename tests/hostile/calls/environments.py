@@ -63,7 +63,7 @@ REFUSED = [
     ("BOOLEAN.render(-1)", "hypothesis -1 does not exist"),
     ("BOOLEAN.outcome_space(99999)", "prompt 99999"),
     ("BOOLEAN.parse_text(3)", "text is 3"),
-    ("BANDIT.outcome_space(5)", "prompt must be in"),
+    ("BANDIT.outcome_space(5)", "prompt 5 does not exist"),
     ("BANDIT.outcome_space('x')", "prompt"),
     ("BANDIT.terminal_distribution(jnp.zeros((3, 3)))", "log_probs_table must have shape"),
     # rewards
