@@ -254,11 +254,6 @@ class Decision:
     interval: Interval | None = None
     why: str = ""
 
-    @property
-    def remark(self) -> str:
-        """What stands in parentheses behind the sentence."""
-        return f" ({self.why})" if self.why else ""
-
 
 def decision(claim: Claim, records: Records) -> Decision:
     """What records say of a claim."""
@@ -306,7 +301,10 @@ def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], 
 
 def lines(decisions: Mapping[str, Decision]) -> list[str]:
     """A line of text for each sentence: its verdict, and the reason where records or seeds are missing."""
-    return [f"{VERDICTS[each.verdict]}: {sentence}{each.remark}" for sentence, each in decisions.items()]
+    return [
+        f"{VERDICTS[each.verdict]}: {sentence}" + (f" ({each.why})" if each.why else "")
+        for sentence, each in decisions.items()
+    ]
 
 
 def decisive(decisions: Mapping[str, Decision]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ initial policy, leaves their difference, so that its interval is shorter than th
 import abc
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,10 +77,6 @@ class Number(abc.ABC):
     def within(self, **labels: Any) -> "Number":
         """The same number of the records with these labels."""
 
-    def reads(self) -> Iterator["Final | Share"]:
-        """The values that it is made of."""
-        return iter(())
-
     def reach(self) -> tuple[float, float] | None:
         """The least and the most that a seed can give, if that is known."""
         return None
@@ -133,9 +129,6 @@ class Final(Number):
     def within(self, **labels: Any) -> "Final":
         return dataclasses.replace(self, labels={**self.labels, **labels})
 
-    def reads(self) -> Iterator["Final | Share"]:
-        yield self
-
     def __str__(self) -> str:
         return self.value + _of(self.labels)
 
@@ -160,9 +153,6 @@ class Share(Number):
 
     def within(self, **labels: Any) -> "Share":
         return dataclasses.replace(self, labels={**self.labels, **labels})
-
-    def reads(self) -> Iterator["Final | Share"]:
-        yield self
 
     def reach(self) -> tuple[float, float]:
         return 0.0, 1.0
@@ -211,10 +201,6 @@ class Combined(Number):
 
     def within(self, **labels: Any) -> "Combined":
         return Combined(self.operator, self.left.within(**labels), self.right.within(**labels))
-
-    def reads(self) -> Iterator["Final | Share"]:
-        yield from self.left.reads()
-        yield from self.right.reads()
 
     def reach(self) -> tuple[float, float] | None:
         left, right = self.left.reach(), self.right.reach()
@@ -282,9 +268,6 @@ class Best(Number):
 
     def within(self, **labels: Any) -> "Best":
         return dataclasses.replace(self, number=self.number.within(**labels))
-
-    def reads(self) -> Iterator["Final | Share"]:
-        yield from self.number.reads()
 
     def __str__(self) -> str:
         return str(self.number)
