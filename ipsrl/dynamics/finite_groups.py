@@ -14,7 +14,7 @@ counts 1 .. G; `count_weights` makes those of inverse probability scaling by cou
 
 import itertools
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -127,17 +127,14 @@ def mean_field(probs: np.ndarray, rewards: np.ndarray, weights: np.ndarray, rule
     """
     probs, rewards = checked_outcomes(checked_distribution(probs), rewards)
     weights = checked_weights(weights)
-    if checked_rule(rule) == "group mean and std":
+    counted = weights if rule == "no baseline" else without_one_sample(weights)
+    if rule == "group mean and std":
         return _standardised_mean_field(probs, rewards, weights)
-    if rule == "group mean":
-        weights = without_one_sample(weights)
-    weighted_rewards = probs * rewards * expected_weight(probs, weights)
+    weighted_rewards = probs * rewards * expected_weight(probs, counted)
     return weighted_rewards - probs * weighted_rewards.sum()
 
 
 def _standardised_mean_field(probs: np.ndarray, rewards: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    if len(weights) < 2:
-        raise ValueError(f"group_size is {len(weights)}, rules with a group mean need at least 2")
     counts = count_vectors(len(probs), len(weights))
     shares = counts / len(weights)
     scaled = rewards * np.append(0.0, weights)[counts]
@@ -184,10 +181,3 @@ def checked_falling_weights(weights: np.ndarray) -> np.ndarray:
     if np.any(weights < 0) or np.any(np.diff(weights) > 0):
         raise ValueError("weights must not be negative and must not rise with the count")
     return weights
-
-
-def checked_rule(rule: str) -> Rule:
-    """`rule` itself; raises ValueError if it is unknown."""
-    if rule not in get_args(Rule):
-        raise ValueError(f"unknown rule {rule!r}; known: {', '.join(get_args(Rule))}")
-    return rule

@@ -22,7 +22,6 @@ from ipsrl.arguments import checked
 from ipsrl.dynamics.finite_groups import (
     Rule,
     checked_falling_weights,
-    checked_rule,
     count_weights,
     expected_weight,
     mean_field,
@@ -91,7 +90,7 @@ def critical_alpha(reward_ratio: float, group_size: int, rule: Rule, floor: floa
     """
     _check_ratio(reward_ratio)
     weights = count_weights(group_size, 1.0, floor)
-    counted = weights if checked_rule(rule) == "no baseline" else without_one_sample(weights)
+    counted = weights if rule == "no baseline" else without_one_sample(weights)
     reach = counted[-1] / counted[0]
     return math.log(reward_ratio) / -math.log(reach) if reach < 1 else math.inf
 
@@ -137,7 +136,7 @@ def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: f
     # Rounding must not accept a group exactly at its bound.
     rounding = 1e-12
     room = 1 - floor * bound if floor > 0 else 1.0
-    if checked_rule(rule) != "no baseline" and room > rounding:
+    if rule != "no baseline" and room > rounding:
         bound = max(1 + bound, 1 / room)
     bound *= 1 + rounding
     return math.inf if room <= rounding or bound == math.inf else math.floor(bound) + 1
@@ -153,7 +152,7 @@ def _checked(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> tuple[np.n
     rewards, weights = np.asarray(rewards, np.float64), checked_falling_weights(weights)
     if rewards.ndim != 1 or len(rewards) == 0 or not np.all(rewards > 0):
         raise ValueError(f"rewards must be [outcome] and positive, but they are {rewards}")
-    if checked_rule(rule) == "group mean and std" and len(rewards) != 2:
+    if rule == "group mean and std" and len(rewards) != 2:
         raise ValueError(f"with the group's std, survival is known only for two outcomes, not for {len(rewards)}")
     counted = weights if rule == "no baseline" else without_one_sample(weights)
     if counted[0] == counted[-1]:

@@ -14,10 +14,10 @@ from ipsrl.arguments import checked
 from ipsrl.dynamics.finite_groups import (
     Rule,
     checked_falling_weights,
-    checked_rule,
     checked_weights,
     expected_weight_slope,
     mean_field,
+    without_one_sample,
 )
 from ipsrl.dynamics.flows import flow_velocity
 
@@ -87,15 +87,12 @@ def recovery_coefficient(rewards: tuple[float, float], weights: np.ndarray, rule
       ValueError: the rule is unknown, or the group has fewer than 2 samples where a group mean is subtracted.
     """
     (first, second), weights = rewards, checked_weights(weights)
-    if checked_rule(rule) == "no baseline":
-        return float(2 * (second * weights[0] - first * weights[-1]))
-    if len(weights) < 2:
-        raise ValueError(f"group_size is {len(weights)}, rules with a group mean need at least 2")
-    advantage = second * weights[0] - first * weights[-2]
-    if rule == "group mean":
-        return float(2 * (1 - 1 / len(weights)) * advantage)
-    tie = math.isclose(second * weights[0], first * weights[-2], rel_tol=1e-12)
-    return 0.0 if tie else math.copysign(2 * math.sqrt(len(weights) - 1), advantage)
+    counted = weights if rule == "no baseline" else without_one_sample(weights)
+    gained, lost = second * counted[0], first * counted[-1]
+    if rule != "group mean and std":
+        return float(2 * (gained - lost))
+    tie = math.isclose(gained, lost, rel_tol=1e-12)
+    return 0.0 if tie else math.copysign(2 * math.sqrt(len(weights) - 1), gained - lost)
 
 
 @checked

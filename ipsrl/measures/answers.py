@@ -15,7 +15,7 @@ this runs on the host, in NumPy.
 """
 
 import dataclasses
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -128,8 +128,6 @@ def measure_answers(
         unknown.
     """
     outcome_id, valid, admissible = np.asarray(outcome_id), np.asarray(valid, bool), np.asarray(admissible, bool)
-    if protocol not in get_args(Protocol):
-        raise ValueError(f"protocol is {protocol!r}, it must be one of {', '.join(get_args(Protocol))}")
     if outcome_id.ndim != 2 or valid.shape != outcome_id.shape:
         raise ValueError(f"outcome_id {outcome_id.shape} and valid {valid.shape} must both be [prompt, answer]")
     if admissible.ndim != 2 or len(admissible) != len(outcome_id):
