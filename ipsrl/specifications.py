@@ -65,8 +65,7 @@ def split(text: str) -> tuple[str, ...]:
 
 def normal_form(name: str, arguments: Mapping[str, Any]) -> str:
     """The specification of a name and its arguments; `split` reads it."""
-    inside = ", ".join(f"{key}={_show(value)}" for key, value in arguments.items())
-    return f"{name}({inside})" if inside else name
+    return repr(Call(name, arguments=tuple(arguments.items())))
 
 
 @checked
@@ -120,14 +119,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name[:SHOWN], known) if len(known) > FEW_NAMES else []
     if close:
         return f"did you mean {' or '.join(close)}?"
-    listed = [text for text, length in zip(known, _lengths(known), strict=True) if length <= LONGEST_LIST]
-    left_out = f" and {len(known) - len(listed)} more" if len(listed) < len(known) else ""
-    return f"known: {', '.join(listed) or 'none'}{left_out}"
+    return f"known: {_listed(known)}"
 
 
-def _lengths(names: Iterable[str]) -> Iterable[int]:
-    """For each name the length of a list that ends with it."""
-    return itertools.accumulate(len(name) + 2 for name in names)
+def _listed(names: Sequence[str]) -> str:
+    """Names between commas, as many as fit into `LONGEST_LIST`, and how many are left out."""
+    lengths = itertools.accumulate(len(name) + 2 for name in names)
+    fitting = [name for name, length in zip(names, lengths, strict=True) if length <= LONGEST_LIST]
+    left_out = f" and {len(names) - len(fitting)} more" if len(fitting) < len(names) else ""
+    return f"{', '.join(fitting) or 'none'}{left_out}"
 
 
 def _fitting(
@@ -242,9 +242,9 @@ def _show(value: Any) -> str:
 def _describe(hint: Any) -> str:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal or hasattr(hint, "NAMED"):
-        return _one_of(_words(hint))
+        return f"one of {_listed(_words(hint))}"
     if origin in (typing.Union, types.UnionType):
-        words = _one_of(_words(hint))
+        words = f"one of {_listed(_words(hint))}"
         return " or ".join(dict.fromkeys(words if _words(option) else _describe(option) for option in inner))
     if origin is tuple:
         many = "" if Ellipsis in inner else f"{len(inner)} times "
@@ -261,9 +261,3 @@ def _words(hint: Any) -> list[str]:
         found = list(dict.fromkeys(word for option in inner for word in _words(option)))
         return [word for word in found if f"{word}(...)" not in found]
     return list(map(str, inner)) if origin is typing.Literal else [f"{name}(...)" for name in _named(hint)]
-
-
-def _one_of(words: Sequence[str]) -> str:
-    listed = [word for word, length in zip(words, _lengths(words), strict=True) if length <= LONGEST_LIST]
-    more = f" and {len(words) - len(listed)} more" if len(listed) < len(words) else ""
-    return f"one of {', '.join(listed)}{more}"
