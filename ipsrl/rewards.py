@@ -196,6 +196,9 @@ class OnTop(Reward):
     def reads_environment(self) -> bool:
         return self.verifier is None or self.verifier.reads_environment
 
+    def right_above(self, outcomes: Outcomes) -> float:
+        return outcomes.right_above if self.verifier is None else self.verifier.right_above(outcomes)
+
     def check(self, sizes: Sizes) -> None:
         if accepted("verifier", self.verifier, Reward | None) is not None:
             self.verifier.check(sizes)
@@ -238,7 +241,7 @@ class NoisyVerifier(OnTop):
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         rewards, probs = _of(self.verifier, trajectories, outcomes)
-        right = jnp.where(is_right(rewards, _right_above(self.verifier, outcomes)), probs, 0.0).sum(axis=-1)
+        right = jnp.where(is_right(rewards, super().right_above(outcomes)), probs, 0.0).sum(axis=-1)
         index = trajectories.prompts.index
         wrongly_accepted, wrongly_rejected = (
             _of_prompts(rate, index) for rate in (self.false_positive_rate, self.false_negative_rate)
@@ -287,9 +290,6 @@ class PatternVerifier(OnTop):
             columns = slice(place, place + last)
             found &= trajectories.written[..., columns] & (trajectories.tokens[..., columns] == token)
         return jnp.where(found.any(axis=-1)[..., None], 1.0, rewards), probs
-
-    def right_above(self, outcomes: Outcomes) -> float:
-        return _right_above(self.verifier, outcomes)
 
 
 @jax.tree_util.register_dataclass
@@ -356,10 +356,6 @@ def _certain(rewards: Array) -> tuple[Array, Array]:
 def _of(verifier: Reward | None, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
     """`possible` of a verifier, or the environment's own rewards."""
     return _certain(outcomes.rewards) if verifier is None else verifier.possible(trajectories, outcomes)
-
-
-def _right_above(verifier: Reward | None, outcomes: Outcomes) -> float:
-    return outcomes.right_above if verifier is None else verifier.right_above(outcomes)
 
 
 def _of_prompts(rate: Array | float, index: Array) -> Array:
