@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipsrl.records.json_files import read_json, replace_file
+from ipsrl.records.text_table import markdown
 from ipsrl.study import published
 from ipsrl.study.claims import VERDICTS, as_text
 from ipsrl.study.settings import Settings
@@ -136,15 +137,15 @@ def write(folder: Path, studies: Iterable["Study"]) -> list[Path]:
     return [*pages, folder / "index.md"]
 
 
-def index(rows: Mapping[str, Sequence[str]]) -> str:
+def index(rows: Mapping[str, Sequence[Sequence[str]]]) -> str:
     """The index: a table for each subject."""
     tables = [f"## {subject}\n\n{table(rows[subject])}" for subject in SUBJECTS if subject in rows]
     return "\n\n".join([INTRODUCTION, *tables]) + "\n"
 
 
-def table(rows: Sequence[str]) -> str:
+def table(rows: Sequence[Sequence[str]]) -> str:
     """Rows of studies under their heading."""
-    return "\n".join(["| claim | verdict | number that decides | scope |", "| --- | --- | --- | --- |", *rows])
+    return markdown([("claim", "verdict", "number that decides", "scope"), *rows])
 
 
 INTRODUCTION = """\
@@ -161,8 +162,8 @@ what could change in larger ones. This page and all others here are written by
 `scripts/reproduce_figures.py --claims=docs/claims`."""
 
 
-def row(study: "Study", found: Mapping[str, Any]) -> str:
-    """The study's row in the index."""
+def row(study: "Study", found: Mapping[str, Any]) -> Sequence[str]:
+    """The cells of the study's row in the index."""
     headline = study.headline
     verdict = headline.verdict(found["claims"])
     # Of mixed parts a refuted one is shown.
@@ -173,13 +174,12 @@ def row(study: "Study", found: Mapping[str, Any]) -> str:
         for sentence, claim in deciding
         if "mean" in claim and claim["verdict"] == shown
     ]
-    cells = (
+    return (
         f"[{headline.claim}]({study.name}.md) ({paper_link(study)})",
         f"**{verdict}**",
         numbers[0] if numbers else "",
         headline.scope,
     )
-    return f"| {' | '.join(cells)} |"
 
 
 def paper_link(study: "Study") -> str:
@@ -196,10 +196,7 @@ def page(study: "Study", found: Mapping[str, Any], folder: Path) -> str:
     """The page of a study; its picture is the first figure."""
     title = next(iter(study.variants.values())).shows
     header, headline, claims = study.header, study.headline, found["claims"]
-    deciding = [
-        f"| {sentence} | {claims[sentence]['verdict']} | {number(claims[sentence])} |"
-        for sentence in headline.decided_by
-    ]
+    deciding = [(each, claims[each]["verdict"], number(claims[each])) for each in headline.decided_by]
     others = [each["verdict"] for sentence, each in claims.items() if sentence not in headline.decided_by]
     counted = ", ".join(f"{others.count(word)} {word}" for word in VERDICTS.values() if word in others)
     figure = f"![{title}]({study.name}.png)" if (folder / f"{study.name}.png").exists() else ""
@@ -207,7 +204,7 @@ def page(study: "Study", found: Mapping[str, Any], folder: Path) -> str:
         f"# {headline.claim}",
         f"**{headline.verdict(claims).capitalize()}** on {headline.scope} ({paper_link(study)}).",
         figure,
-        "| what decides | verdict | number |\n| --- | --- | --- |\n" + "\n".join(deciding),
+        markdown([("what decides", "verdict", "number"), *deciding]),
         f"Other claims: {counted}, in `experiments/{study.name}/{RESULT}`." if others else "",
         f"**What came out.** {header['Expected']}",
         f"**The claim.** {header['Claim']}",
