@@ -14,11 +14,11 @@ from ipsrl.objectives.aggregation import AggregationName, TokenMean
 from ipsrl.objectives.catalog.arguments import Clip, both_sides, with_clip
 from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio, with_constant_weight
 from ipsrl.objectives.estimators.ranks import quantile
-from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, Surrogate, all_equal
+from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, all_equal
 from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
 from ipsrl.objectives.reweighting.token_selection import HighEntropyTokens, Kept
-from ipsrl.objectives.surrogates.ratio import check_clip, clipped
-from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_sum
+from ipsrl.objectives.surrogates.ratio import LimitedRatio, clipped
+from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean
 
 
 def forking_tokens(
@@ -50,7 +50,7 @@ def forking_tokens(
 
 
 @dataclasses.dataclass(frozen=True)
-class TopCredit(Surrogate):
+class TopCredit(LimitedRatio):
     """`ClippedRatio`, but at forks another gradient of right answers, another weight of wrong ones: SimKO.
 
     (arXiv 2510.14807). A fork is a token whose entropy, in the policy that sampled it, is above the `quantile` of its
@@ -70,10 +70,6 @@ class TopCredit(Surrogate):
     heavier: float = positive(1.1)
     quantile: float = between(0.0, 1.0, 0.8)
     needs: ClassVar[frozenset[str]] = frozenset({"top_log_probs"})
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_clip(self.low, self.high)
 
     @property
     def top_tokens(self) -> int:
@@ -279,8 +275,7 @@ def skywork_entropy(
 
 def mean_entropy(rollouts: Rollouts) -> Array:
     """Mean entropy of the behaviour policy over all valid tokens, in nats, `[]`."""
-    mask = rollouts.token_mask
-    return masked_sum(rollouts.behaviour_entropy, mask) / jnp.maximum(mask.sum(dtype=jnp.float32), 1.0)
+    return masked_mean(rollouts.behaviour_entropy, rollouts.token_mask)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,7 +27,7 @@ from jax import Array
 from ipsrl.fields import above, at_least, non_negative, positive
 from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio, with_constant_weight
 from ipsrl.objectives.objective import Metrics, Surrogate
-from ipsrl.objectives.surrogates.ratio import check_clip, clipped, ratio_metrics
+from ipsrl.objectives.surrogates.ratio import LimitedRatio, clipped, ratio_metrics
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 
@@ -41,7 +41,7 @@ class ImportanceRatio(Surrogate):
 
 
 @dataclasses.dataclass(frozen=True)
-class GradientPreservingClip(Surrogate):
+class GradientPreservingClip(LimitedRatio):
     """The clip's value, with a bounded gradient at clipped tokens (GPPO, arXiv 2508.07629; CE-GPPO, arXiv 2509.20712).
 
         w A,   w = beta1 (1 - low)  where A < 0 and rho < 1 - low
@@ -57,10 +57,6 @@ class GradientPreservingClip(Surrogate):
     negative_scale: float = non_negative(1.0)
     positive_scale: float = non_negative(1.0)
     dual_clip: float | None = above(1, None)
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_clip(self.low, self.high)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
@@ -88,6 +84,7 @@ class TruncatedRatio(Surrogate):
     floor: float = 0.0
 
     def __post_init__(self):
+        super().__post_init__()
         if not 0.0 <= self.floor < self.cap < math.inf:
             raise ValueError(
                 f"ratios are clipped to [{self.floor}, {self.cap}], they need 0 <= floor < cap with a finite cap"
@@ -120,7 +117,7 @@ class TaperedRatio(Surrogate):
 
 
 @dataclasses.dataclass(frozen=True)
-class FlippedRatio(Surrogate):
+class FlippedRatio(LimitedRatio):
     """min(1 / rho, cap) A where A > 0, min(rho, cap) A elsewhere: ASPO (arXiv 2510.06062).
 
     The gradient is this weight, a constant, times A grad log pi: good tokens that have become unlikely weigh most, as
@@ -131,10 +128,6 @@ class FlippedRatio(Surrogate):
     low: float = 0.2
     high: float = 0.2
     cap: float = at_least(1, 3.0)
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_clip(self.low, self.high)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio, good = importance_ratio(scores, rollouts), advantages > 0

@@ -15,13 +15,7 @@ from ipsrl.objectives.estimators.importance import (
     with_constant_weight,
 )
 from ipsrl.objectives.objective import Metrics, Surrogate
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
-
-
-def check_clip(low: float, high: float) -> None:
-    """Raises ValueError unless 1 - low and 1 + high are limits of a ratio around 1."""
-    if not (0.0 < low <= 1.0 and high > 0.0):
-        raise ValueError(f"clip range is 1 - {low} to 1 + {high}: low must lie in (0, 1], high above 0")
+from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
 
 
 def ratio_metrics(ratio: Array, mask: Array, clipped: Array | None = None) -> Metrics:
@@ -47,7 +41,24 @@ class PolicyGradient(Surrogate):
 
 
 @dataclasses.dataclass(frozen=True)
-class ClippedRatio(Surrogate):
+class LimitedRatio(Surrogate):
+    """Base of surrogates that treat tokens otherwise whose ratio leaves 1 - `low` to 1 + `high`.
+
+    Raises:
+      ValueError: these are no limits of a ratio around 1.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not (0.0 < self.low <= 1.0 and self.high > 0.0):
+            raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in (0, 1], high above 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class ClippedRatio(LimitedRatio):
     """min( rho A, clip(rho, 1 - low, 1 + high) A ), rho the importance ratio (PPO, arXiv 1707.06347).
 
     low = high = 0.2 is PPO's and GRPO's; low 0.2 with high 0.28 is clip-higher (DAPO, arXiv 2503.14476). At rho = 1 its
@@ -62,17 +73,13 @@ class ClippedRatio(Surrogate):
     high: float = 0.2
     dual_clip: float | None = fields.above(1, None)
 
-    def __post_init__(self):
-        super().__post_init__()
-        check_clip(self.low, self.high)
-
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
         return clipped(ratio, rollouts.token_mask, advantages, self.low, self.high, self.dual_clip)
 
 
 @dataclasses.dataclass(frozen=True)
-class ClippedSequenceRatio(Surrogate):
+class ClippedSequenceRatio(LimitedRatio):
     """min( s A, clip(s, 1 - low, 1 + high) A ), s one importance ratio for the whole answer, at each of its tokens.
 
         exponent = mean:  s = exp( (1 / length) sum_t log rho_t )     GSPO (arXiv 2507.18071)
@@ -83,13 +90,8 @@ class ClippedSequenceRatio(Surrogate):
     log rho.
     """
 
-    low: float
-    high: float
     exponent: Literal["mean", "sum"] = "mean"
     per_token: bool = False
-
-    def __post_init__(self):
-        check_clip(self.low, self.high)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask
@@ -118,7 +120,7 @@ class ClippedGeometricMean(Surrogate):
         mask = rollouts.token_mask
         log_ratio = log_importance_ratio(scores, rollouts)
         limited = jnp.where(advantages > 0, jnp.minimum(log_ratio, self.high), jnp.maximum(log_ratio, -self.low))
-        mean = masked_sum(limited, mask, axis=-1)[..., None] / jnp.maximum(mask.sum(axis=-1, keepdims=True), 1)
+        mean = masked_mean(limited, mask, axis=-1)[..., None]
         ratio = jnp.broadcast_to(jnp.exp(jnp.clip(mean, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)), mask.shape)
         return ratio * advantages, ratio_metrics(ratio, mask, limited != log_ratio)
 
