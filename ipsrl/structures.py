@@ -333,3 +333,8 @@ def as_tuples(numbers: ArrayLike) -> Any:
 def masked_sum(values: Array, mask: Array, axis: int | tuple[int, ...] | None = None) -> Array:
     """Sum of `values` where `mask` is True; values outside the mask may be anything, even NaN."""
     return jnp.where(mask, values, 0.0).sum(axis)
+
+
+def masked_mean(values: Array, mask: Array, axis: int | None = None) -> Array:
+    """Mean of `values` where `mask` is True, see `masked_sum`; 0 where it is False everywhere."""
+    return masked_sum(values, mask, axis) / jnp.maximum(mask.sum(axis), 1)

@@ -170,11 +170,6 @@ class Field(LogitField):
         speed = float(np.abs(self(self.logits_of(distributions, "distributions"))).max())
         return speed if speed > 1e-12 * np.abs(self.rewards).max() else 1.0
 
-    @property
-    def batch(self) -> "Batch":
-        """What its program depends on."""
-        return Batch(self.objective, self.group_size, self.off_policy, self.steps, self.environment)
-
     def evaluate(self, function: Callable, logits: np.ndarray) -> np.ndarray:
         """Evaluates a function of (`Batch`, logits, rewards, reference logits) in float64.
 
@@ -184,10 +179,11 @@ class Field(LogitField):
         reference = np.zeros(math.prod(self.table_shape))
         if self.reference is not None:
             (reference,) = self.logits_of([self.reference], "reference")
+        batch = Batch(self.objective, self.group_size, self.off_policy, self.steps, self.environment)
         # Root finding evaluates fields thousands of times: a compiled function takes NumPy arrays fastest.
         arrays = (np.asarray(array, np.float64) for array in (logits, self.rewards, reference))
         with jax.enable_x64(True):
-            values = np.asarray(function(self.batch, *arrays))
+            values = np.asarray(function(batch, *arrays))
         if not np.isfinite(values).all():
             raise ValueError(
                 f"the expected update is not finite for rewards {self.rewards} at logits {logits.tolist()}"

@@ -180,7 +180,9 @@ class Seeds(Layer):
                 f"{mean:.2f}", (column + 0.16, mean), (3, 0), textcoords="offset points", va="center", fontsize=8.5,
                 fontweight="bold", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
             )  # fmt: skip
-        axes.set_xticks(range(len(names)), list(map(in_lines, names)), fontsize=7.5)
+        # A line for each argument.
+        in_lines = [name.replace("(", "\n(").replace(", ", ",\n").replace(") ", ")\n") for name in names]
+        axes.set_xticks(range(len(names)), in_lines, fontsize=7.5)
         axes.set_xlim(-0.6, len(names) - 0.4)
         axes.tick_params(axis="x", length=0)
 
@@ -311,8 +313,3 @@ class Level:
             self.text.format_map(vars(settings)), (0.01, height), (0, 2), va="bottom", fontsize=7.5,
             xycoords=("axes fraction", "data"), textcoords="offset points", color="0.35",
         )  # fmt: skip
-
-
-def in_lines(name: str) -> str:
-    """A specification with one line for each argument."""
-    return name.replace("(", "\n(").replace(", ", ",\n").replace(") ", ")\n")

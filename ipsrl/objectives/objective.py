@@ -412,14 +412,9 @@ def _check_shapes(rollouts: Rollouts, **tokenwise: Array) -> None:
         raise ValueError(f"tokens has shape {rollouts.tokens.shape}, expected [prompt, group, token]")
     prompts, group, length = rollouts.tokens.shape
     axes = {"P": prompts, "G": group, "T": length}
-    if rollouts.prompt_log_probs is not None:
-        axes["L"] = rollouts.prompt_log_probs.shape[-1]
-    if rollouts.top_log_probs is not None:
-        axes["K"] = rollouts.top_log_probs.shape[-1]
-    if rollouts.reward_parts is not None:
-        axes["M"] = rollouts.reward_parts.shape[-1]
-    if rollouts.answer_features is not None:
-        axes["H"] = rollouts.answer_features.shape[-1]
+    by_field = {"prompt_log_probs": "L", "top_log_probs": "K", "reward_parts": "M", "answer_features": "H"}
+    known = {letter: getattr(rollouts, name) for name, letter in by_field.items()}
+    axes |= {letter: array.shape[-1] for letter, array in known.items() if array is not None}
     shapes = {name: letters for letters, names in FIELDS_BY_SHAPE.items() for name in names}
     given = {name: getattr(rollouts, name) for name in shapes} | tokenwise
     for name, array in given.items():

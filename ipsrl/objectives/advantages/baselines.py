@@ -161,8 +161,7 @@ class LeaveOneOut(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         group = values.shape[-1]
-        centred = values - values.mean(axis=-1, keepdims=True)
-        return jnp.where(all_equal(values)[:, None], 0.0, group / (group - 1) * centred)
+        return group / (group - 1) * GroupMean()(values, rollouts)
 
 
 def group_centred(standardise: bool) -> RolloutPart:

@@ -12,7 +12,7 @@ from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.estimators.frequency import same_outcome
 from ipsrl.objectives.estimators.subgroups import normalised_among
 from ipsrl.objectives.objective import RolloutPart, rounding
-from ipsrl.structures import Rollouts, masked_sum
+from ipsrl.structures import Rollouts, masked_mean
 
 Similarity = Literal["none", "outcome", "tokens"]
 
@@ -81,5 +81,5 @@ class DistinctPairs(RolloutPart):
         if self.over == "max":
             distinctiveness = jnp.where(opposite, distance, 0.0).max(axis=-1)
         else:
-            distinctiveness = masked_sum(distance, opposite, axis=-1) / jnp.maximum(opposite.sum(axis=-1), 1)
+            distinctiveness = masked_mean(distance, opposite, axis=-1)
         return opposite.any(axis=-1) & (distinctiveness >= self.tau - rounding(values))

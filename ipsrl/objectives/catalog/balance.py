@@ -24,7 +24,7 @@ from ipsrl.objectives.surrogates.flow_balance import (
     TrajectoryBalance,
 )
 from ipsrl.objectives.surrogates.implicit_rewards import AdvantageRegression, BellmanRegression, GroupVariance
-from ipsrl.structures import Rollouts, Sizes, masked_sum
+from ipsrl.structures import Rollouts, Sizes, masked_mean, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,8 +230,7 @@ class OptimalAdvantage(RolloutPart):
         prompts = rollouts.prompt_index
         known, kept = state["known"][prompts], state["value"][prompts]
         whole = self._value_of(values, rollouts, answered[:, None, :])[:, 0]
-        same_prompt = rollouts.same_prompt
-        whole = masked_sum(whole, same_prompt, axis=-1) / same_prompt.sum(axis=-1)
+        whole = masked_mean(whole, rollouts.same_prompt, axis=-1)
         new_state = {
             "value": state["value"].at[prompts].set(jnp.where(known, kept, whole)),
             "known": state["known"].at[prompts].set(True),

@@ -11,6 +11,7 @@ from ipsrl.fields import below_one, share
 from ipsrl.objectives.advantages.baselines import AboveGreedy
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
+from ipsrl.objectives.estimators.subgroups import normalised_among
 from ipsrl.objectives.objective import Objective, RolloutPart, rounding
 from ipsrl.objectives.surrogates.ratio import PolicyGradient
 from ipsrl.structures import Rollouts, Sizes, masked_sum
@@ -106,15 +107,7 @@ class FilteredGroup(RolloutPart):
         last = group - jnp.array(kept)[answered.sum(axis=-1, keepdims=True)]
         worst = jnp.take_along_axis(jnp.sort(merit, axis=-1), last, axis=-1)
         chosen = answered & (merit >= worst - rounding(jnp.where(answered, merit, 0.0)))
-        number = jnp.maximum(chosen.sum(axis=-1, keepdims=True), 1)
-        centred = values - jnp.where(chosen, values, 0.0).sum(axis=-1, keepdims=True) / number
-        std = jnp.sqrt(jnp.where(chosen, centred**2, 0.0).sum(axis=-1, keepdims=True) / number)
-        highest, lowest = (
-            pick(jnp.where(chosen, values, other), axis=-1, keepdims=True)
-            for pick, other in ((jnp.max, -jnp.inf), (jnp.min, jnp.inf))
-        )
-        silent = (highest - lowest <= rounding(values)) | (std == 0)
-        return jnp.where(chosen & ~silent, centred / jnp.where(silent, 1.0, std), 0.0)
+        return normalised_among(values, chosen[:, :, None] & chosen[:, None, :])
 
 
 def gfpo(

@@ -96,12 +96,7 @@ class Exponent:
     NAMED: ClassVar[dict[str, Callable[..., "Exponent"]]] = {}
 
 
-def effective(share: float, at_most: float = 1.0) -> Exponent:
-    """alpha = `at_most`, or less, so that the weights' effective sample size is that share of the group."""
-    return Exponent(share, at_most)
-
-
-Exponent.NAMED["effective"] = effective
+Exponent.NAMED["effective"] = Exponent
 
 
 def ips_reinforce(

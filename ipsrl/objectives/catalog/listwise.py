@@ -12,7 +12,7 @@ from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.answered import equal_among_answered, less_largest_of_answered, log_softmax_of_answered
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, Surrogate
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class GroupMatching(Penalty):
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask
-        mean = masked_sum(scores.log_probs, mask, axis=-1) / jnp.maximum(mask.sum(axis=-1), 1)
+        mean = masked_mean(scores.log_probs, mask, axis=-1)
         tilt = less_largest_of_answered(rollouts.rewards, rollouts) / self.temperature
         found, wanted = (jnp.exp(log_softmax_of_answered(values, rollouts)) for values in (mean, tilt))
         cost = (found - wanted) ** 2
@@ -78,8 +78,7 @@ class ListwiseMatching(Surrogate):
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask
-        length = jnp.maximum(mask.sum(axis=-1), 1)
-        mean = masked_sum(jnp.broadcast_to(advantages, mask.shape), mask, axis=-1) / length
+        mean = masked_mean(advantages, mask, axis=-1)
         tilt = less_largest_of_answered(mean, rollouts) / self.temperature
         wanted = log_softmax_of_answered(masked_sum(rollouts.behaviour_log_probs, mask, axis=-1) + tilt, rollouts)
         found = log_softmax_of_answered(masked_sum(scores.log_probs, mask, axis=-1), rollouts)

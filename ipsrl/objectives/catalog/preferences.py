@@ -15,7 +15,7 @@ from ipsrl.fields import non_negative, positive
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.divergences import Divergence, check_alpha, link
 from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate, rounding
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
 
 
 def beats(rollouts: Rollouts) -> Array:
@@ -74,9 +74,7 @@ class PairwiseLikelihood(Surrogate):
         pairs = beats(rollouts)
         margin = jnp.where(pairs, implicit[:, :, None] - implicit[:, None, :], 0.0)
         value = masked_sum(jax.nn.log_sigmoid(margin), pairs, axis=-1)
-        log_prob = masked_sum(scores.log_probs, mask, axis=-1)
-        if self.per_token:
-            log_prob = log_prob / jnp.maximum(mask.sum(axis=-1), 1)
+        log_prob = (masked_mean if self.per_token else masked_sum)(scores.log_probs, mask, axis=-1)
         value += self.imitation * pairs.sum(axis=-1) * log_prob
         return advantages * value[..., None], _metrics(margin, pairs)
 
@@ -94,10 +92,8 @@ class PairwiseSquare(Surrogate):
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
-        mask = rollouts.token_mask
-        log_ratio = masked_sum(scores.log_probs - rollouts.reference_log_probs, mask, axis=-1)
-        if self.per_token:
-            log_ratio = log_ratio / jnp.maximum(mask.sum(axis=-1), 1)
+        of_answer = masked_mean if self.per_token else masked_sum
+        log_ratio = of_answer(scores.log_probs - rollouts.reference_log_probs, rollouts.token_mask, axis=-1)
         pairs = beats(rollouts)
         margin = jnp.where(pairs, log_ratio[:, :, None] - log_ratio[:, None, :], 0.0)
         value = -masked_sum((margin - 1 / (2 * self.beta)) ** 2, pairs, axis=-1)

@@ -17,7 +17,7 @@ from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_r
 from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate, all_equal, rounding
 from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
 from ipsrl.objectives.surrogates.ratio import ClippedRatio, clipped
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
 
 GAMMA = 0.1
 
@@ -150,7 +150,7 @@ class ModeReplay(RolloutPart):
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         present, own = rollouts.answered, ~rollouts.off_policy
         replayed = present & ~own & rollouts.right
-        mean = masked_sum(values, own, axis=-1) / jnp.maximum(own.sum(axis=-1), 1)
+        mean = masked_mean(values, own, axis=-1)
         # Any own answer stands for the others, so that only own rewards are compared.
         first = jnp.take_along_axis(values, own.argmax(axis=-1)[:, None], axis=-1)
         silent = all_equal(jnp.where(own, values, first))

@@ -12,7 +12,7 @@ from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
 from ipsrl.objectives.estimators.subgroups import Stratum, normalised_among, stratum_of, thinks
 from ipsrl.objectives.objective import Objective, RolloutPart, all_equal
-from ipsrl.structures import Rollouts, control_token, masked_sum
+from ipsrl.structures import Rollouts, control_token, masked_mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,11 +116,8 @@ class PreferredMode(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         mode = thinks(rollouts, self.think_token)
-
-        def mean_reward(members):
-            return masked_sum(rollouts.rewards, members, axis=-1) / jnp.maximum(members.sum(axis=-1), 1)
-
-        sides = jnp.stack([mean_reward(mode), mean_reward(~mode) + self.delta], axis=-1)
+        thinking, other = (masked_mean(rollouts.rewards, members, axis=-1) for members in (mode, ~mode))
+        sides = jnp.stack([thinking, other + self.delta], axis=-1)
         comparable = mode.any(axis=-1) & (~mode).any(axis=-1) & ~all_equal(sides)
         preferred = comparable[:, None] & (mode == (sides[:, :1] > sides[:, 1:]))
         between_modes = GroupMeanStd()(preferred.astype(jnp.float32), rollouts)

@@ -19,7 +19,7 @@ from ipsrl.objectives.estimators.ranks import kth_largest, quantile
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, all_equal, rounding
 from ipsrl.objectives.reweighting.token_weights import ProbabilityWeight
 from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
 
 PromptPart = Literal["all", "lowest", "question"]
 
@@ -33,12 +33,7 @@ class OfPrompt:
     NAMED: ClassVar[dict[str, Callable[..., "OfPrompt"]]] = {}
 
 
-def prompt(part: PromptPart = "all") -> OfPrompt:
-    """The prompt as the reference."""
-    return OfPrompt(part)
-
-
-OfPrompt.NAMED["prompt"] = prompt
+OfPrompt.NAMED["prompt"] = OfPrompt
 
 THRESHOLD = 0.5
 """Default of Lopti: behaviour probability at and above which a token waits for the second step."""
@@ -93,7 +88,7 @@ class AnswerConfidence(RolloutPart):
     reference: Literal["prompt", "correct", "other_prompt"] = "prompt"
     shifted: Literal["all", "correct", "permuted"] = "all"
     gate: Literal["any_correct", "mixed"] = "any_correct"
-    prompt_part: Literal["all", "lowest", "question"] = "all"
+    prompt_part: PromptPart = "all"
 
     @property
     def needs(self) -> frozenset[str]:
@@ -114,7 +109,7 @@ class AnswerConfidence(RolloutPart):
 
     def _reference_level(self, rollouts: Rollouts, confidence: Array, correct: Array) -> Array:
         if self.reference == "correct":
-            return masked_sum(confidence, correct, axis=-1) / jnp.maximum(correct.sum(axis=-1), 1)
+            return masked_mean(confidence, correct, axis=-1)
         mask = rollouts.prompt_mask
         if self.prompt_part == "question":
             mask = mask & rollouts.question_mask

@@ -18,7 +18,7 @@ from ipsrl.objectives.surrogates.ratio import (
     ProbabilityClip,
     SoftGate,
 )
-from ipsrl.structures import Rollouts, Sizes, masked_sum
+from ipsrl.structures import Rollouts, Sizes, masked_mean
 
 
 def gspo(
@@ -195,18 +195,15 @@ class SmoothedStandardisation(RolloutPart):
         here = same_prompt.sum(axis=-1)
         groups = before["groups"] + here
 
-        def over_groups(statistic: Array) -> Array:
-            return masked_sum(statistic, same_prompt, axis=-1) / here
-
         equal = all_equal(values)
         mean = jnp.where(equal, values[:, 0], values.mean(axis=-1))
         variance = jnp.where(equal, 0.0, values.var(axis=-1, ddof=1 if self.unbiased else 0))
         # Deviations from a mean of the same rewards, so that rewards which never change have no variance.
-        origin = jnp.where(before["groups"] > 0, before["mean"], over_groups(mean))
+        origin = jnp.where(before["groups"] > 0, before["mean"], masked_mean(mean, same_prompt, axis=-1))
         deviates = ~all_equal(jnp.stack([mean, origin], axis=-1))
         deviation = jnp.where(deviates, mean - origin, 0.0)
-        moved = over_groups(deviation) * here / groups
-        squares = here * over_groups(variance + deviation**2)
+        moved = masked_mean(deviation, same_prompt, axis=-1) * here / groups
+        squares = here * masked_mean(variance + deviation**2, same_prompt, axis=-1)
         total = {
             "groups": groups,
             "mean": origin + moved,

@@ -9,13 +9,12 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from ipsrl.objectives.objective import all_equal, less_largest
-from ipsrl.structures import Rollouts, masked_sum
+from ipsrl.structures import Rollouts, masked_mean
 
 
 def mean_of_answered(values: Array, rollouts: Rollouts) -> Array:
     """`[P, 1]`, the mean of `[P, G]` over answers with tokens; 0 if there are none."""
-    answered = rollouts.answered
-    return (masked_sum(values, answered, axis=-1) / jnp.maximum(answered.sum(axis=-1), 1))[:, None]
+    return masked_mean(values, rollouts.answered, axis=-1)[:, None]
 
 
 def equal_among_answered(values: Array, rollouts: Rollouts) -> Array:

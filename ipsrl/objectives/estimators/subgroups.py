@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.objective import all_equal
-from ipsrl.structures import Rollouts, control_token, masked_sum
+from ipsrl.structures import Rollouts, control_token, masked_mean
 
 Stratum = Literal["length", "planning", "first_token"]
 
@@ -19,12 +19,11 @@ def normalised_among(values: Array, peers: Array, standardise: bool = True) -> A
     """
     # Other answers are replaced by the answer's own value, so that `all_equal` applies as in a whole group.
     degenerate = all_equal(jnp.where(peers, values[:, None, :], values[:, :, None]))
-    count = jnp.maximum(peers.sum(axis=-1), 1)
-    mean = masked_sum(values[:, None, :], peers, axis=-1) / count
+    mean = masked_mean(values[:, None, :], peers, axis=-1)
     centred = jnp.where(degenerate, 0.0, values - mean)
     if not standardise:
         return centred
-    variance = masked_sum((values[:, None, :] - mean[..., None]) ** 2, peers, axis=-1) / count
+    variance = masked_mean((values[:, None, :] - mean[..., None]) ** 2, peers, axis=-1)
     undefined = degenerate | (variance == 0)
     return jnp.where(undefined, 0.0, centred / jnp.sqrt(jnp.where(undefined, 1.0, variance)))
 

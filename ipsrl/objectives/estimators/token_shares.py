@@ -1,6 +1,7 @@
 """Number of tokens in a share of a batch, and the covariance of advantage and log-probability.
 
-Both use all valid tokens of a batch of rollouts.
+Both use all valid tokens of a batch of rollouts. They are counted in float32, because CPUs sum floats faster than
+integers: exact up to 2^24.
 """
 
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ def token_covariance(advantages: Array, rollouts: Rollouts) -> Array:
     policy. A difference of rounding is 0.
     """
     mask = rollouts.token_mask
-    tokens = jnp.maximum(number_of_tokens(mask), 1.0)
+    tokens = jnp.maximum(mask.sum(dtype=jnp.float32), 1.0)
 
     def centred(values):
         difference = values - masked_sum(values, mask) / tokens
@@ -34,14 +35,9 @@ def token_covariance(advantages: Array, rollouts: Rollouts) -> Array:
 
 def rounded_up(fraction: float, mask: Array) -> Array:
     """max(1, ceil(fraction N)), N the number of True entries, `[]`; see `SHARE_ROUNDING`."""
-    return jnp.maximum(jnp.ceil(fraction * number_of_tokens(mask) * (1.0 - SHARE_ROUNDING)), 1.0)
+    return jnp.maximum(jnp.ceil(fraction * mask.sum(dtype=jnp.float32) * (1.0 - SHARE_ROUNDING)), 1.0)
 
 
 def rounded_down(fraction: float, mask: Array) -> Array:
     """max(1, floor(fraction N)), N the number of True entries, `[]`; see `SHARE_ROUNDING`."""
-    return jnp.maximum(jnp.floor(fraction * number_of_tokens(mask) * (1.0 + SHARE_ROUNDING)), 1.0)
-
-
-def number_of_tokens(mask: Array) -> Array:
-    """Number of True entries, exact up to 2^24; float32, because CPUs sum floats faster than integers."""
-    return mask.sum(dtype=jnp.float32)
+    return jnp.maximum(jnp.floor(fraction * mask.sum(dtype=jnp.float32) * (1.0 + SHARE_ROUNDING)), 1.0)

@@ -12,9 +12,8 @@ from jax import Array
 
 from ipsrl.fields import non_negative, probability
 from ipsrl.objectives.estimators.frequency import same_outcome
-from ipsrl.objectives.estimators.likelihood import average_log_probability
 from ipsrl.objectives.objective import RolloutPart
-from ipsrl.structures import Rollouts
+from ipsrl.structures import Rollouts, masked_mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +45,8 @@ class UniformCorrect(RolloutPart):
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         correct = rollouts.right
         # (1/q) / sum(1/q) is the softmax of the negative log-probabilities.
-        share = jax.nn.softmax(-average_log_probability(rollouts), axis=-1, where=correct)
+        mean = masked_mean(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
+        share = jax.nn.softmax(-mean, axis=-1, where=correct)
         weight = 1.0 + self.tau * (correct.sum(axis=-1, keepdims=True) * share - 1.0)
         return values * jnp.where(correct, weight, 1.0)[..., None]
 

@@ -13,7 +13,7 @@ from jax import Array
 
 from ipsrl.fields import share
 from ipsrl.objectives.estimators.ranks import largest, quantile, random_order
-from ipsrl.objectives.estimators.token_shares import number_of_tokens, rounded_down, rounded_up, token_covariance
+from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, token_covariance
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts
 
@@ -76,11 +76,8 @@ class HighEntropyTokens(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         kept = self.kept(rollouts)
-        scale = (
-            number_of_tokens(rollouts.token_mask) / jnp.maximum(number_of_tokens(kept), 1.0)
-            if self.denominator == "kept"
-            else 1.0
-        )
+        tokens, of_mean = (mask.sum(dtype=jnp.float32) for mask in (rollouts.token_mask, kept))
+        scale = tokens / jnp.maximum(of_mean, 1.0) if self.denominator == "kept" else 1.0
         return jnp.where(kept, values * scale, 0.0)
 
     def kept(self, rollouts: Rollouts) -> Array:

@@ -13,11 +13,10 @@ from jax import Array
 
 from ipsrl.fields import at_least, non_negative, positive, probability
 from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
-from ipsrl.objectives.estimators.likelihood import average_log_probability
 from ipsrl.objectives.estimators.permutations import permuted_among
 from ipsrl.objectives.objective import RolloutPart, all_equal, rounding
 from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency
-from ipsrl.structures import Rollouts, masked_sum
+from ipsrl.structures import Rollouts, masked_mean, masked_sum
 
 TOKEN_BUCKETS = 1024
 """Number of buckets for token counts; tokens are taken modulo this."""
@@ -108,7 +107,7 @@ class Unlikeliness(RolloutPart):
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        likelihood = average_log_probability(rollouts)
+        likelihood = masked_mean(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
         behind = likelihood[:, :, None] - likelihood[:, None, :]
         tied = jnp.abs(behind) <= rounding(likelihood)[..., None]
         rank = ((behind > 0) & ~tied).sum(axis=-1) + (tied.sum(axis=-1) - 1) / 2

@@ -39,18 +39,15 @@ class DivergenceCost(RolloutPart):
 
 
 @dataclasses.dataclass(frozen=True)
-class AdaptiveDivergenceCost(RolloutPart):
+class AdaptiveDivergenceCost(DivergenceCost):
     """`DivergenceCost` whose coefficient follows a target in nats per answer (arXiv 1909.08593).
 
     `coefficient` is the initial one; a batch uses the coefficient adapted by the batches before it, see
     `adapted_coefficient`. The paper's gain is 0.1; lm-human-preferences and verl write it as batch size / 10,000.
     """
 
-    coefficient: float = positive(called="the coefficient of the KL penalty")
-    estimator: RewardEstimator = "k1"
     target: float = positive(6.0, called="the target of the KL penalty")
     gain: float = share(0.1, called="the gain of the KL penalty")
-    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
     def init(self, sizes: Sizes) -> dict[str, Array]:
         """The coefficient, and the divergence of the previous batch, 0 before the first."""

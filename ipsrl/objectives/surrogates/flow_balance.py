@@ -25,7 +25,7 @@ from ipsrl.objectives.estimators.answered import equal_among_answered, mean_of_a
 from ipsrl.objectives.estimators.discounting import discounted_sums
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
 from ipsrl.objectives.objective import Metrics, Surrogate
-from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_sum
+from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
 
 LEARNING_RATE = 0.1
 """Learning rate of log Z and log F, a hundred times a usual policy's, as in torchgfn's benchmarks."""
@@ -181,8 +181,8 @@ class RewardTiltBalance(Surrogate):
         self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
     ) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask
-        log_tilt = masked_sum(scores.log_probs - rollouts.reference_log_probs, mask, axis=-1)
-        excess = log_tilt / jnp.maximum(mask.sum(axis=-1), 1) - self.beta * advantages[..., 0]
+        log_tilt = masked_mean(scores.log_probs - rollouts.reference_log_probs, mask, axis=-1)
+        excess = log_tilt - self.beta * advantages[..., 0]
         if self.partition == "table":
             log_partition = parameters["log_partition"][rollouts.prompt_index][:, None]
             residual = log_partition + excess

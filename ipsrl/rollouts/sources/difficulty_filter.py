@@ -24,7 +24,7 @@ from ipsrl.rollouts.sources.source import (
     replicated,
     with_sampling_metrics,
 )
-from ipsrl.structures import Outcomes, Prompts, Trajectories, masked_sum
+from ipsrl.structures import Outcomes, Prompts, Trajectories, masked_mean
 
 # Of the scorer's layers: its matrices have as many columns, and Adam three numbers for each of theirs.
 WIDEST = 2**14
@@ -242,7 +242,7 @@ def learn_difficulty(
 def difficulty_targets(trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
     """`[P]` mean of each group's rewards clipped to [0, 1], and t of `DifficultyFilter`."""
     mask = trajectories.token_mask
-    answer_means = masked_sum(trajectories.behaviour_log_probs, mask, axis=-1) / jnp.maximum(mask.sum(axis=-1), 1)
+    answer_means = masked_mean(trajectories.behaviour_log_probs, mask, axis=-1)
     likelihood = jnp.clip(jnp.exp(answer_means.mean(axis=-1)), 1e-4, 1 - 1e-4)
     return jnp.clip(outcomes.rewards, 0.0, 1.0).mean(axis=-1), likelihood
 
@@ -264,7 +264,7 @@ def ranking_loss(filter_settings: DifficultyFilter, scores: Array, rewards: Arra
     """Mean over pairs with reward_i > reward_j + gap of max(0, margin - (score_i - score_j)); 0 without such pairs."""
     pairs = rewards[:, None] > rewards + filter_settings.gap
     hinge = jnp.maximum(0.0, filter_settings.margin - (scores[:, None] - scores))
-    return masked_sum(hinge, pairs) / jnp.maximum(pairs.sum(), 1)
+    return masked_mean(hinge, pairs)
 
 
 def _rows(environment: Environment) -> int:

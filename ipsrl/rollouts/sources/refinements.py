@@ -28,7 +28,7 @@ from ipsrl.rollouts.sources.source import (
     sharded,
     with_sampling_metrics,
 )
-from ipsrl.structures import Outcomes, Trajectories, masked_sum, select
+from ipsrl.structures import Outcomes, Trajectories, masked_mean, select
 
 # The number of the critic's own stream: the sampler has the small ones, one for each token.
 CRITIC = 2**31 - 2
@@ -123,7 +123,7 @@ def _counted(metrics: Metrics, refined_mask: Array, spent: Array | float, groups
     return metrics | {
         "trajectories_sampled": (number + math.prod(refined_mask.shape[:2]), 0),
         "tokens_sampled": (tokens + refined_mask.sum(dtype=jnp.float32) + spent, 0),
-        "off_policy_reward": (masked_sum(groups[1].rewards, put_in) / jnp.maximum(put_in.sum(), 1), 1),
+        "off_policy_reward": (masked_mean(groups[1].rewards, put_in), 1),
     }
 
 
