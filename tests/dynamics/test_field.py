@@ -6,7 +6,7 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.dynamics.expected_update import expected_update
-from ipsrl.dynamics.field import Field, _program
+from ipsrl.dynamics.field import Batch, Field, _program
 from ipsrl.objectives.objective import is_proportional
 
 OBJECTIVE, REWARDS = objectives.make("ips_grpo"), (1.0, 0.6, 0.3)
@@ -25,7 +25,7 @@ def test_any_number_of_policies_is_one_program():
     assert field.scale > 0
     assert field(LOGITS).shape == LOGITS.shape
     assert field.jacobians(LOGITS).shape == (*LOGITS.shape, 3)
-    assert _program(field.batch)._cache_size() == 1
+    assert _program(Batch(OBJECTIVE, 4, None, None, None))._cache_size() == 1
 
 
 def test_the_jacobian_is_the_derivative_of_the_expected_update():
