@@ -17,6 +17,8 @@ from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
 from ipsrl.objectives.penalties.kullback_leibler import AdaptiveKullbackLeibler, KullbackLeibler
 from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency, InverseProbabilityLearned
 from ipsrl.objectives.shaping.reward_costs import AdaptiveDivergenceCost
+from ipsrl.objectives.surrogates.clip_variants import TruncatedRatio
+from ipsrl.objectives.surrogates.ratio import ClippedSequenceRatio
 from ipsrl.structures import Sizes
 from tests.objectives.groups import sizes
 
@@ -178,6 +180,8 @@ NUMBERS = [
     (PreferredMode, {"delta": np.nan}, "delta is nan, it must be a finite number"),
     (ModeAnchor, {"beta": 0.1, "threshold": np.inf}, "threshold is inf, it must be a finite number or None$"),
     (LogReward, {"floor": -np.inf}, "log_reward_floor is -inf, it must be a finite number"),
+    (TruncatedRatio, {"floor": False}, "floor is False, it must be a finite number"),
+    (ClippedSequenceRatio, {"low": 0.2, "high": 0.2, "exponent": "max"}, "exponent is 'max', it must be one of mean"),
 ]
 
 
