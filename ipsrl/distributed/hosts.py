@@ -118,12 +118,6 @@ def require_same(value: Any, what: str) -> None:
         raise ValueError(f"the {what} is not the same on all hosts: start the same command everywhere")
 
 
-def wait_for_all() -> None:
-    """Waits until every host has called this."""
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices("wait for all")
-
-
 def may_be_a_loss(error: BaseException | None) -> bool:
     """Whether an exception looks like the loss of one of several hosts."""
     return _failure(error) is not None and jax.process_count() > 1
@@ -162,7 +156,8 @@ def on_all_hosts() -> Iterator[None]:
     """
     try:
         yield
-        wait_for_all()
+        if jax.process_count() > 1:
+            multihost_utils.sync_global_devices("wait for all")
     except Exception as error:
         if not may_be_a_loss(error):
             raise

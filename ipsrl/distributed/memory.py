@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from ipsrl.arguments import checked
 
@@ -35,12 +34,7 @@ def _of_host() -> int:
 
 def size_of(tree: Any) -> int:
     """Bytes of the arrays of a pytree, of which only shapes and dtypes are read."""
-
-    def bytes_of(leaf: Any) -> int:
-        itemsize = np.dtype("uint32").itemsize * 2 if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended) else None
-        return math.prod(leaf.shape) * (itemsize or leaf.dtype.itemsize)
-
-    return sum(map(bytes_of, jax.tree.leaves(tree)))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 @checked

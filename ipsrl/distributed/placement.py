@@ -13,7 +13,6 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -22,6 +21,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import DATA, MODEL, platform
+from ipsrl.records.text_table import aligned
 
 PyTree = Any
 
@@ -218,14 +218,9 @@ def table(placed: PyTree, tree: PyTree, mesh: Mesh) -> str:
     for placement, numbers in sorted(rows.items(), key=lambda row: -row[1][1]):
         pattern = placement.rule.pattern if placement.rule else "(no parameter)"
         cells.append([pattern, _axes(placement.spec), *(f"{number:,}" for number in numbers), placement.remark])
-    cells.append([f"mesh {','.join(f'{name}:{size}' for name, size in mesh.shape.items())}", ""])
-    cells[-1] += [*(f"{number:,}" for number in total), ""]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    aligns: tuple[Callable, ...] = (str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.ljust)
-    return "\n".join(
-        "  ".join(align(cell, width) for cell, width, align in zip(row, widths, aligns, strict=True)).rstrip()
-        for row in cells
-    )
+    axes = ",".join(f"{name}:{size}" for name, size in mesh.shape.items())
+    cells.append([f"mesh {axes}", "", *(f"{number:,}" for number in total), ""])
+    return aligned(cells, right=(2, 3, 4))
 
 
 def any_is_sharded(placed: PyTree) -> bool:

@@ -51,6 +51,8 @@ class Monitor(Checked, abc.ABC):
     """Number of steps in a row that must be bad before the monitor warns, and good before it may warn again."""
     fewest: ClassVar[int] = 3
     """The least that a short run makes of `steps`."""
+    start: ClassVar[Any] = ()
+    """Initial memory of the monitor; empty for monitors without memory."""
 
     def in_run(self, last_step: int) -> Self:
         """The monitor in a run of `last_step` steps: a default of `steps` is at most a tenth of it, or `fewest`.
@@ -60,11 +62,6 @@ class Monitor(Checked, abc.ABC):
         if self.steps != type(self).steps:
             return self
         return dataclasses.replace(self, steps=min(self.steps, max(self.fewest, last_step // 10)))
-
-    @property
-    def start(self) -> Any:
-        """Initial memory of the monitor; empty for monitors without memory."""
-        return ()
 
     @abc.abstractmethod
     def observe(self, memory: Any, record: Record) -> tuple[Any, Finding | None]:
@@ -90,14 +87,11 @@ class LowEntropy(Monitor):
     advice: ClassVar[str] = (
         "the policy hardly explores any more; an objective that rewards rarity or entropy keeps exploration up"
     )
+    start: ClassVar[float] = 0.0
+    """The highest entropy so far."""
     below: float = positive(0.5, called="below of low_entropy")
     of_highest: float = share(0.5, called="of_highest of low_entropy")
     steps: int = at_least(1, 50, called="steps of a monitor")
-
-    @property
-    def start(self) -> float:
-        """The highest entropy so far."""
-        return 0.0
 
     def observe(self, memory: float, record: Record) -> tuple[float, Finding | None]:
         entropy = number(record, "token_entropy")
@@ -218,13 +212,10 @@ class FallingOutcomes(Monitor):
         "the policy can hardly relearn what it no longer samples; an objective that rewards rarity, or a smaller "
         "learning rate, keeps more"
     )
+    start: ClassVar[tuple[tuple[float, ...], float]] = (), 0.0
+    """The last values, and the highest mean."""
     by: float = open_probability(0.6, called="by of falling_outcomes")
     steps: int = at_least(1, 20, called="steps of a monitor")
-
-    @property
-    def start(self) -> tuple[tuple[float, ...], float]:
-        """The last values, and the highest mean."""
-        return (), 0.0
 
     def observe(
         self, memory: tuple[tuple[float, ...], float], record: Record
@@ -301,13 +292,10 @@ class EntropyLaw(Monitor):
     advice: ClassVar[str] = "more steps will hardly raise the reward, but methods that keep entropy up might"
     # Fewer points fit any law.
     fewest: ClassVar[int] = 10
+    start: ClassVar[FittedLine] = FittedLine()
     spent: float = open_probability(0.9, called="spent of entropy_law")
     r_squared: float = open_probability(0.8, called="r_squared of entropy_law")
     steps: int = at_least(1, 50, called="steps of a monitor")
-
-    @property
-    def start(self) -> FittedLine:
-        return FittedLine()
 
     def observe(self, memory: FittedLine, record: Record) -> tuple[FittedLine, Finding | None]:
         # Batch filters choose groups by their rewards, but also log the mean reward of all samples.

@@ -60,15 +60,12 @@ class ProgressLine:
         self._bar.set_postfix_str(", ".join(shown), refresh=False)
         self._bar.update()
 
-    def close(self) -> None:
-        self._ticking.close()
-        self._bar.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        self._ticking.close()
+        self._bar.close()
 
 
 @contextlib.contextmanager

@@ -118,21 +118,13 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     @property
-    def warnings_path(self) -> Path:
-        return self.path / "warnings.jsonl"
-
-    @property
     def checkpoint_directory(self) -> Path:
         return self.path / "checkpoints"
-
-    @property
-    def summary_path(self) -> Path:
-        return self.path / SUMMARY
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Writes summary.json atomically, with `complete: true` among its entries: it is written last."""
         if hosts.is_first():
-            write_json(self.summary_path, {"complete": True, **summary})
+            write_json(self.path / SUMMARY, {"complete": True, **summary})
 
     def withdraw_summary(self) -> None:
         """Removes summary.json, and that of the study, before records that they summarise change."""

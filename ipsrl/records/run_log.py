@@ -104,7 +104,7 @@ class RunLog:
             self._evaluations = stack.enter_context(closing(EvaluationLog(folder.path, last_step)))
             lines = warnings or stack.enter_context(WarningLines())
             watching = {name: monitor.in_run(last_step) for name, monitor in make_monitors(monitors).items()}
-            self._warnings = stack.enter_context(closing(WarningLog(watching, folder.warnings_path, lines)))
+            self._warnings = stack.enter_context(closing(WarningLog(watching, folder.path / WARNINGS, lines)))
             self._warnings.recall(folder.metrics_path)
             self._open = stack.pop_all()
 

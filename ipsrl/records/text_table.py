@@ -1,15 +1,21 @@
 """Tables as text."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from ipsrl.printable import printable
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Text of a table with aligned columns, two spaces apart; control characters are shown as JSON has them."""
-    rows = [[printable(cell, kept="") for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> str:
+    """Text of a table with aligned columns, two spaces apart; control characters are shown as JSON has them.
+
+    Args:
+      right: the numbers of columns whose cells end at the same place.
+    """
+    columns = [[printable(cell, kept="") for cell in column] for column in zip(*rows, strict=True)]
+    for number, column in enumerate(columns):
+        justify, width = str.rjust if number in right else str.ljust, max(map(len, column))
+        columns[number] = [justify(cell, width) for cell in column]
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:

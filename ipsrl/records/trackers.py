@@ -65,10 +65,6 @@ class Trackers:
         """As `MetricLog.keep`, if a tracker can."""
         self._each(lambda tracker: tracker.keep())
 
-    def close(self, failed: bool = False) -> None:
-        """Ends all trackers; `failed` says that the run failed."""
-        self._each(lambda tracker: tracker.close(failed))
-
     def _each(self, action: Callable[[Any], None]) -> None:
         for name, tracker in list(self._trackers.items()):
             try:
@@ -85,7 +81,7 @@ class Trackers:
         return self
 
     def __exit__(self, kind: type | None, *exception: object) -> None:
-        self.close(failed=kind is not None)
+        self._each(lambda tracker: tracker.close(failed=kind is not None))
 
 
 class TensorBoard:

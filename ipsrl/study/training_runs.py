@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 
@@ -29,9 +30,10 @@ from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.study.curves import Labels, Points, TrainingRun
 from ipsrl.study.settings import Settings, folder_name, objectives, seeds, shared
 from ipsrl.study.study import Output
-from ipsrl.training.loop import TrainSettings, check_run, train, train_vmapped
+from ipsrl.training.loop import TrainSettings, train, train_vmapped
 from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching
+from ipsrl.training.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +115,8 @@ class TrainingGrid:
     def __post_init__(self):
         for text, objective in objective_catalog.make_each(self.objectives).items():
             try:
-                check_run(self.environment, self.policy, objective, self.settings, self.mesh)
+                with jax.set_mesh(self.mesh):
+                    Trainer(self.environment, self.policy, objective, self.settings).check()
             except ValueError as error:
                 raise ValueError(f"{text}: {error}") from error
 

@@ -33,7 +33,7 @@ def sweep(
     restarts: int,
     after_each: Callable[[SweepRun, State], None] = lambda run, state: None,
 ) -> None:
-    """Runs all unfinished runs, until the launcher can do no more for any of them.
+    """Runs all unfinished runs, until the launcher can do no more for any of them, with a line on a terminal.
 
     Args:
       folder: of the sweep; no other sweep may work in it.
@@ -41,7 +41,7 @@ def sweep(
       launcher: runs them.
       retry: whether failed runs are tried again.
       restarts: maximum number of restarts of a run whose process is killed.
-      after_each: called when a run has ended, while the folder is still locked; prints by `progress_line.say`.
+      after_each: called when a run has ended, while the folder is still locked; prints by `report_line`.
 
     Raises:
       ValueError: another sweep works in the folder, or the launcher cannot launch the runs. No run has been started
@@ -49,36 +49,26 @@ def sweep(
       OSError: the folder cannot be written. Starting the sweep again continues it.
     """
     launcher.check(runs)
-    with folder.hold(runs):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(folder.hold(runs))
         left = to_do(folder, runs, retry)
-        if left:
-            _work(folder, left, launcher, restarts, after_each, already=len(runs) - len(left))
+        if not left:
+            return
+        not_ended, counts = {run.identity: run for run in left}, Counter()
+        line = drawn_line(
+            total=len(runs),
+            initial=len(runs) - len(left),
+            bar_format="{percentage:3.0f}% {n_fmt}/{total_fmt} runs [{elapsed}<{remaining}{postfix}]",
+        )
 
+        def look() -> None:
+            running = sum(folder.state(run) == "running" for run in list(not_ended.values()))
+            shown = counts | Counter(running=running)
+            line.set_postfix_str(", ".join(f"{name} {shown[name]}" for name in STATES if shown[name]), refresh=False)
 
-def _work(
-    folder: SweepFolder,
-    left: Sequence[SweepRun],
-    launcher: Launcher,
-    restarts: int,
-    after_each: Callable[[SweepRun, State], None],
-    already: int,
-) -> None:
-    """Launches runs and shows the progress line, if stderr is a terminal."""
-    not_ended = {run.identity: run for run in left}
-    counts = Counter()
-    line = drawn_line(
-        total=already + len(left),
-        initial=already,
-        bar_format="{percentage:3.0f}% {n_fmt}/{total_fmt} runs [{elapsed}<{remaining}{postfix}]",
-    )
-
-    def look() -> None:
-        running = sum(folder.state(run) == "running" for run in list(not_ended.values()))
-        shown = counts | Counter(running=running)
-        line.set_postfix_str(", ".join(f"{name} {shown[name]}" for name in STATES if shown[name]), refresh=False)
-
-    with line, ticking(line, LOOK_SECONDS, look), contextlib.closing(launcher.launch(folder, left, restarts)) as ended:
-        for run, state in ended:
+        stack.enter_context(line)
+        stack.enter_context(ticking(line, LOOK_SECONDS, look))
+        for run, state in stack.enter_context(contextlib.closing(launcher.launch(folder, left, restarts))):
             del not_ended[run.identity]
             counts[state] += 1
             line.update()

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 
 from ipsrl.distributed import hosts
-from ipsrl.distributed.placement import place, placements
+from ipsrl.distributed.placement import place, placements, shardings
 from ipsrl.policies import hugging_face
 from ipsrl.policies.adapters import LoRA, frozen_as, split
 from ipsrl.policies.hugging_face_config import read_policy
@@ -16,6 +16,7 @@ from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.progress_line import working
 from ipsrl.rollouts.randomness import stream
+from ipsrl.training.stored_tree import named_leaves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,10 +68,7 @@ class LanguageModel:
     def _weights(self, mesh: Mesh, read_as: str = "float32", kept_as: str = "float32") -> Parameters:
         plain = dataclasses.replace(self.policy, lora=None)
         placed = placements(plain.placement_rules, jax.eval_shape(plain.init, jax.random.key(0)), mesh)
-        shardings = {
-            jax.tree_util.keystr(path, simple=True, separator="/"): NamedSharding(mesh, placement.spec)
-            for path, placement in jax.tree.leaves_with_path(placed)
-        }
+        sharding = named_leaves(shardings(placed, mesh))
 
         def convert(path, leaf):
             kept = {path: frozen_as(kept_as, path, leaf)}
@@ -78,6 +76,4 @@ class LanguageModel:
             return place(kept, placements(self.policy.placement_rules, kept, mesh), mesh)[path]
 
         with working(f"reading {self.model_dir}"):
-            return hugging_face.load_parameters(
-                self.model_dir, plain, lambda path, _: shardings[path], read_as, convert
-            )
+            return hugging_face.load_parameters(self.model_dir, plain, lambda path, _: sharding[path], read_as, convert)

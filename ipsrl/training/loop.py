@@ -284,11 +284,3 @@ def _print_placements(alone: _Alone, mesh: Mesh) -> None:
     placed_frozen = placements(trainer.policy.placement_rules, trainer.frozen, mesh)
     if any_is_sharded((placed, placed_frozen)) and hosts.is_first():
         print(table((placed, placed_frozen), (state, trainer.frozen), mesh), file=sys.stderr)
-
-
-def check_run(
-    environment: Environment, policy: Policy, objective: Objective, settings: TrainSettings, mesh: Mesh
-) -> None:
-    """Raises ValueError, before anything is computed or written, if `train` would; see `Trainer.check`."""
-    with jax.set_mesh(mesh):
-        Trainer(environment, policy, objective, settings).check()

@@ -23,7 +23,7 @@ def test_one_process_does_it_all_itself():
     assert not hosts.all_hosts(False)
     hosts.require_same("anything", "thing")
     with hosts.on_all_hosts():
-        hosts.wait_for_all()
+        pass
     with pytest.raises(KeyError):
         hosts.first_does(lambda: {}["missing"])
 

@@ -318,7 +318,7 @@ def test_a_collapse_within_ten_steps_is_called(tmp_path):
     with RunFolder.open(tmp_path / "run", {}) as folder, RunLog(folder, **settings) as log:
         for step, value in enumerate(outcomes, 1):
             log.write(step, {"group_effective_outcomes": value})
-    [warning] = metric_log.read(folder.warnings_path)
+    [warning] = metric_log.read(folder.path / "warnings.jsonl")
     assert warning["monitor"] == "falling_outcomes"
     assert warning["step"] == 8
 

@@ -260,7 +260,11 @@ def test_a_config_that_json_cannot_hold_is_refused(tmp_path):
 def test_the_summary_says_that_the_run_is_complete(tmp_path):
     with RunFolder.open(tmp_path, CONFIG) as folder:
         folder.write_summary({"recovery": np.float32(0.5), "interval": np.array([0.25, np.nan])})
-    assert json.loads(folder.summary_path.read_text()) == {"complete": True, "recovery": 0.5, "interval": [0.25, None]}
+    assert json.loads((folder.path / "summary.json").read_text()) == {
+        "complete": True,
+        "recovery": 0.5,
+        "interval": [0.25, None],
+    }
 
 
 def test_one_process_at_a_time_and_none_after_it_was_killed(tmp_path):

@@ -203,7 +203,7 @@ def test_what_is_there_of_a_run_is_made_again(tmp_path):
     folder.metrics_path.write_text(folder.metrics_path.read_text()[:-7])
     together(tmp_path / "both", [settings], seeds=SEEDS[:1])
     assert [record["step"] for record in records(tmp_path / "both", 0)] == list(range(7))
-    assert not folder.summary_path.exists()
+    assert not (folder.path / "summary.json").exists()
     assert not folder.checkpoint_directory.exists()
     np.testing.assert_array_equal(alone(tmp_path / "both", 0, settings), whole)
     assert records(tmp_path / "both", 0) == records(tmp_path / "whole", 0)

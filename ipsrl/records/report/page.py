@@ -11,9 +11,10 @@ from typing import Any
 from ipsrl import extras
 from ipsrl.arguments import checked
 from ipsrl.printable import printable
+from ipsrl.records.discovery import find
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.report.content import content
-from ipsrl.records.report.recorded_runs import read_folders
+from ipsrl.records.report.recorded_runs import read_folder
 
 # In the order of their dependencies.
 SCRIPTS = ("page.js", "plots.js", "outcomes.js", "start.js")
@@ -33,27 +34,17 @@ def write_report(root: str | Path, out: str | Path | None = None, title: str | N
     Raises:
       ValueError: there is no run, `out` does not end in .html, its folder does not exist, or Plotly is not installed.
     """
-    bundle = plotly_bundle()
-    if out is not None and (Path(out).suffix != ".html" or not Path(out).parent.is_dir()):
-        raise ValueError(f"{out} cannot be written: name a file that ends in .html, in a folder that exists")
-    folders = read_folders(root)
-    for note in (note for folder in folders for note in folder.notes):
-        print(printable(note), file=sys.stderr)
-    out = Path(out or Path(root, "report.html"))
-    replace_file(out, page(content(folders, title or f"Runs in {Path(root).resolve().name}"), bundle))
-    return out
-
-
-def plotly_bundle() -> str:
-    """The JavaScript of Plotly.
-
-    Raises:
-      ValueError: Plotly is not installed.
-    """
     extras.require("plotly")
     from plotly.offline import get_plotlyjs
 
-    return get_plotlyjs()
+    if out is not None and (Path(out).suffix != ".html" or not Path(out).parent.is_dir()):
+        raise ValueError(f"{out} cannot be written: name a file that ends in .html, in a folder that exists")
+    folders = [read_folder(path, Path(root)) for path in find(root)]
+    for note in (note for folder in folders for note in folder.notes):
+        print(printable(note), file=sys.stderr)
+    out = Path(out or Path(root, "report.html"))
+    replace_file(out, page(content(folders, title or f"Runs in {Path(root).resolve().name}"), get_plotlyjs()))
+    return out
 
 
 def page(shown: dict[str, Any], bundle: str) -> str:
