@@ -13,7 +13,7 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def stored_tensors(policy: Transformer) -> dict[str, StoredTensor]:
 def load_parameters(
     model_dir: str | Path,
     policy: Transformer,
-    sharding_of: Callable[[str, tuple[int, ...]], Sharding] | None = None,
+    shardings: Mapping[str, Sharding] | None = None,
     dtype: str = "float32",
     convert: Callable[[str, jax.Array], Any] = lambda path, leaf: leaf,
 ) -> Parameters:
@@ -110,8 +110,8 @@ def load_parameters(
     Args:
       model_dir: folder with `config.json` and `model.safetensors`, or else an index and the files that it names.
       policy: `read_policy(model_dir)`, or a policy that differs from it only in how it computes.
-      sharding_of: (path such as "layers/0/self_attn/q_proj/kernel", shape) -> sharding of that parameter; None for all
-        on this process's first device.
+      shardings: path of a parameter, such as "layers/0/self_attn/q_proj/kernel" -> its sharding; None for all on this
+        process's first device.
       dtype: of the parameters, independent of the files.
       convert: (path, parameter) -> its replacement, for example a quantised one, before the next parameter is read.
 
@@ -122,9 +122,7 @@ def load_parameters(
     """
     folder = Path(model_dir)
     _check_architecture(folder, policy)
-    if sharding_of is None:
-        first = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-        sharding_of = lambda path, shape: first  # noqa: E731
+    first_device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     table = stored_tensors(policy)
     with contextlib.ExitStack() as stack:
         slices = _open(folder, stack)
@@ -132,7 +130,7 @@ def load_parameters(
 
         def read(path: Any, parameter: jax.ShapeDtypeStruct) -> jax.Array:
             tensor = table[_name(path)]
-            sharding = sharding_of(tensor.path, parameter.shape)
+            sharding = first_device if shardings is None else shardings[tensor.path]
             leaf = _read(folder, tensor, slices[tensor.name], parameter.shape, sharding, np.dtype(dtype))
             return convert(tensor.path, leaf)
 

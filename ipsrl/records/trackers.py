@@ -96,11 +96,19 @@ class TensorBoard:
 
     def write(self, record: Record) -> None:
         extras.require("tensorboardX")
-        from tensorboardX.proto.event_pb2 import Event
+        # SummaryWriter writes in a thread, and would wait for it forever once the disk is full.
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
         from tensorboardX.proto.summary_pb2 import Summary
 
         if self._writer is None:
-            self._begin(record["step"])
+            self._folder.mkdir(exist_ok=True)
+            # Readers sort files by name; names of starts within the same second need a further difference.
+            suffix = f".from_step_{record['step']:09d}"
+            self._writer = EventsWriter(str(self._folder / "events"), filename_suffix=suffix)
+            begun = SessionLog(status=SessionLog.START)
+            self._writer.write_event(Event(wall_time=time.time(), step=record["step"], session_log=begun))
+            self.keep()
         values = [
             Summary.Value(tag=name, simple_value=math.nan if value is None else value)
             for name, value in record.items()
@@ -109,20 +117,6 @@ class TensorBoard:
         self._writer.write_event(Event(wall_time=time.time(), step=record["step"], summary=Summary(value=values)))
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
             self.keep()
-
-    def _begin(self, step: int) -> None:
-        extras.require("tensorboardX")
-        # SummaryWriter writes in a thread, and would wait for it forever once the disk is full.
-        from tensorboardX.event_file_writer import EventsWriter
-        from tensorboardX.proto.event_pb2 import Event, SessionLog
-
-        self._folder.mkdir(exist_ok=True)
-        # Readers sort files by name; names of starts within the same second need a further difference.
-        self._writer = EventsWriter(str(self._folder / "events"), filename_suffix=f".from_step_{step:09d}")
-        self._writer.write_event(
-            Event(wall_time=time.time(), step=step, session_log=SessionLog(status=SessionLog.START))
-        )
-        self.keep()
 
     def keep(self) -> None:
         if self._writer is not None:

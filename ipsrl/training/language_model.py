@@ -68,7 +68,6 @@ class LanguageModel:
     def _weights(self, mesh: Mesh, read_as: str = "float32", kept_as: str = "float32") -> Parameters:
         plain = dataclasses.replace(self.policy, lora=None)
         placed = placements(plain.placement_rules, jax.eval_shape(plain.init, jax.random.key(0)), mesh)
-        sharding = named_leaves(shardings(placed, mesh))
 
         def convert(path, leaf):
             kept = {path: frozen_as(kept_as, path, leaf)}
@@ -76,4 +75,6 @@ class LanguageModel:
             return place(kept, placements(self.policy.placement_rules, kept, mesh), mesh)[path]
 
         with working(f"reading {self.model_dir}"):
-            return hugging_face.load_parameters(self.model_dir, plain, lambda path, _: sharding[path], read_as, convert)
+            return hugging_face.load_parameters(
+                self.model_dir, plain, named_leaves(shardings(placed, mesh)), read_as, convert
+            )

@@ -43,12 +43,14 @@ def storable(tree: PyTree) -> dict[str, Any]:
 
 
 def check(directory: Path, like: PyTree) -> None:
-    """Checks from the metadata, without reading arrays, that Orbax saved a tree like `like` in `directory`.
+    """Checks from seal and metadata, without loading arrays, that Orbax saved a tree like `like` in `directory`.
 
     Raises:
-      DamagedTreeError: the metadata cannot be read.
+      DamagedTreeError: a file has changed since the folder was sealed, or the metadata cannot be read.
       ValueError: it holds another tree.
     """
+    if harm := damage(directory):
+        raise DamagedTreeError(harm)
     # Orbax takes longer to import than this whole package: only runs that read import it.
     from orbax.checkpoint import v1 as ocp
 
@@ -74,7 +76,7 @@ def note(directory: Path) -> dict[str, Any] | None:
 def load(directory: Path, like: PyTree) -> PyTree:
     """The tree whose `storable` leaves Orbax has saved in `directory`. With many hosts, all must call it.
 
-    Does not repeat the checks of `damage` and `check`: call those first.
+    Does not repeat `check`: call it first.
 
     Args:
       directory: an Orbax checkpoint, sealed or not.

@@ -11,10 +11,9 @@ from typing import Any
 from ipsrl import extras
 from ipsrl.arguments import checked
 from ipsrl.printable import printable
-from ipsrl.records.discovery import find
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.report.content import content
-from ipsrl.records.report.recorded_runs import read_folder
+from ipsrl.records.report.recorded_runs import read_folders
 
 # In the order of their dependencies.
 SCRIPTS = ("page.js", "plots.js", "outcomes.js", "start.js")
@@ -39,7 +38,7 @@ def write_report(root: str | Path, out: str | Path | None = None, title: str | N
 
     if out is not None and (Path(out).suffix != ".html" or not Path(out).parent.is_dir()):
         raise ValueError(f"{out} cannot be written: name a file that ends in .html, in a folder that exists")
-    folders = [read_folder(path, Path(root)) for path in find(root)]
+    folders = read_folders(root)
     for note in (note for folder in folders for note in folder.notes):
         print(printable(note), file=sys.stderr)
     out = Path(out or Path(root, "report.html"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl.records import metric_log
-from ipsrl.records.discovery import labels_of, link_out_of, seed_of
+from ipsrl.records.discovery import find, labels_of, link_out_of, seed_of
 from ipsrl.records.evaluation import COMPLETIONS, OUTCOMES
 from ipsrl.records.json_files import read_json
 from ipsrl.records.run_folder import UNCOMMITTED, says_complete
@@ -89,6 +89,11 @@ class Run:
 def is_number(value: Any) -> bool:
     """Whether a value of JSON is a number, not too large for a float."""
     return isinstance(value, float) or (type(value) is int and abs(value) <= sys.float_info.max)
+
+
+def read_folders(root: str | Path) -> list[Folder]:
+    """The content of all run folders in `root`, in the order of their paths; errors as in `find`."""
+    return [read_folder(path, Path(root)) for path in find(root)]
 
 
 def read_folder(path: Path, root: Path) -> Folder:
