@@ -22,7 +22,9 @@ def cpu_processes(workers: int) -> ProcessPool:
     and a few hundred megabytes each. If they use JAX, it computes on the CPU: accelerators belong to this process.
     """
     pool = ProcessPool(workers, initializer=_without_accelerator, context=multiprocessing.get_context("spawn"))
-    atexit.register(_end, pool)
+    # The one that is registered last is called first.
+    atexit.register(pool.join)
+    atexit.register(pool.stop)
     with concurrent.futures.ThreadPoolExecutor(1) as starter:
         starter.submit(_start, pool).result()
     return pool
@@ -48,11 +50,6 @@ def _start(pool: ProcessPool) -> None:
     with not_interrupted():
         # To be asked starts its processes, and the thread that will replace them.
         bool(pool.active)
-
-
-def _end(pool: ProcessPool) -> None:
-    pool.stop()
-    pool.join()
 
 
 def _without_accelerator() -> None:

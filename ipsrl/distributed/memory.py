@@ -16,20 +16,15 @@ UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
 def available() -> int:
-    """Bytes of memory of all devices together; of devices that share the host's, the host's."""
+    """Bytes of memory of all devices together; of devices that share the host's, the host's, or the container's."""
     limits = [(device.memory_stats() or {}).get("bytes_limit") for device in jax.local_devices()]
     if all(limits):
         return sum(limits) * jax.process_count()
-    return _of_host() * jax.process_count()
-
-
-def _of_host() -> int:
-    """Bytes of memory of this host, or of the container in which the program runs."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    of_host = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in LIMITS:
         with contextlib.suppress(OSError, ValueError):
-            found.append(int(Path(path).read_text()))
-    return min(found)
+            of_host.append(int(Path(path).read_text()))
+    return min(of_host) * jax.process_count()
 
 
 def size_of(tree: Any) -> int:

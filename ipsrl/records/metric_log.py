@@ -5,8 +5,9 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
@@ -27,7 +28,7 @@ class Extent(TypedDict):
     sha256: str
 
 
-class MetricLog:
+class MetricLog(AbstractContextManager["MetricLog"]):
     """Appends records to a file of JSON lines, such as `{"step": 7, "reward": 0.25}`.
 
     Every line is passed to the operating system as soon as it is written, so killing the process loses none. A
@@ -112,9 +113,6 @@ class MetricLog:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()

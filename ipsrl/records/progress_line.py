@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 from tqdm.utils import ObjectWrapper
@@ -24,7 +24,7 @@ SILENT_SECONDS = 5.0
 T = TypeVar("T")
 
 
-class ProgressLine:
+class ProgressLine(contextlib.AbstractContextManager["ProgressLine"]):
     """Steps done, rate, time left, chosen metrics, and a label; the line is removed when the run ends.
 
     Args:
@@ -59,9 +59,6 @@ class ProgressLine:
         shown += [f"{rate * self._trajectories_per_step:,.0f} trajectories/s"] if rate else []
         self._bar.set_postfix_str(", ".join(shown), refresh=False)
         self._bar.update()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self._ticking.close()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -49,7 +50,7 @@ class RunFolderError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class RunFolder:
+class RunFolder(AbstractContextManager["RunFolder"]):
     """The output folder of one run, used by one process at a time.
 
         config.json        the resolved settings: the identity of the run
@@ -136,9 +137,6 @@ class RunFolder:
         """Releases the folder."""
         if self.lock is not None:
             self.lock.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ipsrl.distributed import hosts
 from ipsrl.records.evaluation import COMPLETIONS, OUTCOMES, Evaluation, EvaluationLog
@@ -76,7 +76,7 @@ def cut(folder: Path, written: Written) -> None:
             path.unlink(missing_ok=True)
 
 
-class RunLog:
+class RunLog(AbstractContextManager["RunLog"]):
     """metrics.jsonl, warnings.jsonl and the files of `EvaluationLog` in a run folder, and the trackers of the metrics.
 
     A context manager. It goes on after the last of the records in the folder: `cut` those of later steps before.
@@ -124,9 +124,6 @@ class RunLog:
         """Flushes to storage, so that a crash of the machine loses nothing."""
         self._metrics.keep()
         self._evaluations.keep()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self._open.__exit__(*exception)

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 from ipsrl import extras
 from ipsrl.distributed import hosts
@@ -43,7 +43,7 @@ def read_trackers(text: str) -> tuple[str, ...]:
     return names
 
 
-class Trackers:
+class Trackers(contextlib.AbstractContextManager["Trackers"]):
     """Passes the records of a run to its trackers. With many hosts, only the first does.
 
     A tracker starts with the first record, so resuming a finished run does not change it. A tracker that fails in any
@@ -76,9 +76,6 @@ class Trackers:
                 del self._trackers[name]
                 with contextlib.suppress(Exception):
                     tracker.close(failed=True)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type | None, *exception: object) -> None:
         self._each(lambda tracker: tracker.close(failed=kind is not None))

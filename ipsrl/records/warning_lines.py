@@ -2,8 +2,8 @@
 
 import os
 import re
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Self
 
 from ipsrl.records.monitors import Finding, Monitor
 from ipsrl.records.progress_line import report_line
@@ -12,7 +12,7 @@ from ipsrl.records.text_table import aligned
 _SEED = re.compile(r"(seeds?[_=])\d+")
 
 
-class WarningLines:
+class WarningLines(AbstractContextManager["WarningLines"]):
     """Prints each kind of warning once while runs train, and at the end how many runs had it.
 
     A kind is a monitor and all runs whose folders differ only in their seeds: `grpo/seed_0` and `grpo/seed_1`. The full
@@ -61,9 +61,6 @@ class WarningLines:
             only = {run for steps in found for run in steps}
             rows.append([only.pop() if len(only) == 1 else runs, *map(_cell, found)])
         return "\n".join([aligned(rows), *(f"{name}: {advice}" for name, advice in self._advice.items())])
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         if table := self.table():

@@ -13,7 +13,7 @@ import fcntl
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
 
@@ -115,7 +115,12 @@ class SweepFolder:
                     "another --out"
                 )
             known = {run.identity: run for run in (*self.runs(), *runs)}
-            self._require_own(known.values())
+            # Runs would write through a link to elsewhere, or to no file.
+            for name in FOLDERS:
+                require(self.path / name, "a folder")
+            for run in known.values():
+                require(self.run_path(run), "a folder")
+                require(self.log_path(run), "a file")
             # Written first, because it marks the folder as that of a sweep.
             write_json(self.path / "sweep.json", list(known.values()))
             for name in FOLDERS:
@@ -123,14 +128,6 @@ class SweepFolder:
             for folder in (self.path, self.path / "failures"):
                 remove_unfinished(folder)
             yield
-
-    def _require_own(self, runs: Iterable[SweepRun]) -> None:
-        """Raises ValueError if runs would write through a link to elsewhere, or to no file."""
-        for name in FOLDERS:
-            require(self.path / name, "a folder")
-        for run in runs:
-            require(self.run_path(run), "a folder")
-            require(self.log_path(run), "a file")
 
     @contextlib.contextmanager
     def claim(self, run: SweepRun, ending: threading.Event) -> Iterator[IO[str] | None]:

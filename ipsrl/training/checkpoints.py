@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
@@ -28,7 +28,7 @@ Note = dict[str, Any] | None
 SAVE_TIMEOUT_SECONDS = 20 * 24 * 3600
 
 
-class Checkpoints:
+class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
     """The latest checkpoints of a run, in a folder.
 
     A state is a pytree of arrays and is restored bit for bit. Orbax writes to a temporary folder and renames it, so a
@@ -147,9 +147,6 @@ class Checkpoints:
                 # It raises the error of the last write again.
                 with _refused_writes(self._directory):
                     self._checkpointer.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, exception: BaseException | None, traceback: object) -> None:
         # If a host is lost, the write in progress can never be completed.
