@@ -271,5 +271,8 @@ NUMBERS = {
     word: study.Computed(f"objectives that are {word}", functools.partial(counted, word))
     for word in MEANINGS
 }
-SHOWS = "what every objective does to the outcomes, in a word"
-VARIANTS = {"verdicts": study.Variant(SHOWS, {"smoke": {"objectives": "grpo"}})}
+VARIANTS = {
+    "verdicts": study.Variant(
+        "what every objective does to the outcomes, in a word", {"smoke": {"objectives": "grpo"}}
+    )
+}

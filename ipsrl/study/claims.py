@@ -357,9 +357,10 @@ def above(number: Number | float, other: Number | float, by: float = 0.0) -> Com
 
 def below(number: Number | float, other: Number | float, by: float = 0.0) -> Comparison:
     """Whether a number is more than `by` below another one, paired by seed, or below a limit."""
+    number = as_number(number)
     if isinstance(other, Number):
-        return Comparison(as_number(number) - other, high=-by)
-    return Comparison(as_number(number), high=other - by)
+        number, other = number - other, 0.0
+    return Comparison(number, high=other - by)
 
 
 def near(number: Number, other: Number | float, by: float) -> Comparison:
