@@ -37,7 +37,7 @@ if __name__ == "__main__":
 from answer_sentences import ENDINGS, OPENINGS, RIGHT_SENTENCES, WRONG_SENTENCES
 from ipsrl.ending import Ending
 from ipsrl.environments.math_answers import MathAnswers
-from ipsrl.records.text_table import aligned
+from ipsrl.text_table import aligned
 
 HALVES = ("first", "second")
 PARTS = (*HALVES, "sentences")

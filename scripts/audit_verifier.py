@@ -38,7 +38,7 @@ if __name__ == "__main__":
 from ipsrl.ending import Ending
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.run_folder import require_readable
-from ipsrl.records.text_table import aligned
+from ipsrl.text_table import aligned
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 SAMPLES = 200_000  # Of the posterior distribution of J, with a fixed seed.

@@ -36,7 +36,7 @@ from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, refusal
 from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.catalog import CATALOG
 from ipsrl.records.marked_page import Marks
-from ipsrl.records.text_table import markdown
+from ipsrl.text_table import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "objectives.md"

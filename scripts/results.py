@@ -33,7 +33,7 @@ from ipsrl.records import results
 from ipsrl.records.discovery import require_folder, require_outside_runs
 from ipsrl.records.json_files import plain, replace_file, require_file
 from ipsrl.records.run_folder import require_possible, require_readable
-from ipsrl.records.text_table import aligned
+from ipsrl.text_table import aligned
 
 OVERVIEW = (
     "select kind, objective, count(*) as runs, count(*) filter (complete) as complete, "

@@ -10,10 +10,10 @@ from ipsrl.ending import Ending, _Stream
 from ipsrl.printable import printable
 from ipsrl.records.progress_line import ProgressLine, report_line, working
 from ipsrl.records.run_folder import RunFolder
-from ipsrl.records.text_table import aligned
 from ipsrl.sweeps.sweep import report
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun
+from ipsrl.text_table import aligned
 from scripts import results
 from tests.records.report.run_folders import write, write_run
 

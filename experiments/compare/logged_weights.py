@@ -10,8 +10,8 @@ from ipsrl.environments.group_log import GroupLog
 from ipsrl.integrations.advantages_only import advantages_of_rows, reads_more
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.measures import diversity
-from ipsrl.records.text_table import aligned
 from ipsrl.structures import is_right
+from ipsrl.text_table import aligned
 
 RIGHT_ABOVE = 0.0
 """As `Outcomes.right_above`: a log does not say which rewards wrong answers have."""

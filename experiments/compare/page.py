@@ -17,10 +17,10 @@ from experiments.compare.training import refused
 from ipsrl.environments.group_log import MOST_PROMPTS
 from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import read_json
-from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
 from ipsrl.study import catalog
 from ipsrl.study.settings import as_text
+from ipsrl.text_table import aligned
 
 COLUMNS: dict[Kind, tuple[str, ...]] = {
     "log": ("survival", "tv_to_proportional"),

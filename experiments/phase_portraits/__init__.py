@@ -40,9 +40,9 @@ from ipsrl.dynamics.verdict import check
 from ipsrl.fields import Range, at_least, between, in_range, positive
 from ipsrl.figures import phase_portraits as figure
 from ipsrl.figures.style import Drawing
-from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Record, Records
 from ipsrl.rollouts.sources.refinements import spend_samples
+from ipsrl.text_table import aligned
 
 HEAD = """\
 attracting policy: where expected training ends; slowest rate: deviations among the outcomes that the policy has shrink

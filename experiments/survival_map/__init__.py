@@ -38,8 +38,8 @@ from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, train
 from ipsrl.fields import below_one, between, open_probability, positive
 from ipsrl.figures.layers import HeatMap
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
+from ipsrl.text_table import aligned
 
 # Intervals in which p_2 is averaged.
 RECORDS = 20

@@ -69,11 +69,11 @@ from ipsrl.records import equal_reward
 from ipsrl.records.equal_reward import WHEN, When
 from ipsrl.records.json_files import replace_file, require_file
 from ipsrl.records.marked_page import Marks
-from ipsrl.records.text_table import aligned, markdown
 from ipsrl.records.tidy import Records
 from ipsrl.study import text_tasks
 from ipsrl.study.numbers import OfSeeds
 from ipsrl.study.text_tasks import TextTaskSettings
+from ipsrl.text_table import aligned, markdown
 
 OBJECTIVES = (
     "grpo",

@@ -50,10 +50,10 @@ from ipsrl.dynamics.verdict_page import MEANINGS, SEVERAL, PublishedVerdict, gro
 from ipsrl.fields import between
 from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import replace_file
-from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import NotRecorded, Record, Records
 from ipsrl.rollouts.sources.refinements import spend_samples
 from ipsrl.study.settings import as_text
+from ipsrl.text_table import aligned
 
 ADDED = (
     "grpo(kl=0.04)",

@@ -21,7 +21,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import DATA, MODEL, platform
-from ipsrl.records.text_table import aligned
+from ipsrl.text_table import aligned
 
 PyTree = Any
 

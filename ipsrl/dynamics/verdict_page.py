@@ -26,8 +26,8 @@ from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.shared_prompts import BESIDE, OVERLAP
 from ipsrl.dynamics.verdict import FITS, Verdict
 from ipsrl.records.json_files import read_json, replace_file
-from ipsrl.records.text_table import markdown
 from ipsrl.records.tidy import Record, Records
+from ipsrl.text_table import markdown
 
 MEANINGS = {
     "collapses": (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ipsrl.records.monitors import Finding, Monitor
 from ipsrl.records.progress_line import report_line
-from ipsrl.records.text_table import aligned
+from ipsrl.text_table import aligned
 
 _SEED = re.compile(r"(seeds?[_=])\d+")
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipsrl.records.json_files import read_json, replace_file
-from ipsrl.records.text_table import markdown
 from ipsrl.study import published
 from ipsrl.study.claims import VERDICTS, as_text
 from ipsrl.study.settings import Settings
+from ipsrl.text_table import markdown
 
 if TYPE_CHECKING:
     from ipsrl.study.study import Study

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ipsrl.measures.seeds import Interval
-from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
 from ipsrl.study.claims import digits
 from ipsrl.study.settings import Settings, identity
+from ipsrl.text_table import aligned
 
 
 @dataclasses.dataclass(frozen=True)
