@@ -106,7 +106,7 @@ class GroupLog:
         numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(self.prompts))}
         return np.array([numbers[prompt] for prompt in self.prompts], np.int32)
 
-    @property
+    @functools.cached_property
     def num_prompts(self) -> int:
         return len(set(self.prompts))
 

@@ -11,7 +11,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import qwix
-from flax.traverse_util import flatten_dict, unflatten_dict
 from jax import Array
 
 from ipsrl.fields import Checked, one_of, positive
@@ -56,9 +55,16 @@ class LoRA(Checked):
 
 def split(parameters: Parameters) -> tuple[Parameters, Parameters]:
     """The adapters and the rest: the inverse of `union`."""
-    leaves = flatten_dict(parameters)
-    adapters = {path: leaves.pop(path) for path in list(leaves) if path[-1] in TRAINED}
-    return unflatten_dict(adapters), unflatten_dict(leaves)
+    adapters, rest = {}, {}
+    for name, value in parameters.items():
+        if isinstance(value, dict):
+            inner = split(value)
+            for side, part in zip((adapters, rest), inner, strict=True):
+                if part:
+                    side[name] = part
+        else:
+            (adapters if name in TRAINED else rest)[name] = value
+    return adapters, rest
 
 
 def merged(parameters: Parameters, lora: LoRA) -> Parameters:

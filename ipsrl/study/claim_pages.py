@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipsrl.records.json_files import read_json, replace_file
+from ipsrl.records.tidy import Records
 from ipsrl.study import published
-from ipsrl.study.claims import VERDICTS, as_text
+from ipsrl.study.claims import ERROR, VERDICTS, Claim, as_text, decision
 from ipsrl.study.settings import Settings
 from ipsrl.text_table import markdown
 
@@ -48,7 +49,7 @@ class Headline:
       subject: one of `SUBJECTS`.
       claim: what the paper claims, in one sentence of at most 20 words.
       scope: where we tried it, in a few words.
-      decided_by: sentences of CLAIMS; the paper's claim is supported if all of them are.
+      decided_by: sentences of CLAIMS, its parts.
     """
 
     subject: str
@@ -64,12 +65,16 @@ class Headline:
         if not self.decided_by:
             raise ValueError(f"nothing decides the headline {self.claim!r}: name sentences of CLAIMS")
 
-    def verdict(self, claims: Mapping[str, Mapping[str, Any]]) -> str:
-        """The verdict on the paper's claim, from those of a `result`: one of `VERDICTS`, or `MIXED`."""
-        found = {claims[sentence]["verdict"] for sentence in self.decided_by}
-        if VERDICTS[False] in found:
-            return MIXED if VERDICTS[True] in found else VERDICTS[False]
-        return VERDICTS[None] if VERDICTS[None] in found else VERDICTS[True]
+    def verdict(self, claims: Mapping[str, Claim], records: Records) -> str:
+        """The verdict on the paper's claim: that of `every` part, or `MIXED` if it is refuted and a part supported.
+
+        As one refuted part is enough, each is tried at `ERROR` by their number.
+        """
+        parts = [claims[sentence] for sentence in self.decided_by]
+        held = [decision(part, records).verdict for part in parts]
+        if any(decision(part, records, ERROR / len(parts)).verdict is False for part in parts):
+            return MIXED if True in held else VERDICTS[False]
+        return VERDICTS[True if all(held) else None]
 
 
 def result(study: "Study", settings: Settings, summary: Mapping[str, Any], command: str) -> dict[str, Any]:
@@ -85,6 +90,7 @@ def result(study: "Study", settings: Settings, summary: Mapping[str, Any], comma
         "command": command,
         "date": date.today().isoformat(),
         "made_of": published.inputs(study, settings),
+        "verdict": summary["headline"],
         "claims": {
             sentence: {"verdict": VERDICTS[held], **deciding.get(sentence, {})}
             for sentence, held in summary["claims"].items()
@@ -152,10 +158,11 @@ INTRODUCTION = """\
 # Claims of the field
 
 Each row is a claim of a paper, or of ours, tested by a study of ours, and links to the study's page. **Supported** and
-**refuted** say that the 95 % interval of the number that decides lies on one side of its limit, with five seeds or more
-and corrected for the number of tries; a number without an interval is exact. **Undecided**: it does not. A claim of
-several parts is **supported** if all are, **refuted** if one is and none is supported, and **mixed** if some are
-supported and some refuted. The sentence behind a number is the part that it decides; limits are ours. Intervals are
+**refuted** say that the interval of the number that decides lies on one side of its limit, with five seeds or more; a
+number without an interval is exact. **Undecided**: it does not. The interval is one of 95 %, and wider where one of
+several numbers is enough to decide, by Bonferroni's correction. A claim of several parts is **supported** if all are,
+**refuted** if one is and none is supported, and **mixed** if some are supported and some refuted. The sentence behind a
+number is the part that it decides, and its page says what the number is; limits are ours. Intervals are
 those of Student's t over seeds, which know no bounds and may reach beyond what a value can be, such as an accuracy of
 1, and exact binomial ones for shares of runs. Verdicts hold for the small models named under scope; each page ends with
 what could change in larger ones. This page and all others here are written by
@@ -164,15 +171,14 @@ what could change in larger ones. This page and all others here are written by
 
 def row(study: "Study", found: Mapping[str, Any]) -> Sequence[str]:
     """The cells of the study's row in the index."""
-    headline = study.headline
-    verdict = headline.verdict(found["claims"])
+    headline, verdict = study.headline, found["verdict"]
     # Of mixed parts a refuted one is shown.
     shown = VERDICTS[False] if verdict == MIXED else verdict
     deciding = [(sentence, found["claims"][sentence]) for sentence in headline.decided_by]
+    # Where none has the verdict of all, the first.
+    deciding.sort(key=lambda part: part[1]["verdict"] != shown)
     numbers = [
-        f"{as_text(claim)}, true if {claim['claimed']}: {sentence}"
-        for sentence, claim in deciding
-        if "mean" in claim and claim["verdict"] == shown
+        f"{as_text(claim)}, true if {claim['claimed']}: {sentence}" for sentence, claim in deciding if "mean" in claim
     ]
     return (
         f"[{headline.claim}]({study.name}.md) ({paper_link(study)})",
@@ -202,7 +208,7 @@ def page(study: "Study", found: Mapping[str, Any], folder: Path) -> str:
     figure = f"![{title}]({study.name}.png)" if (folder / f"{study.name}.png").exists() else ""
     parts = (
         f"# {headline.claim}",
-        f"**{headline.verdict(claims).capitalize()}** on {headline.scope} ({paper_link(study)}).",
+        f"**{found['verdict'].capitalize()}** on {headline.scope} ({paper_link(study)}).",
         figure,
         markdown([("what decides", "verdict", "number"), *deciding]),
         f"Other claims: {counted}, in `experiments/{study.name}/{RESULT}`." if others else "",

@@ -54,9 +54,9 @@ class Claim(abc.ABC):
     def deciding(self, records: Records, verdict: bool | None, error: float) -> "Measured":
         """The comparison that decides its verdict, with the interval that does; raises as `holds`."""
 
-    def __call__(self, records: Records) -> bool | None:
+    def __call__(self, records: Records, error: float = ERROR) -> bool | None:
         """Whether the records support it; None: undecided."""
-        return True if self.holds(records, ERROR) else False if self.fails(records, ERROR) else None
+        return True if self.holds(records, error) else False if self.fails(records, error) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,11 +255,11 @@ class Decision:
     why: str = ""
 
 
-def decision(claim: Claim, records: Records) -> Decision:
-    """What records say of a claim."""
+def decision(claim: Claim, records: Records, error: float = ERROR) -> Decision:
+    """What records say of a claim, by intervals of level 1 - `error`."""
     try:
-        verdict = claim(records)
-        part, interval = claim.deciding(records, verdict, ERROR)
+        verdict = claim(records, error)
+        part, interval = claim.deciding(records, verdict, error)
     except (NotRecorded, TooFewSeeds) as error:
         return Decision(None, why=str(error))
     return Decision(verdict, str(part.number), part.claimed, interval)
@@ -329,11 +329,12 @@ def shown(numbers: Mapping[str, Any]) -> str:
 
 
 def as_text(number: Any) -> str:
-    """A number of a summary.json, with its interval if it has one."""
+    """A number of a summary.json, with its interval unless it is exact or of one seed."""
     if not isinstance(number, Mapping):
         return digits(number)
     low, high = number["low"], number["high"]
-    return digits(number["mean"]) + ("" if low is None or high is None else f" [{digits(low)}, {digits(high)}]")
+    bare = number["seeds"] == EXACT or low is None or high is None
+    return digits(number["mean"]) + ("" if bare else f" [{digits(low)}, {digits(high)}]")
 
 
 def digits(number: float | None) -> str:

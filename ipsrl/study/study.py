@@ -227,6 +227,7 @@ def publish(
             "preset": preset,
             "claims": held,
             "decisive": {} if smoke else claims.decisive(found),
+            "headline": study.headline.verdict(study.claims, records) if study.headline and not smoke else "",
             "numbers": ours,
             "paper": beside,
             "verdict": "" if smoke else claims.verdict(held, numbers, study.paper),

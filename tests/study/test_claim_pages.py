@@ -4,6 +4,8 @@ import dataclasses
 
 import pytest
 
+from ipsrl import study
+from ipsrl.records.tidy import Records
 from ipsrl.study import claim_pages
 from ipsrl.study.claim_pages import SUBJECTS, Headline
 from ipsrl.study.study import Study
@@ -14,18 +16,22 @@ HEADLINE = Headline(SUBJECTS[0], "Squares grow faster.", "a parabola", (SQUARES,
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "expected"),
+    ("limits", "expected"),
     [
-        (("supported", "supported"), "supported"),
-        (("refuted", "refuted"), "refuted"),
-        (("supported", "refuted"), "mixed"),
-        (("supported", "undecided"), "undecided"),
-        (("refuted", "undecided"), "refuted"),
+        ((15, 16), "supported"),
+        ((17, 18), "refuted"),
+        ((15, 17), "mixed"),
+        ((15, 16.02), "undecided"),
+        ((17, 16.02), "refuted"),
+        # With five seeds the upper end of the interval of 95 % is 16.040, and of 97.5 % 16.045.
+        ((16.042, 16.042), "undecided"),
+        ((16.042,), "refuted"),
     ],
 )
-def test_all_that_decides_must_agree(verdicts, expected):
-    found = {sentence: {"verdict": word} for sentence, word in zip(HEADLINE.decided_by, verdicts, strict=True)}
-    assert HEADLINE.verdict(found) == expected
+def test_all_that_decides_must_agree(limits, expected):
+    records = Records([{"height": 16 + seed / 100, "seed": seed, "step": 0, "arm": "a"} for seed in range(5)], ("arm",))
+    claims = {f"part {i}": study.above(study.final("height", arm="a"), limit) for i, limit in enumerate(limits)}
+    assert dataclasses.replace(HEADLINE, decided_by=tuple(claims)).verdict(claims, records) == expected
 
 
 @pytest.mark.parametrize(

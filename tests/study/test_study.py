@@ -53,7 +53,7 @@ def test_it_writes_everything_and_says_what_holds(tmp_path, capsys):
     ours, half = summary["paper"]["square"]["ours"], 2.7764 * 0.0158114 / np.sqrt(5)
     assert ours == pytest.approx({"mean": 16.02, "low": 16.02 - half, "high": 16.02 + half, "seeds": 5}, abs=1e-6)
     square = summary["decisive"]["squares end higher"]
-    assert square["of"] == "(height of 2.0 - height of 1.0)"
+    assert square["of"] == "(height of power 2.0 - height of power 1.0)"
     assert (square["mean"], square["seeds"]) == (pytest.approx(12.0), 5)
     assert list(summary["numbers"]) == ["square"]
     assert summary["final"][1] == {
