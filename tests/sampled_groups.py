@@ -30,3 +30,9 @@ def ask(environment, policy, settings, parameters, seed, step, reference=None, o
     with jax.set_mesh(make_mesh(mesh)):
         _, groups, metrics = source(source.init(actors, seed, None), actors, Request(seed, step))
     return groups, {name: total / max(count, 1) for name, (total, count) in metrics.items()}
+
+
+def check_run(environment, policy, objective, settings, mesh="replica:-1"):
+    """Raises what the run would, before anything is computed."""
+    with jax.set_mesh(make_mesh(mesh)):
+        Trainer(environment, policy, objective, settings).check()

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
-from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.addition_modes import AdditionModes, Modes, columns
 from ipsrl.environments.catalog import make
 from ipsrl.environments.demonstrations import ModeMistakes
@@ -16,9 +15,9 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify
 from ipsrl.structures import control_token
-from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings
 from tests.environments.answers import tokens_of, trajectories_of
+from tests.sampled_groups import check_run
 
 TASK = AdditionModes()
 TASKS = [TASK, AdditionModes(digits=1, problems=72), AdditionModes(digits=3, problems=50, gamma=0.2, seed=3)]
@@ -183,11 +182,11 @@ def test_half_of_a_group_is_forced_only_in_groups_that_can_be_halved(forced, gro
     where = task, Transformer(task.vocabulary_size, hidden_size=8, num_layers=1), objectives.make("hgpo(think_token=5)")
     settings = TrainSettings(1, 2, group_size)
     if forced != "half" or group_size in (4, 8):
-        check_run(*where, settings, own_device_mesh())
+        check_run(*where, settings)
     else:
         sentence = rf"group_size is {group_size}, it must be a multiple of 4, because AdditionModes\(.*forced='half'\)"
         with pytest.raises(ValueError, match=sentence):
-            check_run(*where, settings, own_device_mesh())
+            check_run(*where, settings)
 
 
 def test_a_prompt_in_text_says_what_thinking_costs_and_asks_for_digits_alone():

@@ -17,10 +17,10 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rewards import NoisyVerifier
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Outcomes, Rollouts
-from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 from tests.look_up import FIRST_RESULT, RESULT, RESULTS, LookUp
+from tests.sampled_groups import check_run
 
 pytestmark = pytest.mark.eight_devices
 
@@ -105,11 +105,11 @@ def test_objectives_with_a_backward_policy_are_refused():
         def dictated(self, state):
             return jnp.where(state == 0, 0, -1)
 
-    bandit, mesh = Forced((1.0, 0.0)), make_mesh("replica:8")
+    bandit = Forced((1.0, 0.0))
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
-    check_run(bandit, policy, objectives.make("grpo"), SETTINGS, mesh)
+    check_run(bandit, policy, objectives.make("grpo"), SETTINGS)
     with pytest.raises(ValueError, match="has no probability for the tokens that this environment dictates"):
-        check_run(bandit, policy, objectives.make("trajectory_balance"), SETTINGS, mesh)
+        check_run(bandit, policy, objectives.make("trajectory_balance"), SETTINGS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,8 +155,11 @@ def test_rewards_by_turn_teach_each_turn_its_own():
 
 
 def test_rewards_by_turn_are_required_where_they_are_read():
-    objective, mesh = objectives.make("reinforce_plus_plus(by_turn=True)"), make_mesh("replica:8")
+    objective = objectives.make("reinforce_plus_plus(by_turn=True)")
     with pytest.raises(ValueError, match="the objective needs step_rewards, which this environment and policy do not"):
-        check_run(TASK, POLICY, objective, SETTINGS, mesh)
-    with jax.set_mesh(mesh), pytest.raises(ValueError, match="a reward of the whole answer replaces them"):
+        check_run(TASK, POLICY, objective, SETTINGS)
+    with (
+        jax.set_mesh(make_mesh("replica:8")),
+        pytest.raises(ValueError, match="a reward of the whole answer replaces them"),
+    ):
         Trainer(PaidQueries(), POLICY, objective, SETTINGS).init(0, reward=NoisyVerifier())

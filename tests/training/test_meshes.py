@@ -21,12 +21,12 @@ from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Outcomes
-from ipsrl.training.loop import check_run, train
+from ipsrl.training.loop import train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 from ipsrl.training.trainer import fresh_parameters
-from tests.sampled_groups import collect
+from tests.sampled_groups import check_run, collect
 from tests.training.first_token import FIRST_TOKEN
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
@@ -169,7 +169,7 @@ def test_fresh_parameters_are_made_where_they_lie():
 def test_heads_that_a_mesh_would_cut_are_refused_before_anything_is_computed():
     policy = dataclasses.replace(POLICY, num_key_value_heads=2)
     with pytest.raises(ValueError, match="num_key_value_heads is 2, which cannot be split evenly over the 4 devices"):
-        check_run(FIRST_TOKEN, policy, OBJECTIVE, SETTINGS, make_mesh("data:2,model:4"))
+        check_run(FIRST_TOKEN, policy, OBJECTIVE, SETTINGS, "data:2,model:4")
 
 
 # Large enough that norms do not matter.

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.mlp import MLP
@@ -15,8 +14,8 @@ from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
-from ipsrl.training.loop import TrainSettings, check_run
-from ipsrl.training.settings import make_batch_filters
+from ipsrl.training.settings import TrainSettings, make_batch_filters
+from tests.sampled_groups import check_run
 
 SETTINGS = TrainSettings(steps=7, prompts_per_step=16, group_size=4)
 TREE = Tree()
@@ -102,7 +101,7 @@ def test_settings_that_cannot_be(changes, message):
 def check(objective="grpo", environment=TREE, **changes):
     policy = Tabular(environment.num_observations, environment.vocabulary_size)
     settings = dataclasses.replace(SETTINGS, **changes)
-    check_run(environment, policy, objectives.make(objective), settings, make_mesh("replica:-1"))
+    check_run(environment, policy, objectives.make(objective), settings)
 
 
 AHEAD = {"async_rollouts": True, "environment": OnHost((1.0, 0.0))}
@@ -169,14 +168,11 @@ def test_what_can_be_trained_is_not(arguments):
 def test_what_cannot_fit_is_refused_from_arithmetic(changes, message):
     bandit = Bandit((1.0, 0.0))
     with pytest.raises(ValueError, match=message):
-        check_run(
-            bandit, Tabular(1, 2), objectives.make("grpo"), dataclasses.replace(SETTINGS, **changes),
-            make_mesh("replica:1"),
-        )  # fmt: skip
+        check_run(bandit, Tabular(1, 2), objectives.make("grpo"), dataclasses.replace(SETTINGS, **changes))
 
 
 def test_a_model_that_cannot_fit_is_refused_from_arithmetic():
     bandit = Bandit((1.0,) * 10)
     policy = MLP(lambda state: state, 1, 10, hidden=(10**6, 10**7))
     with pytest.raises(ValueError, match="parameters, gradients and the optimiser's state take 120 TB or more"):
-        check_run(bandit, policy, objectives.make("grpo"), SETTINGS, make_mesh("replica:1"))
+        check_run(bandit, policy, objectives.make("grpo"), SETTINGS)

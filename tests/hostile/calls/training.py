@@ -59,7 +59,7 @@ REFUSED = [
     ("trained()", "folder is None, it must be a RunFolder"),
     ("trained(folder=FOLDER)", "folder is"),
     ("trained(objective='grpo')", "objective is 'grpo'"),
-    ("loop.check_run(BANDIT, Tabular(3, 7), GRPO, RUN, make_mesh('replica:-1'))", "policy"),
+    ("trainer(policy=Tabular(3, 7)).check()", "policy"),
     ("loop.train_vmapped(BANDIT, Tabular(1, 2), GRPO, [], [], [])", "nothing to run"),
     ("train_ensemble(trainer(), jnp.arange(2), jnp.sum, record_every=3)", "steps is 1"),
     ("train_ensemble(trainer(), [0, 1], jnp.sum, record_every=0)", "record_every is 0"),
