@@ -48,9 +48,9 @@ SIZES: dict[str, dict[Kind, Size]] = {
         "text": Size((0,), 2, 8, 4, (3e-4,), 2),
     },
     "demo": {
-        "log": Size(tuple(range(4)), 2000, MOST_PROMPTS, 16, (0.02,), 50),
+        "log": Size(tuple(range(5)), 2000, MOST_PROMPTS, 16, (0.02,), 50),
         "bandit": Size(tuple(range(8)), 4000, 1, 16, (0.01,), 100),
-        "graph": Size(tuple(range(4)), 2000, 1, 64, (0.02,), 50),
+        "graph": Size(tuple(range(5)), 2000, 1, 64, (0.02,), 50),
         "text": Size((0,), 150, 40, 16, (3e-4,), 30),
     },
     "paper": {

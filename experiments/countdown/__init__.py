@@ -43,8 +43,8 @@ CLAIMS = text_tasks.CLAIMS
 HEADLINE = study.Headline(
     subject="Collapse and its causes",
     claim=(
-        "Where arithmetic has several solutions, GRPO keeps few, inverse probability "
-        "scaling more; both stay over 0.9 valid."
+        "Where arithmetic has several solutions, inverse probability scaling keeps more "
+        "than GRPO; both stay over 0.9 valid."
     ),
     scope="countdown with four numbers, a transformer of 100,000 parameters",
     decided_by=tuple(CLAIMS),

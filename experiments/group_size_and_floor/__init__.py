@@ -136,7 +136,7 @@ CLAIMS = {
 HEADLINE = study.Headline(
     subject="Collapse and its causes",
     claim="The floor of IPS-GRPO acts only above 1/G.",
-    scope="causal tasks of HypoSpace, a small transformer, one seed",
+    scope="an identity, checked in training on causal tasks of HypoSpace, one seed",
     decided_by=tuple(CLAIMS),
 )
 NUMBERS = {

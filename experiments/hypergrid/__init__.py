@@ -191,7 +191,7 @@ CLAIMS = {
     "n = 2: with exact probabilities total L1 is below 0.10": study.below(
         study.final("l1_total", objective="ips_grpo(probability=exact)", **PUBLISHED), 0.10
     ),
-    "n = 4: IPS-GRPO errs less than GRPO, intervals apart": study.below(
+    "n = 4: IPS-GRPO errs less than GRPO": study.below(
         study.final("l1_per_cell", dimensions=4, objective="ips_grpo"),
         study.final("l1_per_cell", dimensions=4, objective="grpo"),
     ),

@@ -49,8 +49,8 @@ CLAIMS = text_tasks.CLAIMS
 HEADLINE = study.Headline(
     subject="Collapse and its causes",
     claim=(
-        "Of many equally good hypotheses GRPO keeps few, inverse probability "
-        "scaling more; both stay over 0.9 valid."
+        "Of many equally good hypotheses inverse probability scaling keeps more "
+        "than GRPO; both stay over 0.9 valid."
     ),
     scope="Boolean tasks of HypoSpace, a transformer of 100,000 parameters",
     decided_by=tuple(CLAIMS),

@@ -11,8 +11,8 @@ Command   python -m experiments.inside_trl
 Time      demo 15 minutes on two busy CPU cores, 12 of CPU time, most of it in TRL; smoke under one minute.
 Expected  Recovery +- 0.03: prior 0.24; GRPO 0.20 here and in TRL; IPS-GRPO 0.33 here and 0.35 in TRL.
 Doubt     One tiny model, one task, one rate, and a single step on each batch, so that clips play no part. GRPO in TRL
-          is ipsrl's loss there, not TRL's own. The margin of 0.05 is ours. Another version of TRL may sample or step
-          otherwise.
+          is ipsrl's loss there, not TRL's own. The margin of 0.05 is ours, and larger than what GRPO loses of the
+          prior's recovery. Another version of TRL may sample or step otherwise.
 Smoke     python -m experiments.inside_trl --preset=smoke
 
 The policy is a tiny Qwen2 in the compact language of the task, after a prior that is competent and biased
@@ -254,7 +254,7 @@ def in_trl(ours: TrainingGrid, objective: str, seed: int) -> study.Points:
 
 
 CLAIMS = {
-    "in both trainers IPS-GRPO recovers more than GRPO, intervals apart": at_each(
+    "in both trainers IPS-GRPO recovers more than GRPO": at_each(
         "trainer",
         study.above(final("recovery", objective=IPS), final("recovery", objective=GRPO)),
     ),
@@ -266,7 +266,7 @@ CLAIMS = {
 HEADLINE = study.Headline(
     subject="Collapse and its causes",
     claim=(
-        "Inside TRL's trainer GRPO loses, and inverse probability scaling keeps, as many solutions as in ipsrl's own."
+        "In TRL's trainer, as in ipsrl's own, inverse probability scaling keeps more solutions than GRPO."
     ),
     scope="countdown with four numbers, a tiny Qwen2",
     decided_by=tuple(CLAIMS),

@@ -209,9 +209,7 @@ def FIGURE(records: Records, settings: Settings) -> style.Drawing:
 
 
 CLAIMS = {
-    f"{name}: pass@1 rises and pass@k at the largest k falls, intervals apart from the start": narrows(
-        name
-    )
+    f"{name}: pass@1 rises and pass@k at the largest k falls": narrows(name)
     for name in Settings().objectives
 }
 TABLE = study.Table(

@@ -105,7 +105,7 @@ CLAIMS = {
         end("effective_outcomes", GRPO),
         end("effective_outcomes", PRIOR) / 2,
     ),
-    "IPS-GRPO ends with more of them than GRPO, intervals apart, both at a pass@1 of 0.9 or more": study.every(
+    "IPS-GRPO ends with more of them than GRPO, both at a pass@1 of 0.9 or more": study.every(
         (
             study.above(end("effective_outcomes", IPS), end("effective_outcomes", GRPO)),
             study.above(end("pass_at_1", GRPO), 0.9),

@@ -52,8 +52,8 @@ CLAIMS = text_tasks.CLAIMS
 HEADLINE = study.Headline(
     subject="Collapse and its causes",
     claim=(
-        "Where a task has several right answers, GRPO keeps few, inverse probability "
-        "scaling more; both stay over 0.9 valid."
+        "Where a task has several right answers, inverse probability scaling keeps more "
+        "than GRPO; both stay over 0.9 valid."
     ),
     scope="graph colouring of reasoning-gym, a transformer of 100,000 parameters",
     decided_by=tuple(CLAIMS),

@@ -146,8 +146,8 @@ CLAIMS = {
 HEADLINE = study.Headline(
     subject="Imitation, critiques and preferences",
     claim=(
-        "Longer supervised training raises pass@1 before reinforcement learning, but leaves"
-        " lower pass@k and fewer forms after it."
+        "The higher the pass@1 that supervised training leaves, the lower pass@k "
+        "and the fewer forms after reinforcement learning."
     ),
     scope="forms of sums, small transformers",
     decided_by=(

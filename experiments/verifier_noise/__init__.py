@@ -187,7 +187,6 @@ HEADLINE = study.Headline(
     scope="a bandit with three right and three wrong outcomes",
     decided_by=(
         "GRPO: the exact drift of true accuracy has the sign of J at every policy",
-        "GRPO: only J matters: the exact update has the direction without errors",
         "GRPO: only J matters: trained in three ways, accuracy ends within 0.05 at every J",
         (
             "GRPO: near the hack the exact drift is below 0, under random errors of the J"

@@ -159,7 +159,7 @@ def text_task(name: str) -> TextTask:
 
 GRPO, IPS = "grpo", "ips_grpo(floor=0.2)"
 CLAIMS = {
-    "IPS-GRPO recovers more than GRPO, intervals apart, both at validity 0.9 or more": at_each(
+    "IPS-GRPO recovers more than GRPO, both at validity 0.9 or more": at_each(
         "task",
         every(
             (

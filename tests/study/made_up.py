@@ -1,22 +1,32 @@
 """Records made up so that a claim is supported, refuted or undecided."""
 
 import collections
+import dataclasses
 import math
 
 import numpy as np
 from scipy.optimize import linprog
 
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import AtEach, Comparison, Every, Some
-from ipsrl.study.numbers import Best, Combined, Constant, Final, Share
+from ipsrl.study.claims import AtEach, Claim, Comparison, Every, Some
+from ipsrl.study.numbers import Best, Combined, Computed, Constant, Final, Number, Share
 
 LAST_STEP = 10**6
 RUNS = 5000
 """At most so many decide a share that lies near its limit."""
 
 
-class NotLinear(Exception):
-    """A claim on a number that a function computes: what makes it true is for its study's own test to know."""
+def with_stand_ins(part):
+    """A claim with a recorded value in the place of each number that a function computes."""
+    match part:
+        case Computed(words, _, labels):
+            return Final(words, labels)
+        case tuple():
+            return tuple(map(with_stand_ins, part))
+        case Claim() | Number():
+            fields = {field.name: with_stand_ins(getattr(part, field.name)) for field in dataclasses.fields(part)}
+            return dataclasses.replace(part, **fields)
+    return part
 
 
 def wanted(claim, verdict):
@@ -32,7 +42,7 @@ def wanted(claim, verdict):
             for part in parts if all_count else parts[:1]:
                 yield from wanted(part, verdict)
         case _:
-            raise NotLinear(str(claim))
+            raise TypeError(f"no records can be made up for {claim}")
 
 
 def linear(number):
@@ -56,7 +66,7 @@ def linear(number):
                 for key, coefficient in other.items():
                     total[key] += coefficient if sign == "+" else -coefficient
                 return total
-    raise NotLinear(str(number))
+    raise TypeError(f"{number} is no weighted sum of recorded values")
 
 
 def solved(claim, verdict):
