@@ -11,7 +11,7 @@ Arms      Paths through 64 random graphs written as thoughts, and small transfor
           named 4096, 2307, 1987 times beside 3543 switches. Weighted underthinking: right answers count 0. It, the
           placebo and the choice among alphas above 0 replaced others after a demo with other seeds.
 Command   python -m experiments.thought_switching
-Time      demo five CPU minutes, smoke 20 CPU seconds; paper, not run, hours.
+Time      demo five CPU minutes, smoke 20 CPU seconds.
 Expected  Where switches come too early, the best penalty, the middle alpha everywhere, raises accuracy from 0.83 to
           0.935 and lowers weighted underthinking from 0.100 to 0.006; in the first tokens of a thought it gains less,
           and on a vertex it costs. Where the first branch is dead it costs a little (undecided). GRPO alone reaches
@@ -93,9 +93,6 @@ PRESETS = {
         answers=4,
     ),
     "demo": Settings(),
-    "paper": Settings(
-        seeds=tuple(range(100, 120)), hidden_size=64, prior_steps=1500, steps=200, answers=128
-    ),
 }
 
 
