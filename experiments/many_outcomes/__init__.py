@@ -5,9 +5,9 @@ Claim     With K equally good outcomes and groups of G samples, scaling by count
           are 1, and IPS-GRPO is GRPO. Scaling by the policy's exact probability restores it at every K.
 Paper     Algorithm 1 of arXiv 2601.21669 (counts), whose stated limit this is; the rate is derived here.
 Arms      GRPO, and IPS-GRPO by counts in the group, by their moving averages, and by exact probabilities, with K = 16,
-          64, 256, 1024 and 4096 and five seeds each: plain gradient ascent at a rate of 1.6 in groups of 16, with 16
-          samples for each outcome at every K. Rates of IPS-Dr. GRPO, by counts and by exact probabilities, are of 256
-          batches of 32 groups, beside the exact mean and the closed form for small ones.
+          64, 256, 1024 and 4096 and five seeds each: plain gradient ascent in groups of 16 at a rate of 1.6, which we
+          chose, with 16 samples for each outcome at every K. Rates of IPS-Dr. GRPO, by counts and by exact
+          probabilities, are of 256 batches of 32 groups, beside the exact mean and the closed form for small ones.
 Command   python -m experiments.many_outcomes
 Time      demo three minutes on two CPU cores, smoke under one; paper, not run, an estimated hour.
 Expected  Effective outcomes at the largest K, as a share of it, which starts at 0.61: GRPO 0.60 +- 0.02, by counts 0.65

@@ -13,11 +13,11 @@ Arms      No smoothing; predict then optimise, by least squares; each lambda dec
           of length at most 2 lambda.
 Command   python -m experiments.perturbed_policies
 Time      demo two CPU minutes, smoke ten seconds.
-Expected  For paths with many draws the bias has a slope of 1.89 [1.76, 2.03] over lambda. Without perturbation the best
-          lambda falls over n with a slope of -0.18 [-0.39, 0.03], and saves 0.57 of the excess at the smallest n; for
+Expected  For paths with many draws the bias has a slope of 1.87 [1.81, 1.93] over lambda. Without perturbation the best
+          lambda falls over n with a slope of -0.22 [-0.34, -0.10], and saves 0.55 of the excess at the smallest n; for
           vehicles it saves less. With few draws it hardly falls and saves little: the noise of draws grows with lambda.
           Decided with perturbation, no lambda is better than none: the bias takes all that is saved. Of three right
-          paths GRPO keeps 1.35 and IPS-GRPO 2.99. Bounded scores keep as many at less reward: noise that cannot be
+          paths GRPO keeps 1.34 and IPS-GRPO 2.99. Bounded scores keep as many at less reward: noise that cannot be
           undone does not save the paths.
 Doubt     The classes have one parameter and are searched exactly. Where gradients are followed, or classes are large,
           the bound's 1 / lambda may be real. A pool is a small population, whose roughness moves the best lambda at n =

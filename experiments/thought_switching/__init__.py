@@ -7,9 +7,10 @@ Paper     arXiv 2501.18585 (TIP; QwQ-32B, R1: AIME24 38.3 -> 44.1 and 73.8 -> 74
 Arms      Paths through 64 random graphs written as thoughts, and small transformers taught on searches: half of them
           leave a right path (`early`), or none does but the first branch is dead in nine of ten graphs (`dead`).
           Penalty alpha 1, 3, 10 in the first beta = 2 or 3 tokens of a thought, or everywhere (100). The same after
-          short GRPO and IPS-GRPO without one. Placebo: in the same windows on a vertex, by seed B, C or E, in `early`
-          named 4096, 2307, 1987 times beside 3543 switches. Weighted underthinking: right answers count 0. It, the
-          placebo and the choice among alphas above 0 replaced others after a demo with other seeds.
+          40 updates of GRPO and of IPS-GRPO without a penalty, by Adam at a rate of 0.001 that we chose. Placebo: the
+          penalty on the name of a vertex in the same windows, by seed B, C or E, each in `early` about as frequent as
+          switches are. Weighted underthinking: right answers count 0. It, the placebo and the choice among alphas above
+          0 replaced others after a demo with other seeds.
 Command   python -m experiments.thought_switching
 Time      demo five CPU minutes, smoke 20 CPU seconds.
 Expected  Where switches come too early, the best penalty, the middle alpha everywhere, raises accuracy from 0.83 to

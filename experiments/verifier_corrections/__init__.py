@@ -5,9 +5,9 @@ Claim     Random errors of a verifier are undone by the rates at which it errs: 
           rates must be right. Division by the group's standard deviation leaves nothing of either correction.
 Paper     arXiv 2510.00915 and 2510.18924. That std undoes corrections is derived. One prompt, on which wrong
           rates cannot turn an update: between prompts they also reweigh prompts, which is not tested here.
-Arms      Errors of 0.3 both ways, J = 0.4, corrected with these rates, and with 0.2 and 0.4; without std beside Dr.
-          GRPO, with std beside GRPO (the negative control). Placebos: Dr. GRPO with a step 1 / J times as large;
-          REINFORCE, which is the forward correction without its shift.
+Arms      Plain gradient ascent at 0.1. Errors of 0.3 both ways, J = 0.4, corrected with these rates, and with 0.2 and
+          0.4; without std beside Dr. GRPO, with std beside GRPO (the negative control). Placebos: Dr. GRPO with a step
+          1 / J times as large; REINFORCE, which is the forward correction without its shift.
 Command   python -m experiments.verifier_corrections
 Time      demo half a CPU minute, smoke a third of that; paper, not run, an estimated three minutes.
 Expected  True accuracy at the end: Dr. GRPO 0.884 [0.870, 0.896], backward 0.971 [0.967, 0.974], and the placebo with
