@@ -47,8 +47,3 @@ def test_a_surrogate_is_looked_at_while_its_program_is_traced():
     corrected = objectives.make("ips_grpo(correction=truncated(1.2))")
     is_proportional.cache_clear()
     np.testing.assert_allclose(Field(corrected, REWARDS, 4)(LOGITS), Field(OBJECTIVE, REWARDS, 4)(LOGITS), atol=1e-12)
-
-
-def test_no_policy_at_once_is_refused():
-    with pytest.raises(ValueError, match="at_once is 0, it must be at least 1"):
-        Field(OBJECTIVE, REWARDS, 4, at_once=0)

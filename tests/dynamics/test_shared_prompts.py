@@ -73,12 +73,10 @@ def test_another_prompt_decides_only_what_nothing_restores(text, beside):
             "equally many outcomes",
             lambda: SharedPrompts((*fields(), *fields(rewards=((1.0, 0.0),))), 0.5),
         ),
-        ("overlap", lambda: SharedPrompts(fields(), 1.5)),
         (
             "prompts that share parameters are found for bandits",
             lambda: SharedPrompts((Field(objectives.make("grpo"), REWARDS[0], 3, environment=WALKS),) * 2, 0.5),
         ),
-        ("starts is .* add up to 1", lambda: SharedPrompts(fields(), 0.5).logits_of(2 * STARTS, "starts")),
     ],
 )
 def test_what_cannot_share_is_refused(message, call):

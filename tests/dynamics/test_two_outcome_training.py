@@ -21,7 +21,6 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
-from tests.tiers import slow_after
 
 pytestmark = pytest.mark.eight_devices
 
@@ -37,8 +36,8 @@ def first_probability(log_ratio):
     return 1 / (1 + np.exp(-np.float64(log_ratio)))
 
 
-@pytest.mark.parametrize("group_size", [1, 5, 64, LARGEST_GROUP])
-@pytest.mark.parametrize("log_ratio", slow_after(2, [-9.0, 0.3, -1.0, 0.0, 4.0]))
+@pytest.mark.parametrize("group_size", [1, LARGEST_GROUP])
+@pytest.mark.parametrize("log_ratio", [-9.0, 0.3, 4.0])
 def test_equally_spaced_numbers_are_drawn_in_binomial_shares(group_size, log_ratio):
     numbers = 2**16
     uniform = (jnp.arange(numbers) + 0.5) / numbers

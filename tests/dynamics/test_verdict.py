@@ -96,11 +96,9 @@ def test_fitted_alpha():
             ("reinforce", "collapses"),
             ("ips_reinforce(probability=exact)", "reward-proportional"),
             ("grpo", "collapses"),
-            ("darling", "uniform over correct"),
             ("unlikeliness", "uniform over correct"),
             ("grpo(kl=0.5)", "reference-shaped"),
             ("reinforce(entropy=0.3)", "uniform over correct"),
-            ("flowrl", "reference-shaped"),
         ],
     ),
 )
@@ -115,11 +113,10 @@ def test_words(text, word):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alpha", [0.5, 2.0])
-def test_exponent_is_found_again(alpha):
-    found = verdict(objectives.make(f"ips_reinforce(alpha={alpha}, probability=exact)"), group_size=4)
+def test_exponent_is_found_again():
+    found = verdict(objectives.make("ips_reinforce(alpha=2.0, probability=exact)"), group_size=4)
     assert found.word == "reward-proportional"
-    assert fitted_alpha(found.cases)[0] == pytest.approx(alpha, abs=0.02)
+    assert fitted_alpha(found.cases)[0] == pytest.approx(2.0, abs=0.02)
     assert "the slowest deviation fades at -" in found.evidence
 
 

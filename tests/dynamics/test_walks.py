@@ -8,7 +8,7 @@ from ipsrl import objectives
 from ipsrl.dynamics import flows
 from ipsrl.dynamics.cases import IN_TREE, MULTIPLICITY, STARTS_OF_WALKS, WALKS, as_walks
 from ipsrl.dynamics.field import Field, follow, train
-from ipsrl.dynamics.rest_points import rest_point, rest_points
+from ipsrl.dynamics.rest_points import rest_points
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments.tree import Tree
@@ -82,12 +82,7 @@ def test_a_flow_takes_large_steps_where_one_token_has_come_to_rest_and_another_m
     ("message", "call"),
     [
         ("rest points are found for bandits, but this field is on Tree", lambda: rest_points(FIELD)),
-        ("rest points are found for bandits", lambda: rest_point(FIELD, np.array([1.0, 0.0, 0.0]))),
         ("but each must have 4 probabilities", lambda: follow(FIELD, [[0.5, 0.3, 0.2]])),
-        (
-            "but each must have 4 probabilities",
-            lambda: Field(FIELD.objective, REWARDS, 3, reference=(0.5, 0.3, 0.2), environment=WALKS),
-        ),
     ],
 )
 def test_what_is_for_bandits_alone_is_refused(message, call):
@@ -104,7 +99,6 @@ def test_what_is_for_bandits_alone_is_refused(message, call):
             ("ips_reinforce(probability=exact(backward=none))", "reward-proportional", "0.25 : 0.25 : 0.50",
              "p ~ n r^(1/1.00)"),
             ("reinforce", "collapses", "stays where it is", "the rarer of two correct outcomes is lost as t^-0."),
-            ("tsallis", "uniform over correct", "0.25 : 0.25 : 0.50", "two correct outcomes share evenly"),
         ],
     ),
 )  # fmt: skip

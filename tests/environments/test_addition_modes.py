@@ -8,7 +8,6 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.environments.addition_modes import AdditionModes, Modes, columns
-from ipsrl.environments.catalog import make
 from ipsrl.environments.demonstrations import ModeMistakes
 from ipsrl.environments.text import STOP
 from ipsrl.policies.transformer import Transformer
@@ -229,10 +228,3 @@ def test_a_slip_is_in_the_work_and_in_the_number():
             assert sum(one != digit for one, (_, digit) in zip(written[1::2], right, strict=True)) == 1
             digits = "".join(map(str, [written[-2], *written[1::2][::-1]]))
             assert int(digits) == int(number.replace(" ", ""))
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match="has no argument 'modulus'"):
-        make("addition_modes(modulus=7)")
-    with pytest.raises(ValueError, match=r"right_short is 1\.5, it must lie between 0 and 1"):
-        ModeMistakes(right_short=1.5)

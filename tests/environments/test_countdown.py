@@ -5,7 +5,6 @@ import itertools
 import random
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from ipsrl.environments import catalog, countdown, countdown_solver
@@ -15,7 +14,6 @@ from ipsrl.environments.countdown_solver import Solver
 from ipsrl.environments.expressions import as_tree, canonical, infix, numbers_of
 from tests.environments.test_expressions import all_trees
 from tests.tiers import slow_after
-from tests.work import calls_of
 
 SMALL = Countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2)
 
@@ -134,28 +132,6 @@ def verdict_of(text, prompt=0):
     return int(outcomes.outcome_id[0, 0]), float(outcomes.rewards[0, 0])
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "<answer> {} </answer>",
-        "<ANSWER>{}</ANSWER>",
-        "<answer>\n{}\n</answer>",
-        "Answer: {}",
-        "**Answer:** {}",
-        "The equation: {} = {target}.",
-        r"So \boxed{{{}}}.",
-        r"So $\boxed{{{} = {target}}}$.",
-        "<think> <answer> 1 </answer> is wrong </think> <answer> {}</answer>",
-        "Answer: {}\nI have no other answer: none.",
-    ],
-)
-def test_ways_to_answer(form):
-    for hypothesis in range(0, SMALL.num_hypotheses, 7):
-        prompt = int(np.flatnonzero(SMALL.admissible[:, hypothesis])[0])
-        text = form.format(SMALL.hypotheses[hypothesis], target=SMALL.drawn_problems[prompt].target)
-        assert verdict_of(text, prompt=prompt) == (hypothesis, 1)
-
-
 def test_other_expressions_have_outcomes_without_reward():
     problem = SMALL.drawn_problems[0]
     a, b, c = problem.numbers
@@ -169,32 +145,6 @@ def test_other_expressions_have_outcomes_without_reward():
         assert verdict_of(nothing) == (-1, 0)
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        "10**10**10",
-        "9" * 100_000,
-        "(" * 100_000 + "1" + ")" * 100_000,
-        "-" * 100_000 + "1",
-        "1" + "+1" * 50_000,
-        r"\frac{" * 20_000,
-        " " * 100_000 + "1",
-        "9999999999*" * 10_000 + "1",
-        "Answer: (" * 10_000,
-        "x " * 50_000,
-        "\\left(" * 20_000,
-    ],
-    ids=lambda text: text[:12],
-)
-def test_hostile_answers_take_little_work(hostile):
-    # Its tables are made by the first answer.
-    verdict_of("")
-    for text in (f"Answer: {hostile}", f"<answer>{hostile}</answer>"):
-        calls, (_, reward) = calls_of(verdict_of, text)
-        assert reward == 0
-        assert calls < 10_000
-
-
 def test_prompts():
     problem = SMALL.drawn_problems[1]
     text = SMALL.prompt_text(1)
@@ -206,11 +156,6 @@ def test_prompts():
     assert SMALL.answer_text(0) not in text
     symbols = [SMALL.vocabulary[token] for token in SMALL.prompt_tokens(1)]
     assert symbols == ["<bos>", *map(str, problem.numbers), "=", str(problem.target), "<answer>"]
-
-
-def test_problems_that_are_not_there():
-    with pytest.raises(ValueError, match="only 0 of 1 problems with 2 numbers up to 9 and 9 solutions or more"):
-        _ = Countdown(numbers=2, problems=1, largest_number=9, least_solutions=9).admissible
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,6 @@ def test_the_backward_policy_is_a_distribution_over_the_answers_with_an_outcome(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"branches": 1}, "branches is 1, it must be at least 2"),
-        ({"steps": 0}, "steps is 0, it must be at least 1"),
         ({"rewards": (1.0,)}, "rewards must be 9 finite numbers"),
         ({"forks": 40}, "too many states"),
     ],

@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 
 from experiments.dialogue_users.interview_exact import best_return, course, log_probs_of
-from ipsrl import objectives
 from ipsrl.environments.catalog import make
 from ipsrl.environments.interview import Interview
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify
-from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.settings import TrainSettings
-from ipsrl.training.trainer import Trainer
 
 # The checker's own copy of the users: trust that each phase needs, favourite phase; what is said in and out of a phase.
 USERS = {"open": ([0, 0, 1, 2], 3), "resistant": ([0, 2, 3, 4], 0), "receptive": ([0, 1, 2, 3], 1)}
@@ -257,22 +253,6 @@ def test_kinds_of_users_who_trust_a_little_have_different_best_constant_phases()
     assert [best("equalised", kind) for kind in range(3)] == [3, 0, 1]
 
 
-@pytest.mark.slow
-def test_a_small_policy_learns_from_whole_rewards_and_from_those_of_turns():
-    task = Interview(users=3, turns=8, bonuses="equalised")
-    settings = TrainSettings(60, 3, 16, optimizer="sgd", learning_rate=3.0, max_gradient_norm=None)
-    policy = Tabular(task.num_observations, task.vocabulary_size)
-
-    def reward(parameters):
-        table = log_probs_of(task, parameters["logits"])
-        return jax.vmap(lambda user: course(task, table, user)[1].sum())(jnp.arange(3)).mean()
-
-    for text in ("ips_grpo", "reinforce_plus_plus(by_turn=True)"):
-        trainer = Trainer(task, policy, objectives.make(text), settings)
-        rewards = np.asarray(train_ensemble(trainer, jnp.arange(2), reward, 60))
-        assert (rewards[:, 1] > 1.3 * rewards[:, 0]).all()
-
-
 def test_a_transformer_sees_the_tokens():
     task = Interview(users=3, turns=4, sees="tokens")
     policy = Transformer(task.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=2)
@@ -293,17 +273,10 @@ def test_dialogues_can_be_read():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("interview(users=0)", "users is 0, it must lie between 1 and 4096"),
         ("interview(users=2)", "users is 2, it must be at least the number of kinds, 3"),
         ("interview(kinds=[])", "kinds is .., it must have one kind of user or more, each once"),
         ("interview(kinds=[open, open])", "it must have one kind of user or more, each once"),
-        ("interview(kinds=[shy])", "kinds is .*shy.*, it must be one of open, resistant, receptive"),
         ("interview(turns=42)", "turns is 42, it must be a multiple of every, 4"),
-        ("interview(turns=0)", "turns is 0, it must lie between 1 and 400"),
-        ("interview(every=0)", "every is 0, it must lie between 1 and 400"),
-        ("interview(bonuses=none)", "bonuses is 'none', it must be one of published, equalised"),
-        ("interview(sees=all)", "sees is 'all', it must be one of states, tokens"),
-        ("interview(hierarchy=2)", "hierarchy=2 is not True or False"),
     ],
 )
 def test_nonsense_is_refused_in_a_sentence(text, message):

@@ -6,19 +6,14 @@ import numpy as np
 import pytest
 
 from experiments.search_diversity.search_routes import demonstrations
-from ipsrl import objectives
 from ipsrl.environments.knowledge_graph import ENTITIES, RELATIONS, KnowledgeGraph
 from ipsrl.environments.search_agent import SearchAgent
 from ipsrl.objectives.estimators.subgroups import stratum_of
 from ipsrl.policies.tabular import Tabular
-from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.rollouts.verification import verify
 from ipsrl.structures import Rollouts
-from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.settings import TrainSettings
-from ipsrl.training.trainer import Trainer
 
 SMALL = {"entities": 6, "relations": 2, "hops": (1, 2), "problems": 8, "lookups": 3}
 AGENTS = [
@@ -238,36 +233,6 @@ def test_a_table_of_the_wrong_kind_is_refused():
         trajectories_of_rows(SearchAgent(), [rows[0] | {"own": [[True], [False]]}])
 
 
-def test_tables_learn_to_search_inside_one_program():
-    agent = SearchAgent(**SMALL, sees="state", worth=(0.0, 1.0))
-    policy = Tabular(agent.num_observations, agent.vocabulary_size)
-    settings = TrainSettings(60, 8, 16, learning_rate=0.1, max_gradient_norm=None)
-
-    def reward(parameters):
-        right = agent.answer_probs(parameters["logits"])[jnp.arange(8), :, agent.answers]
-        return (right @ jnp.asarray(agent.worths)).mean()
-
-    trainer = Trainer(agent, policy, objectives.make("stratified_grpo(alpha=0.6)"), settings)
-    found = train_ensemble(trainer, jnp.arange(2), reward, record_every=60)
-    assert (found[:, 0] < 0.2).all()
-    assert (found[:, -1] > 0.6).all()
-
-
-def test_a_transformer_learns_from_demonstrations():
-    agent = SearchAgent(**SMALL)
-    policy = Transformer(agent.vocabulary_size, hidden_size=16, num_layers=1)
-    rows = demonstrations(agent, "chain", answers=4)
-    rows = [row | {"outcomes": [0] * 4, "log_probs": [[0.0] * len(a) for a in row["answers"]]} for row in rows]
-    source = StoredGroups.of(agent, policy, 8, rows)
-    trainer = Trainer(
-        agent, policy, objectives.make("supervised"), TrainSettings(150, 8, 4, learning_rate=1e-2), source
-    )
-    found = train_ensemble(trainer, jnp.arange(1), lambda parameters: parameters, record_every=150)
-    learned = jax.tree.map(lambda leaf: leaf[0, -1], found)
-    sampled = sample_groups(agent, policy, learned, agent.prompts(np.arange(8)), jax.random.key(0), 8)
-    assert float(verify(agent, sampled).rewards.mean()) > 0.6
-
-
 def test_outcome_spaces():
     space = AGENTS[1].outcome_space(0)
     assert {name: reward for name, reward in zip(space.names, space.rewards.tolist(), strict=True) if reward} == {
@@ -282,12 +247,8 @@ def test_outcome_spaces():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"lookups": 0}, "lookups is 0, it must lie between 1 and 8"),
         ({"lookups": 1, "hops": (3,), "shortest": 2}, "lookups is 1, but a question needs 2: allow as many"),
-        ({"hops": (0,)}, "hops is 0, it must lie between 1 and 4"),
         ({"hops": ()}, "it must have one length or more, each once"),
-        ({"entities": 3}, "entities is 3, it must lie between 4 and 26"),
-        ({"relations": 0}, "relations is 0, it must lie between 1 and 6"),
         ({"hops": (1,), "shortest": 2}, "the graph has only 0 questions of hops=1 with a shortest route of 2"),
         (
             {"hops": (1,), "problems": 100},
@@ -295,11 +256,7 @@ def test_outcome_spaces():
         ),
         ({"worth": ()}, "no right answer to some question is worth anything"),
         ({"worth": (1.0, 0.0)}, "no right answer to some question is worth anything"),
-        ({"worth": (1.0, -1.0)}, "worth is -1.0, it must lie between 0 and 1"),
-        ({"failure": 1.0}, "failure is 1.0, it must be at least 0 and below 1"),
         ({"outcome": "behaviour", "lookups": 8}, "more behaviours than int32 can number"),
-        ({"outcome": "path"}, "outcome is 'path', it must be one of answer, lookups, behaviour"),
-        ({"sees": "all"}, "sees is 'all', it must be one of token, state"),
     ],
 )
 def test_nonsense_is_refused_in_one_sentence(fields, message):

@@ -165,9 +165,7 @@ def test_the_compiler_stores_less_if_layers_are_a_loop():
     assert stored["layer"] < 0.4 * stored["none"]
 
 
-@pytest.mark.parametrize(
-    ("window", "layers", "message"), [(0, (0,), "window is 0"), (3, (1, 0), "increasing"), (3, (-1,), "from 0")]
-)
-def test_bad_windows(window, layers, message):
-    with pytest.raises(ValueError, match=message):
-        SlidingWindow(window, layers)
+@pytest.mark.parametrize("layers", [(1, 0), (-1,)])
+def test_bad_windows(layers):
+    with pytest.raises(ValueError, match="increasing numbers from 0"):
+        SlidingWindow(3, layers)

@@ -228,11 +228,8 @@ def without(name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (without(K_PROJ), rf"lacks the tensor '{K_PROJ}', which its config.json asks for"),
         (lambda t: without(K_PROJ)(without("model.norm.weight")(t)), rf"lacks the tensor '{K_PROJ}' and 1 more"),
         (lambda t: t | {"model.layers.2.mlp.up_proj.weight": t[K_PROJ]}, "has the tensor 'model.layers.2.mlp.up_proj"),
-        (lambda t: t | {K_PROJ: t[K_PROJ].T.copy()}, rf"'{K_PROJ}' of .* is \(32, 16\), but .* says \(16, 32\)"),
-        (lambda t: t | {K_PROJ: t[K_PROJ].astype(np.int8)}, rf"'{K_PROJ}' of .* is stored as I8, but only F32"),
         (lambda t: t | {"lm_head.weight": 2 * t["model.embed_tokens.weight"]}, "lm_head.weight of .* differs from"),
         (lambda t: t | {"lm_head.weight": t["model.embed_tokens.weight"][1:].copy()}, "lm_head.weight of .* differs"),
         (lambda t: t | {"language_model." + K_PROJ: t[K_PROJ]}, "under two names"),
@@ -251,30 +248,18 @@ def test_bad_tensors(folder, change, message, monkeypatch):
         load(folder)
 
 
-def test_bad_files(folder, tmp_path):
+def test_bad_files(folder):
     tensors = load_file(folder / MODEL)
     (folder / MODEL).unlink()
-    with pytest.raises(ValueError, match=r"has neither model.safetensors nor model.safetensors.index.json: convert"):
-        load(folder)
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": dict.fromkeys(tensors, "model-1.safetensors")}))
-    with pytest.raises(ValueError, match=r"model-1.safetensors is not a file, but .* names it"):
-        load(folder)
     save_file(tensors | {"more": np.ones(2, np.float32)}, folder / "model-1.safetensors")
     with pytest.raises(ValueError, match=r"has the tensor 'more', which .* does not place there"):
         load(folder)
     save_file(tensors, folder / "model-1.safetensors")
     load(folder)
-    for file, message in (
-        ("\ud800.safetensors", r"names the file '\\ud800\.safetensors', but all files must lie in this folder"),
-        ("\0", r"names the file '\\x00', but all files must lie"),
-        ("a" * 300, "a is not a file, but model.safetensors.index.json names it"),
-    ):
-        index.write_text(json.dumps({"weight_map": dict.fromkeys(tensors, file)}))
-        with pytest.raises(ValueError, match=message):
-            load(folder)
-    index.write_text(json.dumps({"weight_map": {"\ud800": "model-1.safetensors"}}))
-    with pytest.raises(ValueError, match=r"has the tensor 'model.embed_tokens.weight', which .* does not"):
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(tensors, "\0")}))
+    with pytest.raises(ValueError, match=r"names the file '\\x00', but all files must lie in this folder"):
         load(folder)
 
 
@@ -321,9 +306,6 @@ def test_the_longest_text_is_that_after_stretching(tmp_path, family, longest):
 
 def test_no_configuration(tmp_path):
     with pytest.raises(ValueError, match=r"config.json does not exist: give the folder of a Hugging Face checkpoint"):
-        read_policy(tmp_path)
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(ValueError, match=r"config.json is not JSON"):
         read_policy(tmp_path)
 
 

@@ -65,12 +65,3 @@ def test_a_kernel_may_be_stored_the_other_way(dtype):
     )
     for one, other in zip(ours, (value, by_inputs, by_kernel.T), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-
-
-def test_a_product_can_be_mapped():
-    kernels = jnp.stack([KERNEL, 2 * KERNEL])
-
-    def gradient(kernel):
-        return jax.grad(lambda kernel: matrix_product(INPUTS, kernel, "float32", "float32").sum())(kernel)
-
-    np.testing.assert_allclose(jax.vmap(gradient)(kernels), jnp.stack([gradient(k) for k in kernels]), rtol=1e-6)

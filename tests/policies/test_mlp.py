@@ -3,7 +3,6 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,8 +133,3 @@ def test_distinct_values_are_found_whatever_they_are(pairs):
     # Only values that share a place, 16 apart or more, can be there twice.
     if len({value % 32 for value in wanted}) == len(wanted):
         assert count == len(wanted)
-
-
-def test_bad_widths_are_refused():
-    with pytest.raises(ValueError, match=r"vocabulary_size must be positive, not \(6, 0, 3\)\."):
-        mlp(hidden=(0,))

@@ -45,17 +45,9 @@ def test_yarn_keeps_the_first_frequencies_and_stretches_the_last():
     np.testing.assert_allclose(longer, VECTORS * (0.1 * math.log(4) + 1), rtol=1e-5)
 
 
-def test_a_factor_of_one_changes_nothing():
-    plain = Rotary(100.0)(VECTORS, POSITIONS, 64)
-    for scaling in (LinearScaling(1.0), Llama3Scaling(1.0, 1.0, 4.0, 8), YarnScaling(1.0, 8)):
-        np.testing.assert_allclose(Rotary(100.0, scaling)(VECTORS, POSITIONS, 64), plain, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Rotary(theta=1.0), "the base of the rotary wavelengths, is 1.0, it must be finite and above 1"),
-        (lambda: LinearScaling(0.5), "factor of a rotary scaling is 0.5, it must be at least 1"),
         (lambda: Llama3Scaling(2.0, 4.0, 1.0, 8), "low_frequency_factor 4.0 must be positive and below"),
         (lambda: YarnScaling(2.0, 8, beta_fast=1.0), "beta_slow 1.0 must be positive and below beta_fast 1.0"),
     ],

@@ -8,16 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import expit, log_softmax
 
-from ipsrl import objectives
-from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.addition import Addition
 from ipsrl.policies import selective_scan as scans
 from ipsrl.policies.selective_scan import selective_scan
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts
-from ipsrl.training.settings import TrainSettings
-from ipsrl.training.trainer import Trainer
 from tests.policies.decoder_families import answered, left_padded, step_logits
 
 V, G, T = 11, 3, 7
@@ -166,6 +162,7 @@ def test_left_padding_changes_neither_scores_nor_gradients():
     (_, plain), gradient = value_and_gradient(PARAMETERS, make_trajectories(make_prompts()))
     (_, padded), same = value_and_gradient(PARAMETERS, make_trajectories(make_prompts(extra_padding=4)))
     assert np.asarray(plain) == pytest.approx(np.asarray(padded), abs=1e-5)
+    assert all(np.any(leaf) for leaf in jax.tree.leaves(gradient))
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-4), gradient, same)
 
 
@@ -244,23 +241,3 @@ def test_the_scan_and_its_gradient_equal_the_recurrences(monkeypatch, platform, 
     expected = NAIVE(*arguments)
     found = value_and_gradient(lambda *arguments: selective_scan(*arguments, chunk))(*arguments)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4), found, expected)
-
-
-@pytest.mark.slow
-def test_it_learns_by_an_objective():
-    environment = Addition(problems=4, digits=1)
-    policy = StateSpace(environment.vocabulary_size, hidden_size=16, num_layers=1, state_size=4)
-    settings = TrainSettings(steps=2, prompts_per_step=4, group_size=4, learning_rate=0.01)
-    trainer = Trainer(environment, policy, objectives.make("grpo(entropy=0.1)"), settings)
-    with jax.set_mesh(own_device_mesh()):
-        state = trainer.init(0)
-        before = jax.device_get(state.parameters)
-        state, metrics = trainer.step(state)
-    moved = jax.tree.map(lambda one, other: np.abs(one - np.asarray(other)).max(), before, state.parameters)
-    assert min(jax.tree.leaves(moved)) > 0
-    assert metrics["behaviour_kl"] == pytest.approx(0, abs=1e-5)
-
-
-def test_a_bad_size_is_refused():
-    with pytest.raises(ValueError, match="state_size is 0, it must be positive"):
-        StateSpace(8, state_size=0)

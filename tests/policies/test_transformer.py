@@ -241,18 +241,6 @@ def test_bfloat16_is_close_to_float32_and_keeps_float32_parameters():
     np.testing.assert_allclose(np.where(trajectories.token_mask, chosen, 0.0), rough, atol=0.05)
 
 
-@pytest.mark.parametrize("policy", [*VARIANTS.values(), Transformer(V)], ids=[*VARIANTS, "defaults"])
-def test_number_of_parameters(policy):
-    width = policy.head_dim or policy.hidden_size // policy.num_heads
-    attention = 2 * policy.hidden_size * width * (policy.num_heads + policy.num_key_value_heads)
-    mlp = 3 * policy.hidden_size * (policy.intermediate_size or 192)
-    layers = policy.num_layers * (attention + mlp + 2 * policy.hidden_size)
-    embeddings = V * policy.hidden_size * (1 if policy.tie_embeddings else 2)
-    parameters = jax.eval_shape(policy.init, jax.random.key(0))
-    assert sum(leaf.size for leaf in jax.tree.leaves(parameters)) == embeddings + layers + policy.hidden_size
-    assert ("lm_head" in parameters) == (not policy.tie_embeddings)
-
-
 @pytest.mark.parametrize("fields", [{}, {"tie_embeddings": False, "num_heads": 2}, {"head_dim": 6, "num_layers": 3}])
 def test_matrix_elements_are_those_of_the_matrices(fields):
     policy = Transformer(11, hidden_size=16, **fields)
@@ -324,18 +312,9 @@ def test_step_runs_in_a_while_loop_mapped_over_parameters():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"hidden_size": 18}, "hidden_size 18 must be a multiple of num_heads 4"),
         ({"num_key_value_heads": 3}, "num_key_value_heads 3 must divide num_heads 4"),
-        ({"num_layers": 0}, "num_layers is 0, it must lie between 1 and 256"),
-        ({"rms_norm_epsilon": -1.0}, "rms_norm_epsilon is -1.0, it must be positive"),
-        ({"intermediate_size": 0}, "intermediate_size is 0, it must be positive"),
         ({"head_dim": 5}, "5 wide"),
-        ({"dtype": "float16"}, "dtype is 'float16'"),
-        ({"block": "gpt"}, "block is 'gpt', it must be one of llama, gemma"),
-        ({"remat": "all"}, "remat is 'all', it must be one of none, layer, dots"),
         ({"biases": ("q_proj", "lm_head")}, r"biases has \['lm_head'\], but only"),
-        ({"query_block": 0}, "query_block is 0, it must be positive"),
-        ({"logit_soft_cap": -1.0}, "logit_soft_cap is -1.0, it must be positive"),
         ({"sliding": SlidingWindow(3, (2,))}, "Layer 2 cannot have a sliding window: the last of 2 layers is number 1"),
     ],
 )

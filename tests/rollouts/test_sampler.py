@@ -22,7 +22,6 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.decoding import Decoding, TokenPenalty
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Trajectories
-from tests.tiers import slow_after
 
 pytestmark = pytest.mark.eight_devices
 
@@ -121,26 +120,9 @@ def test_a_trajectory_is_a_walk_of_legal_actions_up_to_its_end(case):
     assert (sampled.tokens[1] != sampled.tokens[3]).any()
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_behaviour_is_the_softmax_of_the_logits_over_the_temperature(temperature):
-    environment = Hypergrid(2, side=3)
-    parameters, prompts = random_logits(environment), environment.prompts(jnp.zeros(1, int))
-    sampled = jax.device_get(
-        sample_groups(
-            environment, tabular(environment), parameters, prompts, jax.random.key(0), 50, Decoding(temperature)
-        )
-    )
-    weights = np.exp(np.asarray(parameters["logits"], np.float64)[sampled.observations] / temperature)
-    weights = np.where(sampled.legal_actions, weights, 0.0)
-    chosen = np.take_along_axis(weights, sampled.tokens[..., None], axis=-1)[..., 0]
-    mask = sampled.token_mask
-    expected = np.log(chosen[mask] / weights.sum(axis=-1)[mask])
-    np.testing.assert_allclose(sampled.behaviour_log_probs[mask], expected, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("environment", "temperature"),
-    slow_after(1, [(Tree(), 1.0), (Bandit((1.0,) * 5), 1.0), (Bandit((1.0,) * 5), 2.0)]),
+    [(Tree(), 1.0), (Bandit((1.0,) * 5), 2.0)],
     ids=str,
 )
 def test_outcomes_are_as_frequent_as_the_exact_distribution_says(environment, temperature):

@@ -140,7 +140,6 @@ def test_runs_get_the_part_of_the_table_that_their_seed_names(actors):
     for change, message in (
         ({"parts": 4}, "6 groups cannot be split into 4 equal parts: leave some out"),
         ({"parts": 3, "prompts_per_step": 3}, "a step takes 3 groups, but only 2 are stored in each of 3 parts"),
-        ({"parts": 0}, "parts is 0, it must be positive"),
     ):
         with pytest.raises(ValueError, match=message):
             StoredGroups(TEXT, POLICY, **({"prompts_per_step": 1} | table | change))
@@ -157,20 +156,16 @@ def test_two_tables_are_not_the_same():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"prompt": 10**6}, r"prompts are numbered 0 to \d+, but row 2 has 1000000$"),
         ({"prompt": True}, "row 2 has prompt True, which is not the number of a prompt"),
         ({"prompt": 10**30}, "prompt_index must hold integers of 32 bits"),
         ({"answers": []}, "row 2 has no answers"),
         ({"answers": [[5]], "rewards": [1.0], "outcomes": [7]}, "row 2 has 1 answers, but the first row has 2"),
-        ({"answers": [[99], [5]]}, r"tokens are numbered 0 to \d+, but row 2 has 99$"),
         ({"answers": [[5], []]}, r"answer 2 of row 2 must have 1 to \d+ token ids, not \[\]"),
-        ({"answers": ["one", [5]]}, r"answer 1 of row 2 must have 1 to \d+ token ids, not 'one'"),
         ({"answers": [[5], [1.5]]}, r"answer 2 of row 2 must have 1 to \d+ token ids, not \[1.5\]"),
         ({"answers": [[[5]], [5]]}, r"answer 1 of row 2 must have 1 to \d+ token ids, not \[\[5\]\]"),
         ({"rewards": [1.0]}, r"row 2 must have 2 finite numbers as rewards, not \[1.0\]"),
         ({"rewards": 5}, "row 2 must have 2 finite numbers as rewards, not 5"),
         ({"rewards": None}, "row 2 must have 2 finite numbers as rewards, not None"),
-        ({"rewards": [1.0, float("nan")]}, r"row 2 must have 2 finite numbers as rewards, not \[1.0, nan\]"),
         ({"rewards": [1.0, [2.0]]}, r"row 2 must have 2 finite numbers as rewards, not \[1.0, \[2.0\]\]"),
         ({"rewards": [10**25, 0]}, "rewards must hold numbers that are 0 or of a size from 1e-15 to .*, but row 2"),
         ({"outcomes": ["x", 1]}, r"row 2 must have 2 finite numbers as outcomes, not \['x', 1\]"),
@@ -192,7 +187,6 @@ def test_malformed_rows_are_refused_by_their_number(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"prompt_index": [0, 99]}, r"prompts are numbered 0 to \d+, but row 2 has 99$"),
         ({"prompt_index": [0.5, 1.0]}, "prompt_index must hold integers of 32 bits"),
         ({"prompt_index": [0, 1, 2]}, r"prompt_index must have the shape \[2\], as tokens has, not \[3\]"),
         ({"tokens": [[5, 1]] * 2}, r"tokens must have the shape \[N, G, T\], not \[2, 2\]"),
@@ -232,19 +226,11 @@ def test_malformed_files_are_refused(tmp_path):
     path.write_text("\n".join(json.dumps(row) for row in rows(3)))
     assert len(StoredGroups.read(path, TEXT, POLICY, 2).prompt_index) == 3
     path.write_text(path.read_text() + '\n{"prompt": 0')
-    with pytest.raises(ValueError, match=r"the groups in .*nowhere.jsonl cannot be read: .*No such file"):
-        StoredGroups.read(str(tmp_path / "nowhere.jsonl"), TEXT, POLICY, 2)
     with pytest.raises(ValueError, match=r"line 4 of .*groups.jsonl is not a JSON object: mend or delete it"):
         StoredGroups.read(path, TEXT, POLICY, 2)
     (tmp_path / "deep.jsonl").write_text("[" * 100_000)
     with pytest.raises(ValueError, match=r"line 1 of .*deep.jsonl is not a JSON object: mend or delete it"):
         StoredGroups.read(str(tmp_path / "deep.jsonl"), TEXT, POLICY, 2)
-    with pytest.raises(ValueError, match=r"row 1 must have names and values, as .*, not 3"):
-        StoredGroups.of(TEXT, POLICY, 1, [3])
-    with pytest.raises(ValueError, match="prompts_per_step is 0, it must be positive"):
-        StoredGroups.of(TEXT, POLICY, 0, rows(3))
-    with pytest.raises(ValueError, match="a step takes 4 groups, but only 3 are stored"):
-        StoredGroups.of(TEXT, POLICY, 4, rows(3))
     with pytest.raises(ValueError, match="row 2 has answers, prompt, but the first row has answers, outcomes, prompt"):
         StoredGroups.of(TEXT, POLICY, 1, [rows(1)[0], {"prompt": 0, "answers": [[5]]}])
 
@@ -306,27 +292,6 @@ def test_replayed_answers_bring_back_the_outcomes_that_a_group_lacks(reward, ste
     assert len(known) == 4
     (_, outcomes), _ = state
     np.testing.assert_array_equal(outcomes.outcome_id, [[3, -1]] * 4)
-
-
-def test_of_each_prompt_and_outcome_the_first_right_answer_is_kept():
-    """A batch has its prompts twice; five of six arms are right, three outcomes are kept."""
-    bandit = Bandit(((1.0,) * 5 + (0.0,),) * 2)
-    sampled = Sampled(bandit, Tabular(bandit.num_observations, bandit.vocabulary_size), 4, 3)
-    source = wrapped(sampled, [ReplayedAnswers(3)])
-    actors = Actors({"logits": jnp.zeros((2, 6))})
-    state, kept = source.init(actors, 0, None), {0: [], 1: []}
-    for step in range(3):
-        _, (trajectories, outcomes), _ = sampled(None, actors, Request(0, step))
-        for prompt, group in zip(np.asarray(trajectories.prompts.index), np.asarray(outcomes.outcome_id), strict=True):
-            for outcome in group:
-                if outcome < 5 and outcome not in kept[prompt] and len(kept[prompt]) < 3:
-                    kept[prompt].append(outcome)
-        state, _, _ = source(state, actors, Request(0, step))
-        answers, outcomes = state[0]
-        expected = [[*kept[prompt], -1, -1, -1][:3] for prompt in (0, 1)]
-        np.testing.assert_array_equal(outcomes.outcome_id, expected)
-        np.testing.assert_array_equal(np.asarray(answers.tokens)[..., 0], np.maximum(expected, 0))
-    assert len(kept[0]) == len(kept[1]) == 3
 
 
 def test_a_second_attempt_sees_the_first_and_is_scored_under_the_question_alone(actors, monkeypatch):

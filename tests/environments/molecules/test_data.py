@@ -1,7 +1,6 @@
 """Molecules are read in order, in part and in bulk, and what is missing or damaged is one sentence."""
 
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -46,11 +45,6 @@ def test_a_name_is_looked_for_in_the_cache(made, tmp_path, monkeypatch):
     shutil.copytree(made, tmp_path / "molecules" / "few")
     assert list(molecules("few", "test")) == ["N"]
     assert list(molecules("few", "train[1:3]")) == TRAIN[1:3]
-
-
-def test_tensorflow_is_never_imported(made):
-    assert molecules(str(made))[0] == "CCO"
-    assert "tensorflow" not in sys.modules
 
 
 def test_what_has_not_been_made_is_named(tmp_path, monkeypatch):

@@ -73,7 +73,6 @@ def test_a_reward_is_the_geometric_mean_and_zero_if_a_factor_is():
     [
         ("docking", "unknown reward of molecules 'docking'; known: all_amide, qed, synth"),
         ("synth(qed=1)", "has no argument 'qed'"),
-        ("synth(donors=-1)", "donors is -1"),
         ("synth(ligands=())", "must hold one molecule at least"),
     ],
 )

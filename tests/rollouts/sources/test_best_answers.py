@@ -13,19 +13,14 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
-from ipsrl.records import metric_log
-from ipsrl.records.evaluation import Evaluation
-from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.sources.best_answers import BestAnswers
 from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.replay import ReplayedAnswers
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
 from ipsrl.structures import Rollouts
-from ipsrl.training import stored_tree
-from ipsrl.training.loop import train
 from ipsrl.training.settings import TrainSettings, make_batch_filters
-from ipsrl.training.step import Batching, group_metrics
+from ipsrl.training.step import group_metrics
 from ipsrl.training.trainer import Trainer
 
 # An arm's reward is its tenth.
@@ -165,57 +160,6 @@ def test_a_command_may_name_both_filters_and_the_memory_is_outside():
     assert TrainSettings(1, 2, 4, **filters).wrappers == (BestAnswers(20, 3), DiversityFilter(5, 16384))
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"size": 0}, "the number of best answers kept for each prompt is 0, it must be positive"),
-        ({"drawn": 0}, "the number of best answers added to a group is 0, it must be positive"),
-        (
-            {"size": 3, "drawn": 4},
-            "4 best answers cannot be added to a group where 3 are kept: raise size, or lower dr",
-        ),
-    ],
-)
-def test_numbers_out_of_range(settings, message):
-    with pytest.raises(ValueError, match=message):
-        BestAnswers(**settings)
-
-
-def trained(path, stop=None):
-    """Trains the text task in micro-batches, or continues; the last state and the records."""
-    settings = TrainSettings(
-        6, 8, 4, learning_rate=0.003, evaluate_every=1, checkpoint_every=2, batching=Batching(2, 2, 2),
-        best_answers=BestAnswers(6, 3), diversity_filter=DiversityFilter(3, 64),
-    )  # fmt: skip
-
-    def evaluate(step, parameters):
-        del parameters
-        if step == stop:
-            raise KeyboardInterrupt
-        return Evaluation({})
-
-    with RunFolder.open(path, {}, resume=True) as folder:
-        state = train(
-            TEXT, ON_TEXT, objectives.make("reinvent(sigma=8.0)"), settings, 3, folder, make_mesh("replica:-1"),
-            evaluate=evaluate,
-        )  # fmt: skip
-    return jax.device_get(stored_tree.named_leaves(state)), metric_log.read(path / "metrics.jsonl")
-
-
-@pytest.mark.slow
-def test_a_language_model_trains_with_the_longer_groups_and_resumes_at_the_same_bits(tmp_path):
-    whole, records = trained(tmp_path / "whole")
-    steps = [record for record in records if "loss" in record]
-    assert len(steps) == 6
-    assert all(np.isfinite(record["loss"]) and np.isfinite(record["gradient_norm"]) for record in steps)
-    assert steps[0]["best_answers"] == 0.0
-    assert 0 < steps[-1]["best_answers"] <= 1
-    assert steps[-1]["best_kept"] > 0
-    assert max(record["sampler_scorer_difference"] for record in steps) < 1e-4
-    with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "broken", stop=5)
-    again, records_again = trained(tmp_path / "broken")
-    assert records_again == records
-    assert again.keys() == whole.keys()
-    for name, leaf in whole.items():
-        assert np.asarray(again[name]).tobytes() == np.asarray(leaf).tobytes(), name
+def test_more_than_are_kept_cannot_be_added():
+    with pytest.raises(ValueError, match="4 best answers cannot be added to a group where 3 are kept: raise size, or "):
+        BestAnswers(size=3, drawn=4)

@@ -113,15 +113,3 @@ def test_random_groups_by_a_loop(places):
         np.testing.assert_array_equal(outcomes.rewards, rewards)
     for prompt, of_prompt in counts.items():
         assert dict(zip(known[prompt].tolist(), count[prompt].tolist(), strict=True)).items() >= of_prompt.items()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"bucket": 0}, "the number of answers of an outcome that keep their reward is 0, it must be positive"),
-        ({"outcomes": 0}, "the number of outcomes counted for each prompt is 0, it must be positive"),
-    ],
-)
-def test_numbers_out_of_range(settings, message):
-    with pytest.raises(ValueError, match=message):
-        DiversityFilter(**settings)

@@ -1,0 +1,55 @@
+"""Declared types and ranges: no field takes a number below all ranges, the name of nothing, or another type."""
+
+import dataclasses
+import math
+import re
+from typing import get_args
+
+import pytest
+
+from ipsrl.environments.catalog import CATALOG
+from ipsrl.environments.demonstrations import EarlySwitches, ModeMistakes, PlanMistakes
+from ipsrl.environments.reasoning_gym import ReasoningGym
+from ipsrl.environments.tools import Calculator, Search
+from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.policies.adapters import LoRA
+from ipsrl.policies.rotary import LinearScaling, Rotary
+from ipsrl.policies.state_space import StateSpace
+from ipsrl.policies.tabular import Tabular
+from ipsrl.policies.transformer import Transformer
+from ipsrl.policies.transformer_config import SlidingWindow
+from ipsrl.rollouts.decoding import Decoding, TokenPenalty
+from ipsrl.rollouts.sources.best_answers import BestAnswers
+from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from ipsrl.rollouts.sources.replay import ReplayedAnswers
+from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
+
+NONSENSE = {int: (-2, 2.5), float: (math.nan, "x"), bool: (2,), str: (3,)}
+WITHOUT_DEFAULT = {
+    ReasoningGym: {"dataset": "gcd"},
+    Search: {"folder": "/"},
+    LinearScaling: {"factor": 2.0},
+    StateSpace: {"vocabulary_size": 8},
+    Tabular: {"num_observations": 1, "vocabulary_size": 2},
+    Transformer: {"vocabulary_size": 8},
+    SlidingWindow: {"window": 3, "layers": (0,)},
+    TokenPenalty: {"tokens": (1,)},
+}
+KINDS = [
+    *filter(dataclasses.is_dataclass, CATALOG.values()), *WITHOUT_DEFAULT, Calculator, VerifierPool,
+    EarlySwitches, ModeMistakes, PlanMistakes, LoRA, Rotary, Decoding, BestAnswers, DifficultyFilter, DiversityFilter,
+    DynamicSampling, OffPolicyAnswers, ReplayedAnswers, ReplayedModes,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(KINDS))
+def test_no_field_takes_nonsense(kind):
+    for field in filter(lambda field: field.init, dataclasses.fields(kind)):
+        allowed = field.metadata.get("range")
+        values = [value for part in get_args(field.type) or (field.type,) for value in NONSENSE.get(part, ())]
+        for value in [*values, *["none-such"] * ("one of" in getattr(allowed, "phrase", ""))]:
+            with pytest.raises(ValueError, match=re.escape(getattr(allowed, "called", "") or field.name)):
+                kind(**WITHOUT_DEFAULT.get(kind, {}) | {field.name: value})
