@@ -13,10 +13,10 @@ Arms      Paths through 64 random graphs written as thoughts, and small transfor
           0 replaced others after a demo with other seeds.
 Command   python -m experiments.thought_switching
 Time      demo five CPU minutes, smoke 20 CPU seconds.
-Expected  Where switches come too early, the best penalty, the middle alpha everywhere, raises accuracy from 0.83 to
-          0.935 and lowers weighted underthinking from 0.100 to 0.006; in the first tokens of a thought it gains less,
+Expected  Where switches come too early, the best penalty, the middle alpha everywhere, raises accuracy from 0.835 to
+          0.928 and lowers weighted underthinking from 0.096 to 0.007; in the first tokens of a thought it gains less,
           and on a vertex it costs. Where the first branch is dead it costs a little (undecided). GRPO alone reaches
-          0.975, and any penalty beyond the weakest then costs.
+          0.979, and any penalty beyond the weakest then costs.
 Doubt     Fewer switches lower underthinking by themselves: alpha 10 everywhere leaves 0, and less accuracy. Seeds share
           32 graphs; everywhere is one thought's window. Gains on a vertex or after long training would change our mind.
 Smoke     python -m experiments.thought_switching --preset=smoke
