@@ -23,6 +23,16 @@ def sample_and_verify(environment, policy, parameters, prompts, key, group_size,
     return trajectories, source.verify(None, trajectories, key)[0]
 
 
+def steps_of(source, number, actors, reward=None, seed=0):
+    """Groups, means of the metrics and state of the first steps of a source."""
+    state, found = source.init(actors, seed, reward), []
+    for step in range(number):
+        state, groups, metrics = source(state, actors, Request(seed, step))
+        means = {name: float(total / max(count, 1)) for name, (total, count) in metrics.items()}
+        found.append((jax.device_get(groups), means, jax.device_get(state)))
+    return found
+
+
 def ask(environment, policy, settings, parameters, seed, step, reference=None, objective="grpo", mesh="replica:-1"):
     """The groups of a step by the source of some settings, and their metrics."""
     source = Trainer(environment, policy, objectives.make(objective), settings).groups_from

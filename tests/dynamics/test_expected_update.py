@@ -16,12 +16,9 @@ from ipsrl.dynamics.expected_update import (
     estimated_update,
     expected_update,
 )
-from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.finite_groups import count_weights, mean_field
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.tree import Tree
-from ipsrl.policies.state_table import log_probs_table
-from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from tests.dynamics.sampled_training import sampled_updates
 from tests.tiers import slow_after
@@ -130,18 +127,6 @@ def test_carried_state_is_used(group_size):
 
 
 @pytest.mark.slow
-def test_jacobian_sees_weights_that_follow_the_policy():
-    """At rest the ideal flow has the derivative -R (diag p - p p^T): stopped gradients would give another."""
-    probs = REWARDS / REWARDS.sum()
-    field = Field(objectives.make("ips_reinforce(probability=exact)"), tuple(REWARDS.tolist()), 2)
-    [jacobian] = field.jacobians(np.log(probs)[None])
-    eigenvalues = np.sort(np.linalg.eigvals(jacobian).real)
-    ideal = np.sort(np.linalg.eigvalsh(-(np.diag(probs) - np.outer(probs, probs))))
-    # Divided by the mean weight R; and a group's own mean as its baseline costs (G - 1) / G.
-    np.testing.assert_allclose(eigenvalues, ideal / 2, atol=1e-6)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["grpo", "ips_grpo(probability=exact)"])
 def test_an_outcome_that_never_occurs_changes_nothing(text):
     without = exact(text, np.array([0.3, 0.1]), np.array([1.0, 0.2]), group_size=3)
@@ -189,23 +174,6 @@ def test_tree_against_training_and_estimate(text, steps):
     # Illegal actions have updates and errors of 0.
     assert np.all(np.abs(estimate.update - update) <= 4 * estimate.standard_error + 1e-7)
     assert estimate.standard_error.max() < 0.05
-
-
-@pytest.mark.slow
-def test_tree_follows_the_gradient_of_the_return():
-    tree = Tree()
-    policy = Tabular(tree.num_observations, tree.vocabulary_size)
-    logits = jax.random.normal(jax.random.key(0), (tree.num_observations, tree.vocabulary_size))
-    rewards = jnp.asarray(tree.reward_table()[0])
-
-    def mean_return(table):
-        probs = tree.terminal_distribution(log_probs_table(policy, {"logits": table}, tree))
-        return probs @ rewards
-
-    gradient = jax.jit(jax.grad(mean_return))(logits)
-    assert np.abs(gradient).max() > 0.01
-    update = in_one_program(objectives.make("reinforce"), logits, rewards, 2, environment=tree)
-    np.testing.assert_allclose(update, gradient, atol=1e-6)
 
 
 @pytest.mark.slow

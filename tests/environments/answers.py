@@ -20,6 +20,15 @@ def trajectories_of(environment, prompts, answers, behind=77):
     return Trajectories(shown, tokens, tokens, mask, None, zeros, zeros, ~mask.any(-1))
 
 
+def demonstrated(task, rows):
+    """Trajectories of the answers of demonstrations, of each prompt in turn, whose outcomes they say and call right."""
+    assert [row["prompt"] for row in rows] == list(range(task.num_prompts))
+    trajectories = trajectories_of(task, range(task.num_prompts), [row["answers"] for row in rows])
+    assert [row["outcomes"] for row in rows] == task.verify(trajectories).outcome_id.tolist()
+    assert {reward for row in rows for reward in row["rewards"]} == {1.0}
+    return trajectories
+
+
 def tokens_of(task, symbols):
     """The tokens of symbols of a task's compact answers."""
     return [task.vocabulary.index(symbol) for symbol in symbols]

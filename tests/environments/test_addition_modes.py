@@ -15,7 +15,7 @@ from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify
 from ipsrl.structures import control_token
 from ipsrl.training.settings import TrainSettings
-from tests.environments.answers import tokens_of, trajectories_of
+from tests.environments.answers import demonstrated, tokens_of, trajectories_of
 from tests.sampled_groups import check_run
 
 TASK = AdditionModes()
@@ -205,11 +205,7 @@ def test_a_prompt_in_text_says_what_thinking_costs_and_asks_for_digits_alone():
 )
 def test_demonstrations_have_the_mistakes_asked_for(thinking, right_thinking, right_short):
     rows = ModeMistakes(thinking, right_thinking, right_short, answers=200).rows(TASK)
-    assert [row["prompt"] for row in rows] == list(range(TASK.num_prompts))
-    trajectories = trajectories_of(TASK, range(TASK.num_prompts), [row["answers"] for row in rows])
-    found = TASK.modes(trajectories)
-    assert [row["outcomes"] for row in rows] == TASK.verify(trajectories).outcome_id.tolist()
-    assert {reward for row in rows for reward in row["rewards"]} == {1.0}
+    found = TASK.modes(demonstrated(TASK, rows))
     assert (found.mode == 1).mean() == pytest.approx(thinking, abs=0.02)
     for mode, right in enumerate((right_short, right_thinking)):
         for level in range(1, 5):

@@ -33,9 +33,9 @@ def symbols(task, tokens):
     return " ".join(task.vocabulary[token] for token in tokens)
 
 
-def problem(numbers, target, **changes):
+def problem(numbers, target):
     """A task with one prompt of our choice."""
-    task = Countdown(numbers=len(numbers), problems=1, largest_number=9, largest_target=30, **changes)
+    task = Countdown(numbers=len(numbers), problems=1, largest_number=9, largest_target=30)
     solved = task.drawn_problems[0].__class__(numbers, target, task.drawn_problems[0].solutions)
     task.__dict__["drawn_problems"] = (solved,)
     return task
@@ -74,27 +74,8 @@ def test_sums_with_known_mistakes():
         assert said(SUM, prompt, attempt, critiques.right_or_wrong) == expected.split()[0], attempt
 
 
-def test_scratchpads_with_known_mistakes():
-    prompt = next(prompt for prompt in range(WORKED.num_prompts) if sum_of(WORKED, prompt) > 99)
-    a, b, c = str(sum_of(WORKED, prompt))
+def test_announced_scratchpads_with_known_mistakes():
     other = {digit: str((int(digit) + 1) % 10) for digit in "0123456789"}
-    wrong = f"{a} {b} {other[c]} ."
-    for attempt, expected in {
-        f"{c} {b} {a} : {a} {b} {c} .": "+",
-        # It has no part in the outcome.
-        f"{c} {c} {c} : {a} {b} {c} .": "+",
-        f"{c} {b} {a} : {wrong}": "% 1",
-        f"{c} {other[b]} {a} : {wrong}": "% : 2",
-        f"{c} {b} : {wrong}": "% : 3",
-        f"{c} {b} {a} 0 : {wrong}": "% : 4",
-        f": {wrong}": "% : 1",
-        f"{c} {b} {a} : {c} : {wrong}": "% : 4",
-        f"{other[c]} : {a}": "% : 1",
-        f"{c} {b} {a} : {a}": "%",
-        f"{c} {b} {a}": "%",
-        wrong: "% 1",
-    }.items():
-        assert said(WORKED, prompt, attempt) == expected, attempt
     prompt = next(prompt for prompt in range(ANNOUNCED.num_prompts) if sum_of(ANNOUNCED, prompt) > 9)
     a, b = str(sum_of(ANNOUNCED, prompt))
     for attempt, expected in {
@@ -109,35 +90,6 @@ def test_scratchpads_with_known_mistakes():
         f"{a} {b} .": "%",
     }.items():
         assert said(ANNOUNCED, prompt, attempt) == expected, attempt
-
-
-def test_expressions_with_known_mistakes():
-    task = problem((2, 2, 7), 28)
-    for attempt, expected in {
-        "+ 2 * 2 5 .": "- 5",
-        "+ 2 * 2 2 .": "- 2 2",
-        "+ 7 7 .": "- 7 7",
-        # The first of two, from the left.
-        "+ 5 * 7 7 .": "- 5",
-        "+ 7 * 7 5 .": "- 7 7",
-        "+ 2 7 .": "- + 2",
-        "+ 2 2 .": "- + 7",
-        "+ + 2 2 7 .": "- = 11",
-        "- 2 - 7 2 .": "- =",
-        "/ 7 + 2 2 .": "- =",
-        "/ 7 - 2 2 .": "- =",
-        "+ 2 + 2 .": "-",
-        "2 2 7 .": "-",
-        # Behind what cannot be read nothing is read.
-        "2 5 .": "-",
-        "= 5 .": "-",
-        "+ 5 = .": "- 5",
-        "+ + 2 2 7": "-",
-        ".": "-",
-    }.items():
-        assert said(task, 0, attempt) == expected, attempt
-        assert said(task, 0, attempt, critiques.right_or_wrong) == "-", attempt
-    assert said(problem((2, 2, 7), 28, use_all=False), 0, "+ 2 7 .") == "- = 9"
 
 
 @pytest.mark.parametrize("task", TASKS, ids=str)

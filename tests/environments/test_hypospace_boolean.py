@@ -115,23 +115,13 @@ def test_a_prompt_by_hand():
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("Expression: x AND y AND x", "x AND y"),
-        ("So my answer is\n**Expression:** `y or x`.\nIt agrees with all of them.", "x OR y"),
         ("Expression: OR(x, AND(X, Y))", "(x AND y) OR x"),
-        ("Expression: x\nExpression: y\nThe expression: is simple.", "y"),
         ("Expression: x OR x AND y", "(x AND y) OR x"),
         ("Expression: NOT x", None),  # not in the basic set
         ("Expression: x OR (x AND (x OR y))", None),  # too deep
-        ("Expression: x AND z", None),
-        ("Expression: x OR 1", None),
         ("Expression: x\nExpression: x AND TRUE", None),  # well-formed, against a rule, and the last
-        ("Expression: x AND", None),
-        ("Expression: x\nExpression: none", None),
-        ("Expression: (x", None),
         ("Expression: x y", None),
         ("Expression: AND(x)", None),
-        ("Expression: " + "(" * 5000 + "x", None),
-        ("Expression: " + "NOT " * 100 + "x", None),
     ],
 )
 def test_text(text, name):

@@ -85,11 +85,7 @@ def test_answers_that_break_a_rule(answer):
 @pytest.mark.parametrize(
     "text",
     [
-        "Graph: B->C, A->B",
-        "I think it is this.\n**Graph:** `A->B, B -> C.`\nBecause A comes first.",
         "Graph: A → B; B => C",
-        "graph: a-->b, b->c, a->b",
-        "Graph: C->A\nNo, rather\nGraph:\nA->B, B->C\n\nIn this graph: everything fits.",
     ],
 )
 def test_lenient_text(text):

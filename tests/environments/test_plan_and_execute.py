@@ -9,7 +9,7 @@ import pytest
 from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute, carry_out
 from ipsrl.environments.text import STOP
-from tests.environments.answers import tokens_of, trajectories_of
+from tests.environments.answers import demonstrated, tokens_of, trajectories_of
 
 TASK = PlanAndExecute()
 TASKS = [TASK, PlanAndExecute(length=5, fitting=1, problems=20), PlanAndExecute(length=12, fitting=4, problems=8)]
@@ -142,11 +142,7 @@ def test_a_plan_that_is_never_chosen_can_still_be_carried_out():
 @pytest.mark.parametrize(("right_plans", "right_execution"), [(0.3, 0.6), (0.3, 0.2), (0.0, 1.0), (1.0, 0.0)])
 def test_demonstrations_have_the_mistakes_asked_for(right_plans, right_execution):
     rows = PlanMistakes(right_plans, right_execution, answers=200).rows(TASK)
-    assert [row["prompt"] for row in rows] == list(range(TASK.num_prompts))
-    trajectories = trajectories_of(TASK, range(TASK.num_prompts), [row["answers"] for row in rows])
-    failures = TASK.failures(trajectories)
-    assert [row["outcomes"] for row in rows] == TASK.verify(trajectories).outcome_id.tolist()
-    assert {reward for row in rows for reward in row["rewards"]} == {1.0}
+    failures = TASK.failures(demonstrated(TASK, rows))
     assert failures.right_plan.mean() == pytest.approx(right_plans, abs=0.02)
     for right in (False, True):
         of_kind = failures.right_plan == right
@@ -159,8 +155,7 @@ def test_demonstrations_have_the_mistakes_asked_for(right_plans, right_execution
 
 def test_demonstrations_may_favour_plans():
     rows = PlanMistakes(0.3, 1.0, favour=2.0, answers=200).rows(TASK)
-    trajectories = trajectories_of(TASK, range(TASK.num_prompts), [row["answers"] for row in rows])
-    found = TASK.failures(trajectories)
+    found = TASK.failures(demonstrated(TASK, rows))
     assert found.right_plan.mean() == pytest.approx(0.3, abs=0.02)
     weights = np.where(TASK.fits, np.arange(1, 7) ** -2.0, 0)
     expected = (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0)

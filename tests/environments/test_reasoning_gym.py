@@ -14,8 +14,6 @@ import pytest
 from ipsrl.environments import catalog, reasoning_gym
 from ipsrl.environments.countdown import problem_of_seed
 from ipsrl.environments.reasoning_gym import ORDER_OF_SETS, REFUSED, DataSet, ReasoningGym
-from ipsrl.environments.verifier_pool import VerifierPool
-from tests.hangs import HANGS
 
 try:
     importlib.metadata.version("reasoning-gym")
@@ -79,19 +77,9 @@ def test_what_the_reward_tells_apart_is_another_outcome():
 
 
 @needs_package
-@pytest.mark.slow
-def test_answers_are_scored_in_other_processes():
-    # Its verifier raises an error for the third answer.
-    task = ReasoningGym("prime_factorization", size=2)
-    right = [
-        [f"<answer>{problem['answer']}</answer>", "<answer>1</answer>", "<answer>[1]</answer>", ""]
-        for problem in task.problems
-    ]
-    there, here = (task.verify_texts([0, 1], right, VerifierPool(workers, HANGS)) for workers in (2, 0))
-    np.testing.assert_array_equal(there.rewards, here.rewards)
-    np.testing.assert_array_equal(there.outcome_id, here.outcome_id)
-    assert there.rewards[:, 0].tolist() == [1, 1]
-    assert there.rewards[:, 2:].max() == 0
+def test_an_answer_at_which_its_verifier_fails_earns_nothing():
+    found = ReasoningGym("prime_factorization", size=1).verify_texts([0], [["<answer>[1]</answer>"]])
+    assert found.rewards.tolist() == [[0]]
 
 
 @needs_package

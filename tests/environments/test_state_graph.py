@@ -195,10 +195,3 @@ def test_environment_is_hashable_and_names_its_outcomes(environment):
     space = environment.outcome_space(0)
     assert len(set(space.names)) == len(space.names) == environment.num_outcomes == len(space.rewards)
     assert space.rewards.dtype == np.float32
-
-
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="prompt 1 does not exist: this task has 1, numbered from 0"):
-        Tree().outcome_space(1)
-    with pytest.raises(ValueError, match=r"must have shape \[states, actions\] = \(6, 6\), not \(6, 5\)\."):
-        Tree().terminal_distribution(jnp.zeros((6, 5)))

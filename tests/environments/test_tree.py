@@ -1,5 +1,3 @@
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -20,16 +18,6 @@ def test_lattice_paths_at_depth_seven():
     np.testing.assert_array_equal(tree.path_counts(), [1, 7, 21, 35, 35, 21, 7, 1])
     names = tree.outcome_space(0).names
     assert (names[3], names[1]) == ("(3, 4)", "(1, 6)")
-
-
-def test_only_steps_that_do_not_overshoot_are_legal():
-    tree = Tree()
-    state = tree.reset(jax.random.key(0), jnp.asarray(0), 0)
-    assert tree.legal(state).tolist() == [True] * 6
-    # Actions are right by 1, 2, 3 and up by 1, 2, 3.
-    state = tree.step(state, jnp.asarray(1))
-    assert tree.legal(state).tolist() == [True, False, False, True, False, False]
-    assert tree.finished(tree.step(state, jnp.asarray(3)))
 
 
 def test_rewards_are_those_that_objectives_can_square():

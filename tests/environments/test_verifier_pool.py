@@ -16,7 +16,7 @@ from tests.hangs import HANGS
 
 POOL = VerifierPool(workers=2, seconds=HANGS)
 # Long enough that a busy machine does not make fine answers late.
-HASTY = VerifierPool(workers=2, seconds=10.0)
+HASTY = VerifierPool(workers=2, seconds=5.0)
 HERE = VerifierPool(workers=0)
 
 

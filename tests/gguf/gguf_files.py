@@ -14,18 +14,10 @@ from safetensors.numpy import load_file
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face_config import read_policy
 from scripts.make_checkpoint import CHAT_TEMPLATE, train_tokenizer
-from tests.policies.decoder_families import random_parameters, write_config
+from tests.policies.decoder_families import LLAMA3_SCALING, random_parameters, write_config
 
 WORDS = 512
-ROTARY = {"rope_type": "default", "rope_theta": 10000.0}
-LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 500000.0,
-    "factor": 32.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
-}
+LLAMA3 = LLAMA3_SCALING | {"rope_theta": 500000.0, "factor": 32.0, "original_max_position_embeddings": 8192}
 # Name in `decoder_families` -> what a GGUF file cannot express as it stands there.
 FAMILIES = {
     "llama 2": {},

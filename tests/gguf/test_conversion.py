@@ -92,9 +92,7 @@ def test_large_models_are_split(qwen2, tmp_path):
 
 
 def test_every_token_that_ends_an_answer_is_a_stop(qwen2, tmp_path):
-    def change(metadata, tensors):
-        metadata |= {"tokenizer.ggml.eot_token_id": 0, "tokenizer.ggml.eom_token_id": 7}
-
+    change = metadata_with(tokenizer__ggml__eot_token_id=0, tokenizer__ggml__eom_token_id=7)
     made = import_gguf(write_gguf(tmp_path / "model.gguf", qwen2, change=change), tmp_path / "made")
     assert json.loads((made / "generation_config.json").read_text())["eos_token_id"] == [2, 0, 7]
 
@@ -231,10 +229,8 @@ REFUSED = {
     "tokens of no type": (metadata_with(tokenizer__ggml__token_type=[1]), "of what type its 512 tokens are"),
     "layers without number": (metadata_with(qwen2__block_count=2**31), "block_count 2147483648, but may have 256 at"),
     "a list of lists": (metadata_with(qwen2__x=[[1], [2]]), "cut or damaged .*it has a list of lists"),
-    "a tensor without dimensions": (tensors_with(x=()), r"cut or damaged .* the tensor 'x' has the shape \[\]"),
     "embeddings without dimensions": (tensors_with(token_embd__weight=()), r"'token_embd.weight' has the shape \[\]"),
     "a tensor without numbers": (tensors_with(x=(0, 32)), r"the tensor 'x' has the shape \[0, 32\]"),
-    "a tensor of too many dimensions": (tensors_with(x=(1, 1, 1, 1, 1)), r"'x' has the shape \[1, 1, 1, 1, 1\]"),
     "embeddings of one dimension": (tensors_with(token_embd__weight=(512,)), r"is \(512,\), but its metadata says"),
     "an end that is no token": (metadata_with(tokenizer__ggml__eos_token_id=600), "eos_token_id 600, but 512 tokens"),
     "no end": (metadata_with(tokenizer__ggml__eos_token_id=None), "names no token that ends an answer"),
@@ -258,14 +254,6 @@ def assert_refused(path, message, tmp_path):
     assert set(tmp_path.rglob("*")) <= before | {tmp_path / "new"}
 
 
-def heads_that_do_not_fit(metadata, tensors):
-    metadata["llama.attention.head_count"] = 5
-
-
-def wide_heads(metadata, tensors):
-    metadata |= {"llama.attention.key_length": 2**31, "llama.attention.value_length": 2**31}
-
-
 def fewer_frequencies(metadata, tensors):
     tensors["rope_freqs.weight"] = tensors["rope_freqs.weight"][:4]
 
@@ -273,8 +261,14 @@ def fewer_frequencies(metadata, tensors):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (heads_that_do_not_fit, "describes no llama model .*hidden size .32. is not a multiple"),
-        (wide_heads, "the only one known in this form"),
+        (
+            metadata_with(llama__attention__head_count=5),
+            "describes no llama model .*hidden size .32. is not a multiple",
+        ),
+        (
+            metadata_with(llama__attention__key_length=2**31, llama__attention__value_length=2**31),
+            "the only one known in this form",
+        ),
         (fewer_frequencies, "the only one known in this form"),
     ],
 )
@@ -283,7 +277,7 @@ def test_sizes_that_do_not_belong_together_are_refused(change, message, tmp_path
     assert_refused(path, message, tmp_path)
 
 
-@pytest.mark.parametrize("share", [0.9999, 0.5, 0.05, 0.01, 0.002])
+@pytest.mark.parametrize("share", [0.9999, 0.002])
 def test_a_file_that_is_cut_is_refused(share, qwen2, tmp_path):
     content = write_gguf(tmp_path / "whole.gguf", qwen2).read_bytes()
     (tmp_path / "cut.gguf").write_bytes(content[: int(len(content) * share)])

@@ -9,7 +9,7 @@ from scipy import stats
 from ipsrl.policies.policy import sample
 
 
-@pytest.mark.parametrize("actions", [7, 4096, 3 * 4096 + 64, 5003])
+@pytest.mark.parametrize("actions", [7, 4096, 5003])
 def test_frequencies_are_the_probabilities(actions):
     """Most probability lies on a few actions of several blocks, some of them impossible."""
     rng = np.random.default_rng(0)

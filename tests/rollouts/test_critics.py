@@ -14,7 +14,7 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts import tools
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources import critics
-from ipsrl.rollouts.sources.critics import FirstMistake, Own, ScriptedCritic, Shuffled, TrueAnswer
+from ipsrl.rollouts.sources.critics import ScriptedCritic, Shuffled
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
 from ipsrl.training.settings import make_batch_filters
 from tests.environments.answers import trajectories_of
@@ -188,7 +188,3 @@ def test_long_words_are_cut_to_an_answer():
 
     words, _ = Talks()(sampled_from(SUM), None, attempts_at([0, 1]), KEY)
     assert words == [[[7] * SUM.max_tokens] * G] * 2
-
-
-def test_critics_are_equal_if_their_fields_are():
-    assert len({FirstMistake(), FirstMistake(), Shuffled(Own()), Shuffled(Own()), TrueAnswer()}) == 3

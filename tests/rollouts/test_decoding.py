@@ -13,7 +13,6 @@ import pytest
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.decoding import Decoding, TokenPenalty
-from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.tools import sample_with_tools
 from ipsrl.structures import Outcomes, Prompts
@@ -198,16 +197,6 @@ def test_a_grid_of_penalties_is_one_program():
     )
     for number, answers in enumerate(alone):
         np.testing.assert_array_equal(together.tokens[number], answers.tokens)
-
-
-def test_evaluations_decode_by_a_rule():
-    parameters = {"logits": jnp.asarray(LOGITS)}
-    shares = []
-    for rules in (Decoding(), Decoding(penalty=TokenPenalty(SWITCH, 20.0, None))):
-        answers = independent_answers(TASK, POLICY, parameters, jax.random.key(0), 40, rules, prompts_at_once=2)
-        shares.append(np.isin(answers.tokens, SWITCH)[answers.written].mean())
-    assert shares[0] > 0.1
-    assert shares[1] == 0
 
 
 def test_trajectories_that_wait_for_tools_keep_their_thought():

@@ -21,6 +21,7 @@ from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
 from ipsrl.rollouts.sources.stored_groups import TABLES, StoredGroups
+from tests.sampled_groups import steps_of
 
 TEXT = HypospaceBoolean("basic", depth=1)
 POLICY = Transformer(TEXT.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
@@ -235,24 +236,14 @@ def test_malformed_files_are_refused(tmp_path):
         StoredGroups.of(TEXT, POLICY, 1, [rows(1)[0], {"prompt": 0, "answers": [[5]]}])
 
 
-def steps_of(source, number, reward=None):
-    """(groups, metrics) of some steps of a source on the rare bandit, and its last state."""
-    actors, found = Actors(RARELY), []
-    state = source.init(actors, 0, reward)
-    for step in range(number):
-        state, groups, metrics = source(state, actors, Request(0, step))
-        found.append((groups, {name: float(total / max(count, 1)) for name, (total, count) in metrics.items()}))
-    return found, state
-
-
 PLAIN = Sampled(RARE, ON_RARE, 4, 3)
 
 
 def test_replayed_groups_take_the_place_of_those_that_say_nothing():
-    found, _ = steps_of(wrapped(PLAIN, [ReplayedGroups()]), 12)
-    plain, _ = steps_of(PLAIN, 12)
+    found = steps_of(wrapped(PLAIN, [ReplayedGroups()]), 12, Actors(RARELY))
+    plain = steps_of(PLAIN, 12, Actors(RARELY))
     informative, replayed = [], 0
-    for ((trajectories, outcomes), metrics), ((own, own_outcomes), _) in zip(found, plain, strict=True):
+    for ((trajectories, outcomes), metrics, _), ((own, own_outcomes), _, _) in zip(found, plain, strict=True):
         mixed = np.ptp(np.asarray(own_outcomes.rewards), axis=1) > 0
         tokens, own_tokens = (np.asarray(batch.tokens)[..., 0] for batch in (trajectories, own))
         np.testing.assert_array_equal(tokens[mixed], own_tokens[mixed])
@@ -271,10 +262,10 @@ def test_replayed_groups_take_the_place_of_those_that_say_nothing():
 @pytest.mark.parametrize(("reward", "steps"), [(None, 15), (NoisyVerifier(0.0, 0.3), 30)], ids=["sure", "noisy"])
 def test_replayed_answers_bring_back_the_outcomes_that_a_group_lacks(reward, steps):
     """An outcome that it has only in answers that were called wrong is lacking, too."""
-    found, state = steps_of(wrapped(PLAIN, [ReplayedAnswers(2)]), steps, reward)
-    plain, _ = steps_of(PLAIN, steps, reward)
+    found = steps_of(wrapped(PLAIN, [ReplayedAnswers(2)]), steps, Actors(RARELY), reward)
+    plain = steps_of(PLAIN, steps, Actors(RARELY), reward)
     known = set()
-    for ((trajectories, outcomes), metrics), ((own, own_outcomes), _) in zip(found, plain, strict=True):
+    for ((trajectories, outcomes), metrics, _), ((own, own_outcomes), _, _) in zip(found, plain, strict=True):
         right = np.asarray(own_outcomes.rewards) > 0
         index = np.asarray(own.prompts.index)
         expected = np.array([index[row] in known and not right[row].any() for row in range(4)])
@@ -290,7 +281,7 @@ def test_replayed_answers_bring_back_the_outcomes_that_a_group_lacks(reward, ste
         known |= set(index[right.any(axis=1)].tolist())
         assert metrics["outcomes_kept"] == len(known) / 4
     assert len(known) == 4
-    (_, outcomes), _ = state
+    (_, outcomes), _ = found[-1][2]
     np.testing.assert_array_equal(outcomes.outcome_id, [[3, -1]] * 4)
 
 

@@ -192,7 +192,9 @@ def test_curves_have_labels_of_their_own(tmp_path):
         compute(tmp_path, twice)
     with pytest.raises(ValueError, match="there is nothing to compute"):
         recording.require_distinct([])
-    # Nor has one all labels of another.
+
+
+def test_no_curve_has_all_labels_of_another(tmp_path):
     pair = [study.Curve({"a": 1}, None), study.Curve({"b": 2, "a": 1}, None)]
     for curves in (pair, pair[::-1]):
         with pytest.raises(ValueError, match="is given twice"):

@@ -22,6 +22,7 @@ from ipsrl.structures import Rollouts
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.step import group_metrics
 from ipsrl.training.trainer import Trainer
+from tests.sampled_groups import steps_of
 
 # An arm's reward is its tenth.
 ARMS = Bandit((tuple(arm / 10 for arm in range(10)),) * 2)
@@ -31,21 +32,11 @@ TEXT = HypospaceBoolean("basic", depth=1)
 ON_TEXT = Transformer(TEXT.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
 
 
-def steps_of(source, number, actors=UNIFORM, seed=0):
-    """Groups and metrics of the first steps, and the state after each."""
-    state, found = source.init(actors, seed, None), []
-    for step in range(number):
-        state, groups, metrics = source(state, actors, Request(seed, step))
-        means = {name: float(total / max(count, 1)) for name, (total, count) in metrics.items()}
-        found.append((jax.device_get(groups), means, jax.device_get(state[0])))
-    return found
-
-
 def test_the_best_distinct_answers_are_kept_and_some_of_those_before_this_step_are_added():
     """Each step has both prompts twice; the arms that were pulled are known, so the kept ones follow by sorting."""
     sampled, pulled = Sampled(ARMS, ON_ARMS, 4, 3), {0: [], 1: []}
     source, drawings = wrapped(sampled, [BestAnswers(4, 2)]), set()
-    for step, ((trajectories, outcomes), metrics, kept) in enumerate(steps_of(source, 8)):
+    for step, ((trajectories, outcomes), metrics, (kept, _)) in enumerate(steps_of(source, 8, UNIFORM)):
         _, (own, own_outcomes), _ = sampled(None, UNIFORM, Request(0, step))
         np.testing.assert_array_equal(trajectories.tokens[:, :3], own.tokens)
         np.testing.assert_array_equal(outcomes.rewards[:, :3], own_outcomes.rewards)
@@ -89,7 +80,7 @@ def test_of_equal_rewards_the_earliest_are_kept_with_the_reward_they_had_first()
     sampled, order = Sampled(bandit, policy, 1, 4), []
     actors = Actors({"logits": jnp.zeros((1, 10))})
     source = wrapped(sampled, [BestAnswers(5, 1), DiversityFilter(2)])
-    for step, (_, _, kept) in enumerate(steps_of(source, 8, actors)):
+    for step, (_, _, (kept, _)) in enumerate(steps_of(source, 8, actors)):
         _, (own, _), _ = sampled(None, actors, Request(0, step))
         order += np.asarray(own.tokens).ravel().tolist()
         expected = [arm for arm in dict.fromkeys(order) if arm][:5]
@@ -102,7 +93,7 @@ def test_of_equal_rewards_the_earliest_are_kept_with_the_reward_they_had_first()
 def test_answers_that_another_wrapper_put_in_stay_marked():
     source = wrapped(Sampled(ARMS, ON_ARMS, 2, 3), [BestAnswers(4, 2), ReplayedAnswers(2)])
     assert source.optional_fields >= {"off_policy"}
-    (trajectories, _), _, _ = steps_of(source, 6)[-1]
+    (trajectories, _), _, _ = steps_of(source, 6, UNIFORM)[-1]
     assert trajectories.off_policy[:, 2].any()
     assert not trajectories.off_policy[:, :2].any()
     assert trajectories.off_policy[:, 3:].all()

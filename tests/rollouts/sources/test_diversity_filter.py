@@ -10,8 +10,9 @@ import pytest
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
-from ipsrl.rollouts.sources.source import Actors, Request, Sampled, Source, wrapped
+from ipsrl.rollouts.sources.source import Actors, Sampled, Source, wrapped
 from ipsrl.structures import Outcomes, Prompts
+from tests.sampled_groups import steps_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,12 +46,8 @@ def filtered(index, steps, **settings):
     ]
     policy = Tabular(TWO.num_observations, TWO.vocabulary_size)
     source = wrapped(Given(TWO, policy, np.array(index), outcomes), [DiversityFilter(**settings)])
-    actors = Actors(policy.init(jax.random.key(0)))
-    state, found = source.init(actors, 0, None), []
-    for step in range(len(steps)):
-        state, (_, given), metrics = source(state, actors, Request(0, step))
-        found.append((given, {name: float(total / max(count, 1)) for name, (total, count) in metrics.items()}))
-    return found, jax.device_get(state[0])
+    found = steps_of(source, len(steps), Actors(policy.init(jax.random.key(0))))
+    return [(given, metrics) for (_, given), metrics, _ in found], found[-1][2][0]
 
 
 def test_an_outcome_keeps_its_reward_bucket_times():

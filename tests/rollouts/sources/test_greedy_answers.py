@@ -18,9 +18,10 @@ from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
+from ipsrl.rollouts.sources.source import Actors, Sampled, wrapped
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.trainer import Trainer
+from tests.sampled_groups import steps_of
 
 BANDIT = Bandit(((1.0, 0.0, 0.5), (0.25, 2.0, 0.0), (0.0, 0.0, 3.0)))
 ON_BANDIT = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
@@ -30,9 +31,8 @@ EARNED = np.array([0.5, 0.25, 0.0])
 
 
 def asked(source, parameters, reward=None, step=0):
-    actors = Actors(parameters)
-    _, groups, metrics = source(source.init(actors, 0, reward), actors, Request(0, step))
-    return groups, {name: float(total / max(count, 1)) for name, (total, count) in metrics.items()}
+    groups, metrics, _ = steps_of(source, step + 1, Actors(parameters), reward)[step]
+    return groups, metrics
 
 
 @pytest.mark.parametrize("decoding", [Decoding(), Decoding(temperature=2.0), Decoding(top_k=2)])

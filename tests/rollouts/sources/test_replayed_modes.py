@@ -97,11 +97,3 @@ def test_every_found_mode_has_a_floor_and_those_of_one_reward_share_alike(base):
     assert expected[0] == expected[1]
     # beta / (m (beta + w E[r])), with w E[r] at most 1.
     assert (found[:, :3] > 0.1 / (3 * 1.1) * 0.9).all()
-
-
-@pytest.mark.slow
-def test_a_right_outcome_that_no_place_is_left_for_is_lost():
-    """Two places for three right arms: the last to be found pays for the others, though it is as good."""
-    found = ends("mode_replay(base=dr_grpo)", (1.0, 1.0, 1.0), (0.6, 0.3, 0.1), replayed_modes=ReplayedModes(2))
-    assert (found.min(axis=1) < 0.01).all()
-    np.testing.assert_allclose(np.sort(found, axis=1)[:, 1:], 0.5, atol=0.02)
