@@ -13,8 +13,8 @@ Arms      All tokens (GRPO, clip 0.2 / 0.28, token mean); the fifth of highest e
           spellings, a small transformer from a prior, Adam (where the size of the step cancels).
 Command   python -m experiments.forking_tokens
 Time      demo eight minutes of CPU time, smoke one.
-Expected  Reward of all tokens and of the top fifth at the early point: 0.981 and 0.983 where steps are right already,
-          0.918 and 0.529 where steps slip most often and the top fifth is only later. A random fifth does as all
+Expected  Reward of all tokens and of the top fifth at the early point: 0.982 and 0.983 where steps are right already,
+          0.922 and 0.547 where steps slip most often and the top fifth is only later. A random fifth does as all
           tokens, and five times the step is better than either: so it is the step, and tokens left out are missing. In
           text the first policy would choose 0.24 of the top.
 Doubt     If the fifth won with no larger steps, or in text where half of the tokens are below 0.01 nats, as in Qwen3:

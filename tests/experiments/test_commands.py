@@ -36,6 +36,11 @@ WITHOUT_HEADLINE = {
     "math_answers": "was never run: it takes an accelerator and a pretrained model",
 }
 """Studies that have no page of claims, and why: at most two."""
+UNDRAWN = {
+    "hypergrid_4": "four dimensions",
+    "transfer": "orders of objectives on levels of which few run at smoke size",
+}
+"""Figures that a smoke run lacks, and what they would show."""
 FIGURES = {name: (study.name, variant) for name, (study, variant) in catalog.drawn().items()}
 
 
@@ -67,7 +72,8 @@ def test_a_smoke_command_writes_everything_and_prints_the_same_again(name, every
     assert summary["complete"]
     assert summary["claims"] == dict.fromkeys(study.claims)
     assert list(path.rglob("metrics.jsonl"))
-    if (path / f"{study.name}.png").exists():
+    assert (path / f"{study.name}.png").exists() is (name not in UNDRAWN)
+    if name not in UNDRAWN:
         drawn = imread(everything / "figures" / f"{name}.png")[..., :3]
         assert 0.02 < np.mean(np.any(drawn < 0.95, axis=-1)) < 0.9
         assert (everything / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
@@ -139,17 +145,9 @@ def test_help_shows_the_notebook_page_and_every_flag():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"objectives": "grpp"}, "unknown objective 'grpp'; did you mean "),
-        ({"tasks": "maze"}, "unknown environment 'maze'; "),
         ({"group_size": "1"}, "group_size is 1, it must be at least 2"),
         ({"objectives": "critique_grpo"}, '--filters="off_policy(answers=8)"'),
         ({"objectives": "grpo", "refresh_reference_every": "2"}, "this run has no reference"),
-        ({"objectives": "grpo,grpo(clip=0.2)"}, "are the same objective"),
-        ({"filters": "dynamic"}, "unknown batch filter 'dynamic'; "),
-        ({"monitors": "low"}, "unknown monitor 'low'; "),
-        ({"answers": "0"}, "--answers is 0, it must lie between 1 and"),
-        ({"prior_share": "2"}, "it must lie between 0 and 1"),
-        ({"mesh": "data:3"}, "does not fit the 1 devices"),
     ],
     ids=str,
 )
@@ -159,26 +157,6 @@ def test_bad_input_is_refused_in_one_sentence_before_anything_is_written(flags, 
         run(study, resolve(study.presets, "smoke", flags), "smoke", Output(tmp_path / "out", resume=False))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["smoke"], "unexpected argument 'smoke'"),
-        (["--tracker=mlflow"], "unknown tracker 'mlflow'; known: tensorboard, wandb"),
-        (["--process_id=1"], "--process_id says how processes find each other"),
-        (["--extensions=no_such_module"], "the extension 'no_such_module' cannot be imported"),
-    ],
-    ids=str,
-)
-def test_a_command_says_in_one_sentence_what_is_wrong(arguments, message, tmp_path):
-    finished = command("-m", "experiments.hypospace", *arguments, f"--out={tmp_path / 'out'}")
-    assert finished.returncode != 0
-    assert finished.stderr.startswith("error: ")
-    assert message in finished.stderr
-    assert finished.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
@@ -194,16 +172,16 @@ def test_ctrl_c_ends_in_one_sentence(tmp_path):
     assert errors.endswith("interrupted: the same command with --resume continues\n")
 
 
-@pytest.mark.parametrize("during", ["numpy", "jax._src"])
 @pytest.mark.parametrize(
-    "command",
+    ("command", "during"),
     [
-        ["-m", "experiments.two_outcomes"],
-        ["scripts/sweep.py", "--out=none", "--list"],
-        ["scripts/report.py", "scripts"],
-        ["scripts/make_checkpoint.py", "--out=none"],
+        (["-m", "experiments.two_outcomes"], "numpy"),
+        (["-m", "experiments.two_outcomes"], "jax._src"),
+        (["scripts/sweep.py", "--out=none", "--list"], "numpy"),
+        (["scripts/report.py", "scripts"], "jax._src"),
+        (["scripts/make_checkpoint.py", "--out=none"], "jax._src"),
     ],
-    ids=" ".join,
+    ids=str,
 )
 def test_ctrl_c_during_the_imports_is_one_word(command, during, tmp_path):
     # Python imports this before the command, which then stops where it imports the other: in many short naps, since a

@@ -101,10 +101,3 @@ def test_a_run_without_a_closed_form_fails_alone(tmp_path):
     assert "cannot be integrated to time" in str(ends[1])
     assert read_json(places[0].path / "summary.json")["complete"]
     assert not (places[1].path / "summary.json").exists()
-
-
-def test_settings_that_differ_in_more_are_refused(tmp_path):
-    settings = [dataclasses.replace(TWO, group_size=size) for size in (16, 32)]
-    with pytest.raises(ValueError, match=r"may differ in seeds, .*learning_rate, but group_size is 16 and 32$"):
-        together(settings, outputs(tmp_path, settings))
-    assert not list(tmp_path.iterdir())

@@ -98,9 +98,3 @@ def test_the_data_are_distributions_and_velocities():
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="nothing to draw"):
         phase_portraits.draw([], 8)
-
-
-def test_the_caption_is_no_part_of_the_drawing():
-    drawing = phase_portraits.draw([portrait((1.0, 0.6, 0.3))], 8)
-    assert "a group of 8 answers" in drawing.caption
-    assert "a group of" not in words_of(drawing.figure)

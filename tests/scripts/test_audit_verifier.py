@@ -83,39 +83,29 @@ def test_both_formats_say_the_same(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("content", "message"),
     [
-        ("", "has no answers"),
-        ("[1]", "line 1 is not a JSON object"),
-        ("[" * 100_000, "line 1 is not a JSON object"),
-        ('\n{"label": 1}', "line 2 of .* has no verdict; its fields are: label"),
-        ('\n{"label": 1, "verdict": "maybe"}', "verdict in line 2 of .* is 'maybe', it must be true, false, 1 or 0"),
+        (b"", "has no answers"),
+        (b"[1]", "line 1 is not a JSON object"),
+        (b"[" * 100_000, "line 1 is not a JSON object"),
+        (b'\n{"label": 1}', "line 2 of .* has no verdict; its fields are: label"),
+        (b'\n{"label": 1, "verdict": "maybe"}', "verdict in line 2 of .* is 'maybe', it must be true, false, 1 or 0"),
+        (b"label;verdict\n1;0\n", "line 2 of .*a.csv has no label; its fields are: label;verdict"),
+        (b"label,verdict\n1,0\n\n1\n", "line 4 of .*a.csv has no verdict"),
+        (b"label,verdict\n1,\xe9\n", "a.csv is not UTF-8: byte 16 is 0xe9"),
     ],
 )
-def test_what_is_no_labelled_answer_is_refused(tmp_path, text, message):
-    (tmp_path / "a.jsonl").write_text(text)
+def test_what_is_no_labelled_answer_is_refused(tmp_path, content, message):
+    path = tmp_path / ("a.csv" if b"label" in content[:5] else "a.jsonl")
+    path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        read(tmp_path / "a.jsonl", ["label", "verdict"])
+        read(path, ["label", "verdict"])
 
 
 def test_files_of_spreadsheets_are_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"\xef\xbb\xbflabel, verdict\r\n1 , 0\r\n\r\nfalse, true\r\n")
     assert read(path, ["label", "verdict"]) == [{"label": True, "verdict": False}, {"label": False, "verdict": True}]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"label;verdict\n1;0\n", "line 2 of .*a.csv has no label; its fields are: label;verdict"),
-        (b"label,verdict\n1,0\n\n1\n", "line 4 of .*a.csv has no verdict"),
-        (b"label,verdict\n1,\xe9\n", "a.csv is not UTF-8: byte 16 is 0xe9"),
-    ],
-)
-def test_what_is_no_table_is_refused(tmp_path, content, message):
-    (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        read(tmp_path / "a.csv", ["label", "verdict"])
 
 
 def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path):

@@ -85,18 +85,15 @@ BAD_INPUT = (
     ("objectives --shape=[1,1,6] --only=grpo", "group_size is 1, it must be at least 2"),
     *(
         (f"objectives --shape={shape}", "write three positive whole numbers, as in")
-        for shape in ("[4,4]", "[4,0,6]", "[4,4,-6]", "[4,4,6.5]", "[4,4,true]", "4x4", "[", "7", "[[1],2,3]")
+        for shape in ("[4,4]", "[4,0,6]", "[4,4,6.5]", "[")
     ),
-    ("objectives --json=nowhere/file.json", "--json=nowhere/file.json: there is no folder "),
     (f"objectives --json={Path(__file__).parent}", "is a folder; it must be a file"),
     ("grpo_step --workloads=S,X", "--workloads has 'X'; known: S, M, L"),
     ("memory --workloads=S,S", "a name is given twice"),
     ("compile --runs=2", f"2 runs {FEW}"),
     ("growth --only=colour", "--only has 'colour'"),
     ("peers --workloads=S,XL", "--workloads has 'XL'; known: S, M, L"),
-    ("peers --workloads=135M", "--workloads has '135M'; known: S, M, L$"),
     ("peers --peers=trl,verl", "--peers has 'verl'; known: trl, tunix"),
-    ("peers --peers=trl,trl", "twice"),
     ("peers --runs=2", "too few"),
     ("language_model --sizes=short", "--sizes has 'short'; known: trial, long"),
     ("language_model --contenders=verl", "--contenders has 'verl'; known: ipsrl, trl"),
@@ -121,7 +118,6 @@ BAD_INPUT = (
     ("bandit --runs=1", f"1 runs {FEW}"),
     ("sweeps --runs=4", f"4 runs {FEW} for a median"),
     ("sweeps --seeds=0", "--seeds is 0, it must be at least 1"),
-    ("sweeps --seeds=0 --all", "--seeds is 0, it must be at least 1"),
     ("sweeps --sample=0", "--sample is 0, it must be at least 1"),
     ("sweeps --at_once=0", "--at_once is 0, it must be at least 1"),
     ("sweeps --seeds=4", "--sample is 8, it must be at most 4"),

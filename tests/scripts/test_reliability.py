@@ -129,7 +129,6 @@ def test_the_page_has_the_marks():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only=kill"], "unknown name 'kill': choose among kills"),
         (["--cases=one"], "unknown name 'one': choose among single"),
         (["--count=3"], "--count is a positive number, for one trial"),
         (["--only=kills", "--count=0"], "--count is a positive number, for one trial"),

@@ -179,11 +179,8 @@ def test_what_is_drawn_stays_drawn_where_a_later_one_is_interrupted(play, tmp_pa
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--only=,", "--only names no figure; --list prints all"),
         ("--only=verdict", "unknown figure 'verdict'; did you mean verdicts"),
         ("--launcher=locl", "unknown launcher 'locl'"),
-        (f"--document={ROOT}", "is a folder; it must be a file"),
-        (f"--document={ROOT}/nothing/page.md", "there is no folder .*nothing; make it first"),
         (f"--document={ROOT}/nothing.md", "there is no such page; write one with marks, as docs/figures.md"),
     ],
 )

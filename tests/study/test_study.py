@@ -192,9 +192,7 @@ def test_curves_have_labels_of_their_own(tmp_path):
         compute(tmp_path, twice)
     with pytest.raises(ValueError, match="there is nothing to compute"):
         recording.require_distinct([])
-
-
-def test_no_curve_has_all_labels_of_another(tmp_path):
+    # Nor has one all labels of another.
     pair = [study.Curve({"a": 1}, None), study.Curve({"b": 2, "a": 1}, None)]
     for curves in (pair, pair[::-1]):
         with pytest.raises(ValueError, match="is given twice"):

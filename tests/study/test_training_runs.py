@@ -69,18 +69,6 @@ def test_a_run_is_trained_once_when_its_curve_is_asked_for():
     assert trained == [("grpo", 0), ("grpo", 1)]
 
 
-def test_what_ends_a_run_ends_its_curve():
-    def train(output, objective, seed):
-        if seed:
-            raise ValueError("the disk is full")
-        return Points([0, 2], {})
-
-    first, second = curves(train, ("grpo",))
-    assert first.train(OUTPUT).steps == [0, 2]
-    with pytest.raises(ValueError, match="the disk is full"):
-        second.train(OUTPUT)
-
-
 def test_a_finished_run_without_its_checkpoints_is_not_complete_until_it_is_trained_again(tmp_path, caplog):
     def killed(step, parameters):
         raise KeyboardInterrupt

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
-from ipsrl.study.numbers import Best, share_above
 from ipsrl.study.tuning import best_for_others, of_best
 
 
@@ -49,13 +48,6 @@ def test_a_view_of_the_best_curves_may_ask_for_settings():
     records = Records(curves([0.9, 0.1], [0.2, 0.3]), ("arm", "learning_rate"))
     assert of_best(lambda records: records.ends("score").tolist(), "score")(records) == [0.2, 0.1]
     assert of_best(lambda records, settings: (len(records), settings), "score")(records, "all") == (4, "all")
-
-
-def test_a_share_of_the_best_runs_has_the_interval_of_a_share():
-    records = Records(curves([0.9, 0.1], [0.2, 0.3]), ("arm", "learning_rate"))
-    found = Best(share_above("score", 0.5), "score")(records)
-    assert (found.mean, found.low) == (0.0, 0.0)
-    assert found.high > 0.5
 
 
 def test_a_choice_by_other_seeds_takes_two_and_a_curve():

@@ -1,12 +1,10 @@
 import numpy as np
-import pytest
 
 from experiments import collapse_time
 from experiments.collapse_time import COLLAPSES, HALF, KEEPERS
 from ipsrl import study
 
 
-@pytest.mark.slow
 def test_ties_collapse_after_the_exact_time_and_others_keep_them(smoke):
     settings, records = smoke(collapse_time)
     for size in (4, 16):

@@ -1,5 +1,3 @@
-import dataclasses
-
 import pytest
 
 from experiments import covariate_shift
@@ -12,7 +10,6 @@ from experiments.covariate_shift import (
     METHODS,
     PRESETS,
     ROBUST,
-    TABLE,
     Regression,
     of,
     slope,
@@ -39,20 +36,6 @@ def test_the_labels_of_claims_are_those_of_arms():
     assert Regression() in ARMS[DISAGREEMENT]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"ratios": (0.5, 10.0)}, "--ratios is .*, it must be increasing numbers from 1 to"),
-        ({"samples": (0, 10)}, "--samples is .*, it must be increasing numbers from 1 to"),
-        ({"seeds": (0,)}, "at least 2 different numbers"),
-        ({"game_widths": (0.0,)}, "--game_widths is 0.0, it must be positive"),
-    ],
-)
-def test_settings_out_of_range(changes, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(PRESETS["smoke"], **changes)
-
-
 def test_a_small_run_measures_every_arm(smoke):
     settings, records = smoke(covariate_shift)
     arms = sum(map(len, ARMS.values()))
@@ -62,5 +45,4 @@ def test_a_small_run_measures_every_arm(smoke):
         records.mean("error", **arm, ratio=1000.0, samples=100_000) for arm in (of("ladder", LEAST, 0.0), of("ladder"))
     )
     assert robust < 16 < 100 < least
-    assert "networks" in TABLE(records, settings)
     assert {row["method"] for row in FIGURE(records, settings).rows if "method" in row} == {*ARMS, *METHODS}

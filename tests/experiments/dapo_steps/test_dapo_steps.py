@@ -50,24 +50,6 @@ def test_other_seeds_are_other_runs_of_the_same_arm():
     assert curve.compute().seeds == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"arms": ("GRPO_plus_foo",)}, "--arms is 'GRPO_plus_foo', it must be one of GRPO, GRPO_plus_no_KL"),
-        ({"learning_rates": (-1.0,)}, "--learning_rates is -1.0, it must be positive"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        study.Settings(**changes)
-
-
-def test_a_budget_that_is_not_spent_is_refused():
-    settings = study.Settings(seeds=(0, 1), learning_rates=(0.1,), prompts_per_step=4, group_size=2, updates=1)
-    with pytest.raises(ValueError, match="take more"):
-        next(study.curves(settings)).compute()
-
-
 def test_most_questions_are_hopeless_and_right_answers_are_short_and_long():
     success, _, lengths = (np.asarray(values) for values in study.TASK.exact(study.TASK.prior()).values())
     assert (success < 0.02).mean() == 10 / 16

@@ -5,7 +5,6 @@ import numpy as np
 from experiments.dapo_steps.worked_answers import FILLER, SLIP, STEP, STOP, WorkedAnswers
 from ipsrl.objectives import make
 from ipsrl.policies.state_table import outcome_probs
-from ipsrl.rollouts.sources.source import Actors, Request, Sampled
 
 TASK = WorkedAnswers(needs=(1, 2, 1), ease=(0.0, 1.0, -1.0), max_tokens=4)
 
@@ -37,15 +36,6 @@ def test_success_and_lengths_are_those_of_all_walks():
         lengths = np.array([1, 2, 3, 4, 1, 2, 3, 4, 4])
         np.testing.assert_allclose(length[prompt], probs @ lengths, rtol=1e-5)
         np.testing.assert_allclose(right_length[prompt], probs[4:8] @ lengths[4:8] / probs[4:8].sum(), rtol=1e-5)
-
-
-def test_sampled_answers_agree_with_the_exact_numbers():
-    sampled = Sampled(TASK, TASK.policy, prompts_per_step=3, group_size=4000)
-    _, (trajectories, outcomes), _ = jax.jit(sampled)(None, Actors(TASK.prior()), Request(0, 0))
-    order = np.argsort(np.asarray(trajectories.prompts.index))
-    success, length, _ = TASK.exact(TASK.prior()).values()
-    np.testing.assert_allclose(outcomes.rewards.mean(axis=1)[order], success, atol=0.03)
-    np.testing.assert_allclose(trajectories.token_mask.sum(axis=-1).mean(axis=1)[order], length, atol=0.06)
 
 
 def test_what_a_prompt_learns_helps_the_others_where_it_is_shared():

@@ -34,8 +34,8 @@ def steps(trainer, seeds):
     return np.asarray(logits[:, 1] - logits[:, 0], np.float64)
 
 
-@pytest.mark.parametrize("noise", [0.5, 2.0])
-def test_the_mean_step_is_the_gradient_of_the_smoothed_return(noise):
+def test_the_mean_step_is_the_gradient_of_the_smoothed_return():
+    noise = 0.5
     found = steps(trainer(noise=noise), 20_000)[:, 0]
     error = found.std(axis=0) / np.sqrt(len(found))
     expected = smoothed_velocity(np.array(LOGITS), np.array(REWARDS), noise)

@@ -15,7 +15,6 @@ def test_silent_groups_are_compared_with_computed_ones_over_training():
     assert values == pytest.approx([0.1, 0.1])
 
 
-@pytest.mark.slow
 def test_grpo_drowns_in_silent_groups_and_stays_collapsed(smoke):
     _, records = smoke(grpo_failures)
     silent = records.where(part="silent")

@@ -1,7 +1,6 @@
 """Which curves the study has, and that all of it runs."""
 
 import numpy as np
-import pytest
 
 from experiments import hybrid_modes as study
 from experiments.hybrid_modes import ARMS, CONTROLLED, EXACT, FIXED, FOMAML, FORCED_HGPO, GRPO, SAMPLED
@@ -21,23 +20,8 @@ def test_arms_are_exact_or_sampled_or_both():
     assert {tuple(rates) for parts in found.values() for rates in parts.values()} == {settings.learning_rates}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"arms": ("forced_dapo",)}, "forced_dapo"),
-        ({"skills": ("lost",)}, "--skills is 'lost', it must be one of growing, fixed"),
-        ({"learning_rates": (0.0,)}, r"--learning_rates is 0\.0, it must be positive"),
-        ({"group_size": 6}, "--group_size is 6, it must be a multiple of 4 for forced_grpo"),
-        ({"updates": 1}, "--updates is 1, it must be at least 2"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        study.Settings(**changes)
-
-
 def test_smoke_records_what_became_of_the_modes(smoke):
-    settings, records = smoke(study)
+    _, records = smoke(study)
     assert study.Settings(arms=(GRPO,), group_size=6).group_size == 6
     for part, runs in ((SAMPLED, 2), (EXACT, 1)):
         steps, share = records.curve("share", part=part)
@@ -49,5 +33,3 @@ def test_smoke_records_what_became_of_the_modes(smoke):
         np.testing.assert_allclose(tokens[:, 1], 4 * 4 * 11 / 1000, rtol=1e-5)
     difficulties = [records.curve(name, part=EXACT)[1] for name in (f"thinking_{place}" for place in (1, 2, 3, 4))]
     np.testing.assert_allclose(np.mean(difficulties, axis=0), records.curve("share", part=EXACT)[1], rtol=1e-5)
-    assert study.TABLE(records, settings).startswith("sampled, growing skills")
-    assert study.FIGURE(records, settings).rows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import hypergrid
-from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.records.tidy import Records
 
 SETTINGS = dataclasses.replace(hypergrid.PRESETS["smoke"], side=4, objectives=("grpo", "ips_grpo"))
 LABELS = ("dimensions", "side", "objective")
@@ -32,8 +32,3 @@ def test_the_figure_shows_target_and_first_seeds():
         }
         assert shown == pytest.approx(dict(np.ndenumerate(cells)))
         assert len(axes.patches) == environment.modes().sum()
-
-
-def test_there_is_no_figure_without_two_dimensions():
-    with pytest.raises(NotRecorded, match="no array probs"):
-        hypergrid.FIGURE(Records([], LABELS), SETTINGS)

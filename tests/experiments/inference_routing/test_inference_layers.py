@@ -32,13 +32,6 @@ def test_exact_errors_and_costs_are_those_of_sampled_decisions():
     np.testing.assert_allclose(costs, [passed[:, 0].mean(), passed.all(axis=1).mean()], atol=0.006)
 
 
-def test_only_the_oracle_is_right_and_it_costs_all():
-    errors, costs = LAYERS.expected(jnp.ones((2, LEVELS)))
-    np.testing.assert_allclose((float(errors), *costs), (0.0, 1.0, 1.0), atol=1e-6)
-    errors, costs = LAYERS.expected(jnp.zeros((2, LEVELS)))
-    np.testing.assert_allclose((float(errors), *costs), (0.3, 0.0, 0.0), rtol=1e-6)
-
-
 def test_error_rates_and_budgets_fall_to_the_oracle():
     layers = InferenceLayers(4, 0.3, 0.5)
     np.testing.assert_allclose(layers.error_probs.mean(axis=0), [0.3, 0.2, 0.1])

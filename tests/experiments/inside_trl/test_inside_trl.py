@@ -9,7 +9,6 @@ from experiments import inside_trl
 SMOKE = inside_trl.PRESETS["smoke"]
 
 
-@pytest.mark.slow
 def test_trl_gets_the_same_policy_and_the_same_prompts(tmp_path):
     torch = pytest.importorskip("torch", reason='pip install -e ".[trl]"')
     from transformers import AutoModelForCausalLM

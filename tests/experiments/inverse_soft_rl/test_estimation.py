@@ -10,7 +10,6 @@ from experiments.inverse_soft_rl.demonstrated_chains import chain_counts, limit_
 from experiments.inverse_soft_rl.estimation import excess_divergence, rank_one_policy, tabular
 from experiments.inverse_soft_rl.revealed_rewards import LIMIT_OF_DIVERGENCE
 from experiments.inverse_soft_rl.rewards import least_squares_reward, norm
-from experiments.inverse_soft_rl.soft_bellman import invariant_law
 from tests.experiments.inverse_soft_rl.problems import DISCOUNT, expert, problem
 
 LENGTHS, SEEDS = (1_000, 10_000, 100_000), range(32)
@@ -105,12 +104,3 @@ def test_a_state_in_which_all_actions_are_alike_is_no_obstacle():
     with jax.enable_x64(True):
         uniform = rank_one_policy(np.full((4, 3), 5.0))
     np.testing.assert_allclose(uniform, np.full((4, 3), 1 / 3), atol=1e-12)
-
-
-def test_visits_differ_from_the_law_of_the_estimated_chain_by_one_step(demonstrated):
-    """Which of both weighs the least squares does not matter in the limit: 1/n against 1/sqrt(n)."""
-    counts = demonstrated["counts"][:, -1].astype(float)
-    with jax.enable_x64(True):
-        laws = np.asarray(invariant_law(tabular(counts.sum(axis=-1), 0.0), tabular(counts, 0.0)))
-    visits = counts.sum(axis=-1) / LENGTHS[-1]
-    assert np.abs(laws - visits).max() < 20 / LENGTHS[-1]

@@ -45,14 +45,6 @@ def test_every_member_of_the_class_has_the_expert_and_its_values():
         assert norm(reward, law) > norm(least, law)
 
 
-def test_the_expert_s_own_reward_is_in_the_class():
-    transitions, rewards, log_policy, _ = expert()
-    values = resolved(rewards, transitions)[1]
-    with jax.enable_x64(True):
-        found = consistent_reward(log_policy, values, transitions)
-    np.testing.assert_allclose(found, rewards, atol=1e-13)
-
-
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.99, 0.999])
 def test_any_discount_below_one(discount):
     """The discount under which demonstrations are read need not be that of the expert: some reward fits any policy."""
@@ -93,19 +85,3 @@ def test_uniform_weights_give_the_posterior_mean_of_normal_rewards():
     assert abs(cross.mean()) < 4 * cross.std() / np.sqrt(len(cross))
     farther = ((rewards - other) ** 2).sum(axis=(1, 2)) - ((rewards - mean) ** 2).sum(axis=(1, 2))
     assert farther.mean() > 8 * farther.std() / np.sqrt(len(farther))
-
-
-def test_along_a_certain_path_all_consistent_rewards_agree_but_for_its_ends():
-    random = np.random.default_rng(2)
-    goes = random.integers(5, size=(5, 3))
-    policy, values = random.dirichlet(np.ones(3), size=5), random.normal(size=5)
-    with jax.enable_x64(True):
-        reward = np.asarray(consistent_reward(np.log(policy), values, np.eye(5)[goes]))
-    state, path = 0, []
-    for action in random.integers(3, size=7):
-        path.append((state, action))
-        state = goes[state, action]
-    discounts = DISCOUNT ** np.arange(7)
-    along = sum(each * reward[place] for each, place in zip(discounts, path, strict=True))
-    expected = sum(each * np.log(policy[place]) for each, place in zip(discounts, path, strict=True))
-    assert along == pytest.approx(expected + values[0] - DISCOUNT**7 * values[state])

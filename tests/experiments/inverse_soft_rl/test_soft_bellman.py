@@ -47,12 +47,3 @@ def test_the_invariant_law_stays_and_a_split_chain_has_none():
     np.testing.assert_allclose(np.einsum("sa,sat->t", law, transitions), law.sum(axis=1), atol=1e-15)
     assert law.sum() == pytest.approx(1, abs=1e-14)
     assert not np.isfinite(two_classes).all()
-
-
-def test_many_problems_are_one_program():
-    transitions, rewards = problem()
-    batch = np.stack([rewards, 2 * rewards, -rewards])
-    with jax.enable_x64(True):
-        together = jax.vmap(lambda one: soft_control(one, transitions, 0.9)[0])(batch)
-        alone = [soft_control(one, transitions, 0.9)[0] for one in batch]
-    np.testing.assert_allclose(together, alone, atol=1e-13)

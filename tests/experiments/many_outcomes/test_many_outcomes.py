@@ -13,7 +13,6 @@ def test_measures_are_of_what_pays():
     assert measures["diversity"] == pytest.approx(np.exp(-shares @ np.log(shares)) / 2)
 
 
-@pytest.mark.slow
 def test_counts_fall_behind_as_outcomes_multiply_and_exact_probabilities_do_not(smoke):
     _, records = smoke(many_outcomes)
     kept = {

@@ -20,7 +20,6 @@ def test_exact_rates_come_near_the_closed_form(estimate):
         assert displaced.exact() == pytest.approx(displaced.closed_form(), rel=error)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("estimate", ESTIMATES)
 def test_sampled_rates_are_those_of_the_exact_mean(estimate):
     displaced = Displaced(estimate, 16, 16, 0.25)

@@ -1,6 +1,7 @@
 """Searches with a budget: what counts, when they end, and what is measured."""
 
 import math
+import types
 
 import numpy as np
 import pytest
@@ -52,20 +53,25 @@ def test_what_a_policy_produces():
     assert SEARCH.produced(["", "C(("], np.zeros(2))["scaffolds"] == 0
 
 
+def finds(group, monkeypatch):
+    """Whatever a search samples, its groups are those that a function returns."""
+    original = MoleculeSearch.environment
+    found = types.SimpleNamespace(molecules=lambda trajectories: [group()])
+    monkeypatch.setattr(
+        MoleculeSearch,
+        "environment",
+        lambda search, identity=None: found if identity is None else original(search, identity),
+    )
+    monkeypatch.setattr(MoleculeSearch, "produced", lambda search, *sample: {})
+
+
 def test_a_budget_counts_new_molecules_and_ends_a_search(monkeypatch):
     found = {"CCO": 0.9, "CCN": 0.7, "CC": 0.0, "C": 0.85, "CCC": 0.1}
     batches = iter([["CCO", "CCO", "C(("], ["CCN", "CCO"], ["CC", "C", "CCC"], ["never"]])
 
-    class Chosen:
-        def molecules(self, trajectories):
-            return [[Molecule(text, "", "", found[text], 0.0) if text in found else None for text in next(batches)]]
-
-    monkeypatch.setattr(MoleculeSearch, "produced", lambda search, *sample: {})
-    original = MoleculeSearch.environment
-    monkeypatch.setattr(
-        MoleculeSearch,
-        "environment",
-        lambda search, identity=None: Chosen() if identity is None else original(search, identity),
+    finds(
+        lambda: [Molecule(text, "", "", found[text], 0.0) if text in found else None for text in next(batches)],
+        monkeypatch,
     )
     values = SEARCH.run(SearchArm(""), 0)
     assert values["yield_80"] == [0, 1, 2]  # CCO and CCN, then CC and C; CCC is beyond the budget
@@ -75,20 +81,8 @@ def test_a_budget_counts_new_molecules_and_ends_a_search(monkeypatch):
 
 
 def test_a_search_that_finds_nothing_new_ends(monkeypatch):
-    monkeypatch.setattr(MoleculeSearch, "produced", lambda search, *sample: {})
     asked = []
-
-    class Nothing:
-        def molecules(self, trajectories):
-            asked.append(None)
-            return [[None]]
-
-    original = MoleculeSearch.environment
-    monkeypatch.setattr(
-        MoleculeSearch,
-        "environment",
-        lambda search, identity=None: Nothing() if identity is None else original(search, identity),
-    )
+    finds(lambda: asked.append(None) or [None], monkeypatch)
     assert SEARCH.run(SearchArm(""), 0)["evaluated"].tolist() == [0, 0, 0]
     assert len(asked) == PATIENCE * 1  # a group is more than the budget
 

@@ -15,10 +15,6 @@ from scripts.make_checkpoint import make_checkpoint
 STUDY = Study.of(one_of_many)
 
 
-def test_all_objectives_of_the_long_preset_are_different():
-    assert len(set(map(str, PRESETS["all"].objectives))) == len(PRESETS["all"].objectives) == 11
-
-
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory):
     model = make_checkpoint(tmp_path_factory.mktemp("model") / "tiny", hidden_size=16, num_layers=1)

@@ -63,7 +63,6 @@ def test_arms_that_never_win_are_left_out():
     assert not policy[6:].any()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("text", "weight"), [("cumulative", 1.0), ("average", 0.5)])
 def test_the_policy_is_where_the_loss_of_the_catalog_is_least(text, weight):
     """There the gradient of `rpo` by the logits vanishes; an answer of one token has `average` eta = beta * eta."""

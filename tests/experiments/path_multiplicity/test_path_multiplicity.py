@@ -24,7 +24,6 @@ def test_measures_are_of_the_two_rewarded_ends():
     assert at_the_limit["effective_outcomes"][0, 0] == pytest.approx(path_multiplicity.BOTH)
 
 
-@pytest.mark.slow
 def test_paths_decide_unless_the_probability_is_that_of_the_outcome(smoke):
     _, records = smoke(path_multiplicity)
     for labels, rows in records.each():

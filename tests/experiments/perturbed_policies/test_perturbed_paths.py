@@ -79,12 +79,3 @@ def test_a_pool_is_consistent(world):
     assert (found["excess"] >= 0).all()
     assert (found["excess_perturbed"][0] == found["excess"][0]).all()
     assert (found["predicted_excess"] > 0).all()
-
-
-def test_curves_of_pools_have_a_row_for_each_seed():
-    every = list(pools(PATHS).curves("few"))
-    assert len(every) == 3 + 4 * 2 + 2 + 1
-    for curve in every:
-        points = curve.compute()
-        assert points.seeds == (0, 1)
-        assert {np.shape(values) for values in points.values.values()} == {(2, 1)}

@@ -1,11 +1,9 @@
 """Which arm is the best, and that a small run measures every arm."""
 
-import dataclasses
-
 import pytest
 
 from experiments import pessimism
-from experiments.pessimism import COMBO, KL, NETWORKS, PLACEBO, PRESETS, RADII, TABULAR, WEIGHTS, best, bounded, critics
+from experiments.pessimism import COMBO, KL, NETWORKS, PLACEBO, RADII, TABULAR, WEIGHTS, best, bounded, critics
 from ipsrl.records.tidy import Records
 
 WORLDS = TABULAR, NETWORKS, PLACEBO
@@ -25,25 +23,10 @@ def test_the_best_setting_is_that_of_the_highest_return():
     assert best(KL, bounded)(records).mean == 1.0
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"samples": 0}, "--samples is 0, it must be at least 1"),
-        ({"error": -1.0}, "--error is -1.0, it must be finite and not negative"),
-        ({"seeds": (0,)}, "at least 2 different numbers"),
-        ({"steps": 0}, "--steps is 0, it must be at least 1"),
-    ],
-)
-def test_settings_out_of_range(changes, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(PRESETS["smoke"], **changes)
-
-
 def test_a_small_run_measures_every_arm(smoke):
     settings, records = smoke(pessimism)
     assert len(records) == 2 * sum(len(list(critics(world))) for world in WORLDS)
     assert pessimism.TABLE(records, settings).count("DROMO") == (24 + 2) + (12 + 1) + (4 + 1)
-    assert pessimism.FIGURE(records, settings).rows
     # More weight, lower values.
     gaps = [records.mean("gap", world=TABULAR, method=COMBO, weight=weight) for weight in (0.01, 0.03, 0.1, 0.3)]
     assert gaps == sorted(gaps, reverse=True)

@@ -1,6 +1,5 @@
 """What the study decides from the courses of training, and that all of it runs."""
 
-from experiments import planning_and_execution
 from experiments.planning_and_execution import CLAIMS, GRPO, USUAL
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
@@ -22,9 +21,3 @@ def of_grpo(execution, right_plan, entropy):
 def test_plans_are_later_and_entropy_rises_behind_execution():
     assert of_grpo((0.5, 0.9, 1.0), (0.3, 0.3, 0.8), (1.0, 0.5, 1.0)) == [True] * 3
     assert of_grpo((0.5, 0.7, 1.0), (0.3, 0.55, 0.8), (1.5, 1.0, 0.9)) == [False] * 3
-
-
-def test_smoke(smoke):
-    _, found = smoke(planning_and_execution)
-    assert found.distinct("seed") == [0, 1]
-    assert found.distinct("step") == [0, 1, 2]

@@ -18,7 +18,6 @@ def test_theory_begins_a_hundred_times_below_the_rarest_start_and_rules_differ_t
     assert curve["mean_field"] == sorted(curve["mean_field"], reverse=True)
 
 
-@pytest.mark.slow
 def test_rare_outcomes_recover_hyperbolically(smoke):
     settings, records = smoke(recovery_time)
     for rule in COUNT_RULES:

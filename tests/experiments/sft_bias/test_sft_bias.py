@@ -2,7 +2,6 @@
 
 import pytest
 
-from experiments.sft_bias import Settings
 from experiments.sft_bias.before_and_after import correlation, strength
 from ipsrl.records.tidy import NotRecorded, Records
 
@@ -29,8 +28,3 @@ def test_correlations_are_of_what_stands_before_and_after():
 def test_one_number_of_epochs_has_no_ranks():
     with pytest.raises(NotRecorded, match="no two numbers of epochs"):
         correlation("entropy", "pass_at_64")(RECORDS.where(epochs=16))
-
-
-def test_no_epoch_is_not_supervised_training():
-    with pytest.raises(ValueError, match="--sft_epochs is"):
-        Settings(sft_epochs=(0, 1))

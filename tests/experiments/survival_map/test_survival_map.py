@@ -1,7 +1,6 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
 from experiments import survival_map
 from experiments.survival_map import PRESETS
@@ -75,7 +74,6 @@ def test_figure_crosses_out_cells_and_draws_the_border(tmp_path):
     assert {row["measure"] for row in drawing.rows} == {"survived", "second"}
 
 
-@pytest.mark.slow
 def test_the_weaker_outcome_survives_above_the_border(smoke):
     _, records = smoke(survival_map)
     cells = [(labels, cell) for labels, cell in records.each()]
@@ -89,7 +87,6 @@ def test_the_weaker_outcome_survives_above_the_border(smoke):
         assert np.median(off) < 0.002
 
 
-@pytest.mark.slow
 def test_a_floor_above_the_better_share_of_the_reward_loses_the_weaker_outcome_in_every_group(tmp_path):
     changed = {"group_sizes": (4, 16), "lowest_alpha": 0.5, "highest_alpha": 1.0, "alphas": 2, "seeds": (0, 1, 2, 3)}
     records = recorded(survival_map, dataclasses.replace(PRESETS["demo"], floor=0.3, **changed), tmp_path / "out")

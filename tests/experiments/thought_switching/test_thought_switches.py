@@ -10,7 +10,6 @@ from experiments.thought_switching.thought_switches import NEAREST, PLACEBO, PRI
 from ipsrl.environments.demonstrations import EarlySwitches
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.policies.transformer import Transformer
-from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
 
 TASK = GraphSearch(edge_probability=0.3, dead_first=0.1, problems=8)
@@ -53,18 +52,6 @@ def test_demonstrations_leave_right_paths_as_often_as_they_are_told():
     assert switches(rows) > switches(searchers(0.0).rows) + 0.2
     # Each table has demonstrations of its own.
     assert rows[0]["answers"] != rows[TASK.num_prompts]["answers"]
-
-
-def test_a_prior_is_taught_once_and_differs_by_seed(monkeypatch):
-    again = searchers()(0)
-    assert jax.tree.all(jax.tree.map(np.array_equal, again, prior()))
-    assert not jax.tree.all(jax.tree.map(np.array_equal, searchers()(1), prior()))
-
-    def never(*_):
-        raise AssertionError("a prior was taught again")
-
-    monkeypatch.setattr(Imitators, "_teacher", never)
-    assert jax.tree.all(jax.tree.map(np.array_equal, searchers()(0), again))
 
 
 def test_training_starts_at_the_prior_and_leaves_it():

@@ -10,7 +10,7 @@ import pytest
 from experiments import train_and_test_time
 from experiments.train_and_test_time import BUDGETS, GRPO, IPS, PRESETS, SLOW, TRANSFORMER, line_fits
 from experiments.train_and_test_time.budgets import START, TOYS, first_wrong, toys
-from experiments.train_and_test_time.test_time import answer_measures, by_budget, inflated
+from experiments.train_and_test_time.test_time import inflated
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.records.tidy import Records
 
@@ -37,21 +37,6 @@ def test_the_first_answer_is_wrong_where_more_variance_can_help():
     assert (np.diff(helped[TOYS[0]]) > 0).all()
     assert max(helped[TOYS[0]]) < 0.25
     assert helped[TOYS[1]] == pytest.approx([0.124, 0.157, 0.173, 0.167, 0.151], abs=1e-3)
-
-
-def test_budgets_of_the_first_gaussian():
-    """Its mean is `distance` places off and the five right ones lie around it: wider helps where it is far off."""
-    bandit, policy = toys()["Gaussian"]
-    log_probs = np.asarray(log_probs_table(policy, policy.init(jax.random.key(0)), bandit), np.float64)
-    right = bandit.reward_table() > 0
-    distance = np.abs(right @ np.arange(41) / 5 - 20)
-    assert distance.tolist() == np.linspace(0, 11, 16).round().tolist()
-    accuracy = np.array([(inflated(log_probs, times) * right).sum(axis=-1) for times in (1, 2)])
-    helped = accuracy[1] > accuracy[0]
-    assert not helped[distance < 3].any()
-    assert helped[distance > 5].all()
-    long = by_budget({"long": [(inflated(log_probs, budget), right) for budget in BUDGETS]})
-    assert long["long"][0] == pytest.approx(answer_measures(np.exp(log_probs), right)["accuracy"])
 
 
 def test_every_arm_is_measured_on_both_failures():

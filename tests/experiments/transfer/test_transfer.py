@@ -130,7 +130,6 @@ def test_levels_start_from_the_same_policy_and_the_bandit_from_the_reference():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"levels": ("bandit", "maze")}, "--levels is 'maze', it must be one of bandit, "),
         ({"objectives": ("grpo", "trajectory_balance")}, "trajectory_balance: the objective needs log_backward"),
         ({"objectives": ("progrpo",)}, "progrpo cannot be trained here: the objective needs prompt_log_probs"),
         ({"model_dir": "nowhere", "levels": (MODEL,)}, "nowhere"),

@@ -6,25 +6,19 @@ from matplotlib.image import imread
 
 from experiments.verdicts import figure
 from ipsrl.dynamics.cases import CASES, STARTS
-from ipsrl.dynamics.verdict_page import SHOWN, PublishedVerdict
+from ipsrl.dynamics.verdict_page import SHOWN
 from ipsrl.figures import style
+from tests.experiments.verdicts.made_up import made_up
 from tests.figures.words import words_of
 
 DRAWN = np.array(STARTS)[list(SHOWN)]
 
 
-def made_up(objective, word, ends, references=("uniform",)):
-    texts, of_case = dict.fromkeys(CASES, "so"), dict.fromkeys(CASES, np.asarray(ends).tolist())
-    return PublishedVerdict(
-        objective, word, "seen", "", "", "", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
-    )
-
-
 @pytest.mark.slow
 def test_a_bar_for_each_start_in_each_cell(tmp_path):
     corners = np.tile(np.eye(3), (4, 1))
-    first = [made_up(name, "collapses", corners) for name in ("first", "second(alpha=0.5)")]
-    others = [made_up(f"objective_{n}", "other", STARTS, ("uniform", "skewed")) for n in range(20)]
+    first = [made_up(name, "collapses", ends=corners) for name in ("first", "second(alpha=0.5)")]
+    others = [made_up(f"objective_{n}", "other", ends=STARTS, references=("uniform", "skewed")) for n in range(20)]
     drawing = figure.draw([first, others], group_size=8)
     png = style.save(drawing.figure, tmp_path / "figure", drawing.rows, drawing.caption)
     assert imread(png)[..., :3].std() > 0.05

@@ -19,17 +19,9 @@ from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, PublishedVerdi
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.study import Study, run
+from tests.experiments.verdicts.made_up import made_up
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "verdicts.md"
-
-
-def made_up(objective, word, text="0.50 : 0.50 : 0", ends=(0.5, 0.5, 0.0), references=("uniform",), evidence="seen"):
-    """A verdict with the same end in all cases."""
-    of_case = {name: np.tile(ends, (len(STARTS), 1)).tolist() for name in CASES}
-    texts = dict.fromkeys(CASES, text)
-    return PublishedVerdict(
-        objective, word, evidence, "", "", "", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
-    )
 
 
 def made_up_verdict(word="collapses", winner=0):
@@ -182,8 +174,6 @@ def test_one_row_of_a_page_is_replaced(tmp_path, monkeypatch, capsys):
 
 
 def test_a_row_needs_a_page_of_the_same_groups(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"must end in \.md"):
-        Settings(document="docs/verdicts.png")
     with pytest.raises(ValueError, match="--only updates a page: name it by --document"):
         Settings(only=("grpo",))
     page = tmp_path / "page.md"
