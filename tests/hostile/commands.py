@@ -243,10 +243,7 @@ OTHERS = [
     Trial(("scripts.reproduce_figures", "--launcher=nope"), "unknown launcher 'nope'"),
     Trial(("scripts.reproduce_figures", "--document=@TMP/none/x.md"), "--document=.*/none/x.md: there is no folder"),
     Trial(("scripts.reproduce_figures", "--document=@TMP"), "--document=.* is a folder; it must be a file"),
-    Trial(
-        ("scripts.reproduce_figures", "--claims=@TMP/none.md"),
-        "--claims=.*/none.md is no folder: make it",
-    ),
+    Trial(("scripts.reproduce_figures", "--claims=@TMP/none.md"), "--claims=.*/none.md is no folder: make it"),
     Trial(("scripts.reproduce_figures", "--document=@TMP/none.md"), "--document=.*/none.md: there is no such page"),
     Trial(("scripts.benchmark", "bandit", "--json=@TMP/none/x"), "--json=.*/none/x: there is no folder .*/none"),
     Trial(("scripts.reproduce_figures", "--zzz"), "unrecognized arguments: --zzz"),

@@ -1,7 +1,9 @@
 """Damage to the files of a folder: what a bad disk, a bad copy or a person does to them."""
 
 import dataclasses
+import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -15,6 +17,44 @@ ODD_RECORDS = (
     f'{{"step": 1, "x": {"[" * 500}{"]" * 500}}}\n',
 )
 """JSON that not every reader can take."""
+
+
+def holds(name, content):
+    """Damage that writes the file anew: bytes, or JSON."""
+    content = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def cut(name, share=0.5):
+    """Damage as of a download that ended early."""
+
+    def happen(folder):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: int(len(content) * share)])
+
+    return happen
+
+
+def missing(*names):
+    def happen(folder):
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+
+    return happen
+
+
+def in_place_of(name, put):
+    """Damage that puts something else where a file was: `Path.mkdir`, `os.mkfifo`."""
+
+    def happen(folder):
+        (folder / name).unlink(missing_ok=True)
+        put(folder / name)
+
+    return happen
+
+
+def folder_in_place_of(name):
+    return in_place_of(name, Path.mkdir)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +90,6 @@ def _changed(path: Path, content: bytes, damage: Damage) -> None:
     path.write_bytes(content[:at] + bytes([damage.byte]) + content[at + 1 :])
 
 
-def _cut(path: Path, content: bytes, damage: Damage) -> None:
-    path.write_bytes(content[: int(damage.place * len(content))])
-
-
 def _without_a_line(path: Path, content: bytes, damage: Damage) -> None:
     lines = content.splitlines(keepends=True)
     del lines[int(damage.place * len(lines)) : int(damage.place * len(lines)) + 1]
@@ -66,39 +102,26 @@ def _line_twice(path: Path, content: bytes, damage: Damage) -> None:
     path.write_bytes(b"".join([*lines[: at + 1], *lines[at:]]))
 
 
-def _replaced(path: Path, content: bytes, damage: Damage) -> None:
-    path.write_text(damage.text)
-
-
-def _removed(path: Path, content: bytes, damage: Damage) -> None:
-    path.unlink()
-
-
-def _made_a_folder(path: Path, content: bytes, damage: Damage) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def _made_a_link(path: Path, content: bytes, damage: Damage) -> None:
-    path.unlink()
-    path.symlink_to(path)
-
-
-def _folder_removed(path: Path, content: bytes, damage: Damage) -> None:
-    shutil.rmtree(path.parent)
-
-
 KINDS = {
     "changed": _changed,
-    "cut": _cut,
+    "cut": lambda path, content, damage: cut(path.name, damage.place)(path.parent),
     "without a line": _without_a_line,
     "line twice": _line_twice,
-    "replaced": _replaced,
-    "removed": _removed,
-    "made a folder": _made_a_folder,
-    "made a link": _made_a_link,
-    "folder removed": _folder_removed,
+    "replaced": lambda path, content, damage: path.write_text(damage.text),
+    "removed": lambda path, content, damage: path.unlink(),
+    "made a folder": lambda path, content, damage: folder_in_place_of(path.name)(path.parent),
+    "made a link": lambda path, content, damage: in_place_of(path.name, lambda link: link.symlink_to(link))(
+        path.parent
+    ),
+    "folder removed": lambda path, content, damage: shutil.rmtree(path.parent),
 }
+
+
+def copied(original: Path, folder: Path, damage: Sequence[Damage] = ()) -> set[Path | None]:
+    """Makes a folder a copy to which this happens, whatever it was; returns the files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(original, folder)
+    return {each.happen(folder) for each in damage}
 
 
 def damages(texts: tuple[str, ...] = OTHER_JSON) -> st.SearchStrategy[list[Damage]]:

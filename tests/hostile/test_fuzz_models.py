@@ -15,7 +15,7 @@ from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.policies.hugging_face_config import read_policy
 from tests.environments.tokenizers_for_tests import save_tokenizer
 from tests.gguf.gguf_files import write_gguf, write_model
-from tests.hostile.damage import OTHER_JSON, damages
+from tests.hostile.damage import OTHER_JSON, copied, damages
 from tests.hostile.ended import value_or_sentence
 from tests.policies.decoder_families import write_checkpoint
 from tests.tiers import fuzzed
@@ -44,9 +44,7 @@ def loaded(folder):
 def test_weights(damage, model, tmp_path):
     original, policy, parameters = model
     folder = tmp_path / "model"
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(original, folder)
-    touched = {each.happen(folder) for each in damage}
+    touched = copied(original, folder, damage)
     found = value_or_sentence(loaded, folder)
     # A file of weights has no checksum: another byte in it is another weight, and another key another model.
     if found is not None and not any(path and path.name in ("model.safetensors", "config.json") for path in touched):
@@ -58,10 +56,7 @@ def test_weights(damage, model, tmp_path):
 @given(damage=damages(OTHER_JSON))
 def test_tokenizers(damage, model, tmp_path):
     folder = tmp_path / "model"
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(model[0], folder)
-    for each in damage:
-        each.happen(folder)
+    copied(model[0], folder, damage)
     value_or_sentence(LanguageTask, TASK, str(folder), 100_000)
 
 

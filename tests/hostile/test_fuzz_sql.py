@@ -129,8 +129,7 @@ def test_nothing_outside_is_read_or_written(data, functions, loaded):
     assert rows == [("grpo", 0.5)]
 
 
-@pytest.mark.parametrize("statement", ["from '{folder}/secret.csv'", "from '{folder}/sub/secret.parquet'"])
-def test_an_open_door_is_found(statement, loaded):
+def test_an_open_door_is_found(loaded):
     """A connection that is not locked does let a statement read a file, and the fuzzer would see it."""
     folder, _ = loaded
-    assert SECRET in attempt(duckdb.connect(), folder, statement.format(folder=folder))
+    assert SECRET in attempt(duckdb.connect(), folder, f"from '{folder}/sub/secret.parquet'")

@@ -1,6 +1,6 @@
 """An objective in Tunix's learner: the same steps as Tunix where Tunix has it, and what only we have.
 
-Run by test_tunix.py with pytest in Tunix's own environment.
+Run by test_elsewhere.py with pytest in Tunix's own environment.
 """
 
 import dataclasses
@@ -29,7 +29,8 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
 from tests.docs.test_pages import execute
 from tests.integrations import small_tunix
-from tests.integrations.small_tunix import BATCHES, END, LENGTH, PAD, cluster, data, even, even_and_large
+from tests.integrations.alike import even, even_and_large, made, one_of_each_kind, standardises
+from tests.integrations.small_tunix import BATCHES, END, LENGTH, PAD, cluster, data
 
 GROUP = 4
 
@@ -75,22 +76,10 @@ SHAPES = {
 }
 
 
-def made(text):
-    """The objective, with Tunix's standard deviation where it has one: that of G - 1."""
-    objective = objectives.make(text)
-    if not hasattr(objective.advantages, "unbiased"):
-        return objective
-    return dataclasses.replace(objective, advantages=dataclasses.replace(objective.advantages, unbiased=True))
-
-
-def rewards_for(objective):
-    return even_and_large if hasattr(objective.advantages, "unbiased") else even
-
-
 def both(text, training, algorithm):
     """Tunix's learner and ours, on clusters alike."""
     kind, options = ALIKE[text]
-    rewards = rewards_for(made(text))
+    rewards = even_and_large if standardises(made(text)) else even
     theirs = kind(cluster(**training), config(**options, **algorithm), [rewards])
     return theirs, IPSRLLearner(cluster(**training), config(**algorithm), [rewards], objective=made(text))
 
@@ -178,16 +167,6 @@ def test_loss_and_gradient_are_those_of_tunix_off_policy(text):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
-def kinds():
-    """One row of the catalog for each loss and what it reads: Tunix sees no other difference."""
-    found = {}
-    for name in objectives.names():
-        objective = objectives.make(name)
-        if refusal(objective, GROUP, "Tunix", WITH_EXACT_TEXT) is None:
-            found.setdefault((objective.needs, type(objective.surrogate), type(objective.aggregation)), name)
-    return list(found.values())
-
-
 @functools.cache
 def first_batch():
     """By ipsrl alone: the answers, and the last token before each of their tokens."""
@@ -241,7 +220,10 @@ def our_gradient(table, rollouts, before, objective):
     return jax.grad(loss)(table).ravel()
 
 
-@pytest.mark.parametrize("name", kinds())
+FOR_TUNIX = [name for name in objectives.names() if not refusal(objectives.make(name), GROUP, "Tunix", WITH_EXACT_TEXT)]
+
+
+@pytest.mark.parametrize("name", one_of_each_kind(FOR_TUNIX))
 def test_a_step_of_every_kind_of_objective_is_that_of_ipsrl(name):
     """On ragged answers, in two micro-batches where there may be any."""
     objective = objectives.make(name)
@@ -343,7 +325,6 @@ def test_a_checkpoint_of_another_learner_is_refused(tmp_path):
         ("grpo", {"kind": DAPOConfig}, {}, "GRPOConfig sets algo_variant, loss_agg_mode, beta, epsilon_high, in whose"),
         ("grpo", {"epsilon_c": 3.0}, {}, "GRPOConfig sets epsilon_c"),
         ("lp_reg", {}, {}, "needs top_log_probs, which Tunix does not give"),
-        ("gropo", {}, {}, "gropo"),
         ("bapo", {}, PARTS, "sums over all groups of a batch, and Tunix cuts it into 2 parts"),
         ("grpo(kl=0.1)", {}, {"reference": False}, "reads a reference policy: give RLCluster a model as reference"),
         ("grpo", {}, {"max_seq_token_per_tpu": 64}, "max_seq_token_per_tpu packs several answers into a row"),

@@ -129,13 +129,3 @@ def data():
     """Batches of prompts, with a column beside them."""
     for prompts in BATCHES:
         yield {"prompts": np.array(prompts), "word": np.array(list("abcd"))}
-
-
-def even(prompts, completions, **_):
-    """The number of even words."""
-    return [float(sum(int(word) % 2 == 0 for word in text.split())) for text in completions]
-
-
-def even_and_large(prompts, completions, **_):
-    """Beside rewards of this size Tunix's epsilon, 1e-6, is nothing. A power of two changes no other digit."""
-    return [1024 * reward for reward in even(prompts, completions)]

@@ -34,19 +34,14 @@ BY_RIGHT = ["pass_at_k", "f_grpo", "pkpo", "gapo", "darling", "uniqueness_aware"
 
 @pytest.mark.parametrize("objective", BY_RIGHT)
 def test_what_wrong_answers_earn_does_not_make_them_right(objective):
-    """The advantages are nearly those of one right and three wrong answers."""
+    """The advantages are nearly those of one right and three wrong answers, once it is said what is right."""
+    with pytest.raises(ValueError, match=r"rewards such as 0\.01 and 1 do not say which are right: give right_above"):
+        advantages(objective, GRADED, "abcd", ["p"] * 4)
     found, plain = (
         advantages(objective, rewards, "abcd", ["p"] * 4, right_above=0.5) for rewards in (GRADED, [1.0, 0.0, 0.0, 0.0])
     )
     assert found[0] > 0.1
     np.testing.assert_allclose(found, plain, atol=0.02)
-
-
-@pytest.mark.parametrize("objective", BY_RIGHT)
-def test_graded_rewards_need_to_be_told_apart(objective):
-    with pytest.raises(ValueError, match=r"rewards such as 0\.01 and 1 do not say which are right: give right_above"):
-        advantages(objective, GRADED, "abcd", ["p"] * 4)
-    assert np.isfinite(advantages(objective, GRADED, "abcd", ["p"] * 4, right_above=0)).all()
 
 
 def test_objectives_that_tell_no_right_from_wrong_take_graded_rewards():
@@ -77,31 +72,19 @@ def test_groups_may_be_messages():
         (("ips_grpo", REWARDS, None, GROUPS), "reads outcomes"),
         (("grpo", REWARDS, None, [5, 8, 5, 8, 5, 5]), "groups have 2, 4 answers"),
         (("grpo", REWARDS[:5], None, GROUPS), "rewards has 5 entries, and groups has 6"),
-        (("grpo", [np.nan, *REWARDS[1:]], None, GROUPS), "the reward of row 0 is nan"),
         (("grpo", [None, *REWARDS[1:]], None, GROUPS), "the reward of row 0 is nan"),
         (("grpo", [1e20, *REWARDS[1:]], None, GROUPS), r"row 0 is 1e\+20: rewards must be finite, and 0 or of a size"),
-        (
-            ("grpo", [10**25, *REWARDS[1:]], None, GROUPS),
-            r"row 0 is 1e\+25: rewards must be finite, and 0 or of a size",
-        ),
-        (
-            ("grpo", [-(10**400), *REWARDS[1:]], None, GROUPS),
-            "row 0 is -inf: rewards must be finite, and 0 or of a size",
-        ),
-        (("grpo", [1j, *REWARDS[1:]], None, GROUPS), "rewards is .*, it must hold one number"),
-        (("grpo", [1e-300, *REWARDS[1:]], None, GROUPS), "the reward of row 0 is 1e-300: rewards must be finite"),
+        (("grpo", [-(10**400), *REWARDS[1:]], None, GROUPS), "row 0 is -inf: rewards must be finite, and 0 or of a"),
         (("grpo", [[1], [0]], None, [0, 0]), r"rewards is \[\[1\], \[0\]\], it must hold one number for each answer"),
         (("grpo", [[1], 0], None, [0, 0]), r"rewards is \[\[1\], 0\], it must hold one number for each answer"),
         (("grpo", ["x", "y"], None, [0, 0]), "rewards is .*, it must hold one number"),
-        (("grpo", {1: 0}, None, GROUPS), "rewards is {1: 0}, it must be a list"),
         (("ips_grpo", REWARDS, set("abcdef"), GROUPS), "outcomes is .*, it must be a list, with one entry for each"),
+        (("grpo", [1e-300, *REWARDS[1:]], None, GROUPS), "the reward of row 0 is 1e-300: rewards must be finite"),
+        (("grpo", {1: 0}, None, GROUPS), "rewards is {1: 0}, it must be a list"),
         (("grpo", REWARDS, None, dict.fromkeys(range(6))), "groups is .*, it must be a list"),
         (("grpo", REWARDS, None, GROUPS, 0.5), "seed is 0.5, it must be a whole number"),
         ((3, REWARDS, None, GROUPS), "objective is 3, it must be an Objective"),
         (("grpo", REWARDS, None, GROUPS, 0, -1.0), "right_above is -1.0, it must not be negative"),
-        (("grpo", [1.0], None, ["a"]), "a group needs 2 or more, not 1"),
-        (("ips_grpo(probability=exact)", REWARDS, OUTCOMES, GROUPS), "log_backward"),
-        (("vargrad", REWARDS, None, GROUPS), "log_backward"),
         (("aer", REWARDS, None, GROUPS), "its weights read behaviour_entropy, token_mask"),
     ],
 )

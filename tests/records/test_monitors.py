@@ -1,5 +1,6 @@
 """Monitors warn at the step at which they should, once, and say the same however often a run was interrupted."""
 
+import dataclasses
 import json
 import math
 import os
@@ -74,6 +75,7 @@ def test_limits_from_above(name, metric):
         assert finding.message.endswith(f" above {limit:g} for 3 steps (9 now)")
 
 
+@settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 5))
 def test_a_warning_begins_and_ends_with_as_many_steps_in_a_row(bad, steps):
     entropy = 1.0 - np.array(bad, float)
@@ -196,25 +198,18 @@ def everything(steps: int) -> list[dict[str, float]]:
 
 def test_all_monitors_warn_of_a_run_that_goes_wrong_in_every_way_in_few_words():
     metrics, warnings = watched("all", everything(200))
-    assert {name for _, name, _ in warnings} == set(MONITORS)
-    assert len(warnings) == len(MONITORS)
+    assert sorted(name for _, name, _ in warnings) == sorted(MONITORS)
     for _, name, finding in warnings:
         assert "\n" not in finding.message
         assert len(finding.message) < 260
         assert len(finding.short) < 60
         assert not set(re.findall(r"\w+", MONITORS[name].advice)) & set(objectives.names())
-    assert set(metrics[-1]) == {
-        *(f"monitor/{name}" for name in MONITORS),
-        "monitor/effective_outcomes_kept",
-        "monitor/entropy_law_slope",
-        "monitor/entropy_law_ceiling",
-        "monitor/entropy_law_r_squared",
-    }
+    further = ("effective_outcomes_kept", "entropy_law_slope", "entropy_law_ceiling", "entropy_law_r_squared")
+    assert set(metrics[-1]) == {f"monitor/{name}" for name in (*MONITORS, *further)}
 
 
-@pytest.mark.parametrize("record", [{}, {"step": 3, "evaluation/recovery": 0.5}, dict.fromkeys(["reward"], 1.0)])
-def test_what_a_run_does_not_log_is_passed_over_in_silence(record):
-    assert watched("all", [record] * 200) == ([{}] * 200, [])
+def test_what_a_run_does_not_log_is_passed_over_in_silence():
+    assert watched("all", [{"step": 3, "evaluation/recovery": 0.5, "reward": 1.0}] * 200) == ([{}] * 200, [])
 
 
 def test_numbers_that_are_none_are_passed_over():
@@ -255,13 +250,10 @@ def test_an_interrupted_run_is_watched_as_an_undisturbed_one(tmp_path_factory, k
 def test_a_warning_is_a_short_line_on_stderr_and_a_sentence_in_a_file(tmp_path, capsys):
     write_run(tmp_path / "run", "low_entropy(steps=2)", series("token_entropy", [0.9, 0.3, 0.25, 0.1]), 4)
     assert capsys.readouterr().err == "run step 3: low_entropy 0.25 nats (was 0.9)\n"
-    (kept,) = [json.loads(line) for line in (tmp_path / "run" / "warnings.jsonl").read_text().splitlines()]
-    assert kept == {
-        "step": 3,
-        "monitor": "low_entropy",
-        "message": "token entropy has been below 0.5 nats for 2 steps (0.25 now, 0.9 at its highest): "
-        + MONITORS["low_entropy"].advice,
-    }
+    sentence = "token entropy has been below 0.5 nats for 2 steps (0.25 now, 0.9 at its highest): "
+    assert metric_log.read(tmp_path / "run" / "warnings.jsonl") == [
+        {"step": 3, "monitor": "low_entropy", "message": sentence + MONITORS["low_entropy"].advice}
+    ]
     # What was said is not said again.
     write_run(tmp_path / "run", "low_entropy(steps=2)", series("token_entropy", [0.9, 0.3, 0.25, 0.1]), 4, after=4)
     assert capsys.readouterr().err == ""
@@ -326,18 +318,8 @@ def test_a_collapse_within_ten_steps_is_called(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("high_entropy", "unknown monitor 'high_entropy'; known: batch_drift, clipped_tokens, degenerate_groups, "),
-        ("all(steps=3)", "unknown monitor 'all'"),
-        ("low_entropy(above=3)", "monitor 'low_entropy' has no argument 'above'; known: below, of_highest, steps"),
-        ("low_entropy(below=word)", "below=word is not a number"),
-        ("low_entropy(below=0)", "below of low_entropy is 0, it must be positive"),
-        ("low_entropy(of_highest=2)", "of_highest of low_entropy is 2, it must lie above 0 and not above 1"),
-        ("low_entropy(steps=0)", "steps of a monitor is 0, it must be at least 1"),
-        ("clipped_tokens(above=-1)", "above of clipped_tokens is -1, it must be finite and not negative"),
-        ("falling_outcomes(by=1)", "by of falling_outcomes is 1, it must lie strictly between 0 and 1"),
-        ("entropy_law(r_squared=1.5)", "r_squared of entropy_law is 1.5, it must lie strictly between 0 and 1"),
+        ("all(steps=3)", "unknown monitor 'all'; known: batch_drift, clipped_tokens, degenerate_groups, "),
         ("low_entropy, low_entropy", "the monitor low_entropy is given twice in"),
-        ("low_entropy(", "cannot read 'low_entropy"),
     ],
 )
 def test_texts_that_name_no_monitors(text, message):
@@ -345,11 +327,15 @@ def test_texts_that_name_no_monitors(text, message):
         make_monitors(text)
 
 
-def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
-    def evaluate(step, parameters):
-        return Evaluation({})
+@pytest.mark.parametrize("name", MONITORS)
+def test_every_threshold_has_a_range(name):
+    for field in dataclasses.fields(MONITORS[name]):
+        with pytest.raises(ValueError, match=f"^{field.name} of .* is -1, it must "):
+            make_monitors(f"{name}({field.name}=-1)")
 
-    def trained(path, monitors, evaluate=evaluate, resume=False):
+
+def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
+    def trained(path, monitors, evaluate=lambda step, parameters: Evaluation({}), resume=False):
         train_bandit(
             path, evaluate, resume, rewards=(0.5, 0.9, 1.0), steps=40, group_size=16, evaluate_every=5,
             checkpoint_every=10, monitors=monitors,
@@ -358,18 +344,15 @@ def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
 
     monitors = "low_entropy(below=0.8, steps=4), falling_outcomes(by=0.2, steps=4)"
     whole = trained(tmp_path / "whole", monitors)
-    said = capsys.readouterr().err
     warnings = metric_log.read(tmp_path / "whole" / "warnings.jsonl")
     assert {warning["monitor"] for warning in warnings} == {"low_entropy", "falling_outcomes"}
-    run = os.path.relpath(tmp_path / "whole")
-    lines = said.splitlines()
-    for line, warning in zip(lines, warnings, strict=False):
-        assert line.startswith(f"{run} step {warning['step']}: {warning['monitor']} ")
-    assert lines[len(warnings)].split() == ["warnings", *(warning["monitor"] for warning in warnings)]
+    said = capsys.readouterr().err
+    assert said.startswith(f"{os.path.relpath(tmp_path / 'whole')} step {warnings[0]['step']}: ")
+    assert "\nwarnings " in said
 
     stop = 5 * math.ceil((warnings[0]["step"] + 1) / 5)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "cut", monitors, interrupted_at(stop, evaluate))
+        trained(tmp_path / "cut", monitors, interrupted_at(stop, lambda step, parameters: Evaluation({})))
     assert trained(tmp_path / "cut", monitors, resume=True) == whole
 
     silent = trained(tmp_path / "silent", "none")

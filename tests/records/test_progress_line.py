@@ -18,6 +18,7 @@ from tqdm import tqdm
 from ipsrl.records import progress_line
 from ipsrl.records.progress_line import ProgressLine, working
 from tests.hangs import wait_until
+from tests.records.bandit_run import train_bandit
 
 
 class Terminal(io.StringIO):
@@ -80,35 +81,35 @@ def test_silence_elsewhere(capsys):
 
 @pytest.mark.slow
 def test_an_experiment_on_a_terminal(tmp_path):
-    """Which run of how many, the prior state of a resumed one, and results that stand on lines of their own."""
-
-    def shown(*more: str) -> list[str]:
-        ours, theirs = pty.openpty()
-        termios.tcsetwinsize(theirs, (40, 160))
-        command = [
-            sys.executable, "-m", "experiments.hypergrid", "--preset=smoke", "--objectives=grpo,ips_grpo",
-            f"--out={tmp_path}", *more,
-        ]  # fmt: skip
-        with subprocess.Popen(
-            command, cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL, stderr=theirs
-        ) as process:
-            os.close(theirs)
-            text = b""
-            # A terminal that nobody writes to any more ends in an error.
-            with contextlib.suppress(OSError):
-                while part := os.read(ours, 4096):
-                    text += part
-            os.close(ours)
-        assert process.returncode == 0, text
-        return [line for line in text.decode().replace("\n", "\r").split("\r") if line.strip()]
-
-    lines = shown()
+    """Which run of how many, and results that stand on lines of their own."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, 160))
+    command = [
+        sys.executable, "-m", "experiments.hypergrid", "--preset=smoke", "--objectives=grpo,ips_grpo",
+        f"--out={tmp_path}",
+    ]  # fmt: skip
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        text = b""
+        # A terminal that nobody writes to any more ends in an error.
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 4096):
+                text += part
+        os.close(ours)
+    assert process.returncode == 0, text
+    lines = [line for line in text.decode().replace("\n", "\r").split("\r") if line.strip()]
     # Which steps are drawn depends on the machine: at most one every tenth of a second.
     assert any(re.search(r"[1-6]/6 \[.*step/s, reward ", line) for line in lines)
     for number, run in enumerate(("grpo, seed 0", "grpo, seed 1", "ips_grpo, seed 0", "ips_grpo, seed 1"), start=1):
         assert any(re.search(rf", entropy [\d.]+, run {number} of 4: {run}[,\]]", line) for line in lines)
     assert not any(line.startswith("trained ") for line in lines)
-    assert any("100% 6/6 [00:00<?, ?step/s, run 4 of 4: ips_grpo, seed 1]" in line for line in shown("--resume"))
+
+
+def test_a_resumed_run_begins_where_it_was(monkeypatch, tmp_path):
+    train_bandit(tmp_path, None, steps=2)
+    terminal = on_terminal(monkeypatch)
+    train_bandit(tmp_path, None, resume=True, steps=2)
+    assert "100% 2/2 [00:00<?, ?step/s" in terminal.getvalue()
 
 
 def test_what_takes_long_says_so_in_a_log(monkeypatch, capsys):

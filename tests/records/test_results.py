@@ -72,14 +72,7 @@ def test_every_folder_is_a_run_and_every_record_a_row(folder):
         *(("grpo", step) for step in range(3)),
         *(("maxrl(a=1)", step) for step in range(2)),
     ]
-    assert metrics[2] == {
-        "path": str(folder / "grpo" / "seed_0"),
-        "objective": "grpo",
-        "seed": 0,
-        "step": 2,
-        "reward": 0.3,
-        "recovery": 0.4,
-    }
+    assert metrics[2] == {name: first[name] for name in ("path", "objective", "seed", "step", "reward", "recovery")}
     assert contents(folder) == before
 
 
@@ -103,7 +96,7 @@ def test_names_that_are_taken(tmp_path):
     write_run(tmp_path / "run", config, [{"b": 0.5, "path": 0.25, "x/y": 1.0, "evaluation/b": 2.0}], {})
     connection = results.load(tmp_path)
     (row,) = rows(connection, "from runs")
-    assert {name: row[name] for name in list(row)[4:-1]} == {
+    of_config = {
         "config_path": "mine",
         "config_step": 4,
         "A": 1,
@@ -111,12 +104,9 @@ def test_names_that_are_taken(tmp_path):
         "inner_a": 3,
         "other_b": 4,
         "config_other_B": 5,
-        "step": 0,
-        "last_b": 0.5,
-        "metric_path": 0.25,
-        "x_y": 1.0,
-        "evaluation_b": 2.0,
     }
+    of_metrics = {"step": 0, "last_b": 0.5, "metric_path": 0.25, "x_y": 1.0, "evaluation_b": 2.0}
+    assert {name: row[name] for name in list(row)[4:-1]} == of_config | of_metrics
 
 
 def test_a_folder_with_many_numbers_of_outcomes_has_a_row_for_each(tmp_path):
@@ -186,7 +176,7 @@ def test_metrics_are_those_of_the_log_however_it_was_cut(tmp_path_factory, recor
         assert found == pytest.approx(record, nan_ok=True, rel=1e-15)
 
 
-@pytest.mark.parametrize("name", ["a=1", "x[1]*?", "{a,b}", 'it\'s "quoted"', "é ü", "back\\slash", "[!a]"])
+@pytest.mark.parametrize("name", ["a=1", "x[1]*?{a,b}[!a]", 'it\'s "quoted" é', "back\\slash"])
 def test_any_folder_name_will_do(tmp_path, name):
     write_run(tmp_path / name / "run", GRPO, [{"reward": 0.5}])
     connection = results.load(tmp_path / name, parquet=tmp_path / name / "tables")
@@ -221,18 +211,10 @@ def test_an_empty_log_and_a_run_without_one(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        (
-            "config.json",
-            '{"seed": ',
-            r"config.json is not valid JSON .*; --skip_damaged, or skip_damaged=True, leaves such runs out",
-        ),
+        ("config.json", '{"seed": ', r"config.json is not valid JSON .*; --skip_damaged, or skip_damaged=True, leaves"),
         ("config.json", "[1]", r"config.json is damaged: it should hold an object"),
-        ("summary.json", "", r"summary.json is not valid JSON"),
-        ("environment.json", "[", r"environment.json is not valid JSON"),
-        ("metrics.jsonl", '{"step": 0}\n{"st\n{"step": 2}\n', r"line 2 of .*metrics.jsonl is not valid JSON"),
-        ("metrics.jsonl", '{"step": 0}\n[1]\n', r"line 2 of .*metrics.jsonl is not a record"),
-        ("metrics.jsonl", '{"step": 0}\n{"reward": 1.0}\n', r"line 2 of .*metrics.jsonl is not a record"),
         ("metrics.jsonl", '{"step": 0}\n{"step": "x"}\n', r"line 2 of .*metrics.jsonl is not a record"),
+        ("metrics.jsonl", '{"step": 0}\n[1]\n', r"line 2 of .*metrics.jsonl is not a record"),
     ],
 )
 def test_a_damaged_run_is_named_or_left_out(folder, capsys, file, text, message):
@@ -255,10 +237,7 @@ def test_a_damaged_run_is_named_or_left_out(folder, capsys, file, text, message)
             '{"objective": "\\ud800"}',
             r"{file} is damaged: a text in it has '\ud800', which is half of a",
         ),
-        ("config.json", '{"\\udcff": 1}', r"{file} is damaged: a text in it has '\udcff', which is half of a"),
-        ("summary.json", '{"x": ["\\ud800"]}', r"{file} is damaged: a text in it has '\ud800', which is half of a"),
         ("metrics.jsonl", '{"step": 1, "x": "\\ud800"}\n', r"{file} is damaged: a text in it has '\ud800', which"),
-        ("metrics.jsonl", f'{{"step": 1, "x": {"[" * 10**5}{"]" * 10**5}}}\n', "line 1 of {file} is not valid JSON"),
         ("metrics.jsonl", f'{{"step": 1, "x": {"[" * 200}{"]" * 200}}}\n', "{run} cannot be read (Scalar function"),
     ],
 )
@@ -286,11 +265,6 @@ def test_names_that_differ_little_or_are_empty(tmp_path):
     assert math.isnan(row["metric_r"])
     asked = 'select config_, "A", config_a, config_config_a, x_, x_a from runs'
     assert values(connection, asked) == [(1, 2, 3, 4, 5, 6)]
-
-
-def test_no_folders_are_no_question():
-    with pytest.raises(ValueError, match="no folders are given: name one or more that hold runs"):
-        results.load()
 
 
 def test_a_log_that_is_cut_is_said(folder, capsys):
@@ -346,13 +320,8 @@ def test_parquet_files_are_not_written_where_they_would_hide_runs(folder, tmp_pa
     ("harm", "message"),
     [
         (lambda file: file.write_bytes(file.read_bytes()[:-50]), "is damaged: it cannot be read as Parquet"),
-        (lambda file: file.write_bytes(b""), "is damaged: it cannot be read as Parquet"),
-        (lambda file: file.write_bytes(bytes(range(256)) * 9), "is damaged: it cannot be read as Parquet"),
         (lambda file: (file.unlink(), file.mkdir()), "is damaged: it cannot be read as Parquet"),
-        (
-            lambda file: duckdb.sql("select 1 as x").write_parquet(str(file)),
-            "is not the table {table}: its column 'path'",
-        ),
+        (lambda file: duckdb.sql("select 1 as x").write_parquet(str(file)), "is not the table {table}: its column"),
     ],
 )
 def test_damaged_parquet_files_are_named_or_left_out(folder, tmp_path, capsys, table, harm, message):

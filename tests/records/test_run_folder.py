@@ -20,7 +20,7 @@ CONFIG = {"objective": "ips_grpo(floor=0.2)", "seed": 3, "environment": {"name":
 
 
 def contents(path):
-    return {file.name: file.read_bytes() for file in path.iterdir() if not file.name.startswith(".")}
+    return {file: file.read_bytes() for file in path.rglob("[!.]*") if file.is_file()}
 
 
 def test_a_new_folder_describes_the_run(tmp_path):
@@ -99,10 +99,10 @@ def test_a_run_that_has_begun_is_only_continued_on_request(tmp_path, left):
     RunFolder.open(tmp_path, CONFIG).close()
     (tmp_path / left).parent.mkdir(exist_ok=True)
     (tmp_path / left).write_text("{}\n")
-    before = contents(tmp_path / "checkpoints") if "/" in left else contents(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(RunFolderError, match="already holds this run; pass --resume to continue it or choose another"):
         RunFolder.open(tmp_path, CONFIG)
-    assert (contents(tmp_path / "checkpoints") if "/" in left else contents(tmp_path)) == before
+    assert contents(tmp_path) == before
     RunFolder.open(tmp_path, CONFIG, resume=True).close()
     assert len(json.loads((tmp_path / "environment.json").read_text())) == 2
 
@@ -147,7 +147,7 @@ def test_a_damaged_config_is_refused(tmp_path):
     assert (tmp_path / "config.json").read_text() == '{"seed": '
 
 
-@pytest.mark.parametrize("content", ["3", "{}", '{"time": 1}', '"x"', "null", "[", ""])
+@pytest.mark.parametrize("content", ['{"time": 1}', "["])
 def test_starts_that_are_damaged_are_not_replaced(tmp_path, content):
     RunFolder.open(tmp_path, CONFIG).close()
     (tmp_path / "environment.json").write_text(content)
@@ -159,46 +159,33 @@ def test_starts_that_are_damaged_are_not_replaced(tmp_path, content):
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["config.json", "environment.json", "metrics.jsonl", "summary.json", ".lock"])
-def test_folders_in_the_place_of_files_are_refused(tmp_path, name):
-    RunFolder.open(tmp_path, CONFIG).close()
-    (tmp_path / name).unlink(missing_ok=True)
-    (tmp_path / name).mkdir()
-    with pytest.raises(RunFolderError, match=rf"{name} is a folder, but must be a file; move it away or choose"):
-        RunFolder.open(tmp_path, CONFIG, resume=True)
-
-
-def test_files_in_the_place_of_folders_are_refused(tmp_path):
-    RunFolder.open(tmp_path, CONFIG).close()
-    (tmp_path / "checkpoints").write_text("")
-    with pytest.raises(RunFolderError, match="checkpoints is a file, but must be a folder; move it away or choose"):
-        RunFolder.open(tmp_path, CONFIG, resume=True)
+PLACED = {
+    "a folder": Path.mkdir,
+    "a file": Path.touch,
+    "a pipe": os.mkfifo,
+    "a link": lambda path: path.symlink_to(path.parents[1] / "elsewhere"),
+}
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [(".lock", ""), ("metrics.jsonl", ""), ("labels.json", "[]"), ("environment.json", "[]"), ("arrays/", None)],
+    ("name", "kind"),
+    [
+        *((name, "a link") for name in (".lock", "metrics.jsonl", "labels.json", "uncommitted.diff", "arrays")),
+        *((name, "a pipe") for name in (".lock", "environment.json", "metrics.jsonl")),
+        ("summary.json", "a folder"),
+        ("checkpoints", "a file"),
+    ],
 )
-def test_links_are_refused_and_what_lies_elsewhere_is_kept(tmp_path, name, content):
-    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
-    RunFolder.open(run, CONFIG).close()
-    elsewhere.mkdir() if content is None else elsewhere.write_text(content)
-    before = elsewhere.stat().st_mtime_ns
-    (run / name).unlink(missing_ok=True)
-    (run / name).symlink_to(elsewhere)
-    with pytest.raises(RunFolderError, match=r"is a link, but must be a (file|folder); move it away or choose"):
-        RunFolder.open(run, CONFIG, resume=True)
-    assert elsewhere.stat().st_mtime_ns == before
-
-
-@pytest.mark.parametrize("name", [".lock", "uncommitted.diff", "config.json", "metrics.jsonl", "arrays", "checkpoints"])
-def test_links_that_lead_nowhere_are_refused(tmp_path, name):
+@pytest.mark.parametrize("elsewhere", ["is there", "is not there"])
+def test_what_stands_in_the_place_of_files_and_folders_is_refused(tmp_path, name, kind, elsewhere):
     RunFolder.open(tmp_path / "run", CONFIG).close()
+    if elsewhere == "is there":
+        (tmp_path / "elsewhere").touch()
     (tmp_path / "run" / name).unlink(missing_ok=True)
-    (tmp_path / "run" / name).symlink_to(tmp_path / "nowhere")
-    with pytest.raises(RunFolderError, match=rf"{name} is a link, but must be a (file|folder); move it away or choose"):
+    PLACED[kind](tmp_path / "run" / name)
+    with pytest.raises(RunFolderError, match=rf"{name} is {kind}, but must be a (file|folder); move it away or choose"):
         RunFolder.open(tmp_path / "run", CONFIG, resume=True)
-    assert not (tmp_path / "nowhere").exists()
+    assert (tmp_path / "elsewhere").exists() == (elsewhere == "is there")
 
 
 def test_unfinished_files_are_removed_and_hidden_folders_are_kept(tmp_path):
@@ -214,15 +201,6 @@ def test_unfinished_files_are_removed_and_hidden_folders_are_kept(tmp_path):
     assert all(map(Path.is_dir, kept))
 
 
-@pytest.mark.parametrize("name", [".lock", "config.json", "environment.json", "metrics.jsonl"])
-def test_pipes_are_refused(tmp_path, name):
-    RunFolder.open(tmp_path, CONFIG).close()
-    (tmp_path / name).unlink(missing_ok=True)
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(RunFolderError, match=rf"{name} is a pipe, but must be a file; move it away or choose"):
-        RunFolder.open(tmp_path, CONFIG, resume=True)
-
-
 def test_the_run_of_a_study_lies_in_its_folder(tmp_path):
     (tmp_path / "study").mkdir()
     (tmp_path / "elsewhere").mkdir()
@@ -235,36 +213,18 @@ def test_the_run_of_a_study_lies_in_its_folder(tmp_path):
     RunFolder.open(tmp_path / "link" / "grpo", CONFIG, study=tmp_path / "link").close()
 
 
-@pytest.mark.parametrize("config", [None, 3, [], "seed=3"])
-def test_a_config_that_is_no_dict_is_refused(tmp_path, config):
-    with pytest.raises(ValueError, match=r"config is .*, it must be a dict"):
-        RunFolder.open(tmp_path / "run", config)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("number", [np.nan, np.inf, np.float32("nan"), np.array([0.5, np.nan]), {"a": (1, -np.inf)}])
-def test_a_config_that_is_not_finite_is_refused(tmp_path, number):
+@pytest.mark.parametrize("value", [np.array([0.5, np.nan]), {"a": (1, -np.inf)}])
+def test_a_config_that_is_not_finite_is_refused(tmp_path, value):
     with pytest.raises(ValueError, match=r"(nan|inf) is not a number that JSON can hold: give a finite one, or None"):
-        RunFolder.open(tmp_path / "run", {"alpha": number})
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_config_that_json_cannot_hold_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="is a set, which JSON cannot hold"):
-        RunFolder.open(tmp_path / "run", {"seeds": {1, 2}})
-    with pytest.raises(ValueError, match="keys of a JSON object are strings, not int"):
-        RunFolder.open(tmp_path / "run", {"seeds": {1: 2}})
+        RunFolder.open(tmp_path / "run", {"alpha": value})
     assert not (tmp_path / "run").exists()
 
 
 def test_the_summary_says_that_the_run_is_complete(tmp_path):
     with RunFolder.open(tmp_path, CONFIG) as folder:
         folder.write_summary({"recovery": np.float32(0.5), "interval": np.array([0.25, np.nan])})
-    assert json.loads((folder.path / "summary.json").read_text()) == {
-        "complete": True,
-        "recovery": 0.5,
-        "interval": [0.25, None],
-    }
+    written = {"complete": True, "recovery": 0.5, "interval": [0.25, None]}
+    assert json.loads((folder.path / "summary.json").read_text()) == written
 
 
 def test_one_process_at_a_time_and_none_after_it_was_killed(tmp_path):

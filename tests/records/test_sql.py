@@ -28,11 +28,8 @@ def connection(folder):
     [
         ("select recovry from runs", "there is no column 'recovry': near it are recovery"),
         ("select r.RECOVERY_RATE from runs r", "there is no column 'RECOVERY_RATE': near it are recovery"),
-        ("select learning from runs", "'learning': near it are learning_rate, warm_start_learning_rate"),
-        ("select zzz from metrics", "there is no column 'zzz': describe runs and describe metrics list all"),
         ("select * from run", "there is no table 'run': there are runs and metrics"),
         (f"select {'x' * 3000}", r"no column 'x{100}'\.\.\. \(3000 characters\): describe"),
-        ("select '\udcff'", "SQL .* is not in UTF-8"),
         ("from which_secret('a', 'b')", "SQL reads the tables runs and metrics alone"),
         ("selec 1", 'syntax error at or near "selec"'),
         ("select sum(objective) from runs", r"No function matches the given name and argument types 'sum\(VARCHAR\)'"),
@@ -41,37 +38,16 @@ def connection(folder):
             "with gone as (delete from runs returning *) select * from gone",
             "results are read-only: write one SELECT|A CTE needs a SELECT",
         ),
-        *(
-            # Before DuckDB 2.0 a COPY is no part of a SELECT.
-            (sql, "SQL reads the tables runs and metrics alone: no other files, addresses or|A CTE needs a SELECT")
-            for sql in (
-                "with x as (copy (select 'overwritten') to 'hypospace' (header false)) select 1",
-                "select * from read_csv('/etc/passwd', header = false, sep = '|')",
-                "select * from read_text('/etc/passwd')",
-                "select * from glob('/etc/*')",
-                "select * from read_csv('http://localhost/records.csv')",
-                "select * from sniff_csv('/etc/passwd')",
-            )
+        # Before DuckDB 2.0 a COPY is no part of a SELECT.
+        (
+            "with x as (copy (select 'overwritten') to 'hypospace' (header false)) select 1",
+            "SQL reads the tables runs and metrics alone: no other files, addresses or|A CTE needs a SELECT",
         ),
         ("select * from '/etc/passwd'", "there is no table '/etc/passwd': there are runs and metrics"),
         ("select * from sys", "there is no table 'sys': there are runs and metrics"),
-        *(
-            (sql, "results are read-only: write one SELECT")
-            for sql in (
-                "install httpfs",
-                "load httpfs",
-                "set enable_external_access = true",
-                "export database 'more'",
-                "delete from runs",
-                "create table more as from runs",
-                "copy runs to 'runs.csv'",
-                "copy (pivot runs on objective using avg(reward)) to 'runs.csv'",
-                "attach 'more.db'",
-                "commit",
-                "select 1; select 2",
-                "",
-            )
-        ),
+        ("copy (pivot runs on objective using avg(reward)) to 'runs.csv'", "results are read-only: write one SELECT"),
+        ("select 1; select 2", "results are read-only: write one SELECT"),
+        ("", "results are read-only: write one SELECT"),
     ],
 )
 def test_sql_that_is_not_answered(connection, folder, monkeypatch, sql, message):
@@ -100,12 +76,6 @@ def test_a_pivot_is_answered(connection):
     assert {"kind": "training", "grpo": 0.4, "maxrl(a=1)": 0.1} in rows(connection, pivot)
 
 
-def test_what_is_refused_twice_is_refused_in_the_same_words(connection):
-    for _ in range(2):
-        with pytest.raises(ValueError, match="SQL reads the tables runs and metrics alone"):
-            results.select(connection, "from which_secret('a', 'b')")
-
-
 def test_a_query_too_large_for_memory_is_refused_and_writes_nothing(folder, monkeypatch):
     monkeypatch.setitem(results.IN_MEMORY, "memory_limit", "400MB")
     monkeypatch.chdir(folder.parent)
@@ -130,18 +100,10 @@ def test_an_answer_of_too_many_rows_is_refused_before_all_are_read(folder, monke
         results.select(connection, "from range(1000000000000)")
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "with recursive n as (select 1 as i union all select i + 1 from n) select count(*) from n",
-        "select count(*) from range(100000000) as a, range(100000000) as b",
-    ],
-)
-def test_sql_that_does_not_end_is_ended(sql, connection):
-    with pytest.raises(
-        ValueError, match=r"the SQL has not ended after 0.1 s: ask for less, or allow more by --timeout"
-    ):
-        results.select(connection, sql, timeout=0.1)
+def test_sql_that_does_not_end_is_ended(connection):
+    endless = "select count(*) from range(100000000) as a, range(100000000) as b"
+    with pytest.raises(ValueError, match=r"has not ended after 0.1 s: ask for less, or allow more by --timeout"):
+        results.select(connection, endless, timeout=0.1)
     assert results.select(connection, "select 1 as one", timeout=60.0) == (["one"], [(1,)])
 
 

@@ -1,10 +1,8 @@
-"""Twenty-four runs whose workers, and whose sweep, are killed at random, beside the same in one undisturbed program."""
+"""Twelve runs whose workers, and whose sweep, are killed at random, beside the same in one undisturbed program."""
 
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,29 +10,18 @@ import pytest
 
 from ipsrl.distributed.start_up import cores
 from ipsrl.records.run_folder import is_complete
+from tests.sweeps.started import started, wait_for
 
-ROOT = Path(__file__).parents[2]
-RUNS = 24
-KILLS = 6
-KILLS_BEFORE_THE_SWEEP = 3
-SWEEP = [
-    sys.executable,
-    str(ROOT / "scripts" / "sweep.py"),
-    "--experiment=two_outcomes",
-    "--preset=smoke",
-    # The cheapest runs there are: all have the same compiled program, and of one seed there is no figure.
-    f"--grid=objectives=reinforce;steps=20;record_every=10;seeds=0:{RUNS}",
-]
+RUNS = 12
+KILLS = 4
+KILLS_BEFORE_THE_SWEEP = 2
+# The cheapest runs there are: all have the same compiled program, and of one seed there is no figure.
+GRID = f"--grid=objectives=reinforce;steps=20;record_every=10;seeds=0:{RUNS}"
 LOCAL = f"local(workers={min(2, cores())})"
 
 
 def start(out, launcher):
-    return subprocess.Popen(
-        [*SWEEP, f"--out={out}", f"--launcher={launcher}"],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    return started(out, "--experiment=two_outcomes", "--preset=smoke", GRID, f"--launcher={launcher}")
 
 
 def workers(out):
@@ -55,13 +42,10 @@ def complete(out):
 
 def kill_one(out, sweep, after, chance):
     """Kills a worker a moment after some number of runs is complete: slow machines do not have more kills to a run."""
-    while len(complete(out)) < after:
-        assert sweep.poll() is None, "the sweep was over before all kills"
-        time.sleep(0.05)
+    wait_for(lambda: len(complete(out)) >= after, sweep)
     time.sleep(chance.uniform(0, 1))
-    while not (there := workers(out)):
-        assert sweep.poll() is None, "the sweep was over before all kills"
-        time.sleep(0.02)
+    there = []
+    wait_for(lambda: there.extend(workers(out)) or there, sweep)
     os.kill(chance.choice(there), signal.SIGKILL)
 
 
@@ -81,14 +65,12 @@ def test_nothing_is_lost_done_twice_or_different(tmp_path):
     with start(quiet, "vmap") as sweep:
         assert f"finished  {RUNS}" in sweep.communicate()[0]
 
-    kills = sorted(chance.sample(range(RUNS - 10), KILLS))
+    kills = sorted(chance.sample(range(RUNS - 5), KILLS))
     with start(disturbed, LOCAL) as sweep:
         for after in kills[:KILLS_BEFORE_THE_SWEEP]:
             kill_one(disturbed, sweep, after, chance)
         # It leaves a process at work behind.
-        while not workers(disturbed):
-            time.sleep(0.02)
-        sweep.kill()
+        wait_for(lambda: workers(disturbed), sweep)
     done = complete(disturbed)
     assert 0 < len(done) < RUNS
     with start(disturbed, LOCAL) as sweep:

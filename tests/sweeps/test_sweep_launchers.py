@@ -1,7 +1,5 @@
 """The launchers that need more than this machine, with what stands in for it."""
 
-import contextlib
-import json
 import shlex
 import threading
 
@@ -206,7 +204,6 @@ def test_results_of_pods_are_fetched(folder, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("tpu_pod(project=mine)", "launcher 'tpu_pod' needs a value for zone, accelerator_type, bucket"),
         (POD.replace("blue", "red") + ")", "must be different names, at least one"),
         ("slurm(cluster=cloud)", "unknown cluster 'cloud'; known: slurm, local"),
         ("slurm(cpus=0)", "minutes, cpus and at_once must be positive"),
@@ -215,20 +212,25 @@ def test_results_of_pods_are_fetched(folder, tmp_path, monkeypatch, capsys):
     ],
 )
 def test_impossible_launchers_are_refused(text, message):
-    with pytest.raises(ValueError, match=r".+") as error:
+    with pytest.raises(ValueError, match=message):
         launcher_catalog.make(text)
-    assert message in str(error.value)
 
 
-def test_what_the_script_of_pods_refuses_is_refused_at_once():
-    launcher = launcher_catalog.make(POD.replace("v5p-64", "v9-8") + ")")
-    with pytest.raises(ValueError, match=r"^no runtime version is known for v9-8: give --runtime_version$"):
-        launcher.check(HYPOSPACE)
-
-
-def test_an_experiment_that_knows_of_one_host_only_is_refused_on_pods():
-    with pytest.raises(ValueError, match=r"^two_outcomes has no flag --multihost, so it cannot run on a slice: "):
-        launcher_catalog.make(POD + ")").check([*HYPOSPACE, RUNS[0]])
+@pytest.mark.parametrize(
+    ("text", "runs", "message"),
+    [
+        (
+            POD.replace("v5p-64", "v9-8") + ")",
+            HYPOSPACE,
+            "no runtime version is known for v9-8: give --runtime_version$",
+        ),
+        (POD + ")", RUNS, "two_outcomes has no flag --multihost, so it cannot run on a slice: "),
+        ("vmap", HYPOSPACE, "hypospace has no VMAPPED, so its runs cannot be one program: use local"),
+    ],
+)
+def test_runs_that_a_launcher_cannot_start_are_refused_at_once(text, runs, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        launcher_catalog.make(text).check(runs)
 
 
 def test_there_is_no_slurm_here(folder, monkeypatch):
@@ -268,9 +270,7 @@ def test_runs_that_differ_in_numbers_are_one_program(folder, together):
     mixed = [RUNS[0], others[0], RUNS[1], others[1]]
     ended = list(launcher_catalog.make("vmap").launch(folder, mixed, restarts=0))
     assert together.calls == [[(0, 1), (1, 2)], [(0, 1), (1, 2)]]
-    assert [(run.identity, state) for run, state in ended] == [
-        (run.identity, "finished") for run in (*RUNS[:2], *others)
-    ]
+    assert ended == [(run, "finished") for run in (*RUNS[:2], *others)]
     assert all(folder.log_path(run).read_text().startswith("one of 2 runs in one program") for run in mixed)
     plan = list(launcher_catalog.make("vmap").plan(folder, mixed))
     assert len(plan) == 2
@@ -294,9 +294,7 @@ def test_what_no_run_can_be_fails_them_all(folder, together):
     together.does = refuse
     ended = [state for _, state in launcher_catalog.make("vmap").launch(folder, RUNS, restarts=0)]
     assert ended == ["failed"] * 4
-    assert json.loads(folder.failure_path(RUNS[3]).read_text())["last_lines"] == [
-        "ValueError: unknown objective 'grpp'"
-    ]
+    assert folder.failure(RUNS[3])["last_lines"] == ["ValueError: unknown objective 'grpp'"]
 
 
 def test_an_interrupted_program_leaves_broken_runs(folder, together):
@@ -310,8 +308,7 @@ def test_an_interrupted_program_leaves_broken_runs(folder, together):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stopped", [True, False])
-def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch, stopped):
+def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch):
     """Each writes all steps once, whatever the others have left."""
     run = make_run("hypergrid", "smoke", objectives="grpo", seeds="0", steps=60, evaluate_every=5, checkpoint_every=10)
     monkeypatch.setattr(vmap, "start_up", lambda devices: None)
@@ -330,15 +327,10 @@ def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch, stopped):
     with pytest.raises(KeyboardInterrupt):
         run_study(Study.of(hypergrid), settings_of(run), "smoke", Output(folder.run_path(run), resume=True))
     assert list(folder.run_path(run).rglob("checkpoints/40"))
-    stop_at(15 if stopped else None)
-    with pytest.raises(KeyboardInterrupt) if stopped else contextlib.nullcontext():
-        assert list(launcher_catalog.make("vmap").launch(folder, [run], restarts=0)) == [(run, "finished")]
+    stop_at(15)
+    with pytest.raises(KeyboardInterrupt):
+        list(launcher_catalog.make("vmap").launch(folder, [run], restarts=0))
     ((_, state),) = launcher_catalog.make("local").launch(folder, [run], restarts=0)
     assert state == "finished", folder.failure(run)
     (log,) = folder.run_path(run).rglob("metrics.jsonl")
     assert [record["step"] for record in read(log)] == list(range(61))
-
-
-def test_an_experiment_that_has_no_such_program_is_refused():
-    with pytest.raises(ValueError, match="hypospace has no VMAPPED, so its runs cannot be one program: use local"):
-        launcher_catalog.make("vmap").check(HYPOSPACE)

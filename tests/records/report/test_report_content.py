@@ -210,24 +210,19 @@ def test_empty_sections_say_why(tmp_path):
     assert shown(tmp_path)["empty"]["warnings"] == "No monitor has warned."
 
 
-def test_changes_that_were_not_committed_are_listed_once(tmp_path):
+def test_environments_commands_and_changes_are_listed_once(tmp_path):
     for seed in range(3):
         path = write_run(tmp_path / str(seed), seed=seed)
         if seed:
             (path / "uncommitted.diff").write_text("+ a line\n")
-    assert shown(tmp_path)["changes"] == [{"runs": 2, "diff": "+ a line\n"}]
-
-
-def test_environments_and_commands_are_listed_once(tmp_path):
-    for seed in range(2):
-        write_run(tmp_path / str(seed), seed=seed)
     made = shown(tmp_path)
     (environment,) = made["environments"]
-    assert environment["starts"] == 2
+    assert environment["starts"] == 3
     assert environment["entries"] == {
         "python": "3.12.1", "jax": "0.10.2", "devices": "2 x cpu", "git_commit": "0123456789abcdef-dirty",
     }  # fmt: skip
     assert made["commands"] == ["python -m experiments.hypergrid --objectives=grpo"]
+    assert made["changes"] == [{"runs": 2, "diff": "+ a line\n"}]
 
 
 def test_a_hundred_long_runs_stay_small(tmp_path, monkeypatch):
