@@ -16,6 +16,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from absl import logging
 from jax import monitoring
 
 from ipsrl.distributed.start_up import cache_folder, start_up
@@ -154,6 +155,14 @@ def _no_variable_is_left():
     before = {name: value for name, value in os.environ.items() if name.startswith("IPSRL")}
     yield
     assert {name: value for name, value in os.environ.items() if name.startswith("IPSRL")} == before
+
+
+@pytest.fixture
+def warnings_logged(monkeypatch):
+    """Warnings by absl, which the test sees instead of the terminal."""
+    lines = []
+    monkeypatch.setattr(logging, "warning", lambda text, *values: lines.append(text % values))
+    return lines
 
 
 @pytest.fixture

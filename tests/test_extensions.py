@@ -61,7 +61,6 @@ def test_processes_that_are_started_load_the_same_modules(extend, monkeypatch):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ({}, "has neither OBJECTIVES nor ENVIRONMENTS nor STUDIES: give it one"),
         ({"OBJECTIVES": [mine]}, "OBJECTIVES of the extension 'my_module' must be a dict"),
         ({"OBJECTIVES": {"grpo": mine}}, "has 'grpo' in OBJECTIVES, but that name is taken: choose another"),
     ],
@@ -90,7 +89,6 @@ SAID = {
     "x = 1\n  y = 2": ", line 2: IndentationError: unexpected indent",
     "\n1 / 0": ", line 2: ZeroDivisionError: division by zero",
     "def f(): raise ValueError('a\\nb')\nf()": ", line 1: ValueError: a b",
-    "raise SystemExit": ", line 1: SystemExit: no message",
     "class Mute(Exception):\n    def __str__(self): 1 / 0\n\nraise Mute": ", line 4: Mute: no message",
     "\nraise BaseException(1)": ", line 2: BaseException: 1",
     "class Mute:\n    def __repr__(self): 1 / 0\nOBJECTIVES = {Mute(): 3}": ", line 2: ZeroDivisionError",
@@ -98,14 +96,11 @@ SAID = {
     "class Mute:\n    def __getattr__(self, name): 1 / 0\nSTUDIES = {'a': Mute()}": ", line 2: ZeroDivisionError",
     "# coding: foo": "'bad_module': SyntaxError: unknown encoding: foo",
     "x = 1\0": "'bad_module': SyntaxError: source code string cannot contain null bytes",
-    "import no_such_package": ", line 1: ModuleNotFoundError: No module named 'no_such_package'",
     "from ipsrl import no_such_name": ", line 1: ImportError: cannot import name 'no_such_name'",
     "f = lambda: f()\nf()": ", line 1: RecursionError: maximum recursion depth exceeded",
-    "OBJECTIVES = None": "OBJECTIVES of the extension 'bad_module' must be a dict",
     "OBJECTIVES = {'mine': 3}": " has 'mine' in OBJECTIVES: 3 must be a function of keyword arguments",
     "ENVIRONMENTS = {'mine': None}": " has 'mine' in ENVIRONMENTS: None must be a function",
     "OBJECTIVES = {'': print}": " has '' in OBJECTIVES: the name '' cannot be written",
-    "OBJECTIVES = {7: print}": " has 7 in OBJECTIVES: the name 7 cannot be written",
     "OBJECTIVES = {'my-own': print}": " has 'my-own' in OBJECTIVES: the name 'my-own' cannot be written",
     "OBJECTIVES = {'mine': lambda floor: 3}": ": the argument floor has no annotation: write its type",
     "OBJECTIVES = {'mine': lambda **given: 3}": " has the argument **given: it must be a function of keyword",
@@ -138,43 +133,29 @@ def test_a_bad_module_is_refused_in_one_sentence(source, bad_module):
 
 
 MADE = {
-    "    raise KeyError('x')": ("the extension 'bad_module', line 2: KeyError: 'x'",) * 2,
-    "    return [][1]": ("the extension 'bad_module', line 2: IndexError: list index out of range",) * 2,
-    "    return 3": (
-        "mine of bad_module returns 3, it must return an Objective",
-        "mine of bad_module returns 3, it must return an Environment",
-    ),
-    "    pass": ("mine of bad_module returns None, it must return an Objective",) * 1
-    + ("mine of bad_module returns None, it must return an Environment",),
-    "    class Mute:\n        def __repr__(self): exit()\n    return Mute()": (
-        "the extension 'bad_module', line 3: SystemExit: None",
-        "the extension 'bad_module', line 3: SystemExit: None",
-    ),
-    "    raise SystemExit": ("the extension 'bad_module', line 2: SystemExit: no message",) * 2,
-    "    raise GeneratorExit": ("the extension 'bad_module', line 2: GeneratorExit: no message",) * 2,
-    "    raise ValueError": ("the extension 'bad_module', line 2: ValueError: no message",) * 2,
-    "    class Mute(KeyError, ValueError): __str__ = None\n    raise Mute": (
-        "the extension 'bad_module', line 3: Mute: no message",
-        "the extension 'bad_module', line 3: Mute: no message",
-    ),
-    "    raise ValueError('floor is 2, it must be less')": ("floor is 2, it must be less",) * 2,
+    "raise KeyError('x')": "the extension 'bad_module', line 2: KeyError: 'x'",
+    "return 3": "mine of bad_module returns 3, it must return an {kind}",
+    "class Mute:\n        def __repr__(self): exit()\n    return Mute()": "'bad_module', line 3: SystemExit: None",
+    "raise GeneratorExit": "the extension 'bad_module', line 2: GeneratorExit: no message",
+    "raise ValueError": "the extension 'bad_module', line 2: ValueError: no message",
+    "class Mute(KeyError, ValueError): __str__ = None\n    raise Mute": "'bad_module', line 3: Mute: no message",
+    "raise ValueError('floor is 2, it must be less')": "floor is 2, it must be less",
 }
-"""Body of a function of an extension -> what is said of it as an objective, and as an environment."""
+"""Body of a function of an extension -> what is said of it, as an objective or as an environment."""
 
 
 @pytest.mark.parametrize("body", MADE)
-@pytest.mark.parametrize(("kind", "make"), [("OBJECTIVES", objectives.make), ("ENVIRONMENTS", environments.make)])
+@pytest.mark.parametrize(("kind", "make"), [("Objective", objectives.make), ("Environment", environments.make)])
 def test_what_a_bad_function_does_is_said_in_one_sentence(kind, make, body, bad_module):
-    bad_module(f"def mine():\n{body}\n{kind} = {{'mine': mine}}")
+    bad_module(f"def mine():\n    {body}\n{kind.upper()}S = {{'mine': mine}}")
     extensions.load("bad_module")
-    with pytest.raises(ValueError, match=re.escape(MADE[body][kind == "ENVIRONMENTS"])):
+    with pytest.raises(ValueError, match=re.escape(MADE[body].format(kind=kind))):
         make("mine")
 
 
 @pytest.mark.parametrize(
     ("presets", "curves", "message"),
     [
-        ({}, list, "PRESETS must be a dict of settings, and curves a function"),
         ([1], list, "PRESETS must be a dict of settings, and curves a function"),
         ({"smoke": Settings()}, 3, "PRESETS must be a dict of settings, and curves a function"),
         ({"smoke": {"steps": 3}}, list, "its preset 'smoke' is no ipsrl.study.Settings"),
@@ -185,8 +166,3 @@ def test_a_bad_study_is_refused(presets, curves, message, extend):
     extensions.load("my_module")
     with pytest.raises(ValueError, match=f"mine is not a study: {message}"):
         studies.find("mine")
-
-
-def test_a_module_that_is_not_there(extend):
-    with pytest.raises(ValueError, match="the extension 'no_such_module' cannot be imported: No module named"):
-        extensions.load("no_such_module")

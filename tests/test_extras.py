@@ -215,11 +215,9 @@ def brought_by(extra):
     "text",
     [
         "import torch",
-        "from rdkit.Chem import QED",
-        "def f():\n    import duckdb",
+        "def f():\n    from rdkit.Chem import QED",
         "extras.require('duckdb')\nimport gguf",
         "try:\n    import torch\nexcept ImportError:\n    torch = None",
-        "if True:\n    import accelerate",
         "import duckdb\nextras.require('duckdb')",
         "class A:\n    def f(self):\n        with a:\n            import torch",
     ],

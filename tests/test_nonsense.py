@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from ipsrl.distributed.start_up import Cluster
 from ipsrl.environments.catalog import CATALOG
 from ipsrl.environments.demonstrations import EarlySwitches, ModeMistakes, PlanMistakes
 from ipsrl.environments.reasoning_gym import ReasoningGym
@@ -26,6 +27,9 @@ from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.replay import ReplayedAnswers
 from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.step import Batching
+from ipsrl.training.warm_start import WarmStart
 
 NONSENSE = {int: (-2, 2.5), float: (math.nan, "x"), bool: (2,), str: (3,)}
 WITHOUT_DEFAULT = {
@@ -37,11 +41,12 @@ WITHOUT_DEFAULT = {
     Transformer: {"vocabulary_size": 8},
     SlidingWindow: {"window": 3, "layers": (0,)},
     TokenPenalty: {"tokens": (1,)},
+    TrainSettings: {"steps": 1, "prompts_per_step": 1, "group_size": 2},
 }
 KINDS = [
     *filter(dataclasses.is_dataclass, CATALOG.values()), *WITHOUT_DEFAULT, Calculator, VerifierPool,
     EarlySwitches, ModeMistakes, PlanMistakes, LoRA, Rotary, Decoding, BestAnswers, DifficultyFilter, DiversityFilter,
-    DynamicSampling, OffPolicyAnswers, ReplayedAnswers, ReplayedModes,
+    DynamicSampling, OffPolicyAnswers, ReplayedAnswers, ReplayedModes, Batching, WarmStart, Cluster,
 ]  # fmt: skip
 
 

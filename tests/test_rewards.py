@@ -230,7 +230,3 @@ def test_refusals():
         expected_update(objectives.make("grpo"), logits, RewardTable(jnp.ones((1, 3))), 2)
     with pytest.raises(ValueError, match=r"false_negative_rate must lie between 0 and 1, not"):
         NoisyVerifier(0.1, jnp.array([2.0]))
-    with pytest.raises(ValueError, match=r"false_positive_rate must lie between 0 and 1, not 1.5"):
-        NoisyVerifier(1.5)
-    with pytest.raises(ValueError, match="a pattern of no tokens is in every answer"):
-        PatternVerifier(())

@@ -41,6 +41,11 @@ def slow_after(count, cases):
     return [pytest.param(*row, marks=mark) for row, mark in zip(rows, marks, strict=True)]
 
 
+def slow_unless(in_core, texts):
+    """Texts for `pytest.mark.parametrize`: all but those in the core are slow tests."""
+    return [text if text in in_core else pytest.param(text, marks=pytest.mark.slow) for text in texts]
+
+
 def fuzzed(examples, shrinks=True):
     """Settings of a fuzzer: so many examples, always the same; by `pytest --hostile` many more, each time others.
 

@@ -24,7 +24,6 @@ from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.distributed.start_up import Cluster, start_up
 from ipsrl.ending import Ending
-from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records import run_folder
 from ipsrl.records.evaluation import Evaluation
@@ -41,6 +40,7 @@ from ipsrl.training.step import Batching
 from tests.hangs import HANGS
 from tests.look_up import LookUpOnHost
 from tests.sampled_groups import collect
+from tests.training.first_token import FirstToken
 
 VERIFIED = []
 LOST_AFTER = math.inf
@@ -48,12 +48,8 @@ LOST_AFTER = math.inf
 
 
 @dataclasses.dataclass(frozen=True)
-class FirstTokenVerified(HypospaceCausal):
-    """The causal task, where an answer's first token decides, so that a fresh policy is sometimes right; says whom it
-    has verified.
-    """
-
-    nodes: int = 2
+class FirstTokenVerified(FirstToken):
+    """It says whom it has verified."""
 
     def verify(self, trajectories):
         VERIFIED.extend(np.asarray(trajectories.prompts.index).tolist())
@@ -61,11 +57,7 @@ class FirstTokenVerified(HypospaceCausal):
             # The one that the shell knows, which this process does not outlive.
             os.kill(os.getppid(), signal.SIGKILL)
             signal.pause()
-        first = np.asarray(trajectories.tokens)[:, :, 0]
-        said = super().verify(trajectories)
-        return dataclasses.replace(
-            said, rewards=(first % 2).astype(np.float32), outcome_id=(first % 3).astype(np.int32)
-        )
+        return super().verify(trajectories)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -99,11 +99,7 @@ def test_errors():
     ("fields", "message"),
     [
         ({"coordinator": "a:99999"}, "with a port from 1 to 65535"),
-        ({"coordinator": "a:0"}, "with a port from 1 to 65535"),
-        ({"num_processes": -2}, "num_processes is -2, it must be at least 1"),
-        ({"process_id": -1}, "process_id is -1, it must be at least 0"),
         ({"num_processes": 2, "process_id": 2}, "process_id is 2, it must be below num_processes, 2"),
-        ({"join_timeout": 0}, "join_timeout is 0, it must be at least 1"),
     ],
 )
 def test_an_impossible_cluster_is_refused(fields, message):

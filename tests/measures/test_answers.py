@@ -31,25 +31,13 @@ def test_batch_uses_each_prompts_own_number_of_answers():
     assert measured.means()["recovery"] == 0.875
 
 
-def test_ceiling_is_the_mean_recovery_of_independent_uniform_samples():
-    size = 6
-    drawn = np.random.default_rng(0).integers(size, size=(4000, size))
-    admissible = np.ones((4000, size), bool)
-    measured = answers.measure_answers(drawn, np.ones_like(drawn, bool), admissible, "independent")
-    standard_error = measured.recovery.std() / np.sqrt(4000)
-    assert abs(measured.recovery.mean() - answers.independent_ceiling(size, size)) < 4 * standard_error
+def test_the_ceiling_of_large_spaces():
     assert answers.independent_ceiling(10_000, 10_000) == pytest.approx(1 - np.exp(-1), abs=1e-4)
 
 
 def test_bad_input_is_refused():
     one = np.ones((1, 3), bool)
-    with pytest.raises(ValueError, match="protocol"):
-        answers.measure_answers(np.zeros((1, 3), int), one, one, "sequential")
     with pytest.raises(ValueError, match="needs 3 answers"):
         answers.measure_answers(np.zeros((1, 2), int), one[:, :2], one, "independent")
     with pytest.raises(ValueError, match="admissible"):
         answers.measure_answers(np.zeros((1, 3), int), one, ~one, "independent")
-    with pytest.raises(ValueError, match="without an admissible"):
-        answers.recovery(np.zeros(3, int), np.zeros(3, bool))
-    with pytest.raises(ValueError, match="non-empty"):
-        answers.parse_rate(np.array([], int))

@@ -51,16 +51,6 @@ def test_groups_are_measured_one_by_one_inside_jit():
     np.testing.assert_allclose(jax.jit(diversity.ranked_shares)(sampled), ranked, rtol=1e-6)
 
 
-@settings(deadline=None, max_examples=30)
-@given(st.lists(st.floats(0, 1), min_size=5, max_size=5).filter(lambda w: sum(w) > 0.1))
-def test_effective_outcomes_of_a_distribution_lie_between_one_and_all(weights):
-    probs = np.array(weights) / sum(weights)
-    effective = float(diversity.effective_outcomes_of_distribution(probs))
-    assert 1 - 1e-5 <= effective <= 5 + 1e-4
-    # exp(H) is at least the inverse of the largest share (the effective number of order infinity).
-    assert effective >= 1 / float(diversity.largest_share_of_distribution(probs)) - 1e-4
-
-
 def test_exact_distributions():
     distributions = np.array([[1.0, 0.0, 0.0, 0.0], [0.25] * 4, [0.5, 0.5, 0.0, 0.0]])
     np.testing.assert_allclose(diversity.effective_outcomes_of_distribution(distributions), [1, 4, 2], rtol=1e-6)

@@ -9,21 +9,15 @@ from scipy.stats import binomtest
 from ipsrl.measures.seeds import Interval, mean_over_seeds, share_of_runs, shared_ranks
 
 
-def test_interval_covers_the_true_mean_about_as_often_as_it_says():
-    values = np.random.default_rng(1).normal(size=(20, 2000))
-    interval = mean_over_seeds(values)
-    covered = np.mean((interval.low <= 0) & (interval.high >= 0))
-    assert 0.94 < covered < 0.96
-    narrow = mean_over_seeds(values, level=0.5)
-    assert 0.48 < np.mean((narrow.low <= 0) & (narrow.high >= 0)) < 0.53
-
-
 def test_the_interval_of_three_seeds_is_that_of_students_t():
     interval = mean_over_seeds(np.array([0.45, 0.5, 0.52]))
     # 4.3027 is the quantile of two degrees of freedom, 0.036056 the standard deviation.
     half = 4.3027 * 0.036056 / np.sqrt(3)
     assert (interval.low, interval.high) == pytest.approx((0.49 - half, 0.49 + half), abs=1e-5)
     assert str(interval) == "0.49 [0.40, 0.58]"
+    # The quartiles of t with two degrees of freedom lie at sqrt(2/3).
+    narrow = mean_over_seeds(np.array([0.45, 0.5, 0.52]), level=0.5)
+    assert narrow.high - narrow.mean == pytest.approx(np.sqrt(2 / 3) * 0.036056 / np.sqrt(3), rel=1e-4)
     largest = mean_over_seeds(np.array([1e300, -1e300]))
     assert (largest.mean, largest.high) == pytest.approx((0.0, 12.7062e300), rel=1e-5)
 
@@ -45,15 +39,6 @@ def test_curves_are_treated_point_by_point_and_repeatably():
     assert mean_over_seeds(values[:, 1]).high == pytest.approx(curve.high[1])
     assert curve.mean.shape == curve.low.shape == curve.high.shape == (3,)
     assert str(curve) == "Interval of shape (3,) over 4 seeds"
-
-
-def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="finite"):
-        mean_over_seeds(np.array([1.0, np.nan]))
-    with pytest.raises(ValueError, match="at least one seed"):
-        mean_over_seeds(np.array([]))
-    with pytest.raises(ValueError, match="level"):
-        mean_over_seeds(np.array([1.0, 2.0]), level=95)
 
 
 def interval(mean, low, high, seeds=3):
@@ -95,8 +80,6 @@ def test_shares_of_runs_have_binomial_intervals(times, runs):
     low, high = binomtest(times, runs).proportion_ci(0.95)
     assert (share.mean, share.seeds) == (times / runs, runs)
     np.testing.assert_allclose([share.low, share.high], [low, high])
-    with pytest.raises(ValueError, match="at least one run"):
-        share_of_runs(np.array([], bool))
 
 
 def test_an_interval_exceeds_what_lies_below_it():

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.objectives import make
-from ipsrl.structures import Rollouts, Sizes
+from ipsrl.structures import PolicyScores, Rollouts, Sizes
 from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 
 
@@ -103,6 +103,17 @@ def rollouts_of(behaviour, mask=None, **fields):
     } | fields
     # Made by NumPy: what JAX makes outside a program is compiled on its own.
     return Rollouts(**{name: jnp.asarray(values) for name, values in fields.items()})
+
+
+def by_log_probs(part, log_probs, rollouts, *advantages):
+    """Of a surrogate or a penalty the values, their gradient by the log-probabilities of the policy, and metrics."""
+
+    def total(log_probs):
+        values, metrics = part(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts, *advantages)
+        return values.sum(), (values, metrics)
+
+    gradient, (values, metrics) = jax.grad(total, has_aux=True)(jnp.asarray(log_probs, jnp.float32))
+    return values, gradient, metrics
 
 
 @functools.partial(jax.jit, static_argnames="objective")

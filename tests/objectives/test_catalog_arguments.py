@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import math
+import re
 import types
 import typing
 
@@ -13,8 +15,10 @@ import pytest
 
 from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.catalog import CATALOG
+from ipsrl.structures import Rollouts
 from tests.objectives.declared import ROWS
 from tests.objectives.groups import random_rollouts, sizes
+from tests.tiers import slow_unless
 
 EVERY = dict.fromkeys([*names(), *ROWS])
 PROMPTS, GROUP, LENGTH = 4, 7, 5
@@ -181,3 +185,34 @@ def test_every_field_of_every_part_changes_something(kind, field):
 
     for others in alternatives(getattr(CARRIERS[kind][0][1], field), hint):
         assert any(matters(*carrier, other) for carrier in CARRIERS[kind] for other in others), others
+
+
+@pytest.mark.parametrize("kind", CARRIERS, ids=lambda kind: kind.__name__)
+def test_every_range_of_a_part_is_kept(kind):
+    part = CARRIERS[kind][0][1]
+    for field in dataclasses.fields(kind):
+        allowed = field.metadata.get("range")
+        for value in (-2.0, 1e9, math.inf) if allowed and not allowed.of_whole else ():
+            if valid(functools.partial(allowed.holds, value)) is False:
+                said = f"{re.escape(allowed.called or field.name)} is {value}|must be a whole number|is not one of"
+                with pytest.raises(ValueError, match=said):
+                    dataclasses.replace(part, **{field.name: value})
+
+
+GIVEN = {field.name for field in dataclasses.fields(Rollouts) if field.default is None}
+GIVEN -= {"top_tokens", "prompt_mask", "next_states"}
+"""Optional fields of rollouts that come alone, or bring these along."""
+
+
+@pytest.mark.parametrize("text", slow_unless(names(), EVERY))
+def test_an_objective_needs_the_optional_fields_that_it_names_and_no_others(text):
+    objective, (rollouts, scores) = make(text), three_batches()[0]
+
+    def loss(without):
+        given = dataclasses.replace(rollouts, **dict.fromkeys(without))
+        return jax.eval_shape(functools.partial(objective, sizes=SIZES), scores, given)
+
+    loss(GIVEN - objective.needs)
+    for name in objective.needs & GIVEN:
+        with pytest.raises(ValueError, match=f"^the objective reads {name}, which these rollouts do not have"):
+            loss({name})

@@ -19,20 +19,16 @@ from tests.objectives.declared import ROWS
 from tests.objectives.groups import greedy_of, parts_of, random_rollouts, sizes
 from tests.objectives.halves import losing, weighing
 from tests.objectives.rows import SILENCE
-from tests.tiers import slow_after
+from tests.tiers import slow_after, slow_unless
 
 EVERY = [*names(), *(text for text in ROWS if text not in names())]
 # Every row by itself, and as a slow test with each declared variant of its arguments.
-every_objective = pytest.mark.parametrize(
-    "text", [text if text in names() else pytest.param(text, marks=pytest.mark.slow) for text in EVERY]
-)
+every_objective = pytest.mark.parametrize("text", slow_unless(names(), EVERY))
 
 PROMPTS, GROUP, LENGTH = 4, 7, 5  # float32's mean of seven times 0.1 is not 0.1
 PADDING = 3
 FREE = 3  # places of a group that hold empty answers
-BETWEEN = np.array(
-    [5, 0, 6, 1, 7, 2, 3, 4]
-)  # the columns of wide arrays, with the padding before and between the tokens
+BETWEEN = np.array([5, 0, 6, 1, 7, 2, 3, 4])  # columns of wide arrays, the padding before and between the tokens
 SIZES = sizes(PROMPTS)
 KEEPING = [
     text for text in EVERY if any(leaf.shape[:1] == (PROMPTS,) for leaf in jax.tree.leaves(make(text).init(SIZES)))
@@ -360,10 +356,7 @@ def test_groups_that_say_nothing_have_no_gradient(text):
         assert not facts(text)[kind][2].log_probs.any(), kind
 
 
-@pytest.mark.parametrize(
-    "text",
-    [text if text in {*covering(), "tsallis"} else pytest.param(text, marks=pytest.mark.slow) for text in names()],
-)
+@pytest.mark.parametrize("text", slow_unless({*covering(), "tsallis"}, names()))
 def test_advantages_are_constants(text):
     objective = make(text)
 
@@ -469,13 +462,7 @@ def mean_gradient(output, gradient):
 
 
 beside_empty_answers = pytest.mark.parametrize(
-    "text",
-    [
-        text
-        if text in {*covering(), "a2po", "dmpo", "gfpo", "gvpo", "lpo", "tsallis(q=0.5)", "vargrad"}
-        else pytest.param(text, marks=pytest.mark.slow)
-        for text in EVERY
-    ],
+    "text", slow_unless({*covering(), "a2po", "dmpo", "gfpo", "gvpo", "lpo", "tsallis(q=0.5)", "vargrad"}, EVERY)
 )
 
 

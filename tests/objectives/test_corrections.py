@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make, names
-from ipsrl.objectives.corrections import Correction, Masked, SequenceMask, Truncated
+from ipsrl.objectives.corrections import Masked, SequenceMask, Truncated
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
 from tests.objectives.groups import all_groups, bandit_rollouts, random_rollouts, rollouts_of, sizes
 
 # pi_old / mu of the tokens of two answers; the second has one token. Geometric means: 0.7937, 3.
 RATIOS = np.array([[[4.0, 0.5, 0.25], [3.0, 1.0, 1.0]]])
 MASK = np.array([[[1, 1, 1], [1, 0, 0]]], bool)
-SIZES = Sizes(1)
 
 
 def by_ratios(ratios=RATIOS, mask=MASK, behaviour=0.2):
@@ -156,10 +155,6 @@ SAMPLER = np.array([-0.3, -0.6, 1.4], np.float32)
 REWARDS = np.array([1.0, 1.0, 0.0], np.float32)
 
 
-def probs(logits):
-    return np.exp(logits - np.logaddexp.reduce(logits))
-
-
 @functools.partial(jax.jit, static_argnames=("objective", "group"))
 def gradient_over_groups(objective, logits, sampler, group):
     groups = all_groups(3, group)
@@ -193,25 +188,6 @@ def test_without_a_cap_the_gradient_has_no_bias(text):
     # A cap and a mask have one.
     for biased in ("truncated(1.2)", "masked(0.5, 2.0)"):
         assert np.abs(mean_gradient(corrected.replace("truncated(1e9)", biased)) - own).max() > 0.01
-
-
-@pytest.mark.slow
-def test_a_correction_ends_where_the_own_answers_lead():
-    """Two answers are equally good, and REINFORCE prefers the likelier one. A sampler that gives the other one too
-    often makes the policy end there, unless it is corrected.
-    """
-
-    def trained(text, off):
-        logits = LOGITS.copy()
-        for _ in range(60):
-            logits += mean_gradient(text, logits, logits + off, group=1)
-        return probs(logits)
-
-    off = np.float32(np.log([1.0, 8.0, 1.0]))
-    own = trained("reinforce", np.zeros(3, np.float32))
-    assert own[0] > 0.9
-    np.testing.assert_allclose(trained("reinforce(correction=truncated(1e9))", off), own, atol=1e-4)
-    assert trained("reinforce", off)[1] > 0.8
 
 
 @functools.partial(jax.jit, static_argnames="objective")
@@ -273,12 +249,9 @@ def test_rows_whose_loss_is_not_proportional_to_advantages_refuse(name):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("grpo(correction=sequence_mask)", "correction 'sequence_mask' needs a value for delta"),
         ("grpo(correction=tis)", r"correction=tis is not one of truncated\(...\), masked\(...\), sequence_mask\(...\)"),
-        ("grpo(corection=masked)", r"has no argument 'corection'; .*, correction$"),
         ("grpo(correction=truncated(0.5))", "^cap is 0.5, it must be at least 1$"),
         ("grpo(correction=masked(1.5))", r"^ratios from 1.5 to 5.0 are kept, which must include 1: "),
-        ("grpo(correction=truncated(level=geometric))", "level=geometric is not one of token, sequence"),
         ("lp_reg(correction=masked)", "^the objective reads the most likely tokens of the sampler"),
     ],
 )
@@ -291,11 +264,3 @@ def test_the_field_is_missing():
     rollouts, scores = random_rollouts()
     with pytest.raises(ValueError, match=r"^the objective reads proximal_log_probs, which these rollouts do not have$"):
         make("grpo(correction=truncated)")(scores, dataclasses.replace(rollouts, proximal_log_probs=None))
-
-
-def test_names():
-    assert set(Correction.NAMED) == {"truncated", "masked", "sequence_mask"}
-    assert make("ips_grpo(alpha=0.5, correction=masked(0.4, level=sequence))").correction == Masked(
-        0.4, level="sequence"
-    )
-    assert make("lp_reg(correction=sequence_mask(0.1))").correction == SequenceMask(0.1)

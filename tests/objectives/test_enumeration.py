@@ -15,6 +15,7 @@ from ipsrl.objectives import make, names
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.declared import ROWS
 from tests.objectives.groups import all_groups, bandit_rollouts
+from tests.tiers import slow_unless
 
 LOGITS = {2: np.array([0.3, -0.5], np.float32), 3: np.array([0.2, -0.6, 0.7], np.float32)}
 DISTRIBUTION = {
@@ -109,9 +110,7 @@ def test_mean_update_is_the_enumerated_one(text, outcomes, group):
     assert np.abs(expected).max() > 1e-3 * scale
 
 
-@pytest.mark.parametrize(
-    "text", [text if text in names() else pytest.param(text, marks=pytest.mark.slow) for text in WITH_RULE]
-)
+@pytest.mark.parametrize("text", slow_unless(names(), WITH_RULE))
 @pytest.mark.parametrize("size", [1e-7, 3e9])
 def test_small_and_large_rewards_are_not_rounded_away(text, size):
     """Up to a rounding of the largest advantage of all groups, in which a constant or a bonus has a part."""

@@ -10,6 +10,7 @@ import pytest
 from ipsrl.objectives import make, names
 from tests.objectives.groups import greedy_of, parts_of, random_rollouts, sizes
 from tests.objectives.halves import losing, weighing
+from tests.tiers import slow_unless
 
 PROMPTS, GROUP, LENGTH = 2, 1100, 2
 CORE = {"setpo"}
@@ -59,9 +60,7 @@ def assert_close_within_groups(found, expected):
         np.testing.assert_allclose(one, other, atol=1e-3 * np.abs(other).max())
 
 
-@pytest.mark.parametrize(
-    "text", [text if text in CORE else pytest.param(text, marks=pytest.mark.slow) for text in names()]
-)
+@pytest.mark.parametrize("text", slow_unless(CORE, names()))
 def test_large_groups_are_those_of_float64_and_integers_of_64_bits(text):
     objective, (rollouts, scores) = make(text), large_groups()
     found, expected = weights_in_both(weighing(objective))

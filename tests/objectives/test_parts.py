@@ -17,8 +17,6 @@ from ipsrl.objectives.objective import all_equal
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, Weights
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
-# Advantages
-
 
 def test_rewards_that_tie_but_for_rounding_are_equal():
     """0.9 / 0.6 and 0.6 / 0.4 are both 1.5; as float32 they differ in the last bit, and a std would make that 1.2."""
@@ -121,9 +119,6 @@ def test_placebos_of_answer_confidence_have_its_numbers_in_other_places():
     assert np.abs(moved).max() > 0.1
 
 
-# Surrogates and penalties
-
-
 def test_the_mean_coefficient_of_a_penalty_over_tokens_is_a_metric():
     rollouts, _ = random_rollouts()
     tokens = rollouts.token_mask.sum()
@@ -133,9 +128,6 @@ def test_the_mean_coefficient_of_a_penalty_over_tokens_is_a_metric():
         _, _, metrics = objective.weigh(rollouts, objective.init(Sizes(3)))
         total, count = metrics[f"{penalty.name}_coefficient"]
         assert_close(total / count, share * penalty.coefficient)
-
-
-# Aggregation
 
 
 @pytest.mark.parametrize(
@@ -152,9 +144,6 @@ def test_aggregation(part, expected):
     """Answers of three, one and no tokens; what lies outside the mask is not even a number."""
     values = jnp.array([[[1.0, 2, 3], [4, np.nan, np.nan], [np.nan, np.nan, np.nan]]])
     assert_close(part(values, ~jnp.isnan(values)), expected)
-
-
-# Refusals
 
 
 ARRAYS = [field.name for field in dataclasses.fields(Rollouts) if field.name not in ("tokens", "right_above")]

@@ -22,20 +22,16 @@ def test_every_objective_has_defaults_a_description_and_a_hash(name):
     [
         ("gprpo", "unknown objective 'gprpo'; did you mean grpo or "),
         ("maximum", "unknown objective 'maximum'; known: a2po, aer, "),
-        ("grpo(clip_lo=0.1)", "no argument 'clip_lo'; known: clip, dual_clip"),
         ("grpo(epsilon=0.1)", "no argument 'epsilon'; known: clip, dual_clip"),
         ("ips_grpo(probability=counted)", "is not one of counts(...), offset(...), ema(...), exact(...)"),
         ("ips_grpo(alpha=high)", "alpha=high is not a number or one of effective(...)"),
         ("progrpo(reference=answer)", "reference=answer is not one of correct, other_prompt, prompt(...)"),
-        ("ips_grpo(alpha=1=2)", "cannot read"),
         ("grpo(0.2)", "cannot read"),
         ("grpo(clip=__import__('os'))", "unknown clip '__import__'; this argument has no arguments of its own"),
         ("grpo(**more)", "cannot read 'grpo(**more)'"),
         ("grpo(clip=0.1, clip=0.3)", "gives an argument twice"),
         ("grpo(kl=k3(0.1, target=1, target=2))", "cannot read 'k3(0.1, target=1, target=2)'"),
         ("grpo(clip=({[]: 1}, 0.2))", "not a number, word"),
-        ("()", "'()' is an empty list"),
-        ("grpo, dr_grpo", "expected one objective, got 2"),
     ],
 )
 def test_bad_text_is_refused_in_one_sentence(text, message):
@@ -43,26 +39,6 @@ def test_bad_text_is_refused_in_one_sentence(text, message):
         make(text)
     assert "\n" not in str(error.value)
     assert str(error.value).count("one of ") <= 1
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"grpo(a={'-' * 20000}1)",
-        "a." * 9000 + "b",
-        "a+" * 20000 + "b",
-        f"grpo(a={'[' * 3000}{']' * 3000})",
-        "f(" * 3000 + ")" * 3000,
-        "grpo(kl=k3(" * 3000 + "))" * 3000,
-        "a" * 100_000,
-        f"grpo(clip={'9' * 5000})",
-    ],
-    ids=lambda text: text[:8],
-)
-def test_deep_and_long_text_is_refused_in_one_short_sentence(text):
-    with pytest.raises(ValueError, match=r"cannot read|unknown objective") as refused:
-        make(text)
-    assert len(str(refused.value)) < 1000
 
 
 def test_lists_are_split_at_the_outer_commas_only():
@@ -75,8 +51,6 @@ def test_lists_are_split_at_the_outer_commas_only():
 def test_an_argument_can_be_added_or_replaced():
     assert specifications.with_argument("ips_grpo", "floor", 0.2) == "ips_grpo(floor=0.2)"
     assert specifications.with_argument("ips_grpo(floor=0.1,alpha=2)", "floor", 0.2) == "ips_grpo(floor=0.2, alpha=2)"
-    with pytest.raises(ValueError, match="expected one specification, got 2"):
-        specifications.with_argument("grpo,ips_grpo", "floor", 0.2)
 
 
 @pytest.mark.slow

@@ -78,6 +78,16 @@ def assert_same(actual, expected):
         np.testing.assert_allclose(value, wanted, rtol=0, atol=tolerance)
 
 
+def assert_steps_are(expected, kind, folder, rollouts, scores, **options):
+    """In one piece and in several."""
+    for micro_batches in (1, 4):
+        assert_same(step_of(kind, folder, rollouts, scores, micro_batches, **options), expected)
+
+
+def step_of(*arguments, **options):
+    return trl_trainers.step(trl_trainers.trainer(*arguments, **options))
+
+
 GRPO = trl_trainers.ScriptedGRPO
 GMPO = trl_trainers.ScriptedGMPO
 RLOO = trl_trainers.ScriptedRLOO
@@ -121,9 +131,7 @@ def test_loss_and_gradient_are_those_of_trl(folder, text, kind, options):
         objective = made(text)
         rollouts, scores = rollouts_with_ties(seed, LARGE if hasattr(objective.advantages, "unbiased") else 1.0)
         expected = ours(objective, rollouts, scores)
-        for micro_batches in (1, 4):
-            trainer = trl_trainers.trainer(kind, folder, rollouts, scores, micro_batches, **options)
-            assert_same(trl_trainers.step(trainer), expected)
+        assert_steps_are(expected, kind, folder, rollouts, scores, **options)
 
 
 # Our text, TRL's trainer, and its options; with vLLM unless a sequence mask is compared.
@@ -157,9 +165,7 @@ def test_corrections_are_those_of_trl(folder, text, kind, options):
     for seed in range(2):
         rollouts, scores = rollouts_with_ties(seed)
         expected = ours(objective, rollouts, scores)
-        for micro_batches in (1, 4):
-            trainer = trl_trainers.trainer(kind, folder, rollouts, scores, micro_batches, vllm=vllm, **options)
-            assert_same(trl_trainers.step(trainer), expected)
+        assert_steps_are(expected, kind, folder, rollouts, scores, vllm=vllm, **options)
         changed = objective.correction(scores, rollouts, weighed(objective, rollouts).advantages)[1]
         assert 0 < changed["correction_fraction"][0] < changed["correction_fraction"][1]
 
@@ -181,24 +187,22 @@ def test_several_rewards_are_normalised_one_by_one_as_in_trl(folder, weights):
         np.testing.assert_allclose(weighed(objective, rollouts).advantages[..., 0], theirs, atol=1e-6)
         assert np.abs(theirs).max() > 1
         expected = ours(objective, rollouts, scores)
-        for micro_batches in (1, 4):
-            trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, micro_batches, **options)
-            assert_same(trl_trainers.step(trainer), expected)
+        assert_steps_are(expected, GRPO, folder, rollouts, scores, **options)
 
 
 def test_overlong_punishment_is_that_of_trl(folder):
     rollouts, scores = rollouts_with_ties()
     punishment = get_soft_overlong_punishment(max_completion_len=6, soft_punish_cache=4)
     options = {"more_rewards": [punishment], "reward_weights": [1.0, LARGE], "epsilon_high": 0.28}
-    trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="dapo", **options)
     objective = made(f"dapo(overlong=paper({LARGE}, limit=6, cache=4))")
-    assert_same(trl_trainers.step(trainer), ours(objective, rollouts, scores))
+    actual = step_of(GRPO, folder, rollouts, scores, loss_type="dapo", **options)
+    assert_same(actual, ours(objective, rollouts, scores))
 
 
 def test_entropy_bonus_is_that_of_trl_where_both_average_over_tokens(folder):
     rollouts, scores = rollouts_with_ties()
-    trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="dapo", entropy_coef=0.01)
-    assert_same(trl_trainers.step(trainer), ours(made("grpo(entropy=0.01, aggregation=token_mean)"), rollouts, scores))
+    actual = step_of(GRPO, folder, rollouts, scores, loss_type="dapo", entropy_coef=0.01)
+    assert_same(actual, ours(made("grpo(entropy=0.01, aggregation=token_mean)"), rollouts, scores))
 
 
 def on_first_update(rollouts, scores):
@@ -211,8 +215,7 @@ def test_forking_tokens_are_those_of_trl(folder):
         rollouts, scores = rollouts_with_ties(seed)
         scores = on_first_update(rollouts, scores)
         options = {"loss_type": "dapo", "epsilon_high": 0.28, "top_entropy_quantile": 0.3}
-        trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, **options)
-        actual = trl_trainers.step(trainer)
+        actual = step_of(GRPO, folder, rollouts, scores, **options)
         text = "forking_tokens(fraction=0.3, threshold=quantile, denominator={})"
         assert_same(actual, ours(made(text.format("all")), rollouts, scores))
         # The paper's mean is over the tokens that are kept: its steps are larger by the inverse of their share.
@@ -240,8 +243,6 @@ def test_adaptive_entropy_bonus_is_that_of_trl(folder):
         bonuses.append(np.abs(actual[2]).max() > 0)
     assert bonuses == [False, True, True, True, False, True]
 
-
-# Pairs.
 
 PREFERENCES = [
     ("dpo(beta=0.3)", {"beta": 0.3}),
@@ -280,9 +281,6 @@ def test_rpo_is_that_of_trl_where_winners_are_equally_long(folder):
     expected = ours(made("rpo"), rollouts, scores)[:2]
     for micro_batches in (1, 3):
         assert_same(trl_trainers.preference_step(folder, rollouts, scores, micro_batches, **RPO), expected)
-
-
-# Regression on optimal advantages.
 
 
 @pytest.mark.parametrize(("beta1", "beta2"), [(0.5, 1e-3), (0.2, 0.7)])
@@ -336,7 +334,7 @@ def test_token_mean_of_the_batch_and_of_micro_batches(folder):
     rollouts, scores = rollouts_with_ties()
     objective = made("grpo(aggregation=token_mean)")
     whole, weights = ours(objective, rollouts, scores), weighed(objective, rollouts)
-    assert_same(trl_trainers.step(trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="bnpo")), whole)
+    assert_same(step_of(GRPO, folder, rollouts, scores, loss_type="bnpo"), whole)
     trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, 4, loss_type="bnpo")
     theirs = trl_trainers.step(trainer)
     parts = [ours(objective, subset(rollouts, rows), scores, weights) for rows in trainer.script.micro_batches]
@@ -347,13 +345,12 @@ def test_token_mean_of_the_batch_and_of_micro_batches(folder):
 def test_entropy_bonus_of_answers_and_of_tokens(folder):
     """TRL's bonus is a mean over tokens whatever the loss is; ours is aggregated as the surrogate is."""
     rollouts, scores = rollouts_with_ties()
-    trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="grpo", entropy_coef=0.01)
-    value, by_log_probs, by_entropy = trl_trainers.step(trainer)
+    theirs = step_of(GRPO, folder, rollouts, scores, loss_type="grpo", entropy_coef=0.01)
     mask = np.asarray(rollouts.token_mask)
     surrogate, expected_by_log_probs, _ = ours(made("grpo"), rollouts, scores)
     bonus = 0.01 * np.asarray(scores.entropy)[mask].mean()
     over_tokens = -0.01 * mask / mask.sum()
-    assert_same((value, by_log_probs, by_entropy), (surrogate - bonus, expected_by_log_probs, over_tokens))
+    assert_same(theirs, (surrogate - bonus, expected_by_log_probs, over_tokens))
     over_answers = -0.01 * mask / mask.sum(-1, keepdims=True) / 16
     assert_same([ours(made("grpo(entropy=0.01)"), rollouts, scores)[2]], [over_answers])
 
@@ -372,7 +369,7 @@ def test_truncated_answers(folder, by):
         options |= {"loss_type": "grpo", "epsilon_high": 0.28}
         text, factor = "dapo(overlong=0, overlong_filter=True, aggregation=sequence_mean)", 16 / 10
     expected = ours(made(text), rollouts, scores)
-    theirs = trl_trainers.step(trl_trainers.trainer(GRPO, folder, rollouts, scores, **options))
+    theirs = step_of(GRPO, folder, rollouts, scores, **options)
     assert_same([factor * part for part in theirs], expected)
 
 
@@ -385,7 +382,7 @@ def test_ratio_of_a_stale_token(folder):
     behaviour = rollouts.behaviour_log_probs.at[stale].set(-25.0)
     rollouts = dataclasses.replace(rollouts, behaviour_log_probs=behaviour)
     scores = dataclasses.replace(scores, log_probs=scores.log_probs.at[stale].set(0.0))
-    value, by_log_probs, _ = trl_trainers.step(trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="grpo"))
+    value, by_log_probs, _ = step_of(GRPO, folder, rollouts, scores, loss_type="grpo")
     expected, expected_by_log_probs, _ = ours(objective, rollouts, scores)
     np.testing.assert_allclose(value / expected, np.exp(5.0), rtol=1e-4)
     assert by_log_probs[stale] > 1e8

@@ -32,7 +32,6 @@ from ipsrl.rollouts.sources.difficulty_scorer import init_scorer, score_prompts
 from ipsrl.structures import Prompts
 from ipsrl.training.loop import TrainSettings, train
 from tests.sampled_groups import collect
-from tests.tiers import slow_after
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 
 SMALL = DifficultyFilter(width=16, last_width=8, warm_up=0, exploration=0.0, dropout=0.0)
@@ -127,13 +126,12 @@ def test_the_filter_reads_the_stream_until_the_batch_is_full(predicted):
     assert choose(once) == (first + rejected, P, len(first))
 
 
-@pytest.mark.parametrize("scan", slow_after(1, [4, 1, 20]))
-def test_no_slot_that_is_left_repeats_a_prompt(predicted, scan):
-    filter_settings = predicted([-9.0] * PROMPTS, exploration=0.02, scan=scan)
+def test_no_slot_that_is_left_repeats_a_prompt(predicted):
+    filter_settings = predicted([-9.0] * PROMPTS, exploration=0.02, scan=4)
     partly = 0
     for step in range(12):
         prompts, scanned, passed = choose(filter_settings, place=3 * step, step=step)
-        assert scanned == scan * P or passed == P
+        assert scanned == 4 * P or passed == P
         filled = prompts[passed:]
         assert len(set(filled)) == len(filled) == P - passed
         assert not set(filled) & set(prompts[:passed])
@@ -208,14 +206,9 @@ def text_batch():
     return TRANSFORMER.init(jax.random.key(0)), FIRST_TOKEN.prompts(jnp.arange(6)), 0, 0
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"distillation": 1.0}, {"ranking": 1.0}, {"gap": 0.4}, {"margin": 0.1}, {"dropout": 0.5}, {"learning_rate": 0.1},
-     {"weight_decay": 0.5}, {"max_gradient_norm": 1e-6}, {"width": 8}, {"last_width": 4}],
-    ids=str,
-)  # fmt: skip
 @pytest.mark.slow
-def test_every_number_changes_what_the_scorer_learns(change):
+@pytest.mark.parametrize("change", [{"dropout": 0.5}, {"width": 8}, {"last_width": 4}], ids=str)
+def test_dropout_and_widths_change_what_the_scorer_learns(change):
     groups = collect(FIRST_TOKEN, TRANSFORMER, *text_batch(), group_size=4, temperature=1.0)
 
     def learned(filter_settings):
@@ -268,14 +261,8 @@ def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
     [
         ({"lowest": 0.9}, "window of the difficulty filter is 0.9 to 0.85"),
         ({"highest": 1.5}, "its ends must lie in 0 to 1"),
-        ({"exploration": -0.1}, "exploration is -0.1, it must lie between 0 and 1"),
-        ({"dropout": 1.0}, "dropout is 1.0, it must be at least 0 and below 1"),
-        ({"scan": 0}, "scan of the difficulty filter is 0, it must be positive"),
-        ({"learning_rate": 0.0}, "learning_rate of the difficulty filter is 0.0, it must be positive"),
-        ({"warm_up": -1}, "warm_up of the difficulty filter is -1, it must be finite and not negative"),
-        ({"ranking": -1.0}, "ranking of the difficulty filter is -1.0, it must be finite and not negative"),
     ],
 )
-def test_bad_numbers_are_refused(change, message):
+def test_a_window_that_is_none_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(SMALL, **change)

@@ -3,7 +3,6 @@
 import dataclasses
 from typing import ClassVar
 
-import jax
 import numpy as np
 import pytest
 
@@ -23,7 +22,6 @@ from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training import stored_tree
 from ipsrl.training.loop import TrainSettings, train
-from tests.sampled_groups import ask
 
 pytestmark = pytest.mark.slow
 
@@ -123,11 +121,3 @@ class NanInASpareGroup(Bandit):
 def test_what_is_thrown_away_must_be_finite_too(tmp_path):
     with pytest.raises(NonFiniteLossError, match=r"^step 1 has sampled_reward nan; last good checkpoint: none$"):
         run(tmp_path, "grpo", NanInASpareGroup(), dynamic_sampling=DynamicSampling(4))
-
-
-def test_likeliest_tokens_are_collected_where_the_objective_looks_at_them():
-    policy = Tabular(TREE.num_observations, TREE.vocabulary_size)
-    parameters = policy.init(jax.random.key(0))
-    for text, expected in {"grpo": None, "lp_reg(likeliest=3)": 3}.items():
-        (trajectories, _), _ = ask(TREE, policy, SETTINGS, parameters, 0, 0, objective=text)
-        assert (None if trajectories.top_tokens is None else trajectories.top_tokens.shape[-1]) == expected

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from absl import logging
 
 from ipsrl.training.parameter_cache import cached
 
@@ -18,13 +17,6 @@ LIKE = {
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
     monkeypatch.setenv("IPSRL_CACHE", str(tmp_path))
-
-
-@pytest.fixture
-def warnings_logged(monkeypatch):
-    lines = []
-    monkeypatch.setattr(logging, "warning", lambda text, *values: lines.append(text % values))
-    return lines
 
 
 @pytest.fixture

@@ -57,15 +57,10 @@ def test_filters_from_text():
     ("text", "message"),
     [
         ("replay", r"unknown batch filter 'replay'; did you mean replayed_modes\?"),
-        ("dynamic_sampling(turns=3)", "batch filter 'dynamic_sampling' has no argument 'turns'; known: rounds"),
+        ("dynamic_sampling(inner=3)", "batch filter 'dynamic_sampling' has no argument 'inner'; known: rounds$"),
         ("dynamic_sampling(rounds=0)", "^rounds of dynamic sampling is 0, it must be at least 1$"),
         ("off_policy(actor=expert)", "actor=expert is not one of policy, reference"),
-        ("dynamic_sampling(inner=3)", "batch filter 'dynamic_sampling' has no argument 'inner'; known: rounds$"),
         ("off_policy(refine=third_attempt)", r"refine=third_attempt is not one of second_attempt\(\.\.\.\) or None"),
-        (
-            "off_policy(refine=second_attempt(critic=me))",
-            r"critic=me is not one of first_mistake\(\.\.\.\), right",
-        ),
         ("off_policy(refine=second_attempt(critic=shuffled))", "critic 'shuffled' needs a value for critic"),
         (
             "off_policy(refine=second_attempt(critic=shuffled(me)))",
@@ -79,23 +74,9 @@ def test_texts_that_name_no_filters(text, message):
         make_batch_filters(text)
 
 
-POSITIVE = ("learning_rate", "max_gradient_norm", "evaluate_every", "checkpoint_every")
-COUNTS = ("steps", "prompts_per_step", "group_size")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        *(({name: 0}, f"^{name} is 0, it must be positive and finite") for name in POSITIVE),
-        *(({name: 0}, f"^{name} is 0, it must lie between 1 and 21474") for name in COUNTS),
-        ({"temperature": 1e-30}, "^temperature is 1e-30, it must lie between 0.001 and 1000.0$"),
-        ({"refresh_reference_every": -1}, "^refresh_reference_every is -1, it must be finite and not negative$"),
-        ({"monitors": "all_of_them"}, "^unknown monitor 'all_of_them'; known: "),
-    ],
-)
-def test_settings_that_cannot_be(changes, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(SETTINGS, **changes)
+def test_a_monitor_that_is_not_there():
+    with pytest.raises(ValueError, match=r"^unknown monitor 'all_of_them'; known: "):
+        dataclasses.replace(SETTINGS, monitors="all_of_them")
 
 
 def check(objective="grpo", environment=TREE, **changes):
@@ -157,18 +138,11 @@ def test_what_can_be_trained_is_not(arguments):
     check(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"group_size": 2**31 - 1}, "the answers of a step take .*B or more, but there are .*B: lower group_size"),
-        ({"prompts_per_step": 2**31 - 1}, "the answers of a step take .*B or more"),
-        ({"group_size": 10**12}, "group_size is 1000000000000, it must lie between 1 and 2147483647"),
-    ],
-)
-def test_what_cannot_fit_is_refused_from_arithmetic(changes, message):
-    bandit = Bandit((1.0, 0.0))
+def test_what_cannot_fit_is_refused_from_arithmetic():
+    settings = dataclasses.replace(SETTINGS, group_size=2**31 - 1)
+    message = r"the answers of a step take .*B or more, but there are .*B: lower group_size"
     with pytest.raises(ValueError, match=message):
-        check_run(bandit, Tabular(1, 2), objectives.make("grpo"), dataclasses.replace(SETTINGS, **changes))
+        check_run(Bandit((1.0, 0.0)), Tabular(1, 2), objectives.make("grpo"), settings)
 
 
 def test_a_model_that_cannot_fit_is_refused_from_arithmetic():

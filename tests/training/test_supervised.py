@@ -11,12 +11,10 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.stored_texts import write_texts
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
-from tests.tiers import slow_after
 
 pytestmark = pytest.mark.eight_devices
 
@@ -42,9 +40,7 @@ def trained(rows, steps, objective="supervised", mesh="data:8", **settings):
     """The policy before and after some steps, and the groups of the first one."""
     source = StoredGroups.of(TASK, POLICY, PROMPTS, rows)
     plain = {"optimizer": "sgd", "learning_rate": 1.0, "max_gradient_norm": None} | settings
-    trainer = Trainer(
-        TASK, POLICY, objectives.make(objective), TrainSettings(steps, PROMPTS, 2, **plain), source
-    )  # fmt: skip
+    trainer = Trainer(TASK, POLICY, objectives.make(objective), TrainSettings(steps, PROMPTS, 2, **plain), source)
     with jax.set_mesh(make_mesh(mesh)):
         trainer.check()
         state = trainer.init(0)
@@ -55,16 +51,7 @@ def trained(rows, steps, objective="supervised", mesh="data:8", **settings):
     return before, jax.device_get(state.parameters), jax.device_get(groups)
 
 
-@pytest.mark.parametrize(
-    ("mesh", "parts", "prompts"),
-    slow_after(
-        2,
-        [
-            ("data:8", 1, False), ("data:4,model:2", 2, True),
-            ("data:8", 1, True), ("data:4,model:2", 2, False), ("replica:8", 4, False), ("replica:8", 4, True),
-        ],
-    ),
-)  # fmt: skip
+@pytest.mark.parametrize(("mesh", "parts", "prompts"), [("data:8", 1, False), ("data:4,model:2", 2, True)])
 def test_a_step_climbs_the_likelihood_of_the_texts(mesh, parts, prompts):
     objective = f"supervised(prompts={prompts})"
     before, after, (answers, outcomes) = trained(
@@ -84,17 +71,6 @@ def test_a_step_climbs_the_likelihood_of_the_texts(mesh, parts, prompts):
     for old, new, slope in zip(*map(jax.tree.leaves, (before, after, slopes)), strict=True):
         np.testing.assert_allclose(old - new, slope, rtol=1e-4, atol=1e-6)
     assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(slopes)) > 0.01
-
-
-@pytest.mark.slow
-def test_a_policy_learns_what_it_is_shown():
-    settings = {"optimizer": "adam", "learning_rate": 1e-2, "cosine_decay": True}
-    _, parameters, _ = trained(demonstrations(), 120, **settings)
-    shown = independent_answers(TASK, POLICY, parameters, jax.random.key(0), answers_per_prompt=200).outcomes
-    shares = np.stack([(shown.outcome_id == answer).mean(axis=1) for answer in range(TASK.num_hypotheses)], axis=1)
-    for prompt, right in enumerate(RIGHT[:PROMPTS]):
-        assert shares[prompt][[right[0], right[-1]]].sum() > 0.9
-        assert shares[prompt][right[0]] == pytest.approx(0.5 if len(right) > 1 else 1.0, abs=0.15)
 
 
 @pytest.mark.slow

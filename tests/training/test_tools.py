@@ -70,20 +70,6 @@ def test_rounds_share_one_program_and_devices_change_nothing():
     np.testing.assert_allclose(together.behaviour_log_probs, alone.behaviour_log_probs, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_a_policy_learns_from_a_tool_on_the_host():
-    settings = TrainSettings(steps=150, prompts_per_step=8, group_size=16, learning_rate=3e-3)
-    trainer, mesh, records = Trainer(TASK, POLICY, objectives.make("ips_grpo"), settings), make_mesh("data:8"), []
-    assert trainer.groups_from.on_host
-    with jax.set_mesh(mesh):
-        state = trainer.init(0)
-        for _ in range(settings.steps):
-            state, metrics = trainer.step(state)
-            records.append(jax.device_get(metrics))
-    assert np.mean([record["reward"] for record in records[-10:]]) > 0.9
-    assert max(record["sampler_scorer_difference"] for record in records) < 1e-5
-
-
 @dataclasses.dataclass(frozen=True)
 class Sums(MathAnswers):
     """Eight sums."""
@@ -169,12 +155,10 @@ class Broken(LookUpOnHost):
     [
         (Broken((1, 1, 1, 1)), "a tool replied 4 tokens, at most 3 are allowed"),
         (Broken((99,)), "a tool's reply has the token 99, but the vocabulary is 0 to 13"),
-        (Broken((1.5,)), r"a tool's reply must be a list of tokens, not \[1.5\]"),
         (Broken((True,)), r"a tool's reply must be a list of tokens, not \[True\]"),
         (Broken(replies=None), "`call` must reply to each of 320 answers with a list of tokens, not None"),
         (Broken(replies=[[1]]), r"`call` must reply to each of 320 answers with a list of tokens, not \[\[1\]\]"),
         (Broken(replies=["1"] * 320), "a tool's reply must be a list of tokens, not '1'"),
-        (Broken(replies=[b"1"] * 320), "a tool's reply must be a list of tokens, not b'1'"),
         (Broken(ends=False), "a trajectory waits for a tool again before it has a new token"),
     ],
 )

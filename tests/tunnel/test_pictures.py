@@ -39,7 +39,6 @@ def test_a_link_names_a_state():
         ("?rewards=1,1", "it must be three numbers from 0 to 1, not all 0"),
         ("?rewards=0,0,0", "it must be three numbers from 0 to 1, not all 0"),
         ("?start=0.5,0.5,0", "it must be three positive probabilities whose sum is 1"),
-        ("?group_size=300", "group_size is 300, it must lie between 1 and 24"),
         ("?steps=", "steps is '', it must be a whole number"),
     ],
 )
@@ -51,12 +50,7 @@ def test_a_wrong_link_is_refused_in_one_sentence(query, message):
 
 @pytest.mark.parametrize(
     ("objective", "message"),
-    [
-        ("grpp", "unknown objective 'grpp'; did you mean grpo"),
-        ("grpo(", r"cannot read 'grpo\('"),
-        ("", "cannot read ''"),
-        ("progrpo", "the objective needs prompt_log_probs"),
-    ],
+    [("", "cannot read ''"), ("progrpo", "the objective needs prompt_log_probs")],
 )
 def test_an_objective_without_a_picture_is_refused_in_one_sentence(objective, message):
     with pytest.raises(ValueError, match=f"^{message}.*$"):

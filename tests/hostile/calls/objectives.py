@@ -19,6 +19,8 @@ REFUSED = [
     ("objectives.make('grpo(kl=' + 'k3(' * 3000 + '1' + ')' * 3001)", "cannot read"),
     ("objectives.make('grpo(a=' + '-' * 20000 + '1)')", "nested too deeply"),
     ("objectives.make('grpo(a=' + 'a.' * 9000 + 'a)')", "cannot read|nested too deeply"),
+    ("objectives.make('grpo(a=' + '[' * 3000 + ']' * 3000 + ')')", "cannot read|nested too deeply"),
+    ("objectives.make('f(' * 3000 + ')' * 3000)", "cannot read|nested too deeply|unknown objective"),
     ("objectives.make('g' * 100000)", "unknown objective"),
     ("objectives.make('grpo(kl=' + '9' * 5000 + ')')", "kl|cannot read"),
     ("objectives.make('grpo\\0')", "cannot read"),

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -47,9 +46,6 @@ def test_equal_rewards_get_zero_beside_groups_that_differ(part):
     assert actual[1].all()
 
 
-# Returns and whitening
-
-
 def test_returns_are_whitened_over_all_tokens():
     rollouts, _ = random_rollouts(0, prompts=4, group=5, length=6)
     mask, returns = np.asarray(rollouts.token_mask), np.zeros((4, 5, 6))
@@ -65,9 +61,6 @@ def test_returns_are_whitened_over_all_tokens():
 
 def test_one_token_is_white_as_it_is():
     assert not WhitenedTokens(unbiased=True)(jnp.full((1, 1, 1), 0.1), rollouts_of(np.zeros((1, 1, 1)))).any()
-
-
-# Length
 
 
 def with_lengths(lengths, width, **fields):
@@ -117,34 +110,10 @@ def test_where_all_answers_are_truncated_nothing_is_left():
     assert not token_advantages("dapo(overlong_filter=True)", rollouts).any()
 
 
-def test_the_optimal_baseline_weighs_rewards_by_length():
-    """Of 8 tokens 3 are rewarded, of 4 answers one."""
-    mask = np.arange(3) < np.array([[3], [1], [2], [2]])
-    rollouts = rollouts_of(np.zeros((2, 4, 3)), [mask] * 2, rewards=np.float32([[1, 0, 0, 0], [1, 1, 1, 1]]))
-    expected = np.array([[5 / 8, -3 / 8, -3 / 8, -3 / 8], [0, 0, 0, 0]])
-    assert_close(token_advantages("opo", rollouts)[:, :, 0], expected)
-    # The tokens of a group balance each other.
-    assert_close((token_advantages("opo", rollouts)[0] * mask).sum(), 0.0)
-
-
 def test_groups_without_reward_make_the_others_weigh_more():
     """GPG: 2 of 8 rewards are not 0."""
     rollouts = rollouts_of(np.zeros((2, 4, 1)), rewards=np.float32([[1, 0, 0.5, 0], [0, 0, 0, 0]]))
     assert_close(advantages_of("gpg", rollouts), [np.array([5, -3, 1, -3]) / 8 * 4, [0, 0, 0, 0]])
-
-
-def test_the_first_step_of_luspo_is_that_of_grpo_with_token_sums():
-    """Lengths cancel: the geometric mean of an answer's ratios has 1 / length of their gradients."""
-    rollouts, scores = random_rollouts(length=6)
-
-    def gradient(text):
-        def loss(log_probs):
-            return make(text)(dataclasses.replace(scores, log_probs=log_probs), rollouts).loss_sum
-
-        return jax.grad(loss)(rollouts.behaviour_log_probs)
-
-    assert_close(gradient("luspo"), gradient("grpo(aggregation=sequence_sum)"))
-    assert not np.allclose(gradient("gspo"), gradient("luspo"))
 
 
 def smoothed(groups, text="dcpo", prompt=1):

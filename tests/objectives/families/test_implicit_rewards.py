@@ -91,12 +91,6 @@ def test_the_optimal_value_is_that_of_the_first_group():
     assert_close(weighed("a2po(beta1=1.0)", [elsewhere, later]), [[-1.0, other, other]])
 
 
-def test_answers_of_another_policy_are_weighted_to_the_reference():
-    """Weights 1, 2, 5: for the first answer V* = log((2 + 5 e) / 7)."""
-    found = weighed("a2po(beta1=1.0, value=others)", [of_prompt([1, 0, 1], [1, 2, 5])])
-    assert_close(found, [[1 - np.log((2 + 5 * np.e) / 7), -1.0, 1 - np.log((np.e + 2) / 3)]])
-
-
 def test_the_optimal_value_of_small_and_of_distant_rewards():
     """Nearly a mean, of rewards far below the temperature; far above, the largest counts, however unlikely."""
     found = weighed("a2po(value=others)", [of_prompt([1e-7, 0, 0, 0])])
@@ -106,7 +100,7 @@ def test_the_optimal_value_of_small_and_of_distant_rewards():
 
 
 def test_answers_without_tokens_have_no_part_in_the_optimal_value():
-    """Beside the others, which the reference hardly ever gives, they would be all of it."""
+    """Weights 1, 2, 5: for the first answer V* = log((2 + 5 e) / 7); beside them an empty one would be all of it."""
     batch = of_prompt([1, 0, 1, 0, 0], np.array([1, 2, 5, 1, 1]) * 1e-12)
     batch = dataclasses.replace(batch, token_mask=batch.token_mask.at[:, 3:].set(False))
     found = weighed("a2po(beta1=1.0, value=others)", [batch])

@@ -17,8 +17,6 @@ from ipsrl.structures import Sizes
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, sizes
 from tests.objectives.tree_walks import every_walk
 
-# Memory
-
 
 def groups(*outcomes, prompts=None):
     ids = np.array(outcomes)
@@ -47,8 +45,6 @@ def test_groups_of_one_prompt_share_their_moving_frequency():
     assert_close(state, [[0.0, 1.0, 0.0], [0.75, 0.25, 0.0]])
     assert_close(shaped, [[16 / 9, 16 / 9], [1.0, 1.0], [16 / 9, 1 / 0.09]])
 
-
-# The learned backward policy
 
 TREE = Tree()
 
@@ -113,9 +109,6 @@ def test_counts_of_the_learned_backward_policy():
     # (1 + 2/4) / 8 and (5 + 6/4) / 8 over the policy's half, over the running mean, 1
     assert_close(shaped, [[3 / 8, 13 / 8]])
     assert_close(state[1][2, :2], [1.5, 3.5])
-
-
-# Effective sample size
 
 
 def effective_size(weights):

@@ -57,8 +57,6 @@ def test_random_tokens_are_as_many_and_equally_likely():
     assert abs(together - 1 / 6) < 5 * np.sqrt(1 / 6 * 5 / 6 / 2000)
 
 
-# The control token
-
 LENGTHS = np.array([[4, 1, 2], [3, 3, 0]])
 
 

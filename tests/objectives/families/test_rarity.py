@@ -22,13 +22,6 @@ def test_rare_outcomes_earn_more():
     assert_close(advantages_of("answer_entropy(beta=1.0, form=gini)", group), [[-1 / 8, -1 / 8, 1 / 8, 1 / 8]])
 
 
-def test_repeated_outcomes_lose():
-    group = one_group([1, 1, 0, 0], [5, 5, 3, 3])
-    assert_close(advantages_of("outcome_exploration(weight=1.0)", group), [[3 / 4, 3 / 4, -5 / 4, -5 / 4]])
-    group = one_group([1, 1, 1, 1], [5, 5, 5, 3])
-    assert_close(advantages_of("outcome_exploration(weight=1.0)", group), [[-1 / 2, -1 / 2, -1 / 2, 0]])
-
-
 @pytest.mark.parametrize(
     ("bonus", "expected"), [("ucb", [1, 1 / 3**0.5]), ("ucb_con", [0.5, 1 / 3**0.5 - 0.5]), ("ucb_mean", None)]
 )
@@ -58,9 +51,6 @@ def test_counts_of_a_large_group_do_not_overflow():
     pairs, found = 1024**2 + 1, advantages_of("setpo", group)[0]
     np.testing.assert_allclose(found[-1], (pairs - 1) / 1024**2 - pairs / 1025**2, rtol=1e-6)
     np.testing.assert_allclose(found[0], (pairs - 2 * 1024 + 1) / 1024**2 - pairs / 1025**2, rtol=1e-3)
-
-
-# Differential smoothing
 
 
 def test_unlikely_answers_gain_if_they_are_correct_and_lose_if_they_are_wrong():

@@ -12,14 +12,8 @@ def groups(*rewards):
     return rollouts_of(np.zeros((*rewards.shape, 1)), rewards=rewards)
 
 
-# RS-GRPO
-
-
 def test_large_exponents_do_not_overflow():
     assert_close(advantages_of("rs_grpo(beta=50.0)", groups([90, 100, 0, -100])), np.array([[-1, 3, -1, -1]]) / 50)
-
-
-# PKPO and the best answer
 
 
 def test_sets_beside_the_whole_group_are_refused():

@@ -8,7 +8,7 @@ from ipsrl.objectives import make
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, shared_tokens
 from ipsrl.objectives.catalog.refinements import LikelihoodOffPolicy, ShapedOffPolicy
 from ipsrl.structures import PolicyScores
-from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+from tests.objectives.groups import advantages_of, assert_close, by_log_probs, rollouts_of
 
 GAMMA = 0.1
 
@@ -19,13 +19,8 @@ def value_and_gradient(part, log_probs, behaviour, advantages, off_policy):
         jnp.asarray(values, jnp.float32).reshape(1, -1, 1) for values in (log_probs, behaviour, advantages)
     )
     rollouts = rollouts_of(behaviour, off_policy=np.array([off_policy], bool))
-
-    def total(log_probs):
-        values, metrics = part(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts, advantages)
-        return values.sum(), (values[0, :, 0], metrics)
-
-    gradient, (values, metrics) = jax.grad(total, has_aux=True)(log_probs)
-    return values, gradient[0, :, 0], metrics
+    values, gradient, metrics = by_log_probs(part, log_probs, rollouts, advantages)
+    return values[0, :, 0], gradient[0, :, 0], metrics
 
 
 def test_without_a_shape_the_value_is_the_probability():
@@ -85,9 +80,6 @@ def test_mode_replay_adds_the_mean_over_modes_to_expected_return():
 def test_wrong_answers_from_elsewhere_are_not_replayed():
     rollouts = rollouts_of(np.full((1, 3, 1), -1.0), rewards=[[1.0, 0.0, 0.0]], off_policy=[[False, False, True]])
     assert_close(advantages_of("mode_replay", rollouts), [[1.5, -1.5, 0.0]])
-
-
-# Distinct pairs
 
 
 def pairs(rewards, **fields):

@@ -5,12 +5,10 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ipsrl.objectives.catalog.strata import PreferredMode, StratifiedNorm
+from ipsrl.objectives.catalog.strata import PreferredMode
 from ipsrl.objectives.estimators.subgroups import normalised_among, stratum_of
-from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
+from tests.objectives.groups import assert_close, rollouts_of, token_advantages
 
 
 def one_group(rewards, first_tokens, length=1):
@@ -46,29 +44,6 @@ def test_nobody_to_compare_with_is_zero():
     assert not normalised_among(values, nobody, standardise=False).any()
 
 
-@settings(deadline=None, max_examples=30)
-@given(st.integers(0, 10_000), st.sampled_from(["length", "planning", "first_token"]))
-def test_identities_of_the_decomposition(seed, stratum):
-    """A_G - A_S = stratum mean - mean; Var A_G - Var A_S = sum_k n_k (mean_k - mean)^2 / G; means 0, variances 1."""
-    rollouts, _ = random_rollouts(seed, prompts=2, group=9, length=4, binary=False)
-    rollouts = dataclasses.replace(rollouts, rewards=jnp.round(4 * rollouts.rewards) / 4)
-    key = np.asarray(stratum_of(rollouts, stratum))
-
-    def values(alpha, standardise):
-        return np.float64(StratifiedNorm(alpha, stratum, 1, standardise)(rollouts.rewards, rollouts))
-
-    whole, inside, standardised = values(0.0, False), values(1.0, False), values(1.0, True)
-    for row, rewards in enumerate(np.float64(rollouts.rewards)):
-        excess = 0.0
-        for members in (key[row] == k for k in np.unique(key[row])):
-            gap = rewards[members].mean() - rewards.mean()
-            assert_close((whole - inside)[row, members], np.full(members.sum(), gap))
-            assert_close(standardised[row, members].mean(), 0.0)
-            assert_close(standardised[row, members].var(), float(np.ptp(rewards[members]) > 0))
-            excess += members.sum() * gap**2 / len(rewards)
-        assert_close(whole[row].var() - inside[row].var(), excess)
-
-
 def test_keys():
     mask = np.arange(4) < np.array([[[4], [1], [3], [0]]])
     rollouts = rollouts_of(
@@ -82,9 +57,6 @@ def test_keys():
     assert stratum_of(rollouts, "planning").tolist() == [[3, 0, 2, 0]]
     assert stratum_of(rollouts, "planning", 2).tolist() == [[1, 0, 1, 0]]
     assert stratum_of(rollouts, "first_token").tolist() == [[6, 6, 6, -1]]
-
-
-# Modes
 
 
 def test_modes_by_hand():

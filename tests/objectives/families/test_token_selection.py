@@ -13,11 +13,7 @@ from ipsrl.objectives import make
 from ipsrl.objectives.catalog.clipping import ROUNDING, HighCovarianceDistance
 from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, token_covariance
 from ipsrl.objectives.reweighting.token_selection import DropHighCovariance, HighEntropyTokens
-from ipsrl.structures import PolicyScores
-from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
-
-# Covariance
-
+from tests.objectives.groups import assert_close, by_log_probs, random_rollouts, rollouts_of, token_advantages
 
 COVARIANCE = [0.6592, 0.6192, -1.7008, 0.3912, -1.0248]
 LOG_PROBS, ADVANTAGES = [-0.05, -0.1, -3, -1.2, -0.02], [1.0, 1, 1, -1, -1]
@@ -91,19 +87,11 @@ def test_a_batch_without_information_is_not_held():
 
 
 def test_distance_has_no_gradient_where_nothing_moved():
-    part = HighCovarianceDistance()
     rollouts = rollouts_of(np.full((1, 1, 4), -1.0))
     moved = jnp.array([0.0, 0.9 * ROUNDING, 0.3, -0.2]).reshape(1, 1, 4)
-
-    def cost(log_probs):
-        return part(PolicyScores(log_probs, jnp.zeros((1, 1, 4))), rollouts)[0].sum()
-
-    value, gradient = jax.value_and_grad(cost)(rollouts.behaviour_log_probs + moved)
-    assert_close(value, 0.5)
+    value, gradient, _ = by_log_probs(HighCovarianceDistance(), rollouts.behaviour_log_probs + moved, rollouts)
+    assert_close(value.sum(), 0.5)
     assert_close(gradient.ravel(), [0, 0, 1, -1])
-
-
-# High entropy
 
 
 ENTROPIES = [[[0.01, 0.9, 0.02, 0.3, 9.0], [1.4, 0.05, 0.7, 0, 0.2]]]

@@ -78,9 +78,6 @@ def test_equal_answers_get_nothing_and_a_reward_that_all_have_adds_nothing():
     assert_close(shifted, advantages_of("vector_po", groups(parts)))
 
 
-# What is left of a front
-
-
 def after_training(text, group, steps):
     """The distribution after steps of the exact mean update, from near the uniform one."""
     objective = make(text)
@@ -105,9 +102,6 @@ def test_the_mean_of_rewards_ends_on_one_arm_and_sets_keep_the_front():
     left = after_training("vector_po", 4, 20_000)
     np.testing.assert_allclose(left, [corner, corner, 1 - 2 * corner, 0], atol=0.003)
     assert 0.29 < corner < 0.3
-
-
-# The exact mean update
 
 
 @pytest.mark.parametrize("rewards", [jnp.ones(4), NoisyVerifier(0.1, 0.1)], ids=["a table", "a noisy verifier"])
