@@ -13,8 +13,8 @@ Command   python -m experiments.compare --environment=bandit --out=OUT
 Time      on two CPU cores for all objectives, most of it compilation, which a second run of the same command does not
           need. bandit and hypergrid: demo eight and eleven minutes, smoke three; hypospace_boolean: demo an hour, smoke
           eight; paper, not run, hours. docs/figures.md has all on the bandit, and four on the two others.
-Expected  On the bandit ips_grpo ends with 5.7 +- 0.3 effective outcomes at 0.93 +- 0.01 of the best possible reward; with
-          all of it darling keeps 4.1 +- 0.3, the placebo 1.6 [1.2, 2.0], and grpo 1.2 +- 0.3. So it is on the
+Expected  On the bandit ips_grpo ends with 5.7 +- 0.3 effective outcomes at 0.93 +- 0.01 of the best possible reward;
+          with all of it darling keeps 4.1 +- 0.3, the placebo 1.6 [1.2, 2.0], and grpo 1.2 +- 0.3. So it is on the
           hypergrid; on hypospace_boolean ips_grpo and darling keep as many as each other, and thrice those of grpo.
 Doubt     One learning rate for all (three in the preset paper, not run), defaults of the catalog, and one step on each
           batch, so that clips play no part. The bar, 0.9 of what reward-proportional probabilities earn, leaves room
