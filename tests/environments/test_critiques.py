@@ -103,6 +103,9 @@ def test_right_is_what_the_task_takes_for_right(task):
             assert len(word) == 1
             assert first[:1] == word
             assert (symbols(task, word) in "+=") == right
+            if right:
+                # Without its end it is no answer.
+                assert symbols(task, critiques.first_mistake(task, prompt, attempt[:-1])) in ("%", "-")
             assert (len(first) > 1) != right
         answer = critiques.true_answer(task, prompt)
         assert task.admissible[prompt, task.parse([*answer, task.stop_tokens[0]])]

@@ -283,32 +283,6 @@ def test_keys_of_the_prompt_are_never_repeated_for_the_group():
     assert not [shape for shape in shapes if G in shape and (13 in shape or 14 in shape) and len(shape) == 3]
 
 
-def test_step_runs_in_a_while_loop_mapped_over_parameters():
-    prompts = make_prompts()
-    runs = [random_parameters(SMALL, seed) for seed in (0, 1)]
-
-    def greedy(parameters):
-        observations = jnp.broadcast_to(prompts.tokens[:, -1:], (3, G))
-
-        def body(carry):
-            position, cache, observations, tokens = carry
-            logits, cache = SMALL.step(parameters, cache, observations, position)
-            observations = logits.argmax(-1).astype(jnp.int32)
-            return position + 1, cache, observations, tokens.at[:, :, position].set(observations)
-
-        start = (0, SMALL.start(parameters, prompts, G, T), observations, jnp.zeros((3, G, T), jnp.int32))
-        return jax.lax.while_loop(lambda carry: carry[0] < T, body, start)[3]
-
-    tokens = np.asarray(jax.jit(jax.vmap(greedy))(jax.tree.map(lambda *leaves: np.stack(leaves), *runs)))
-    for parameters, answers in zip(runs, tokens, strict=True):
-        for row in range(3):
-            sequence = np.asarray(prompts.tokens)[row][np.asarray(prompts.mask)[row]].tolist()
-            for _ in range(T):
-                sequence.append(int(reference_log_probs(SMALL, parameters, sequence)[-1].argmax()))
-            for member in range(G):
-                assert answers[row, member].tolist() == sequence[-T:]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
