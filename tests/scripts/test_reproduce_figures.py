@@ -55,6 +55,7 @@ class Theatre(Launcher):
 THREE = ("path_multiplicity", "many_outcomes", "recovery_time")
 SUMMARY = {
     "complete": True,
+    "headline": "supported",
     "claims": {"it is so": True, "or not": None},
     "decisive": {"it is so": {"of": "x of a", "claimed": "above 0", "mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5}},
     "numbers": {"right": {"mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5}},
