@@ -83,7 +83,8 @@ def test_several_steps_are_on_each_batch():
 
 
 def test_to_drag_the_rewards_or_the_start_compiles_nothing():
-    program = fields._program(picture(GRPO).field.batch)
+    of = picture(GRPO).field
+    program = fields._program(fields.Batch(of.objective, of.group_size, of.off_policy, of.steps, of.environment))
     programs = program._cache_size()
     picture(dataclasses.replace(GRPO, rewards=(1.0, 0.7, 0.2)))
     picture(dataclasses.replace(GRPO, rewards=(0.0, 0.7, 1.0), start=(0.2, 0.2, 0.6), step_size=0.25))
