@@ -68,7 +68,8 @@ class Headline:
     def verdict(self, claims: Mapping[str, Claim], records: Records) -> str:
         """The verdict on the paper's claim: that of `every` part, or `MIXED` if it is refuted and a part supported.
 
-        As one refuted part is enough, each is tried at `ERROR` by their number.
+        As one refuted part is enough, each is tried at `ERROR` divided by their number, so that a part that is refuted
+        by itself may leave the whole undecided.
         """
         parts = [claims[sentence] for sentence in self.decided_by]
         held = [decision(part, records).verdict for part in parts]
@@ -161,12 +162,12 @@ Each row is a claim of a paper, or of ours, tested by a study of ours, and links
 **refuted** say that the interval of the number that decides lies on one side of its limit, with five seeds or more; a
 number without an interval is exact. **Undecided**: it does not. The interval is one of 95 %, and wider where one of
 several numbers is enough to decide, by Bonferroni's correction. A claim of several parts is **supported** if all are,
-**refuted** if one is and none is supported, and **mixed** if some are supported and some refuted. The sentence behind a
-number is the part that it decides, and its page says what the number is; limits are ours. Intervals are
-those of Student's t over seeds, which know no bounds and may reach beyond what a value can be, such as an accuracy of
-1, and exact binomial ones for shares of runs. Verdicts hold for the small models named under scope; each page ends with
-what could change in larger ones. This page and all others here are written by
-`scripts/reproduce_figures.py --claims=docs/claims`."""
+**refuted** if one is and none is supported, and **mixed** if some are supported and some refuted; a part that is
+refuted by itself, but not as one of several, leaves it undecided. The sentence behind a number is the part that it
+decides, and its page says what the number is; limits are ours. Intervals are those of Student's t over seeds, which
+know no bounds and may reach beyond what a value can be, such as an accuracy of 1, and exact binomial ones for shares of
+runs. Verdicts hold for the small models named under scope; each page ends with what could change in larger ones.
+This page and all others here are written by `scripts/reproduce_figures.py --claims=docs/claims`."""
 
 
 def row(study: "Study", found: Mapping[str, Any]) -> Sequence[str]:

@@ -260,8 +260,8 @@ def decision(claim: Claim, records: Records, error: float = ERROR) -> Decision:
     try:
         verdict = claim(records, error)
         part, interval = claim.deciding(records, verdict, error)
-    except (NotRecorded, TooFewSeeds) as error:
-        return Decision(None, why=str(error))
+    except (NotRecorded, TooFewSeeds) as missing:
+        return Decision(None, why=str(missing))
     return Decision(verdict, str(part.number), part.claimed, interval)
 
 
