@@ -336,5 +336,5 @@ def masked_sum(values: Array, mask: Array, axis: int | tuple[int, ...] | None = 
 
 
 def masked_mean(values: Array, mask: Array, axis: int | None = None) -> Array:
-    """Mean of `values` where `mask`, of their shape, is True, see `masked_sum`; 0 where it is False everywhere."""
+    """Mean of `values`, broadcast to `mask`, where it is True, see `masked_sum`; 0 where it is False everywhere."""
     return masked_sum(values, mask, axis) / jnp.maximum(mask.sum(axis), 1)
