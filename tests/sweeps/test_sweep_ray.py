@@ -25,7 +25,8 @@ def cluster():
 
     head = {"num_cpus": 0, "include_dashboard": True, "dashboard_port": 0}
     cluster = Cluster(initialize_head=True, head_node_args=head)
-    cluster.nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    # In one folder for both, a node would replace the submitted code while the other imports it.
+    cluster.nodes = [cluster.add_node(num_cpus=1, runtime_env_dir_name=f"node_{node}") for node in range(2)]
     yield cluster
     cluster.shutdown()
 
