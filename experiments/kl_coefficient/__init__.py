@@ -31,6 +31,7 @@ KL(policy || start); k3 in the loss has the gradient of KL(start || policy), so 
 import dataclasses
 import functools
 import itertools
+from typing import ClassVar
 
 import numpy as np
 
@@ -61,8 +62,9 @@ PLACES = {
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.EnsembleSettings):
-    """`betas` are the coefficients."""
+    """`betas` are the coefficients; the objectives are `PLACES`."""
 
+    objectives: ClassVar[tuple[str, ...]] = ()
     betas: tuple[float, ...] = study.rising(
         (0.001, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0, 10.0), least=1e-6, most=100
     )

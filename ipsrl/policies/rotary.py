@@ -32,13 +32,13 @@ class Llama3Scaling(Checked):
     with more than `high_frequency_factor` turns are kept, and those between are interpolated by their turns.
 
     Raises:
-      ValueError: `factor` is below 1, or the numbers of turns are not in order.
+      ValueError: `factor` or `original_length` is below 1, or the numbers of turns are not in order.
     """
 
     factor: float = at_least(1, called="factor of a rotary scaling")
     low_frequency_factor: float
     high_frequency_factor: float
-    original_length: int
+    original_length: int = at_least(1)
 
     def __post_init__(self):
         super().__post_init__()
@@ -71,11 +71,11 @@ class YarnScaling(Checked):
       truncate: whether the two indices are rounded outwards.
 
     Raises:
-      ValueError: `factor` is below 1, or `beta_slow` is not positive and below `beta_fast`.
+      ValueError: `factor` or `original_length` is below 1, or `beta_slow` is not positive and below `beta_fast`.
     """
 
     factor: float = at_least(1, called="factor of a rotary scaling")
-    original_length: int
+    original_length: int = at_least(1)
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     attention_factor: float | None = None
