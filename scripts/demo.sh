@@ -4,5 +4,5 @@
 set -euo pipefail
 source "$(dirname "$0")/environment.sh"
 prepare ""
-echo "Learning a prior, then 3 objectives x 5 seeds: about 12 minutes on two cores." >&2
+echo "Learning a prior, then 3 objectives x 5 seeds: about 7 minutes on two cores." >&2
 exec "$VENV/bin/python" -m experiments.hypospace --preset=demo --resume "$@"

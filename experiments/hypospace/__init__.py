@@ -10,7 +10,7 @@ Arms      GRPO, IPS-GRPO with a floor of 0.2, and ProGRPO, each with five seeds:
           ten are admissible, and some far likelier than others. Beside them the prior, and the ceiling of
           independent uniform answers.
 Command   python -m experiments.hypospace
-Time      demo an estimated 12 minutes on two CPU cores (causal 14, voxels 27), smoke under one; paper, not run, hours.
+Time      demo 7 minutes on two CPU cores (causal an estimated 8, voxels 16), smoke under one; paper, not run, hours.
 Expected  On Boolean tasks the prior recovers 0.36, GRPO 0.20, IPS-GRPO 0.59 [0.57, 0.60] and ProGRPO 0.31 [0.30, 0.33],
           nearly all answers of the trained policies being valid; independent answers could recover 0.67.
 Doubt     One transformer of 100,000 parameters and one prior, whose bias we made; hypotheses are short and in a compact
