@@ -157,17 +157,17 @@ def _chain(parts: list[tuple], operator: str, rng: random.Random | None) -> Tree
 
     if len(parts) == 1:
         return _tree(*parts[0][-2:], rng)
-    first = [part for part in parts if forward(part)]
+    leading = [part for part in parts if forward(part)]
     if rng is None:
-        rest = [part for part in parts if part is not first[0]]
         # Added terms come before subtracted ones.
-        rest = [part for part in rest if forward(part)] + [part for part in rest if not forward(part)]
-        tree = _chain(first[:1], operator, rng)
-        for part in rest:
-            sense, part = (operator, part) if forward(part) else (inverse, turned(part))
-            tree = (sense, tree, _chain([part], operator, rng))
+        tree = _chain(leading[:1], operator, rng)
+        for part in leading[1:]:
+            tree = (operator, tree, _chain([part], operator, rng))
+        for part in parts:
+            if not forward(part):
+                tree = (inverse, tree, _chain([turned(part)], operator, rng))
         return tree
-    lead = rng.choice(first)
+    lead = rng.choice(leading)
     others = [part for part in parts if part is not lead]
     rng.shuffle(others)
     size = rng.randint(1, len(others))

@@ -116,13 +116,23 @@ class SearchAgent(KnowledgeGraph, TokenStream):
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> State:
         del member
-        numbers = {"prompt": prompt_index, "last": ASKED, "place": ENTITY, "named": self.entities, "result": FAILED}
-        numbers |= {"at": jnp.asarray(self.starts)[prompt_index], "queries": 0}
+        numbers = {
+            "prompt": prompt_index,
+            "last": ASKED,
+            "place": ENTITY,
+            "named": self.entities,
+            "result": FAILED,
+            "at": jnp.asarray(self.starts)[prompt_index],
+            "queries": 0,
+        }
+        fails = jax.random.bernoulli(key, self.failure, (self.lookups,))
         state = {name: jnp.asarray(number, jnp.int32) for name, number in numbers.items()}
-        return state | {"ended": jnp.bool_(False), "fails": jax.random.bernoulli(key, self.failure, (self.lookups,))}
+        return state | {"ended": jnp.bool_(False), "fails": fails}
 
     def observe(self, state: State) -> Array:
-        return self.number_of(**{name: state[name] for name in STATE}) if self.sees == "state" else state["last"]
+        if self.sees == "token":
+            return state["last"]
+        return self.number_of(**{name: state[name] for name in STATE})
 
     def number_of(self, prompt: Array, queries: Array, at: Array, named: Array) -> Array:
         """The number of a state: `queries` look-ups done, `at` the last result, `named` the entity just named, or N."""
@@ -136,10 +146,10 @@ class SearchAgent(KnowledgeGraph, TokenStream):
     def legal_in(self, prompt: Array, queries: Array, at: Array, named: Array) -> Array:
         """`[V]`, the legal actions of a policy in the state that `number_of` numbers."""
         token = jnp.arange(self.vocabulary_size)
-        entity, start = token - FIRST_ENTITY, jnp.asarray(self.starts)[prompt]
+        entity = token - FIRST_ENTITY
         is_entity = (entity >= 0) & (token < self.first_word)
         if self.grounded:
-            is_entity &= (entity == start) | (entity == at)
+            is_entity &= (entity == jnp.asarray(self.starts)[prompt]) | (entity == at)
         goes_on = (token == STOP) | ((token >= self.first_word) & (queries < self.lookups))
         return jnp.where(named == self.entities, is_entity, goes_on)
 
@@ -147,12 +157,15 @@ class SearchAgent(KnowledgeGraph, TokenStream):
         return jnp.where(state["place"] == RESULT, state["result"], -1)
 
     def step(self, state: State, token: Array) -> State:
-        token, place, named = jnp.asarray(token, jnp.int32), state["place"], state["named"]
-        answers, asks = (place == RELATION) & (token == STOP), (place == RELATION) & (token != STOP)
-        relation = jnp.maximum(token - self.first_word, 0) // self.synonyms
-        found = FIRST_ENTITY + jnp.asarray(self.heads)[relation, jnp.minimum(named, self.entities - 1)]
-        result = jnp.where(state["fails"][state["queries"]], FAILED, found)
+        token = jnp.asarray(token, jnp.int32)
+        place, named = state["place"], state["named"]
+        answers = (place == RELATION) & (token == STOP)
+        asks = (place == RELATION) & (token != STOP)
         heard = (place == RESULT) & (token != FAILED)
+
+        relation = jnp.maximum(token - self.first_word, 0) // self.synonyms
+        head = jnp.asarray(self.heads)[relation, jnp.minimum(named, self.entities - 1)]
+        result = jnp.where(state["fails"][state["queries"]], FAILED, FIRST_ENTITY + head)
         names = jnp.where(place == ENTITY, token - FIRST_ENTITY, named)
         return state | {
             "last": token,
@@ -173,14 +186,18 @@ class SearchAgent(KnowledgeGraph, TokenStream):
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """As in `Environment`, inside jit."""
-        done, index = self.searches(trajectories), trajectories.prompts.index
-        right = done.answer == jnp.asarray(self.answers)[index][:, None]
-        by_lookups = jnp.where(done.answer >= 0, done.answer + self.entities * done.lookups, -1)
-        planning = trajectories.token_mask & (trajectories.tokens >= self.first_word)
+        done = self.searches(trajectories)
+        right = done.answer == jnp.asarray(self.answers)[trajectories.prompts.index][:, None]
+        worth = jnp.asarray(self.worths, jnp.float32)[done.lookups]
+        outcomes = {
+            "answer": done.answer,
+            "lookups": jnp.where(done.answer >= 0, done.answer + self.entities * done.lookups, -1),
+            "behaviour": done.behaviour,
+        }
         return Outcomes(
-            rewards=jnp.where(right, jnp.asarray(self.worths, jnp.float32)[done.lookups], 0.0),
-            outcome_id={"answer": done.answer, "lookups": by_lookups, "behaviour": done.behaviour}[self.outcome],
-            planning_mask=planning,
+            rewards=jnp.where(right, worth, 0.0),
+            outcome_id=outcomes[self.outcome],
+            planning_mask=trajectories.token_mask & (trajectories.tokens >= self.first_word),
         )
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
@@ -213,12 +230,13 @@ class SearchAgent(KnowledgeGraph, TokenStream):
         legal = legal | ~legal.any(axis=-1, keepdims=True)
         probs = jax.nn.softmax(jnp.where(legal, logits.reshape(*shape, -1), -jnp.inf))
         leads = jax.nn.one_hot(self.heads.repeat(self.synonyms, axis=0), self.entities)
-        mass, ended = jax.nn.one_hot(self.starts, self.entities), []
+        mass = jax.nn.one_hot(self.starts, self.entities)
+        ended = []
         for queries in range(self.lookups + 1):
-            now = probs[:, queries]
-            naming = mass[..., None] * now[:, :, -1, FIRST_ENTITY : self.first_word]
-            ended.append((naming * now[:, :, :-1, STOP]).sum(axis=1))
-            asking = naming[..., None] * now[:, :, :-1, self.first_word :]
+            before, after_naming = probs[:, queries, :, -1], probs[:, queries, :, :-1]
+            naming = mass[..., None] * before[..., FIRST_ENTITY : self.first_word]
+            ended.append((naming * after_naming[..., STOP]).sum(axis=1))
+            asking = naming[..., None] * after_naming[..., self.first_word :]
             found = jnp.einsum("paew,wef->pf", asking, leads)
             mass = (1 - self.failure) * found + self.failure * asking.sum(axis=(2, 3))
         return jnp.stack(ended, axis=1)

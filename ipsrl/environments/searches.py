@@ -47,25 +47,33 @@ def searches_of(graph: KnowledgeGraph, trajectories: Trajectories, lookups: int,
     """
     tokens = jnp.where(trajectories.written, trajectories.tokens, PADDING)
     tokens = jnp.pad(tokens, ((0, 0), (0, 0), (0, 3 * lookups + 3 - tokens.shape[-1])))
-    start = jnp.broadcast_to(jnp.asarray(graph.starts)[trajectories.prompts.index][:, None], tokens.shape[:2])
-    zero, going, at = jnp.zeros(start.shape, jnp.int32), jnp.ones(start.shape, bool), start
-    found, code, queries = Searches(zero - 1, zero, zero - 1), zero, zero
+    starts, heads = jnp.asarray(graph.starts), jnp.asarray(graph.heads)
+    start = jnp.broadcast_to(starts[trajectories.prompts.index][:, None], tokens.shape[:2])
     choices = queries_in_a_state(graph, grounded)
+
+    none = jnp.full(start.shape, -1, jnp.int32)
+    queries = jnp.zeros(start.shape, jnp.int32)
+    found = Searches(none, queries, none)
+    going = jnp.ones(start.shape, bool)
+    at, code = start, queries
     for turn in range(lookups + 1):
-        entity, word, result = (tokens[..., 3 * turn + place] for place in (ENTITY, RELATION, RESULT))
-        entity, head = entity - FIRST_ENTITY, result - FIRST_ENTITY
+        entity = tokens[..., 3 * turn + ENTITY] - FIRST_ENTITY
+        word = tokens[..., 3 * turn + RELATION]
+        result = tokens[..., 3 * turn + RESULT]
         relation = (word - graph.first_word) // graph.synonyms
+        head = result - FIRST_ENTITY
         going &= (entity >= 0) & (entity < graph.entities)
         if grounded:
             going &= (entity == start) | (entity == at)
         # Beyond the largest int32 it begins again below zero.
         done = Searches(entity, queries, (code * graph.entities + entity) & (2**31 - 1))
         found = jax.tree.map(functools.partial(select, going & (word == STOP)), done, found)
-        truth = jnp.asarray(graph.heads)[jnp.maximum(relation, 0), jnp.clip(entity, 0, graph.entities - 1)]
+        truth = heads[jnp.maximum(relation, 0), jnp.clip(entity, 0, graph.entities - 1)]
         going &= (relation >= 0) & ((result == FAILED) | (head == truth)) & (turn < lookups)
         heard = going & (result != FAILED)
         subject = jnp.where(entity == at, 0, 1) if grounded else entity
         query = subject * 2 * graph.relations + relation + 1
         code = jnp.where(heard, code * (choices + 1) + query, code)
-        at, queries = jnp.where(heard, head, at), queries + going
+        at = jnp.where(heard, head, at)
+        queries += going
     return dataclasses.replace(found, lookups=queries)

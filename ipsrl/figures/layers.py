@@ -58,8 +58,13 @@ class Layer(abc.ABC):
             groups = {place[self.along]: rows for place, rows in of_name.each(self.along)}
             places = sorted(groups)
             intervals = [interval_over_seeds(groups[place], self.measure) for place in places]
-            mean, low, high = (np.array([getattr(i, end) for i in intervals], float) for end in ("mean", "low", "high"))
-            yield str(labels.get(self.by, "")), np.array(places, float), Interval(mean, low, high, intervals[0].seeds)
+            values = Interval(
+                mean=np.array([interval.mean for interval in intervals], float),
+                low=np.array([interval.low for interval in intervals], float),
+                high=np.array([interval.high for interval in intervals], float),
+                seeds=intervals[0].seeds,
+            )
+            yield str(labels.get(self.by, "")), np.array(places, float), values
 
     def names(self, records: Records) -> list[str]:
         """The values of `by`, each with its own colour."""
@@ -120,7 +125,8 @@ class Line(Layer):
         for name, places, values in self.series(records):
             finite = np.flatnonzero(np.isfinite(values.mean))
             if self.named and len(finite):
-                found[name] = (float(places[finite[-1]]), float(values.mean[finite[-1]]), styles[name]["color"])
+                last = finite[-1]
+                found[name] = float(places[last]), float(values.mean[last]), styles[name]["color"]
         return found
 
 
@@ -156,9 +162,10 @@ class Markers(Layer):
         for name, places, values in self.series(records):
             look = {"color": styles[name]["color"], "marker": styles[name]["marker"], "markerfacecolor": "white"}
             some = slice(None, None, max(1, len(places) // 15))
-            mean, low, high = (getattr(values, end)[some] for end in ("mean", "low", "high"))
-            bars = None if values.seeds < 2 else (mean - low, high - mean)
-            axes.errorbar(places[some], mean, yerr=bars, linestyle="none", capsize=3, elinewidth=1, **look)
+            bars = None
+            if values.seeds > 1:
+                bars = (values.mean - values.low)[some], (values.high - values.mean)[some]
+            axes.errorbar(places[some], values.mean[some], yerr=bars, linestyle="none", capsize=3, elinewidth=1, **look)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,12 +275,10 @@ class HeatMap(Layer):
             ticks = range(0, len(labels), -(-len(labels) // 13))
             axis.set_ticks(ticks, [f"{labels[tick]:.3g}" for tick in ticks])
         if self.border:
-            at = self.cells(records, lambda cell: cell.column(self.border)[0])[2].mean(axis=0)
-            row = np.interp(at, heights, range(len(heights)), left=np.nan, right=np.nan)
-            axes.plot(row, color="black", linewidth=3.4)
-            axes.plot(row, color="#E69F00", linewidth=1.8)
+            self._draw_border(axes, records)
         if self.crossed:
-            rows, columns = np.nonzero(np.nan_to_num(self.cells(records, self.crossed)[2]))
+            _, _, crossed = self.cells(records, self.crossed)
+            rows, columns = np.nonzero(np.nan_to_num(crossed))
             axes.plot(columns, rows, "x", color="#D55E00", markersize=4, markeredgewidth=1.2)
         for (row, column), value in np.ndenumerate(values):
             if self.numbers and np.isfinite(value):
@@ -285,6 +290,12 @@ class HeatMap(Layer):
         axes.grid(False)
         if not self.numbers:
             axes.figure.colorbar(image, ax=axes, shrink=0.85, label=self.bar)
+
+    def _draw_border(self, axes: Axes, records: Records) -> None:
+        _, heights, borders = self.cells(records, lambda cell: cell.column(self.border)[0])
+        row = np.interp(borders.mean(axis=0), heights, range(len(heights)), left=np.nan, right=np.nan)
+        axes.plot(row, color="black", linewidth=3.4)
+        axes.plot(row, color="#E69F00", linewidth=1.8)
 
     def rows(self, records: Records) -> list[table.Row]:
         return [

@@ -76,9 +76,9 @@ class HighEntropyTokens(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         kept = self.kept(rollouts)
-        tokens, of_mean = (mask.sum(dtype=jnp.float32) for mask in (rollouts.token_mask, kept))
-        scale = tokens / jnp.maximum(of_mean, 1.0) if self.denominator == "kept" else 1.0
-        return jnp.where(kept, values * scale, 0.0)
+        if self.denominator == "kept":
+            values = values * rollouts.token_mask.sum(dtype=jnp.float32) / jnp.maximum(kept.sum(dtype=jnp.float32), 1.0)
+        return jnp.where(kept, values, 0.0)
 
     def kept(self, rollouts: Rollouts) -> Array:
         """`[P, G, T]` bool, the tokens that keep their advantage."""
