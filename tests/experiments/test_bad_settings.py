@@ -21,9 +21,14 @@ OUT_OF_RANGE = {
 UNLIMITED = {
     *("beginning", "data", "model_dir", "system_prompt"),
     *("constant of inference_routing", "lora_alpha", "lora_targets", "seed of phase_portraits"),
-    *("objectives of kl_coefficient", "optimizer of path_multiplicity"),
+    "optimizer of path_multiplicity",
 }
 """Flags that any value of their type fits, or that are read where they are used."""
+ONE_SEED = {
+    *("collapse_time", "compare", "countdown", "group_size_and_floor", "hypergrid", "hypospace", "inside_trl"),
+    *("math_answers", "molecules", "one_of_many", "reasoning_gym", "survival_map", "two_outcomes"),
+}
+"""Studies that run with one seed; the claims of others take intervals."""
 REFUSED = {
     "collapse_time": [
         ({"threshold": 0.5}, "must lie between 1/2"),
@@ -53,9 +58,12 @@ REFUSED = {
     ],
     "inverse_soft_rl": [({"lengths": (100,)}, "it must have two numbers or more: a slope needs two")],
     "many_outcomes": [
+        ({"rate_batches": 1}, "--rate_batches is 1, it must be at least 2"),
+        ({"group_size": 2}, "--group_size is 2, it must be at least 3"),
         ({"num_outcomes": (16, 40)}, "has 40, it must be an even multiple of 16 samples"),
         ({"objectives": ("grpo", "progrpo")}, "progrpo cannot be trained here: .* prompt_log_probs"),
     ],
+    "mode_bench": [({"level": 6}, "--level is 6, it must lie between 1 and 5")],
     "overoptimisation": [({"steps": 401}, "--steps is 401, it must be a positive multiple of 50")],
     "path_multiplicity": [
         ({"steps": 150}, "must be a multiple of --record_every, 500"),
@@ -78,13 +86,19 @@ REFUSED = {
         ({"reference": (0.5, 0.5, 0.5)}, "whose sum is 1"),
     ],
     "recovery_time": [
+        ({"group_size": 126}, "--group_size is 126, it must lie between 2 and 125"),
+        ({"alpha": 1000.0}, "--alpha is 1000.0, it must lie between 0.01 and 8"),
         ({"starts": (0.1, 0.2)}, "must lie between 0 and 0.0975"),
         ({"group_size": 5}, "the weaker outcome survives from 6 on"),
         ({"rewards": (1000.0, 1.0)}, "the weaker outcome survives from 1002 on"),
         ({"rewards": (1.9, 1.0), "group_size": 3, "starts": (1e-3,)}, "is too small: p_2 rests at"),
         ({"step_size": 5.0}, "it must be below 1.96"),
     ],
+    "slower_drains": [({"group_size": 1}, "--group_size is 1, it must lie between 2 and 630")],
     "survival_map": [
+        ({"floor": 2.0}, "--floor is 2.0, it must be at least 0 and below 1"),
+        ({"threshold": 2.0}, "--threshold is 2.0, it must lie strictly between 0 and 1"),
+        ({"alphas": 1}, "--alphas is 1, it must lie between 2 and 1000"),
         ({"group_sizes": (4,)}, "a map takes two --group_sizes at least"),
         ({"lowest_alpha": 2.0}, "--lowest_alpha below --highest_alpha"),
         ({"steps": 30}, "it must be a multiple of 20"),
@@ -126,3 +140,5 @@ def test_every_flag_has_a_range(study):
     }
     named = {flag: all(flag in text or "no_such_name" in text for text in texts) for flag, texts in found.items()}
     assert [flag for flag, holds in named.items() if not holds] == []
+    for flag in (flag for flag in found if flag.endswith("seeds") and study.name not in ONE_SEED):
+        assert "it must be at least 2 different numbers" in said(settings, flag, (0,))
