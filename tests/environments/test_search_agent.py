@@ -160,6 +160,14 @@ def test_exact_probabilities_are_those_of_a_walk_through_all_answers(failure):
     assert found.sum(axis=(1, 2)) == pytest.approx(1)
     exact = np.asarray(jax.jit(agent.answer_probs)(jnp.asarray(logits, jnp.float32)))
     assert exact == pytest.approx(found, abs=1e-5)
+    # A policy that is shown the states by the agent itself answers as often.
+    policy = Tabular(agent.num_observations, agent.vocabulary_size)
+    parameters = {"logits": jnp.asarray(logits, jnp.float32)}
+    sampled = sample_groups(agent, policy, parameters, agent.prompts(np.arange(2)), jax.random.key(0), 4000)
+    done = agent.searches(sampled)
+    counts = np.zeros(found.shape)
+    np.add.at(counts, (np.arange(2)[:, None], done.lookups, done.answer), 1)
+    assert counts / 4000 == pytest.approx(found, abs=5 * 0.5 / np.sqrt(4000))
 
 
 @every_agent

@@ -211,6 +211,7 @@ REFUSED = {
         "original_context_length None, but must have",
     ),
     "unknown factors": (tensors_with(rope_freqs__weight=(4,)), "is not the scaling of Llama 3"),
+    "too many dimensions": (tensors_with(x=(1, 1, 1, 1, 1)), r"'x' has the shape \[1, 1, 1, 1, 1\]"),
     "an unknown tensor": (tensors_with(blk__0__ssm_a=(4,)), "has the tensor 'blk.0.ssm_a', which qwen2 has no place"),
     "a missing tensor": (tensors_with(blk__1__attn_k__bias=None), "lacks the tensor 'blk.1.attn_k.bias'"),
     "no embeddings": (tensors_with(token_embd__weight=None), "lacks the tensor 'token_embd.weight'"),

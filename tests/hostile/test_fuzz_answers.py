@@ -128,3 +128,8 @@ def test_words_that_are_not_known_leave_no_number(number, words):
 def test_words_that_change_a_number_leave_no_box(number, word):
     for text in (rf"{word} \boxed{{{number}}}", rf"The answer is {word} \boxed{{{number}}} apples."):
         assert read_number(text) is None
+
+
+def test_a_reader_that_does_too_much_is_found():
+    with pytest.raises(AssertionError):
+        with_little_work(lambda: [abs(number) for number in range(MOST_CALLS)])

@@ -101,7 +101,7 @@ def trainings():
     """All shapes for GRPO, the one in which ratios differ from 1 for the others, and parts where tokens are counted."""
     for text in ALIKE:
         # For steps on one batch TRL divides by their mean number of tokens, we by that of each.
-        of_tokens = ["one part", "two parts", "two passes"] if "dapo" in text else ["two passes"]
+        of_tokens = ["one part", "two parts", "two passes"] if text.startswith(("dapo", "cispo")) else ["two passes"]
         yield from ((text, shape) for shape in (SHAPES if text == "grpo" else of_tokens))
 
 

@@ -319,6 +319,9 @@ def test_a_collapse_within_ten_steps_is_called(tmp_path):
     ("text", "message"),
     [
         ("all(steps=3)", "unknown monitor 'all'; known: batch_drift, clipped_tokens, degenerate_groups, "),
+        ("low_entropy(of_highest=2)", "^of_highest of low_entropy is 2, it must "),
+        ("falling_outcomes(by=1)", "^by of falling_outcomes is 1, it must lie strictly between 0 and 1"),
+        ("entropy_law(r_squared=1.5)", "^r_squared of entropy_law is 1.5, it must "),
         ("low_entropy, low_entropy", "the monitor low_entropy is given twice in"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Training runs as curves: devices by default, order, what is found before training, and what ends it."""
+"""Training runs as curves: devices by default, order, and what is found before training."""
 
 import dataclasses
 import shutil

@@ -1,4 +1,4 @@
-"""A tool speaks in the middle of an answer: the policy reads its words and learns to use them, but not to say them."""
+"""A tool speaks in the middle of an answer: the policy reads its words, but is not taught to say them."""
 
 import dataclasses
 from typing import ClassVar

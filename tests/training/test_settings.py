@@ -92,6 +92,7 @@ FROM_REFERENCE = OffPolicyAnswers(5, "reference")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"temperature": 1e-30}, "^temperature is 1e-30, it must lie between 0.001 and 1000.0"),
         ({"async_rollouts": True}, "^async_rollouts .*this environment is verified on the device"),
         (AHEAD | {"objective": "rover"}, "no importance ratio to correct that: .* such as grpo or ips_grpo$"),
         (AHEAD | {"objective": "reinforce"}, "^OneStepAhead gives groups of other policies .* give it a correction"),

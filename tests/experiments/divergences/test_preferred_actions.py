@@ -34,6 +34,14 @@ def test_exact_preferences_end_at_the_regularised_optimum(divergence, reference)
     assert exact_preferences(divergence, 0.3, Problems(SEEDS, reference)).values["error"] < 1e-5
 
 
+def test_another_weight_of_the_divergence_is_another_optimum():
+    """So that the test above can fail."""
+    problems = Problems(SEEDS)
+    fitted = minimisers("f_dpo(divergence=forward_kl, beta=0.3)", problems.reference_logits, problems.preferred())
+    wrong = problems.optimum("forward_kl", 0.31)
+    assert np.abs(softmax(fitted, axis=-1) / wrong - 1).max() > 1e-3
+
+
 def test_pairs_are_of_different_actions_and_won_as_often_as_the_model_says():
     problems = Problems((3,))
     winner, loser = PAIRS[problems.pairs(200_000)[0]].T

@@ -1,4 +1,4 @@
-"""What the study decides from the courses of training, and that all of it runs."""
+"""What the study decides from the courses of training."""
 
 from experiments.planning_and_execution import CLAIMS, GRPO, USUAL
 from ipsrl.records.tidy import Records

@@ -1,4 +1,4 @@
-"""The best answers of earlier steps: which are kept, which are added, and training with the longer groups."""
+"""The best answers of earlier steps: which are kept, and which are added."""
 
 import dataclasses
 
