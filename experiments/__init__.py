@@ -2,8 +2,8 @@
 
 import sys
 
-from ipsrl import early
-from ipsrl.definitions import Module
+from ipsrl.command import early
+from ipsrl.command.definitions import Module
 
 # While Python looks for the module that `python -m` names.
 if sys.argv[0] == "-m" and "-m" in sys.orig_argv:

@@ -2,8 +2,8 @@
 
 import argparse
 
-from ipsrl import extensions
-from ipsrl.ending import Ending
+from ipsrl.command import extensions
+from ipsrl.command.ending import Ending
 from ipsrl.study import catalog
 
 

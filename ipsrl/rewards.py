@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import accepted, shown
-from ipsrl.fields import Range
+from ipsrl.checking.arguments import accepted, shown
+from ipsrl.checking.fields import Range
 from ipsrl.structures import Outcomes, Sizes, Trajectories, is_right
 
 SMALLEST, LARGEST = 1e-15, 1e15

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 
 IfNeeded = Any
 """An array, or None if it was not requested. Parts that list the field in `needs` always get an array."""

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.answer_frames")
@@ -35,7 +35,7 @@ if __name__ == "__main__":
     sys.path.append(str(Path(__file__).parent))
 
 from answer_sentences import ENDINGS, OPENINGS, RIGHT_SENTENCES, WRONG_SENTENCES
-from ipsrl.ending import Ending
+from ipsrl.command.ending import Ending
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.text_table import aligned
 

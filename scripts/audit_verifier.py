@@ -30,12 +30,12 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.audit_verifier")
 
-from ipsrl.ending import Ending
+from ipsrl.command.ending import Ending
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.run_folder import require_readable
 from ipsrl.text_table import aligned

@@ -48,7 +48,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.benchmark")
@@ -74,9 +74,9 @@ from benchmarks import (
     shared_prompt,
     sweeps,
 )
-from ipsrl import extensions
+from ipsrl.command import extensions
+from ipsrl.command.ending import Ending
 from ipsrl.distributed.start_up import start_up
-from ipsrl.ending import Ending
 from ipsrl.records.json_files import require_file, write_json
 
 COMMANDS = (

@@ -7,13 +7,13 @@ from that and the study's header: after a change of words no run is needed.
 import argparse
 from pathlib import Path
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.claims_table")
 
-from ipsrl import extensions
-from ipsrl.ending import Ending
+from ipsrl.command import extensions
+from ipsrl.command.ending import Ending
 from ipsrl.records.json_files import read_json, replace_file
 from ipsrl.records.marked_page import Marks
 from ipsrl.study import catalog, claim_pages

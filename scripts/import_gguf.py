@@ -7,7 +7,7 @@ needs the extra [gguf], and no PyTorch. The last line of what it prints is the f
 
 import argparse
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.import_gguf")
@@ -15,7 +15,7 @@ if __name__ == "__main__":
 from absl import logging
 
 from ipsrl import extras
-from ipsrl.ending import Ending
+from ipsrl.command.ending import Ending
 from ipsrl.gguf.conversion import DTYPES, import_gguf
 from ipsrl.gguf.packages import PACKAGES, folder_of
 

@@ -76,8 +76,8 @@ if ! [[ "$1" =~ ^$part(\.$part)*$ ]] || ! grep -qsE "^ *(study\.)?main\(__(name|
 fi
 # Flags are checked before minutes are spent on a slice, where there is an environment that can.
 check='import sys
-from ipsrl import early
-from ipsrl.definitions import Module
+from ipsrl.command import early
+from ipsrl.command.definitions import Module
 name, *flags = sys.argv[1:]
 early.refuse(lambda: Module("ipsrl.study.command_line").refuse(name, Module(name), ["-m", *flags, "--multihost"]))'
 python="${IPSRL_VENV:-.venv}/bin/python"

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.make_molecules")
@@ -33,7 +33,7 @@ if __name__ == "__main__":
 from absl import logging
 
 from ipsrl import extras, wheels
-from ipsrl.ending import Ending
+from ipsrl.command.ending import Ending
 from ipsrl.environments.molecules import smiles
 from ipsrl.environments.molecules.data import FEATURE, MOSES, NAME, folder_of
 from ipsrl.environments.molecules.parsing import parsed, silent

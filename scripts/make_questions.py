@@ -11,7 +11,7 @@ import operator
 from collections.abc import Mapping
 from pathlib import Path
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.make_questions")
@@ -19,8 +19,8 @@ if __name__ == "__main__":
 import numpy as np
 from absl import logging
 
+from ipsrl.command.ending import Ending
 from ipsrl.distributed import memory
-from ipsrl.ending import Ending
 from ipsrl.environments.stored_texts import write_texts
 from ipsrl.paths import expanded
 from ipsrl.records.run_folder import require_possible

@@ -21,14 +21,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.objectives_table")
 
-from ipsrl import extensions
+from ipsrl.command import extensions
+from ipsrl.command.ending import Ending
 from ipsrl.dynamics import verdict_page
-from ipsrl.ending import Ending
 from ipsrl.integrations.advantages_only import beyond_advantages, not_advantages
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.loss_of_rows import couples_answers, couples_groups

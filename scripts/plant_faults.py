@@ -18,12 +18,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.plant_faults")
 
-from ipsrl.ending import Ending
+from ipsrl.command.ending import Ending
 
 ROOT = Path(__file__).resolve().parent.parent
 PLANTED_IN = ("ipsrl", "experiments")

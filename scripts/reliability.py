@@ -33,14 +33,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.reliability")
     # Where it runs as a module, Python does not put its folder on the path.
     sys.path.append(str(Path(__file__).parent))
 
-from ipsrl.ending import Ending
+from ipsrl.command.ending import Ending
 from ipsrl.records.json_files import read_json, require_file, write_json
 from ipsrl.records.marked_page import Marks
 from trials import full_disk, kills, long_run, refusals

@@ -8,13 +8,13 @@ anew at every call; unfinished runs are shown with the records they have.
 import argparse
 from collections.abc import Sequence
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.report")
 
 from ipsrl import extras
-from ipsrl.ending import Ending
+from ipsrl.command.ending import Ending
 from ipsrl.records.discovery import require_folder
 from ipsrl.records.report.page import write_report
 from ipsrl.records.run_folder import require_readable

@@ -18,18 +18,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.reproduce_figures")
 
-from ipsrl import extensions
-from ipsrl.definitions import Module
-from ipsrl.ending import Ending
+from ipsrl.checking.specifications import did_you_mean
+from ipsrl.command import extensions
+from ipsrl.command.definitions import Module
+from ipsrl.command.ending import Ending
 from ipsrl.records.json_files import read_json, replace_file, require_file, write_json
 from ipsrl.records.marked_page import Marks
 from ipsrl.records.progress_line import report_line
-from ipsrl.specifications import did_you_mean
 from ipsrl.study import catalog, claim_pages, claims, published
 from ipsrl.study.settings import resolve
 from ipsrl.study.study import Study, Variant

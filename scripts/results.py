@@ -21,13 +21,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.results")
 
 from ipsrl import extras
-from ipsrl.ending import Ending
+from ipsrl.command.ending import Ending
 from ipsrl.printable import printable
 from ipsrl.records import results
 from ipsrl.records.discovery import require_folder, require_outside_runs

@@ -16,7 +16,7 @@ import os
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.scaling")
@@ -28,9 +28,9 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from benchmarks.collectives import Collective, collectives
 from ipsrl import extras, objectives
+from ipsrl.command.ending import Ending
 from ipsrl.distributed.mesh import DATA
 from ipsrl.distributed.placement import check_units, shardings
-from ipsrl.ending import Ending
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer

@@ -25,14 +25,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.script("scripts.sweep")
 
-from ipsrl import extensions
-from ipsrl.definitions import Module
-from ipsrl.ending import Ending
+from ipsrl.command import extensions
+from ipsrl.command.definitions import Module
+from ipsrl.command.ending import Ending
 from ipsrl.printable import printable
 from ipsrl.records.trackers import read_trackers
 from ipsrl.study import catalog

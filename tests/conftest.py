@@ -52,8 +52,8 @@ def pytest_configure(config):
 
 def _check_declared(name):
     """Says in a sentence what keeps the tests of a row from running."""
+    from ipsrl.checking.specifications import did_you_mean
     from ipsrl.objectives import names
-    from ipsrl.specifications import did_you_mean
 
     if name not in names():
         raise pytest.UsageError(f"unknown objective {name!r}; {did_you_mean(name, names())}")

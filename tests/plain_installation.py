@@ -101,7 +101,7 @@ def main():
         except Exception as error:
             raised[module] = f"{type(error).__name__}: {error}"
     # The definitions by which commands look at their flags are kept for all of them.
-    definitions = importlib.import_module("ipsrl.definitions")
+    definitions = importlib.import_module("ipsrl.command.definitions")
     early = definitions.Module("ipsrl.study.command_line")
     early.refuse("two_outcomes", definitions.Module("experiments.two_outcomes"), ["-m"])
     # To describe the machine, Python starts a process once.

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ipsrl.ending import Ending, _Stream
+from ipsrl.command.ending import Ending, _Stream
 from ipsrl.printable import printable
 from ipsrl.records.progress_line import ProgressLine, report_line, working
 from ipsrl.records.run_folder import RunFolder

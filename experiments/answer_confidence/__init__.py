@@ -33,7 +33,7 @@ import itertools
 from experiments.crossed import nine_answers
 from experiments.crossed.nine_answers import BANDIT, SCORE, TEXT_RUNS, TREES, at_best
 from ipsrl import study
-from ipsrl.fields import any_of, positive
+from ipsrl.checking.fields import any_of, positive
 from ipsrl.figures.layers import LineOverNumbers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import text_tasks

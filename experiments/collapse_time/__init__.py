@@ -32,6 +32,7 @@ import numpy as np
 
 from experiments.collapse_time.passage_times import mean_first_passage
 from ipsrl import objectives, study
+from ipsrl.checking.fields import Range, in_range, positive
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.time_scales import tie_collapse_time
 from ipsrl.dynamics.two_outcome_training import (
@@ -40,7 +41,6 @@ from ipsrl.dynamics.two_outcome_training import (
     advantage_weighted_frequencies,
     first_passage,
 )
-from ipsrl.fields import Range, in_range, positive
 from ipsrl.figures.layers import Bars, Level, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 

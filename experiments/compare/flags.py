@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ipsrl import objectives, study
+from ipsrl.checking.fields import Range, accepted_by, between, in_range, non_negative, positive
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.group_log import MOST_PROMPTS, SUFFIX, GroupLog, LoggedOutcomes
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.text import TextTask
-from ipsrl.fields import Range, accepted_by, between, in_range, non_negative, positive
 from ipsrl.training.settings import make_batch_filters
 
 Kind = Literal["log", "bandit", "graph", "text"]

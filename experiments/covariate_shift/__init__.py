@@ -38,7 +38,7 @@ from experiments.covariate_shift.shifted_inputs import (
 )
 from experiments.covariate_shift.shifted_networks import METHODS, networks
 from ipsrl import study
-from ipsrl.fields import positive
+from ipsrl.checking.fields import positive
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.power_law import log_slopes

@@ -31,7 +31,7 @@ import itertools
 from experiments.critique.equal_tokens import EqualTokens, Learner
 from experiments.critique.wrong_digits import Repairers, sums
 from ipsrl import study
-from ipsrl.fields import any_of, at_least, positive
+from ipsrl.checking.fields import any_of, at_least, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.tuning import of_best

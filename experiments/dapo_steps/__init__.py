@@ -27,7 +27,7 @@ import numpy as np
 from experiments.dapo_steps.worked_answers import WorkedAnswers
 from experiments.exams.exam import BudgetedRuns, Discard, trainer_for
 from ipsrl import objectives, study
-from ipsrl.fields import one_of, positive
+from ipsrl.checking.fields import one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing

@@ -29,7 +29,7 @@ from experiments.distinctiveness.word_gradients import ACCURACIES, with_gradient
 from experiments.words.shared_words import DecidedWords, RightWord, SharedTable
 from experiments.words.stale_groups import Grid
 from ipsrl import objectives, study
-from ipsrl.fields import any_of, between, positive
+from ipsrl.checking.fields import any_of, between, positive
 from ipsrl.figures.layers import Bars
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers

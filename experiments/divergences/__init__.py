@@ -43,7 +43,7 @@ from experiments.divergences.preferred_actions import (
     exact_preferences,
 )
 from ipsrl import study
-from ipsrl.fields import any_of, at_least, positive
+from ipsrl.checking.fields import any_of, at_least, positive
 from ipsrl.figures.layers import Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, at_each, at_some, below, final, near

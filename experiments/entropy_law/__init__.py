@@ -32,7 +32,7 @@ from experiments.compare.training import trainer_of
 from experiments.entropy_law.entropy_laws import foretold
 from experiments.entropy_law.spent_entropy import entropy_and_reward
 from ipsrl import study
-from ipsrl.fields import any_of, at_least, positive
+from ipsrl.checking.fields import any_of, at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing

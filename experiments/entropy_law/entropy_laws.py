@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 
 
 @checked

@@ -32,7 +32,7 @@ import itertools
 
 from experiments.evolution.evolved import SHARED, TABLED, Arm, exact, sampled
 from ipsrl import study
-from ipsrl.fields import Range, any_of, in_range, positive
+from ipsrl.checking.fields import Range, any_of, in_range, positive
 from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, every, near

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from ipsrl.fields import positive
+from ipsrl.checking.fields import positive
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.randomness import stream

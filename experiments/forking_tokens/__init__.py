@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 from experiments.forking_tokens.top_tokens import FIFTH, forks_curve, text_runs
 from ipsrl import study
-from ipsrl.fields import one_of, positive, probability
+from ipsrl.checking.fields import one_of, positive, probability
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.text_tasks import SMALL, SMOKE

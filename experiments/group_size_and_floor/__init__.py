@@ -27,9 +27,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ipsrl import specifications, study
+from ipsrl import study
+from ipsrl.checking import specifications
+from ipsrl.checking.fields import accepted_by, at_least, non_negative, positive, probability
 from ipsrl.environments import catalog as environments
-from ipsrl.fields import accepted_by, at_least, non_negative, positive, probability
 from ipsrl.figures.layers import HeatMap
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import NotRecorded, Records

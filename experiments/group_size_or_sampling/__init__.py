@@ -30,7 +30,7 @@ import numpy as np
 
 from experiments.exams.exam import BudgetedRuns, Discard, Exam, Skip, trainer_for
 from ipsrl import objectives, study
-from ipsrl.fields import any_of, at_least, between, non_negative, positive
+from ipsrl.checking.fields import any_of, at_least, between, non_negative, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing

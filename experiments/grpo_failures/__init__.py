@@ -36,7 +36,7 @@ from experiments.grpo_failures.histories import (
     spread,
 )
 from ipsrl import study
-from ipsrl.fields import at_least, positive
+from ipsrl.checking.fields import at_least, positive
 from ipsrl.figures.layers import Bars, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records

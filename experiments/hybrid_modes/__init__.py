@@ -32,7 +32,7 @@ import numpy as np
 from experiments.modes.mode_bandit import ModeBandit
 from experiments.modes.mode_paths import Update, points
 from ipsrl import objectives, study
-from ipsrl.fields import at_least, one_of, positive
+from ipsrl.checking.fields import at_least, one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, among, at_some, below, every, final, share

@@ -29,9 +29,9 @@ import numpy as np
 
 from experiments.hypergrid.evaluation import evaluate_hypergrid, probs_of_cells, target_probs
 from ipsrl import study
+from ipsrl.checking.fields import accepted_by, at_least, in_range, positive
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import REWARD, Hypergrid
-from ipsrl.fields import accepted_by, at_least, in_range, positive
 from ipsrl.figures.layers import HeatMap
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing

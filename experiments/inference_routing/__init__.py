@@ -32,7 +32,7 @@ from experiments.inference_routing.exp4 import Learner
 from experiments.inference_routing.inference_layers import InferenceLayers
 from experiments.inference_routing.routed_tasks import Runs, from_median
 from ipsrl import study
-from ipsrl.fields import any_of, between, finite, positive, share
+from ipsrl.checking.fields import any_of, between, finite, positive, share
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, below, near

@@ -32,10 +32,10 @@ from typing import Any
 import numpy as np
 
 from ipsrl import extras, study
+from ipsrl.checking.fields import accepted_by, at_least, positive
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.text import PADDING, STOP, TextTask
-from ipsrl.fields import accepted_by, at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies import hugging_face

@@ -48,7 +48,7 @@ from experiments.inverse_soft_rl.revealed_rewards import (
     trained,
 )
 from ipsrl import study
-from ipsrl.fields import any_of, at_least, between, positive, probability
+from ipsrl.checking.fields import any_of, at_least, between, positive, probability
 from ipsrl.figures.layers import Bars, Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records

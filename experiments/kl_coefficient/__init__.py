@@ -47,7 +47,7 @@ from experiments.kl_coefficient.hacked_proxy import (
 )
 from experiments.verifiers.right_and_wrong import BANDIT, POLICY
 from ipsrl import study
-from ipsrl.fields import at_least, positive
+from ipsrl.checking.fields import at_least, positive
 from ipsrl.figures.layers import Layer, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.rewards import RewardTable

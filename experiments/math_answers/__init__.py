@@ -28,12 +28,12 @@ import functools
 import numpy as np
 
 from ipsrl import study
+from ipsrl.checking.fields import accepted_by, positive
 from ipsrl.distributed.mesh import DATA, make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.text import TextTask
-from ipsrl.fields import accepted_by, positive
 from ipsrl.figures import style
 from ipsrl.figures.layers import LineOverNumbers
 from ipsrl.figures.panels import Panel, Panels

@@ -6,11 +6,11 @@ import math
 from experiments.molecules.prior import GROUPS, Pretraining
 from experiments.molecules.search import MoleculeSearch, SearchArm
 from ipsrl import study
+from ipsrl.checking.fields import accepted_by, at_least, between, one_of, positive
 from ipsrl.distributed.start_up import cores
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import IDENTITIES
 from ipsrl.environments.molecules.data import MOSES, check_source
-from ipsrl.fields import accepted_by, at_least, between, one_of, positive
 
 ARMS = {
     "prior": SearchArm(""),

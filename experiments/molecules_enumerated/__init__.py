@@ -31,8 +31,8 @@ from functools import partial
 
 from experiments.molecules_enumerated.reaction_products import ADAM, LARGE, MOVED, SGD, arm
 from ipsrl import study
+from ipsrl.checking.fields import between, positive
 from ipsrl.environments.molecules.reactions import Reactions
-from ipsrl.fields import between, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, below, difference, every, final, near

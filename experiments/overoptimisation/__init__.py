@@ -45,7 +45,7 @@ from experiments.overoptimisation.preferred_arms import (
     trained,
 )
 from ipsrl import study
-from ipsrl.fields import Range, any_of, at_least, between, in_range, positive
+from ipsrl.checking.fields import Range, any_of, at_least, between, in_range, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, below, near

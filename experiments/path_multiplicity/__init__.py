@@ -28,8 +28,8 @@ import functools
 import numpy as np
 
 from ipsrl import study
+from ipsrl.checking.fields import at_least, between, positive
 from ipsrl.environments.tree import Tree
-from ipsrl.fields import at_least, between, positive
 from ipsrl.figures.layers import Level, Line, Seeds
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity

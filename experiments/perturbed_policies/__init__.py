@@ -33,7 +33,7 @@ import math
 from experiments.perturbed_policies import perturbed_outcomes
 from experiments.perturbed_policies.perturbed_paths import PATHS, POWER_LAW, VEHICLES, Pools
 from ipsrl import study
-from ipsrl.fields import at_least, positive
+from ipsrl.checking.fields import at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, near

@@ -38,7 +38,7 @@ from typing import Any
 from experiments.pessimism import half_a_map, half_a_square
 from experiments.pessimism.critic import Pessimism
 from ipsrl import study
-from ipsrl.fields import at_least, non_negative
+from ipsrl.checking.fields import at_least, non_negative
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, among, every, near, some

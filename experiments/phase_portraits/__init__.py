@@ -31,13 +31,13 @@ import numpy as np
 from PIL import Image
 
 from ipsrl import objectives, study
+from ipsrl.checking.fields import Range, at_least, between, in_range, positive
 from ipsrl.dynamics import portraits
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.portraits import Portrait
 from ipsrl.dynamics.rest_points import RestPoint
 from ipsrl.dynamics.verdict import check
-from ipsrl.fields import Range, at_least, between, in_range, positive
 from ipsrl.figures import phase_portraits as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.records.tidy import Record, Records

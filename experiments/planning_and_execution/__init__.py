@@ -25,9 +25,9 @@ import dataclasses
 
 from experiments.planning_and_execution.planners import Planners, at_half, half_gain
 from ipsrl import study
+from ipsrl.checking.fields import any_of, between, positive
 from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.plan_and_execute import PlanAndExecute
-from ipsrl.fields import any_of, between, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 

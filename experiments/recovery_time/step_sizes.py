@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import lambertw
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.dynamics.finite_groups import checked_weights
 
 

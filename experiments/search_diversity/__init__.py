@@ -35,7 +35,7 @@ from experiments.search_agents import tables
 from experiments.search_diversity.agents import POLICY, prior, questions, taught
 from experiments.search_diversity.counted_searches import HELD_OUT, counted_searches
 from ipsrl import objectives, study
-from ipsrl.fields import any_of, positive
+from ipsrl.checking.fields import any_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.policy import Parameters

@@ -48,7 +48,7 @@ from experiments.search_strata.searchers import (
     two_strata,
 )
 from ipsrl import study
-from ipsrl.fields import any_of, at_least, positive
+from ipsrl.checking.fields import any_of, at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, near

@@ -32,9 +32,9 @@ import itertools
 from experiments.sft_bias.before_and_after import correlation, strength
 from experiments.sft_bias.demonstrations import FewDemonstrations
 from ipsrl import study
+from ipsrl.checking.fields import between, positive
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.countdown import Countdown
-from ipsrl.fields import between, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing

@@ -25,7 +25,7 @@ from functools import partial
 from experiments.words import stale_groups
 from experiments.words.shared_words import SharedTable, Words, moves
 from ipsrl import study
-from ipsrl.fields import any_of, between, one_of, positive
+from ipsrl.checking.fields import any_of, between, one_of, positive
 from ipsrl.figures.layers import Bars
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.objectives.advantages.baselines import GroupMeanStd

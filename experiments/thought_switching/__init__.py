@@ -38,9 +38,9 @@ from experiments.thought_switching.best_penalty import (
 )
 from experiments.thought_switching.thought_switches import PLACEBO, PRIOR, SWITCH, Searchers
 from ipsrl import study
+from ipsrl.checking.fields import any_of, between, positive
 from ipsrl.environments.demonstrations import EarlySwitches
 from ipsrl.environments.graph_search import GraphSearch
-from ipsrl.fields import any_of, between, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing

@@ -38,7 +38,7 @@ from experiments.train_and_test_time.budgets import (
 from experiments.train_and_test_time.forced_work import BUDGETS as TEXT_BUDGETS
 from experiments.train_and_test_time.forced_work import TRANSFORMER, text_curves
 from ipsrl import study
-from ipsrl.fields import one_of, positive
+from ipsrl.checking.fields import one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records

@@ -5,7 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import positive
+from ipsrl.checking.fields import positive
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 

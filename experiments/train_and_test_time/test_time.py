@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.special import softmax
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.measures.diversity import (
     effective_outcomes_of_distribution,
     entropy_of_distribution,

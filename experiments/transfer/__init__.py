@@ -53,12 +53,12 @@ from experiments.transfer import figure as figure
 from experiments.transfer.paths import path
 from experiments.transfer.tables import tables
 from ipsrl import objectives, study
+from ipsrl.checking.fields import any_of
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import any_of
 from ipsrl.figures.style import Drawing
 from ipsrl.measures import rewarded
 from ipsrl.measures.rank_correlation import TIE, rank_correlations

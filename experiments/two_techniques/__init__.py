@@ -34,7 +34,7 @@ import itertools
 from experiments.crossed import nine_answers, shares
 from experiments.crossed.nine_answers import SCORE, TEXT_RUNS, TREES, at_best
 from ipsrl import study
-from ipsrl.fields import positive
+from ipsrl.checking.fields import positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import text_tasks

@@ -38,7 +38,9 @@ from pathlib import Path
 import numpy as np
 
 from experiments.verdicts import figure as figure
-from ipsrl import extensions, objectives, study
+from ipsrl import objectives, study
+from ipsrl.checking.fields import between
+from ipsrl.command import extensions
 from ipsrl.distributed.cpu_processes import cpu_processes
 from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.dynamics import verdict_page
@@ -47,7 +49,6 @@ from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
 from ipsrl.dynamics.shared_prompts import beside_another
 from ipsrl.dynamics.verdict import check, verdict
 from ipsrl.dynamics.verdict_page import MEANINGS, SEVERAL, PublishedVerdict, grouped
-from ipsrl.fields import between
 from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.tidy import NotRecorded, Record, Records

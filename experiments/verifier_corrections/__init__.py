@@ -25,8 +25,8 @@ import functools
 
 from experiments.verifiers.right_and_wrong import exact, trained_on, vanishes
 from ipsrl import study
+from ipsrl.checking.fields import any_of, at_least, positive
 from ipsrl.dynamics.verifier_errors import verifier_of
-from ipsrl.fields import any_of, at_least, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, every, final, near

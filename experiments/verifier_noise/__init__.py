@@ -41,8 +41,8 @@ from experiments.verifiers.right_and_wrong import (
     vanishes,
 )
 from ipsrl import study
+from ipsrl.checking.fields import at_least, positive
 from ipsrl.dynamics.verifier_errors import WAYS, verifier_of
-from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records

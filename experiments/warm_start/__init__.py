@@ -19,12 +19,12 @@ import jax
 from jax.sharding import Mesh
 
 from ipsrl import study
+from ipsrl.checking.fields import accepted_by, at_least, between, one_of, positive, probability
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh, read_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.text import TextTask
-from ipsrl.fields import accepted_by, at_least, between, one_of, positive, probability
 from ipsrl.policies.adapters import FLOATS
 from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES
 from ipsrl.records.progress_line import report_line

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says how much memory a container may have, in two versions: a number, or a word for no limit."""

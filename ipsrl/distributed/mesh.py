@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from ipsrl.arguments import checked, shown
+from ipsrl.checking.arguments import checked, shown
 from ipsrl.distributed import hosts
 
 PyTree = Any

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from ipsrl.fields import Checked, at_least
+from ipsrl.checking.fields import Checked, at_least
 from ipsrl.paths import expanded
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from scipy.special import log_softmax
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.dynamics.cases import Case
 from ipsrl.dynamics.expected_update import Steps, expected_update
 from ipsrl.dynamics.field import Field

@@ -15,12 +15,12 @@ import numpy as np
 from jax import Array
 from scipy.special import gammaln
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import Checked, at_least, positive
 from ipsrl.dynamics.finite_groups import count_vectors
 from ipsrl.dynamics.setting import Setting
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import Checked, at_least, positive
 from ipsrl.objectives.objective import Objective
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers

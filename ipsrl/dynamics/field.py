@@ -14,11 +14,11 @@ from scipy.integrate import BDF
 from scipy.sparse import bsr_array
 from scipy.special import log_softmax, logsumexp
 
-from ipsrl.arguments import accepted, checked, shown
+from ipsrl.checking.arguments import accepted, checked, shown
+from ipsrl.checking.fields import Checked, at_least, in_range
 from ipsrl.dynamics.expected_update import Steps, expected_update
 from ipsrl.dynamics.trajectories import every_trajectory, every_walk
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import Checked, at_least, in_range
 from ipsrl.objectives.objective import Objective
 from ipsrl.rewards import ALLOWED
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers

@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 from scipy.special import gammaln, xlogy
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.dynamics.flows import checked_distribution, checked_outcomes
 
 Rule = Literal["no baseline", "group mean", "group mean and std"]

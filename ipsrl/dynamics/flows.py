@@ -11,7 +11,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import log_softmax, softmax
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 
 LARGEST_LOG_RATIO = 700.0
 """Largest log-ratio of two probabilities, in either direction, of which float64 holds the exponential."""

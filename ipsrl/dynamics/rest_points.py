@@ -8,7 +8,7 @@ from scipy.linalg import null_space
 from scipy.optimize import root
 from scipy.special import softmax
 
-from ipsrl.arguments import checked, shown
+from ipsrl.checking.arguments import checked, shown
 from ipsrl.dynamics.field import AT_REST, Field, growth
 
 NEUTRAL, NO_INVASION = 1e-8, 1e-13

@@ -10,12 +10,12 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from ipsrl.arguments import shown
+from ipsrl.checking.arguments import shown
+from ipsrl.checking.fields import Range
 from ipsrl.dynamics.trajectories import every_trajectory, every_walk
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import dictates
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import Range
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular

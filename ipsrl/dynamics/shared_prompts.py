@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_softmax
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import between
 from ipsrl.dynamics.cases import CASES, STARTS, Case, ends_of
 from ipsrl.dynamics.equal_fields import once_for_equal
 from ipsrl.dynamics.field import Field, LogitField
-from ipsrl.fields import between
 from ipsrl.objectives.objective import Objective
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 

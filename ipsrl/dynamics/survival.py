@@ -18,7 +18,7 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.dynamics.finite_groups import (
     Rule,
     checked_falling_weights,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import quad
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.dynamics.finite_groups import (
     Rule,
     checked_falling_weights,

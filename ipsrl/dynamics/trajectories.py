@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.policies.policy import distribution, entropy
 from ipsrl.structures import Trajectories

@@ -21,11 +21,11 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import Checked, positive
 from ipsrl.distributed.mesh import DATA
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.bandit import Bandit
-from ipsrl.fields import Checked, positive
 from ipsrl.objectives.objective import Objective
 from ipsrl.rewards import RewardTable, rewarded
 from ipsrl.structures import PolicyScores, Rollouts, Sizes

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from ipsrl.checking.fields import between, one_of
 from ipsrl.environments.text import NO_OUTCOME, TextTask
-from ipsrl.fields import between, one_of
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 THINK, NO_THINK, WORKED, MODULO, REVERSED = "<think>", "<no_think>", ":", "%", "reversed"

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import below_one, between, one_of
 from ipsrl.environments.addition import EXAMPLE, HOW, NO_THINK, THINK, WORKED, Addition
 from ipsrl.environments.answer_text import tagged_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.token_stream import written_answers
-from ipsrl.fields import below_one, between, one_of
 from ipsrl.structures import Outcomes, Trajectories
 
 MODES = ("short", "think")

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from ipsrl.arguments import shown
+from ipsrl.checking.arguments import shown
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.rewards import ALLOWED
 from ipsrl.structures import Outcomes, Trajectories, as_tuples

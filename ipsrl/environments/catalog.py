@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from ipsrl import foreign_code, specifications
-from ipsrl.arguments import checked
+from ipsrl.checking import foreign_code, specifications
+from ipsrl.checking.arguments import checked
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.bandit import Bandit, VectorBandit

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ipsrl.checking.fields import between, one_of
 from ipsrl.environments import arithmetic, expressions
 from ipsrl.environments.countdown_solver import Solver
 from ipsrl.environments.expressions import OPERATORS, Form, Tree
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_space
-from ipsrl.fields import between, one_of
 from ipsrl.slow_tasks import report_if_slow
 
 SMALLEST_TARGET = 10

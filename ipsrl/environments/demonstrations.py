@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ipsrl.arguments import accepted
+from ipsrl.checking.arguments import accepted
+from ipsrl.checking.fields import Checked, at_least, between, positive, probability
 from ipsrl.environments.addition_modes import AdditionModes, columns
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.environments.text import STOP, TextTask
-from ipsrl.fields import Checked, at_least, between, positive, probability
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

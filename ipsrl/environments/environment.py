@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import MADE_BY, NOT_REQUIRED, accepted
+from ipsrl.checking.arguments import MADE_BY, NOT_REQUIRED, accepted
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 State = Any  # a pytree of arrays without batch axes; the sampler adds them by vmap

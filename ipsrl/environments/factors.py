@@ -15,8 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from ipsrl.checking.fields import between
 from ipsrl.environments.text import LARGEST_SPACE, TextTask
-from ipsrl.fields import between
 
 DRAWS_FOR_A_PROBLEM = 200
 # The smallest number with two proper divisors, and the largest that ModeBench takes.

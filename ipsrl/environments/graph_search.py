@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import between, open_probability, probability
 from ipsrl.environments.text import MARKS, STOP, TextTask
 from ipsrl.environments.token_stream import of_each_answer, written_answers
-from ipsrl.fields import between, open_probability, probability
 from ipsrl.structures import Trajectories
 
 SWITCH = "alternatively"

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.checking.regular_files import open_regular
 from ipsrl.environments.bandit import Bandit
-from ipsrl.regular_files import open_regular
 from ipsrl.rewards import ALLOWED, LARGEST
 
 SUFFIX = ".jsonl"

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.checking.fields import Checked, Range, at_least, in_range
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import Checked, Range, at_least, in_range
 from ipsrl.rewards import LARGEST, SMALLEST
 
 REWARD = Range(

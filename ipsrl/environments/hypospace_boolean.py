@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ipsrl.checking.fields import between, one_of
 from ipsrl.environments.answer_text import BULLET, SIGN, marker, without_remark
 from ipsrl.environments.arithmetic import BRACKETS, chain
 from ipsrl.environments.expressions import prefix
 from ipsrl.environments.text import NO_OUTCOME, TextTask
-from ipsrl.fields import between, one_of
 
 VARIABLES = ("x", "y")
 OPERATORS = {"basic": ("AND", "OR"), "extended": ("AND", "OR", "NOT"), "full": ("AND", "OR", "NOT", "NOR")}

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from ipsrl.checking.fields import between
 from ipsrl.environments.answer_text import BULLET, SIGN, WITHDRAWN, marker, without_remark
 from ipsrl.environments.text import NO_OUTCOME, TextTask, check_choice, check_space
-from ipsrl.fields import between
 
 NO_EDGES = "No edges"
 LARGEST_COMPLETE = 4  # up to this many nodes, every observation set is a prompt

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.checking.fields import Checked, between, one_of
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.interview_users import ACTS, KINDS, NEUTRAL, OPENS, PHASES, SHARED, WORDS, Moves, moves_of
 from ipsrl.environments.token_stream import TokenStream
-from ipsrl.fields import Checked, between, one_of
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 FIRST_ACT = len(PHASES)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ipsrl.checking.fields import Checked, between
 from ipsrl.environments.environment import check_number
-from ipsrl.fields import Checked, between
 
 ENTITIES = (
     "Ada", "Boris", "Clara", "Dora", "Emil", "Frida", "Georg", "Hanna", "Ivan", "Julia", "Karl", "Laura", "Martin",

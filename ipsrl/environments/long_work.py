@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.checking.fields import at_least, between
 from ipsrl.environments.addition import WORKED, Addition
-from ipsrl.fields import at_least, between
 
 State = tuple[Array, Array, Array]
 MOST_WORK = 1000

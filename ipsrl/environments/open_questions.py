@@ -26,10 +26,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ipsrl.arguments import shown
+from ipsrl.checking.arguments import shown
+from ipsrl.checking.regular_files import read_bytes
+from ipsrl.checking.specifications import did_you_mean
 from ipsrl.environments.phrases import read_phrase, read_whole
-from ipsrl.regular_files import read_bytes
-from ipsrl.specifications import did_you_mean
 
 # Shorter words have no plural of their own: "as" is not two times "a".
 SHORTEST_WITH_PLURAL = 3

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import between
 from ipsrl.environments.text import TextTask, check_choice
 from ipsrl.environments.token_stream import of_each_answer, written_answers
-from ipsrl.fields import between
 from ipsrl.structures import Trajectories
 
 Digits = tuple[int, ...]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from ipsrl.arguments import checked, shown
+from ipsrl.checking.arguments import checked, shown
 from ipsrl.environments.environment import Environment, OutcomeSpace, check_number
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.structures import Outcomes, Prompts

@@ -16,14 +16,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipsrl import extras
+from ipsrl.checking.fields import Checked, between, share
+from ipsrl.checking.specifications import Call, did_you_mean, shortened
 from ipsrl.environments.answer_text import checksum, tagged_answer
 from ipsrl.environments.environment import OutcomeSpace, check_number
 from ipsrl.environments.questions import IN_THIS_PROCESS, Answer, Questions
 from ipsrl.environments.text import NO_OUTCOME, listed_history
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.fields import Checked, between, share
 from ipsrl.slow_tasks import report_if_slow
-from ipsrl.specifications import Call, did_you_mean, shortened
 from ipsrl.structures import Outcomes
 
 EVALUATES = "its verifier evaluates an answer as code"

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.checking.fields import below_one, between, one_of, probability
 from ipsrl.environments.environment import OutcomeSpace, check_number
 from ipsrl.environments.knowledge_graph import ASKED, ENTITIES, FAILED, FIRST_ENTITY, PADDING, STOP, KnowledgeGraph
 from ipsrl.environments.searches import ENTITY, RELATION, RESULT, Searches, queries_in_a_state, searches_of
 from ipsrl.environments.token_stream import TokenStream
-from ipsrl.fields import below_one, between, one_of, probability
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 State = dict[str, Array]

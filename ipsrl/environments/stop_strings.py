@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from ipsrl.checking.specifications import shortened
 from ipsrl.environments.answer_text import is_tag
 from ipsrl.environments.chat_template import special_tokens
-from ipsrl.specifications import shortened
 
 MOST_BYTES = 255
 """Of all strings together, so that a state of the automaton fits into a byte."""

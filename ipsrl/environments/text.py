@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import Checked
 from ipsrl.environments.answer_text import WITHDRAWN, checksum, last_answer, tagged_answer
 from ipsrl.environments.environment import OutcomeSpace, check_number
 from ipsrl.environments.questions import Answer, Questions, Quotation
 from ipsrl.environments.token_stream import TokenStream, of_each_answer, written_answers
-from ipsrl.fields import Checked
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 PADDING, BEGIN, STOP, ANSWER, EARLIER = range(5)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ipsrl.model_folder import read_object, require_files
+from ipsrl.checking.model_folder import read_object, require_files
 
 Token = tuple[int, tuple[int, int]]
 """The number of a token, and where in the text it begins and ends."""

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.checking.fields import Checked, at_least
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import Checked, at_least
 from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from pebble import ProcessExpired
 
+from ipsrl.checking.fields import Checked, non_negative, positive
 from ipsrl.distributed.cpu_processes import cpu_processes
-from ipsrl.fields import Checked, non_negative, positive
 
 # Large enough that sending a chunk costs less than reading it.
 LARGEST_CHUNK = 64

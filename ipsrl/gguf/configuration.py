@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ipsrl.arguments import shown
+from ipsrl.checking.arguments import shown
 from ipsrl.gguf.file import File
 from ipsrl.policies.rotary import Llama3Scaling
 from ipsrl.policies.transformer_config import MOST_LAYERS

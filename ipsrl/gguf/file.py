@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipsrl import extras
-from ipsrl.arguments import shown
+from ipsrl.checking.arguments import shown
 
 MAGIC = b"GGUF"
 KINDS: dict[type, str] = {int: "a positive whole number", float: "a number", bool: "true or false", str: "a text"}

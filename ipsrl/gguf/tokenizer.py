@@ -6,9 +6,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from ipsrl.arguments import shown
+from ipsrl.checking.arguments import shown
+from ipsrl.checking.model_folder import read_object
 from ipsrl.gguf.file import File
-from ipsrl.model_folder import read_object
 
 # Kinds of tokens, in tokenizer.ggml.token_type.
 CONTROL, USER_DEFINED, UNUSED = 3, 4, 5

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from ipsrl import objectives
-from ipsrl.arguments import accepted, shown
+from ipsrl.checking.arguments import accepted, shown
 from ipsrl.integrations.guest import GuestObjective, check_rewards
 from ipsrl.integrations.rows import Rows, numbered, prompt_name
 from ipsrl.objectives.objective import Objective

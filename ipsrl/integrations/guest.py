@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from ipsrl import objectives
-from ipsrl.arguments import accepted, shown
+from ipsrl.checking.arguments import accepted, shown
 from ipsrl.integrations.loss_of_rows import count_rows, couples_answers, loss_and_gradients, weigh_rows
 from ipsrl.integrations.refusals import refusal
 from ipsrl.integrations.rows import Rows, canonical, groups_of, numbered, outcome_names

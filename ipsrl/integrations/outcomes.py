@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ipsrl.checking.fields import Checked, open_probability
 from ipsrl.environments.expressions import canonical, read_expression
 from ipsrl.environments.numeric_answers import read_number
-from ipsrl.fields import Checked, open_probability
 
 Text = str | Sequence[Mapping[str, Any]]
 """A text, or messages with "role" and "content"."""

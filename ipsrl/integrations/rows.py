@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import shown
+from ipsrl.checking.arguments import shown
 from ipsrl.structures import Rollouts
 
 

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 
 Protocol = Literal["independent", "with_history"]
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.measures import rewarded
 from ipsrl.measures.pass_at_k import pass_at_k
 

@@ -14,7 +14,7 @@ from jax import Array
 from jax.core import Tracer
 from jax.scipy.special import rel_entr
 
-from ipsrl.arguments import checked, shown
+from ipsrl.checking.arguments import checked, shown
 
 MOST_ROUNDED = 0.01
 """By so much the sum of a distribution in bfloat16 may differ from 1."""

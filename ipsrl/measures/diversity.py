@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import entr
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 
 
 @checked

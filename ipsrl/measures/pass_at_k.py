@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 
 
 @checked

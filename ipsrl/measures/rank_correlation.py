@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from scipy.stats import rankdata, spearmanr
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.measures.seeds import Interval
 
 RESAMPLES, LEVEL = 10_000, 0.95

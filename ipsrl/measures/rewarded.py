@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.measures import distances, diversity
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 
-from ipsrl.arguments import checked, shown
+from ipsrl.checking.arguments import checked, shown
 
 LARGEST = 1e300
 """Size of a value of which differences are finite."""

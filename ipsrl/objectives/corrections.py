@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import Checked, at_least, non_negative, positive
+from ipsrl.checking.fields import Checked, at_least, non_negative, positive
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 

@@ -26,8 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import MADE_BY, accepted, checked, shown
-from ipsrl.fields import Checked
+from ipsrl.checking.arguments import MADE_BY, accepted, checked, shown
+from ipsrl.checking.fields import Checked
 from ipsrl.objectives.corrections import Correction, Metrics
 from ipsrl.objectives.sentence import in_words
 from ipsrl.structures import ObjectiveOutput, PolicyScores, Rollouts, Sizes, Weights, masked_sum

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import qwix
 from jax import Array
 
-from ipsrl.fields import Checked, one_of, positive
+from ipsrl.checking.fields import Checked, one_of, positive
 from ipsrl.policies.matmul import activation_dtype, matrix_product
 from ipsrl.policies.policy import Parameters
 

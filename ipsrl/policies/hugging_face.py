@@ -25,8 +25,8 @@ from jax.sharding import Sharding
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from ipsrl.checking.model_folder import read_object
 from ipsrl.distributed import hosts
-from ipsrl.model_folder import read_object
 from ipsrl.policies.adapters import LoRA, merged
 from ipsrl.policies.hugging_face_config import read_json, read_policy, text_config
 from ipsrl.policies.policy import Parameters

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ipsrl.model_folder import read_object, require_files
+from ipsrl.checking.model_folder import read_object, require_files
 from ipsrl.policies.rotary import LinearScaling, Llama3Scaling, Rotary, Scaling, YarnScaling
 from ipsrl.policies.transformer import Transformer
 from ipsrl.policies.transformer_config import MOST_LAYERS, SlidingWindow

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from ipsrl.checking.fields import Checked
 from ipsrl.distributed.placement import REPLICATED, PlacementRules
-from ipsrl.fields import Checked
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.fields import Checked, above, at_least
+from ipsrl.checking.fields import Checked, above, at_least
 
 
 @dataclasses.dataclass(frozen=True)

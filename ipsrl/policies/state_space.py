@@ -25,8 +25,8 @@ import numpy as np
 from flax import nnx
 from jax import Array
 
+from ipsrl.checking.fields import Checked, between, one_of, positive
 from ipsrl.distributed.placement import REPLICATED, PlacementRules
-from ipsrl.fields import Checked, between, one_of, positive
 from ipsrl.policies.keys import Keys, graph, layer_parameters
 from ipsrl.policies.matmul import activation_dtype, matrix_product
 from ipsrl.policies.policy import Actions, Parameters, answer_mean, score_hidden

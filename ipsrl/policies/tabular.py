@@ -8,10 +8,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
+from ipsrl.checking.fields import Checked, positive
 from ipsrl.distributed import memory
 from ipsrl.distributed.placement import REPLICATED, PlacementRules
 from ipsrl.environments.environment import Environment
-from ipsrl.fields import Checked, positive
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories, as_tuples
 

@@ -2,8 +2,8 @@
 
 import dataclasses
 
+from ipsrl.checking.fields import Checked, between, one_of, positive
 from ipsrl.distributed import memory
-from ipsrl.fields import Checked, between, one_of, positive
 from ipsrl.policies.adapters import MATRICES, LoRA
 from ipsrl.policies.rotary import Rotary
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.printable import printable
 from ipsrl.records.json_files import read_json
 

@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ipsrl.arguments import shown
-from ipsrl.regular_files import kind_of, open_regular, read_bytes
+from ipsrl.checking.arguments import shown
+from ipsrl.checking.regular_files import kind_of, open_regular, read_bytes
 
 
 def plain(value: Any, finite: bool = False) -> Any:

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.regular_files import open_regular, read_bytes
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, replace_file
-from ipsrl.regular_files import open_regular, read_bytes
 
 if TYPE_CHECKING:
     from ipsrl.records.trackers import Trackers

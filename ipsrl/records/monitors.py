@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from ipsrl import specifications
-from ipsrl.arguments import checked
-from ipsrl.fields import Checked, at_least, non_negative, open_probability, positive, share
+from ipsrl.checking import specifications
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import Checked, at_least, non_negative, open_probability, positive, share
 
 PREFIX = "monitor/"
 """Prefix of the names of all metrics of monitors."""

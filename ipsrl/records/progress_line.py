@@ -106,7 +106,7 @@ def say_in_log(text: str) -> None:
 
 
 class _Terminal(ObjectWrapper):
-    """stderr for tqdm, which moves on it; what others write to stderr cannot, see `ipsrl.ending`."""
+    """stderr for tqdm, which moves on it; what others write to stderr cannot, see `ipsrl.command.ending`."""
 
     def write(self, text: str) -> None:
         getattr(self._wrapped, "draw", self._wrapped.write)(text)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipsrl import extras
+from ipsrl.checking.specifications import shortened
 from ipsrl.records.result_columns import DESCRIPTION, OF_RECORDS, TYPES
 from ipsrl.records.sql_texts import IN_MEMORY, TABLES, in_one_sentence, literal
-from ipsrl.specifications import shortened
 
 if TYPE_CHECKING:
     import duckdb

@@ -39,7 +39,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipsrl import extras
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.regular_files import require
 from ipsrl.records import metric_log
 from ipsrl.records.discovery import find, link_out_of, require_outside_runs, say_left_out, seed_of
 from ipsrl.records.json_files import read_json
@@ -49,7 +50,6 @@ from ipsrl.records.result_files import add_parquet, check_parquet, parquet_files
 from ipsrl.records.result_tables import METRICS, is_of_record, make_tables, records_of, require_columns, structures_of
 from ipsrl.records.run_folder import require_possible, require_readable, says_complete
 from ipsrl.records.sql_texts import IN_MEMORY, ONLY_READ, in_one_sentence
-from ipsrl.regular_files import require
 
 if TYPE_CHECKING:
     import duckdb

@@ -19,12 +19,12 @@ from typing import IO, Any, Self
 import jax
 
 import ipsrl
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.regular_files import open_regular, require
+from ipsrl.checking.specifications import shortened
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, read_json, remove_unfinished, replace_file, write_json
 from ipsrl.records.progress_line import report_line
-from ipsrl.regular_files import open_regular, require
-from ipsrl.specifications import shortened
 
 # Time until a network file system shows on one host what another has written.
 LATE_SECONDS = 30

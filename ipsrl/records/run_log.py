@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from ipsrl.checking.regular_files import read_bytes
 from ipsrl.distributed import hosts
 from ipsrl.records.evaluation import COMPLETIONS, OUTCOMES, Evaluation, EvaluationLog
 from ipsrl.records.json_files import replace_file
@@ -15,7 +16,6 @@ from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.trackers import Trackers
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.records.warning_log import WarningLog
-from ipsrl.regular_files import read_bytes
 
 # A non-finite reward can leave the loss finite for a while, above all in a discarded group (those count in
 # `sampled_reward`, which only batch filters log); so can non-finite parameters.

@@ -4,7 +4,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from ipsrl.specifications import shortened
+from ipsrl.checking.specifications import shortened
 
 TABLES = ("runs", "metrics")
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipsrl import extras
+from ipsrl.checking.regular_files import read_bytes
+from ipsrl.checking.specifications import shortened
 from ipsrl.distributed import hosts
 from ipsrl.records import metric_log
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.run_folder import RunFolder
-from ipsrl.regular_files import read_bytes
-from ipsrl.specifications import shortened
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 

@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl import specifications
-from ipsrl.arguments import checked
-from ipsrl.fields import Checked, at_least, below_one, non_negative, positive, share
+from ipsrl.checking import specifications
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import Checked, at_least, below_one, non_negative, positive, share
 from ipsrl.policies.policy import distribution
 
 Kind = TypeVar("Kind")

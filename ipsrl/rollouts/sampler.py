@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.arguments import accepted
+from ipsrl.checking.arguments import accepted
 from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.distributed.per_device import per_device
 from ipsrl.distributed.placement import gathered

@@ -9,7 +9,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
-from ipsrl.arguments import accepted
+from ipsrl.checking.arguments import accepted
 from ipsrl.distributed import hosts
 from ipsrl.environments.environment import Environment
 from ipsrl.structures import Outcomes, Trajectories

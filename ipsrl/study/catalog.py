@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import ipsrl
-from ipsrl import extensions
-from ipsrl.specifications import did_you_mean
+from ipsrl.checking.specifications import did_you_mean
+from ipsrl.command import extensions
 from ipsrl.study.study import Study, Variant
 
 PACKAGE = "experiments"

@@ -12,10 +12,11 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from ipsrl import extensions, extras
+from ipsrl import extras
+from ipsrl.command import extensions
+from ipsrl.command.ending import Ending
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
-from ipsrl.ending import Ending
 from ipsrl.paths import expanded
 from ipsrl.records.trackers import PACKAGES, read_trackers
 from ipsrl.study.settings import KINDS, Settings, as_text, kinds_of, resolve
@@ -35,7 +36,7 @@ def main(module: str) -> None:
     message, and if one host is lost or fails alone, the others end within a minute. A module with TRACKERS has the flag
     --tracker.
 
-    `ipsrl.ending` says how the program ends.
+    `ipsrl.command.ending` says how the program ends.
     """
     loaded = sys.modules[module]
     name = (loaded.__spec__.name if loaded.__spec__ else Path(loaded.__file__).stem).rpartition(".")[2]

@@ -3,12 +3,12 @@
 import dataclasses
 import functools
 
+from ipsrl.checking.fields import accepted_by, between, non_negative, one_of, positive
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.stop_strings import read_stop_strings
 from ipsrl.environments.tools import ToolUse, check_tools, make_tools
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.fields import accepted_by, between, non_negative, one_of, positive
 from ipsrl.gguf import packages
 from ipsrl.paths import expanded
 from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA

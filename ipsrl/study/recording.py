@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ipsrl.checking.regular_files import read_bytes
 from ipsrl.records import metric_log
 from ipsrl.records.discovery import LABELS
 from ipsrl.records.json_files import plain, replace_file, write_json
@@ -15,7 +16,6 @@ from ipsrl.records.metric_log import MetricLog
 from ipsrl.records.progress_line import report_line, working
 from ipsrl.records.run_folder import RunFolder, is_complete
 from ipsrl.records.tidy import Record, Records
-from ipsrl.regular_files import read_bytes
 from ipsrl.study.curves import Curve, Points, TrainingRun, require_distinct
 
 

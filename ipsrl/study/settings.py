@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Self
 
 from absl import flags
 
-from ipsrl import specifications
-from ipsrl.fields import Checked, Range, accepted_by, at_least, in_range, positive
+from ipsrl.checking import specifications
+from ipsrl.checking.fields import Checked, Range, accepted_by, at_least, in_range, positive
+from ipsrl.checking.specifications import LARGEST, SMALLEST, is_in_range
 from ipsrl.objectives import catalog
 from ipsrl.records.json_files import require_file
-from ipsrl.specifications import LARGEST, SMALLEST, is_in_range
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,7 @@ KINDS: dict[Any, Kind] = {
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Base of the settings of every study: fields are flags, and declare their ranges by `ipsrl.fields`.
+    """Base of the settings of every study: fields are flags, and declare their ranges by `ipsrl.checking.fields`.
 
     A tuple is empty only if it is by default.
     """

@@ -54,7 +54,8 @@ from typing import Any
 
 import numpy as np
 
-from ipsrl import extensions, extras
+from ipsrl import extras
+from ipsrl.command import extensions
 from ipsrl.figures import style
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError

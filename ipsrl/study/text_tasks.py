@@ -11,10 +11,10 @@ import functools
 import typing
 from collections.abc import Iterator
 
+from ipsrl.checking.fields import accepted_by, between, one_of, positive, probability
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.text import TextTask
-from ipsrl.fields import accepted_by, between, one_of, positive, probability
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.answers import Protocol

@@ -14,11 +14,11 @@ import numpy as np
 from jax.sharding import Mesh
 
 from ipsrl import objectives as objective_catalog
+from ipsrl.checking.fields import accepted_by, at_least, between, non_negative, positive
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import read_mesh
 from ipsrl.distributed.start_up import cores
 from ipsrl.environments.environment import Environment
-from ipsrl.fields import accepted_by, at_least, between, non_negative, positive
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluate

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
+from ipsrl.checking.regular_files import open_regular
 from ipsrl.records.run_folder import is_complete
-from ipsrl.regular_files import open_regular
 from ipsrl.study import catalog
 from ipsrl.sweeps.sweep_folder import POLL_SECONDS, State, SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun

@@ -1,6 +1,6 @@
 """The launchers by name. Optional packages are imported only when a launcher launches."""
 
-from ipsrl import specifications
+from ipsrl.checking import specifications
 from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.local import Local
 from ipsrl.sweeps.ray_cluster import Ray

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ipsrl import extensions
-from ipsrl.arguments import checked, shown
-from ipsrl.fields import Checked, Range, in_range
-from ipsrl.foreign_code import in_a_sentence
+from ipsrl.checking.arguments import checked, shown
+from ipsrl.checking.fields import Checked, Range, in_range
+from ipsrl.checking.foreign_code import in_a_sentence
+from ipsrl.checking.specifications import did_you_mean, shortened
+from ipsrl.command import extensions
 from ipsrl.records.progress_line import counted
 from ipsrl.records.trackers import read_trackers
-from ipsrl.specifications import did_you_mean, shortened
 from ipsrl.study import catalog
 from ipsrl.study.settings import Settings, as_text, folder_name, kinds_of, resolve
 from ipsrl.study.study import Study

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
+from ipsrl.command.ending import RefusedWriteError
 from ipsrl.distributed import hosts
-from ipsrl.ending import RefusedWriteError
 from ipsrl.training import stored_tree
 
 if TYPE_CHECKING:

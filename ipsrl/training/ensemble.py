@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.distributed import memory
 from ipsrl.distributed.runs import over_runs
 from ipsrl.policies.policy import Parameters

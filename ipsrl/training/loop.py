@@ -16,7 +16,7 @@ import numpy as np
 from absl import logging
 from jax.sharding import Mesh
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.distributed import hosts
 from ipsrl.distributed.placement import any_is_sharded, placements, table
 from ipsrl.distributed.runs import filled, over_runs, runs_mesh

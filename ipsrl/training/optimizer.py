@@ -5,7 +5,7 @@ import functools
 import optax
 from jax import Array
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 
 
 @checked

@@ -5,9 +5,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ipsrl import specifications
-from ipsrl.arguments import checked
-from ipsrl.fields import Checked, between, non_negative, positive
+from ipsrl.checking import specifications
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import Checked, between, non_negative, positive
 from ipsrl.records.monitors import make_monitors
 from ipsrl.rollouts.sources.best_answers import BestAnswers
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter

@@ -10,10 +10,10 @@ import optax
 from jax import Array
 from jax.sharding import Mesh
 
+from ipsrl.checking.fields import Checked, at_least
 from ipsrl.distributed.per_device import per_device, works_per_device
 from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placements
 from ipsrl.environments.environment import Environment, dictates
-from ipsrl.fields import Checked, at_least
 from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective

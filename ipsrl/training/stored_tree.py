@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ipsrl.arguments import shown
+from ipsrl.checking.arguments import shown
 from ipsrl.records.json_files import read_json, write_json
 
 PyTree = Any

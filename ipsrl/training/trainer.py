@@ -19,12 +19,12 @@ import optax
 from jax import Array
 from jax.sharding import Mesh
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import Checked
 from ipsrl.distributed import hosts, memory
 from ipsrl.distributed.mesh import check_prompts_divide
 from ipsrl.distributed.placement import check_placement_rules, check_units, place, placements, shardings
 from ipsrl.environments.environment import Environment, check_group_size
-from ipsrl.fields import Checked
 from ipsrl.objectives.objective import Objective, is_proportional
 from ipsrl.policies.policy import Layered, Parameters, Policy, union
 from ipsrl.rewards import Reward, checksum

@@ -17,12 +17,12 @@ import numpy as np
 
 import ipsrl
 from ipsrl import objectives
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import Checked, between, positive, probability
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.questions import HypothesisEnvironment
-from ipsrl.fields import Checked, between, positive, probability
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.progress_line import working
 from ipsrl.records.run_log import MUST_BE_FINITE, require_finite

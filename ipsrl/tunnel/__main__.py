@@ -13,16 +13,17 @@ import socket
 import threading
 import webbrowser
 
-from ipsrl import early
+from ipsrl.command import early
 
 if __name__ == "__main__":
     early.begin()
 
 from absl import app, flags
 
-from ipsrl import extensions, extras
+from ipsrl import extras
+from ipsrl.command import extensions
+from ipsrl.command.ending import Ending
 from ipsrl.distributed.start_up import start_up
-from ipsrl.ending import Ending
 from ipsrl.study.command_line import parse
 
 HOST = "127.0.0.1"

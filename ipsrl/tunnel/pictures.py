@@ -9,14 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from ipsrl import objectives, specifications
+from ipsrl import objectives
+from ipsrl.checking import specifications
+from ipsrl.checking.fields import Checked, Range, between, in_range, positive
 from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.field import AT_REST, Field, follow, growth
 from ipsrl.dynamics.portraits import Portrait, lattice
 from ipsrl.dynamics.rest_points import NOTHING, rest_points
 from ipsrl.dynamics.verdict import check, verdict
 from ipsrl.dynamics.verdict_page import MEANINGS
-from ipsrl.fields import Checked, Range, between, in_range, positive
 from ipsrl.figures import phase_portraits, table
 from ipsrl.records.json_files import read_json
 from ipsrl.rollouts.sources.refinements import spend_samples

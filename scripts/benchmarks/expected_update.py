@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks import measuring
-from ipsrl import specifications
+from ipsrl.checking import specifications
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import make
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from benchmarks import measuring
-from ipsrl import specifications
+from ipsrl.checking import specifications
 from ipsrl.objectives import Objective, make, names
 from ipsrl.structures import PolicyScores, Rollouts
 from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes

@@ -18,12 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import ipsrl.ending
+import ipsrl.command.ending
 from ipsrl import objectives
+from ipsrl.command.ending import Ending
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.distributed.start_up import Cluster, start_up
-from ipsrl.ending import Ending
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records import run_folder
 from ipsrl.records.evaluation import Evaluation
@@ -147,7 +147,7 @@ def main(process, port, meshes=(), forever=None, then=(), lost=None, **arguments
     if lost == process:
         LOST_AFTER = 11 * 8
     # On a slow machine seconds may lie between the last words of a process and its end.
-    ipsrl.ending.HELD_BACK_SECONDS = HANGS
+    ipsrl.command.ending.HELD_BACK_SECONDS = HANGS
     cluster = Cluster(f"127.0.0.1:{port}", num_processes=2, process_id=process, heartbeat_timeout=20)
     with Ending() as ending:
         ending.supervise()

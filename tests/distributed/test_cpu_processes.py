@@ -15,7 +15,7 @@ if __name__ != "__main__":
     os.write(1, b"imports\n")
     time.sleep(3600)
 from ipsrl.distributed.cpu_processes import cpu_processes
-from ipsrl.ending import Ending
+from ipsrl.command.ending import Ending
 with Ending("try again"):
     cpu_processes(2).schedule(print)
     # A signal that comes just before a sleep begins is heard after it.

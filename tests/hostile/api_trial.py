@@ -15,7 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl import extensions, objectives, rewards, specifications
+from ipsrl import objectives, rewards
+from ipsrl.checking import specifications
+from ipsrl.command import extensions
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics import (

@@ -1,6 +1,6 @@
 """Imported by the server of the trials: processes that are forked from it read the definitions of no script anew."""
 
-from ipsrl.definitions import Module
+from ipsrl.command.definitions import Module
 from tests.hostile.command_trial import SCRIPTS
 
 for name in SCRIPTS:

@@ -29,7 +29,7 @@ def trials(tmp_path_factory):
 
 
 def test_no_text_of_another_type_gets_through(trials):
-    """One for each flag of one study, and what others read later; tests/test_definitions.py has all, not started."""
+    """One for each flag of one study, and what others read later; command/test_definitions.py has all, not started."""
     others = [trial for name in catalog.names() for trial in of_flags(name)]
     later = [trial for trial in others if trial.arguments[-1].startswith(READ_LATER)]
     one = {trial.arguments[-1].partition("=")[0]: trial for trial in of_flags(OF_ALL_STUDIES)}

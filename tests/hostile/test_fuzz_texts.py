@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipsrl import objectives, specifications
+from ipsrl import objectives
+from ipsrl.checking import specifications
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.tools import make_tools

@@ -8,7 +8,7 @@ import pytest
 
 import benchmark
 from benchmarks import objectives, peer_environments, sequence_models, shared_prompt, sweeps
-from ipsrl.definitions import Module
+from ipsrl.command.definitions import Module
 from ipsrl.objectives import make
 from ipsrl.synthetic_rollouts import synthetic_rollouts
 

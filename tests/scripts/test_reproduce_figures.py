@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ipsrl.definitions import Module
+from ipsrl.command.definitions import Module
 from ipsrl.records.json_files import read_json, write_json
 from ipsrl.study import catalog, claim_pages
 from ipsrl.study.claim_pages import SUBJECTS, Headline

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ipsrl import study
-from ipsrl.fields import at_least
+from ipsrl.checking.fields import at_least
 from ipsrl.figures.layers import Bars, HeatMap, Level, Line, Markers, Seeds
 from ipsrl.figures.panels import Panel, Panels
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipsrl import study
-from ipsrl.fields import any_of, positive
-from ipsrl.specifications import LARGEST, SMALLEST
+from ipsrl.checking.fields import any_of, positive
+from ipsrl.checking.specifications import LARGEST, SMALLEST
 from ipsrl.study.settings import KINDS, as_text, identity, read, resolve
 
 

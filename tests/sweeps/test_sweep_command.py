@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiments import two_outcomes
-from ipsrl.definitions import Module
+from ipsrl.command.definitions import Module
 from ipsrl.sweeps import launcher_catalog, sweep_folder
 from ipsrl.sweeps import sweep as sweep_file
 from ipsrl.sweeps.attempt import attempt

@@ -10,12 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from ipsrl import extras
+from ipsrl.checking.fields import Checked, one_of, positive
 from ipsrl.environments.molecules.chemistry import IDENTITIES, Molecule, MoleculeReader
 from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.environments.molecules.smiles import BEGIN, END, SmilesVocabulary
 from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.fields import Checked, one_of, positive
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 NO_OUTCOME = -1

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.checking.fields import Checked, between
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import Checked, between
 
 if TYPE_CHECKING:
     from ipsrl.environments.molecules.reaction_graph import ReactionGraph

@@ -13,10 +13,11 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
-from ipsrl import extras, specifications
-from ipsrl.arguments import checked
+from ipsrl import extras
+from ipsrl.checking import specifications
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import Checked, finite, non_negative, positive
 from ipsrl.environments.molecules.parsing import morgan, parsed, silent
-from ipsrl.fields import Checked, finite, non_negative, positive
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol

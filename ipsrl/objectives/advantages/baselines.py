@@ -10,7 +10,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import finite, positive, share
+from ipsrl.checking.fields import finite, positive, share
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts
 

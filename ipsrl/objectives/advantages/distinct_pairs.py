@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import non_negative
+from ipsrl.checking.fields import non_negative
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.estimators.frequency import same_outcome
 from ipsrl.objectives.estimators.subgroups import normalised_among

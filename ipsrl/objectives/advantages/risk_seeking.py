@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.fields import at_least, positive
+from ipsrl.checking.fields import at_least, positive
 from ipsrl.objectives.objective import RolloutPart, all_equal, less_largest, rounding
 from ipsrl.structures import Rollouts
 

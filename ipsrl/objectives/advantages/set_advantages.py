@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.fields import at_least, probability
+from ipsrl.checking.fields import at_least, probability
 from ipsrl.objectives.objective import RolloutPart, all_equal, rounding
 from ipsrl.structures import Rollouts
 

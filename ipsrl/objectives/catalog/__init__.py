@@ -12,8 +12,8 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
 
-from ipsrl import foreign_code, specifications
-from ipsrl.arguments import checked
+from ipsrl.checking import foreign_code, specifications
+from ipsrl.checking.arguments import checked
 from ipsrl.objectives.catalog import (
     balance,
     baselines,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from ipsrl.fields import finite, positive
+from ipsrl.checking.fields import finite, positive
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline, group_centred
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides

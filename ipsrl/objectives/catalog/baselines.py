@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import below_one, share
+from ipsrl.checking.fields import below_one, share
 from ipsrl.objectives.advantages.baselines import AboveGreedy
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, with_clip

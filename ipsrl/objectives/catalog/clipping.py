@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import positive, share
+from ipsrl.checking.fields import positive, share
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence, with_clip

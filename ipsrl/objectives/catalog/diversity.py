@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.fields import at_least
+from ipsrl.checking.fields import at_least
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.advantages.set_advantages import PassAtK
 from ipsrl.objectives.aggregation import AggregationName

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import at_least, between, positive, probability, share
+from ipsrl.checking.fields import at_least, between, positive, probability, share
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, TokenMean
 from ipsrl.objectives.catalog.arguments import Clip, both_sides, with_clip

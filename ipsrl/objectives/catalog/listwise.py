@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import non_negative, positive
+from ipsrl.checking.fields import non_negative, positive
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.catalog.arguments import Clip, with_clip

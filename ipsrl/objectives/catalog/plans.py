@@ -6,7 +6,7 @@ from typing import Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import non_negative
+from ipsrl.checking.fields import non_negative
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence, with_clip

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import non_negative, positive
+from ipsrl.checking.fields import non_negative, positive
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.divergences import Divergence, check_alpha, link
 from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate, rounding

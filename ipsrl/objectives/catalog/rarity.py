@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import non_negative
+from ipsrl.checking.fields import non_negative
 from ipsrl.objectives.advantages.baselines import GroupMean, group_centred
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, with_clip

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import non_negative, positive
+from ipsrl.checking.fields import non_negative, positive
 from ipsrl.objectives.advantages.baselines import GroupMean
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, Similarity
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by

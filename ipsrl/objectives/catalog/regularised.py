@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import below_one, finite, non_negative, positive, share
+from ipsrl.checking.fields import below_one, finite, non_negative, positive, share
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, LeaveOneOut, NoBaseline, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, with_clip

@@ -5,7 +5,7 @@ from typing import Literal
 
 from jax import Array
 
-from ipsrl.fields import non_negative
+from ipsrl.checking.fields import non_negative
 from ipsrl.objectives.advantages.baselines import GroupMeanStd, GroupQuantileStd, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, with_clip

@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import at_least, finite, non_negative, probability
+from ipsrl.checking.fields import at_least, finite, non_negative, probability
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip

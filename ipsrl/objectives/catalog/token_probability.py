@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import Checked, at_least, non_negative, open_probability, positive, share
+from ipsrl.checking.fields import Checked, at_least, non_negative, open_probability, positive, share
 from ipsrl.objectives.advantages.baselines import GroupMeanStd, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.fields import at_least, non_negative
+from ipsrl.checking.fields import at_least, non_negative
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.advantages.risk_seeking import BestOfSets
 from ipsrl.objectives.aggregation import AggregationName

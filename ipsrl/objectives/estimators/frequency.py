@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 
 
 def same_outcome(outcome_id: Array) -> Array:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from jax import Array
 
-from ipsrl.fields import finite
+from ipsrl.checking.fields import finite
 from ipsrl.objectives.objective import Metrics, Penalty
 from ipsrl.structures import PolicyScores, Rollouts
 

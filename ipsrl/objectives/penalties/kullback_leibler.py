@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import positive, share
+from ipsrl.checking.fields import positive, share
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.estimators.reference_divergence import (
     adapted_coefficient,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import non_negative, probability
+from ipsrl.checking.fields import non_negative, probability
 from ipsrl.objectives.estimators.frequency import same_outcome
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, masked_mean

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import share
+from ipsrl.checking.fields import share
 from ipsrl.objectives.estimators.ranks import largest, quantile, random_order
 from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, token_covariance
 from ipsrl.objectives.objective import RolloutPart

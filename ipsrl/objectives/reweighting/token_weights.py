@@ -6,7 +6,7 @@ from typing import Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import non_negative, probability, share
+from ipsrl.checking.fields import non_negative, probability, share
 from ipsrl.objectives.estimators.discounting import discounted_sums
 from ipsrl.objectives.estimators.reference_divergence import RewardEstimator, token_divergence
 from ipsrl.objectives.objective import RolloutPart, all_equal

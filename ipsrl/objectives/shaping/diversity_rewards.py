@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import at_least, non_negative, positive, probability
+from ipsrl.checking.fields import at_least, non_negative, positive, probability
 from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
 from ipsrl.objectives.estimators.permutations import permuted_among
 from ipsrl.objectives.objective import RolloutPart, all_equal, rounding

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.bisection import bisected
-from ipsrl.fields import above, below_one, non_negative, positive, probability, share
+from ipsrl.checking.fields import above, below_one, non_negative, positive, probability, share
 from ipsrl.objectives.estimators.answered import largest_of_answered
 from ipsrl.objectives.estimators.frequency import outcome_frequency
 from ipsrl.objectives.objective import RolloutPart

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from ipsrl.fields import below_one, non_negative, positive
+from ipsrl.checking.fields import below_one, non_negative, positive
 from ipsrl.objectives.estimators.answered import less_largest_of_answered
 from ipsrl.objectives.estimators.divergences import Divergence, check_alpha, link
 from ipsrl.objectives.objective import RolloutPart

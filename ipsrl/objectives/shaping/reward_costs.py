@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import at_least, non_negative, positive, share
+from ipsrl.checking.fields import at_least, non_negative, positive, share
 from ipsrl.objectives.estimators.reference_divergence import (
     RewardEstimator,
     adapted_coefficient,

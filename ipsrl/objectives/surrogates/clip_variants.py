@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.fields import above, at_least, non_negative, positive
+from ipsrl.checking.fields import above, at_least, non_negative, positive
 from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio, with_constant_weight
 from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.objectives.surrogates.ratio import LimitedRatio, clipped, ratio_metrics

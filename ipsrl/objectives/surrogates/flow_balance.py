@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.fields import positive, share
+from ipsrl.checking.fields import positive, share
 from ipsrl.objectives.estimators.answered import equal_among_answered, mean_of_answered
 from ipsrl.objectives.estimators.discounting import discounted_sums
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT

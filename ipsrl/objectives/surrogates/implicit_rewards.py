@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import positive
+from ipsrl.checking.fields import positive
 from ipsrl.objectives.estimators.answered import equal_among_answered, mean_of_answered
 from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl import fields
+from ipsrl.checking import fields
 from ipsrl.objectives.estimators.importance import (
     LOG_RATIO_LIMIT,
     importance_ratio,

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ipsrl.checking.regular_files import read_bytes
 from ipsrl.records.line_styles import line_styles
 from ipsrl.records.monitors import PREFIX
 from ipsrl.records.report.recorded_runs import Folder, Record, Run, is_number, runs_of
 from ipsrl.records.report.tasks import by_task, grouped, shortened
-from ipsrl.regular_files import read_bytes
 
 # Bounds that keep a page of a hundred runs under 20 MB, 5 of which are Plotly's, beside those of `tasks`.
 LONGEST_DIFF = 100_000

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl import extras
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
 from ipsrl.printable import printable
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.report.content import content

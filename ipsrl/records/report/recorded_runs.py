@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ipsrl.checking.regular_files import kind_of, read_bytes
 from ipsrl.records import metric_log
 from ipsrl.records.discovery import find, labels_of, link_out_of, seed_of
 from ipsrl.records.evaluation import COMPLETIONS, OUTCOMES
 from ipsrl.records.json_files import read_json
 from ipsrl.records.run_folder import UNCOMMITTED, says_complete
-from ipsrl.regular_files import kind_of, read_bytes
 
 Record = dict[str, Any]
 WORDS = {dict: "JSON object", list: "JSON list"}

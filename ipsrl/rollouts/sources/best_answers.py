@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.checking.fields import positive
 from ipsrl.distributed.mesh import gather_prompts, keep_prompts_sharded
-from ipsrl.fields import positive
 from ipsrl.rollouts.sources.kept_answers import KeptAnswers, followed_by, of_answers
 from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State
 

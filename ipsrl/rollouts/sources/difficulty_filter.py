@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from ipsrl.checking.fields import below_one, between, non_negative, positive, probability
 from ipsrl.environments.environment import Environment
-from ipsrl.fields import below_one, between, non_negative, positive, probability
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.prompts import shuffled_prompts
 from ipsrl.rollouts.randomness import stream

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.checking.fields import positive
 from ipsrl.distributed.mesh import gather_prompts
-from ipsrl.fields import positive
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, replicated
 from ipsrl.structures import Outcomes

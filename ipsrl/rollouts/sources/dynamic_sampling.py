@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.checking.fields import at_least
 from ipsrl.distributed import hosts
-from ipsrl.fields import at_least
 from ipsrl.objectives.objective import all_equal
 from ipsrl.rollouts.sources.source import (
     Actors,

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.checking.fields import positive
 from ipsrl.distributed.mesh import keep_prompts_sharded
-from ipsrl.fields import positive
 from ipsrl.objectives.objective import all_equal
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.kept_answers import KeptAnswers, first_groups, with_found, without_memory

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ipsrl.arguments import shown
+from ipsrl.checking.arguments import shown
 from ipsrl.environments.environment import Environment, require_tokens
 
 KEYS = frozenset({"prompt", "answers", "rewards", "outcomes", "log_probs", "own", "history"})

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.arguments import accepted
+from ipsrl.checking.arguments import accepted
+from ipsrl.checking.fields import Checked, non_negative, positive
 from ipsrl.distributed.mesh import keep_prompts_sharded, replicate, shard_prompts
 from ipsrl.environments.environment import Environment
-from ipsrl.fields import Checked, non_negative, positive
 from ipsrl.objectives.objective import all_equal
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward, rewarded

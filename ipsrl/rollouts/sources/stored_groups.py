@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import checked
+from ipsrl.checking.arguments import checked
+from ipsrl.checking.fields import non_negative, positive
+from ipsrl.checking.regular_files import read_bytes
 from ipsrl.environments.environment import Environment, dictates
-from ipsrl.fields import non_negative, positive
 from ipsrl.paths import expanded
 from ipsrl.policies.policy import Policy
-from ipsrl.regular_files import read_bytes
 from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST, Reward, rewarded
 from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.randomness import stream

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ipsrl.arguments import allowed_by, shown
+from ipsrl.checking.arguments import allowed_by, shown
 
 OURS = ("ipsrl", "experiments")
 NO_MESSAGE = "no message"

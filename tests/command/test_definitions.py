@@ -9,7 +9,7 @@ from types import new_class
 
 import pytest
 
-from ipsrl.definitions import Module, Needed, StandIn
+from ipsrl.command.definitions import Module, Needed, StandIn
 from ipsrl.objectives import catalog as objectives
 from ipsrl.study import catalog
 from ipsrl.study.command_line import refuse
@@ -75,7 +75,7 @@ def test_a_command_is_refused_before_its_imports(command, sentence):
     imported = [line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()]
     assert ended.returncode in (1, 2)
     assert any(line.startswith(sentence) for line in imported)
-    assert "ipsrl.definitions" in imported
+    assert "ipsrl.command.definitions" in imported
     assert not {*imported} & (LARGE | {"experiments.hypospace"})
 
 
@@ -89,7 +89,7 @@ def test_no_large_library_is_imported():
     """Neither for a right command nor for a wrong flag of any study."""
     program = """
         import json, sys
-        from ipsrl.definitions import Module
+        from ipsrl.command.definitions import Module
         refused = []
         for name, *flags in json.load(sys.stdin):
             try:
@@ -123,5 +123,5 @@ def test_a_library_that_is_not_imported_may_be_named_but_not_used():
 
 def test_a_module_has_submodules_and_no_more_than_its_names():
     assert Module("ipsrl").objectives.catalog.names() == objectives.names()
-    with pytest.raises(AttributeError, match=r"ipsrl\.fields has no nothing"):
-        _ = Module("ipsrl.fields").nothing
+    with pytest.raises(AttributeError, match=r"ipsrl\.checking\.fields has no nothing"):
+        _ = Module("ipsrl.checking.fields").nothing

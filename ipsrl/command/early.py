@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType, TracebackType
 
-from ipsrl.definitions import Module
+from ipsrl.command.definitions import Module
 from ipsrl.printable import printable
 
 # The libraries alone reserve 0.5 GB, and 1.4 GB with JAX's threads on two cores. In less, some of them wait for ever.
@@ -42,7 +42,7 @@ def script(name: str) -> None:
 
     Args:
       name: of its module, which has `parser()`, and may have `check(arguments)`, which raises ValueError. Of both, what
-        needs a large library is left to the imported script, see `ipsrl.definitions`.
+        needs a large library is left to the imported script, see `ipsrl.command.definitions`.
     """
 
     def check() -> None:

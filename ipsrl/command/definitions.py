@@ -20,7 +20,7 @@ from typing import Any
 
 LIGHT = sys.stdlib_module_names | {"absl", "numpy", "scipy"}
 """Libraries that are imported where a definition refers to them: they take tenths of a second."""
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OURS = {
     **dict.fromkeys(("ipsrl", "experiments", "scripts"), ROOT),
     **dict.fromkeys(("benchmarks", "trials"), ROOT / "scripts"),

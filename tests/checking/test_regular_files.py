@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ipsrl.regular_files import kind_of, open_regular, read_bytes
+from ipsrl.checking.regular_files import kind_of, open_regular, read_bytes
 
 PRECIOUS = "precious"
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ipsrl import specifications
+from ipsrl.checking import specifications
 from ipsrl.environments import catalog as environment_catalog
 from ipsrl.objectives import describe, make, names
 

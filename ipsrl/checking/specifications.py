@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ipsrl.arguments import allowed_by, checked
+from ipsrl.checking.arguments import allowed_by, checked
 
 # Of a longer text, messages show the beginning.
 SHOWN = 100

@@ -15,11 +15,11 @@ from tests.hangs import HANGS
 
 BEGIN = """
 import os, signal, sys, time
-import ipsrl.ending
-from ipsrl.ending import Ending
+import ipsrl.command.ending
+from ipsrl.command.ending import Ending
 HOUR = 3600
 # On a slow machine seconds may lie between two interrupts, and between the last words of a process and its end.
-ipsrl.ending.ONE_INTERRUPT_SECONDS = ipsrl.ending.HELD_BACK_SECONDS = HOUR
+ipsrl.command.ending.ONE_INTERRUPT_SECONDS = ipsrl.command.ending.HELD_BACK_SECONDS = HOUR
 
 def nap_for_an_hour():
     # A signal that comes just before a system call is heard after it.
@@ -168,14 +168,14 @@ def test_a_refused_write_does_not_wait_for_threads_that_never_end(ends):
     """Nor does one hear of errors in native threads, which end in this hook."""
     status, _, err = ends("""
         import threading, types
-        ipsrl.ending.LEFT_THREADS_SECONDS = 5.0
+        ipsrl.command.ending.LEFT_THREADS_SECONDS = 5.0
         with Ending("try again"):
             closed = types.SimpleNamespace(object=None, exc_value=RuntimeError("Event loop is closed"))
             hook = threading.Thread(target=sys.unraisablehook, args=(closed,))
             hook.start()
             hook.join()
             threading.Thread(target=threading.Event().wait).start()
-            raise ipsrl.ending.RefusedWriteError(28, "No space left on device", "folder")
+            raise ipsrl.command.ending.RefusedWriteError(28, "No space left on device", "folder")
     """)
     assert (status, err) == (1, "error: [Errno 28] No space left on device: 'folder'; once that is fixed, try again\n")
 
@@ -211,7 +211,7 @@ def test_a_supervised_command_ends_as_its_worker_or_with_a_sentence_for_a_lost_h
 
 def test_the_words_of_libraries_are_passed_on_while_the_worker_lives():
     with start("""
-        ipsrl.ending.HELD_BACK_SECONDS = 0.5
+        ipsrl.command.ending.HELD_BACK_SECONDS = 0.5
         with Ending() as ending:
             ending.supervise()
             os.write(2, b"is stuck\\n")

@@ -4,7 +4,7 @@
     def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.ndarray: ...
 
 `flow_velocity([0.0, "x"], (1.0, 0.5), 1.0)` raises ValueError: "logits is [0.0, 'x'], it must be an array of finite
-numbers". The same holds for the fields of `ipsrl.fields.Checked`. All of the API follows these rules:
+numbers". The same holds for the fields of `ipsrl.checking.fields.Checked`. All of the API follows these rules:
 
 - A number is never a text or a bool, and a whole number never a float. Numbers of NumPy and JAX are numbers,
   and those of NumPy become ones of Python. Classes that check their fields themselves, such as `Bandit`, keep them.
@@ -131,7 +131,7 @@ def allowed_by(hint: Any) -> Allowed:
     if not inspect.isclass(hint):
         return SIMPLE[Any]
     if asks_for_array(hint):
-        from ipsrl.arguments import arrays
+        from ipsrl.checking import arrays
 
         return getattr(arrays, ARRAYS[_name(hint)])
     if getattr(hint, "_is_protocol", False):
@@ -229,7 +229,7 @@ def _is_number(value: Any) -> bool:
         except OverflowError:
             return False
     if hasattr(value, "ndim"):
-        from ipsrl.arguments.arrays import is_number
+        from ipsrl.checking.arrays import is_number
 
         return is_number(value)
     return False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LITTLE = "import resource; resource.setrlimit(resource.RLIMIT_AS, (5 * 10**8, 5 * 10**8))"
 COMMANDS = [
     ["-m", "experiments.two_outcomes"],

@@ -6,9 +6,9 @@
         epochs: int = at_least(1, 4)
 
 `Clip(low=2)` raises ValueError: "low is 2, it must lie between 0 and 1", and `Clip(epochs=2.5)` "epochs is 2.5, it
-must be a whole number", as its annotation says (see `ipsrl.arguments`). The range of a tuple holds for each item, and
-None is accepted where the annotation allows it, so an optional field needs no range of its own. Conditions on several
-fields belong in the class's own `__post_init__`, after `super().__post_init__()`.
+must be a whole number", as its annotation says (see `ipsrl.checking.arguments`). The range of a tuple holds for each
+item, and None is accepted where the annotation allows it, so an optional field needs no range of its own. Conditions on
+several fields belong in the class's own `__post_init__`, after `super().__post_init__()`.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, get_args
 
-from ipsrl.arguments import accepted, asks_for_array, shown
+from ipsrl.checking.arguments import accepted, asks_for_array, shown
 
 
 @dataclasses.dataclass(frozen=True)

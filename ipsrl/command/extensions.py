@@ -18,8 +18,8 @@ from collections.abc import Mapping, MutableMapping
 from types import ModuleType
 from typing import Any
 
-from ipsrl.arguments import checked, shown
-from ipsrl.foreign_code import in_a_sentence, message, require_factory, require_name, sentences
+from ipsrl.checking.arguments import checked, shown
+from ipsrl.checking.foreign_code import in_a_sentence, message, require_factory, require_name, sentences
 
 FLAG_HELP = "modules with OBJECTIVES, ENVIRONMENTS or STUDIES of your own, separated by commas; see docs/extending.md"
 VARIABLE = "IPSRL_EXTENSIONS"

@@ -6,7 +6,8 @@ import types
 
 import pytest
 
-from ipsrl import extensions, objectives
+from ipsrl import objectives
+from ipsrl.command import extensions
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives import catalog

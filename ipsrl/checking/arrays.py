@@ -1,4 +1,4 @@
-"""What is accepted where an annotation asks for an array; see `ipsrl.arguments`."""
+"""What is accepted where an annotation asks for an array; see `ipsrl.checking.arguments`."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ipsrl.arguments import REFUSED, Allowed
+from ipsrl.checking.arguments import REFUSED, Allowed
 
 
 def is_number(value: Any) -> bool:
