@@ -35,9 +35,9 @@ from ipsrl.command import early
 if __name__ == "__main__":
     early.script("scripts.audit_verifier")
 
+from ipsrl.checking.paths import require_readable
 from ipsrl.command.ending import Ending
 from ipsrl.measures.seeds import Interval
-from ipsrl.records.run_folder import require_readable
 from ipsrl.text_table import aligned
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}

@@ -16,8 +16,8 @@ from absl import logging
 
 from ipsrl import extras
 from ipsrl.command.ending import Ending
-from ipsrl.gguf.conversion import DTYPES, import_gguf
-from ipsrl.gguf.packages import PACKAGES, folder_of
+from ipsrl.policies.gguf.conversion import DTYPES, import_gguf
+from ipsrl.policies.gguf.packages import PACKAGES, folder_of
 
 
 def parser() -> argparse.ArgumentParser:

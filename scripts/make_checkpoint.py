@@ -20,15 +20,14 @@ import jax
 import numpy as np
 from absl import logging
 
+from ipsrl.checking.paths import expanded, require_possible
 from ipsrl.command.ending import Ending
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
-from ipsrl.paths import expanded
 from ipsrl.policies import hugging_face
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.policies.transformer import Transformer
-from ipsrl.records.run_folder import require_possible
 
 PADDING, TURN, END_OF_TURN = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT_TEMPLATE = (

@@ -32,15 +32,15 @@ if __name__ == "__main__":
 
 from absl import logging
 
-from ipsrl import extras, wheels
+from ipsrl import extras
+from ipsrl.checking.paths import expanded, require_possible
 from ipsrl.command.ending import Ending
 from ipsrl.environments.molecules import smiles
 from ipsrl.environments.molecules.data import FEATURE, MOSES, NAME, folder_of
 from ipsrl.environments.molecules.parsing import parsed, silent
 from ipsrl.environments.stored_texts import VERSION, write_texts
-from ipsrl.paths import expanded
+from ipsrl.policies.gguf import wheels
 from ipsrl.records.progress_line import counted
-from ipsrl.records.run_folder import require_possible
 
 # The package of MOSES.
 PACKAGE, PACKAGE_VERSION = "molsets", "0.3.1"

@@ -19,11 +19,10 @@ if __name__ == "__main__":
 import numpy as np
 from absl import logging
 
+from ipsrl.checking.paths import expanded, require_possible
 from ipsrl.command.ending import Ending
 from ipsrl.distributed import memory
 from ipsrl.environments.stored_texts import write_texts
-from ipsrl.paths import expanded
-from ipsrl.records.run_folder import require_possible
 
 NAME = "small_sums"
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}

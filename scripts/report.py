@@ -14,10 +14,10 @@ if __name__ == "__main__":
     early.script("scripts.report")
 
 from ipsrl import extras
+from ipsrl.checking.paths import require_readable
 from ipsrl.command.ending import Ending
 from ipsrl.records.discovery import require_folder
 from ipsrl.records.report.page import write_report
-from ipsrl.records.run_folder import require_readable
 
 
 def parser() -> argparse.ArgumentParser:

@@ -27,12 +27,12 @@ if __name__ == "__main__":
     early.script("scripts.results")
 
 from ipsrl import extras
+from ipsrl.checking.paths import require_possible, require_readable
 from ipsrl.command.ending import Ending
 from ipsrl.printable import printable
 from ipsrl.records import results
 from ipsrl.records.discovery import require_folder, require_outside_runs
 from ipsrl.records.json_files import plain, replace_file, require_file
-from ipsrl.records.run_folder import require_possible, require_readable
 from ipsrl.text_table import aligned
 
 OVERVIEW = (

@@ -28,13 +28,13 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from benchmarks.collectives import Collective, collectives
 from ipsrl import extras, objectives
+from ipsrl.checking.paths import require_possible
 from ipsrl.command.ending import Ending
 from ipsrl.distributed.mesh import DATA
 from ipsrl.distributed.placement import check_units, shardings
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
-from ipsrl.records.run_folder import require_possible
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 from ipsrl.training.optimizer import make_optimizer

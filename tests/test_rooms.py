@@ -19,7 +19,7 @@ EXCEPTIONS = {
 }
 """Modules that one study alone uses, and why a user of the package would import them: at most five."""
 TOKENS_OF_A_LINE, TOKENS_OF_A_FILES_LINE = 10, 12
-TOKENS_OF_A_STUDY = 2_642
+TOKENS_OF_A_STUDY = 2_650
 """At the mean, of what it takes along, too: where they are fewer, lower it."""
 NOT_CODE = {
     tokenize.COMMENT,

@@ -15,7 +15,7 @@ SLOW_FOLDERS = (
     "docs",
     "environments",
     "experiments",
-    "gguf",
+    "policies/gguf",
     "hostile",
     "integrations",
     "objectives/families",

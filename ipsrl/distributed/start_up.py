@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from ipsrl.checking.fields import Checked, at_least
-from ipsrl.paths import expanded
+from ipsrl.checking.paths import expanded
 
 
 def cache_folder() -> Path:

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.checking.fields import Checked, positive
+from ipsrl.checking.paths import expanded
 from ipsrl.environments.answer_text import CLOSES_THOUGHT, OPENS_THOUGHT, ends_in_thought, is_tag
 from ipsrl.environments.chat_template import ChatTemplate, unread_tokens
 from ipsrl.environments.environment import OutcomeSpace, dictates
@@ -21,7 +22,6 @@ from ipsrl.environments.text import TextTask
 from ipsrl.environments.token_stream import TokenStream, of_each_answer, written_answers
 from ipsrl.environments.tokenizer_folder import Token, prompt_tokens, read_stop_tokens, read_tokenizer
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.paths import expanded
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 # Any token of the model may be behind the masks of prompts and answers.

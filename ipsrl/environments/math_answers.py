@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from ipsrl.checking.fields import Checked, at_least, one_of
+from ipsrl.checking.paths import expanded
 from ipsrl.environments.answer_text import checksum
 from ipsrl.environments.environment import OutcomeSpace, check_number
 from ipsrl.environments.numeric_answers import read_number
 from ipsrl.environments.questions import Answer, Questions
 from ipsrl.environments.text import NO_OUTCOME, listed_history
-from ipsrl.paths import expanded
 from ipsrl.structures import Outcomes
 
 

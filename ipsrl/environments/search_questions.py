@@ -10,13 +10,13 @@ from typing import ClassVar
 import numpy as np
 
 from ipsrl.checking.fields import one_of, probability
+from ipsrl.checking.paths import expanded
 from ipsrl.environments.answer_text import checksum, tagged_answer
 from ipsrl.environments.environment import OutcomeSpace, check_number
 from ipsrl.environments.knowledge_graph import ENTITIES, KnowledgeGraph
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.text import NO_OUTCOME, listed_history
 from ipsrl.environments.token_stream import of_each_answer
-from ipsrl.paths import expanded
 from ipsrl.structures import Outcomes
 
 CALL = re.compile(r"^ *search\((.*)\) *$", re.MULTILINE)

@@ -18,12 +18,12 @@ from ipsrl import extras
 from ipsrl.checking import specifications
 from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import Checked, Range, in_range, positive
+from ipsrl.checking.paths import expanded
 from ipsrl.checking.regular_files import open_regular
 from ipsrl.distributed.start_up import cache_folder
 from ipsrl.environments.answer_text import plain_lines
 from ipsrl.environments.arithmetic import divides_by_zero, read_arithmetic, value
 from ipsrl.environments.language import LanguageTask
-from ipsrl.paths import expanded
 from ipsrl.structures import Trajectories
 
 CALL = re.compile(r"^\s*(\w+)\((.*)\)\s*$")

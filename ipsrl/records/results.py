@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipsrl import extras
 from ipsrl.checking.arguments import checked
+from ipsrl.checking.paths import require_possible, require_readable
 from ipsrl.checking.regular_files import require
 from ipsrl.records import metric_log
 from ipsrl.records.discovery import find, link_out_of, require_outside_runs, say_left_out, seed_of
@@ -48,7 +49,7 @@ from ipsrl.records.progress_line import counted
 from ipsrl.records.result_columns import config_columns
 from ipsrl.records.result_files import add_parquet, check_parquet, parquet_files, write_parquet
 from ipsrl.records.result_tables import METRICS, is_of_record, make_tables, records_of, require_columns, structures_of
-from ipsrl.records.run_folder import require_possible, require_readable, says_complete
+from ipsrl.records.run_folder import says_complete
 from ipsrl.records.sql_texts import IN_MEMORY, ONLY_READ, in_one_sentence
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ import jax
 
 import ipsrl
 from ipsrl.checking.arguments import checked
+from ipsrl.checking.paths import require_possible
 from ipsrl.checking.regular_files import open_regular, require
 from ipsrl.checking.specifications import shortened
 from ipsrl.distributed import hosts
@@ -142,24 +143,6 @@ class RunFolder(AbstractContextManager["RunFolder"]):
         self.close()
 
 
-def require_readable(text: str, called: str) -> None:
-    """Raises `RunFolderError` unless an argument is in UTF-8: some libraries can neither write nor open others."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise RunFolderError(f"{called} {shortened(text)} is not in UTF-8; choose another") from error
-
-
-def require_possible(path: Path, called: str = "--out") -> None:
-    """Raises `RunFolderError` unless `path` is a folder for results, or can become one."""
-    require_readable(str(path), called)
-    # Of what would lie in a file the system says that it does not exist.
-    for above in (path, *path.parents):
-        if above.exists() and not above.is_dir():
-            within = "" if above == path else f", so {path} cannot be in it"
-            raise RunFolderError(f"{called} {above} is a file{within}; it must be a folder")
-
-
 def is_complete(path: Path) -> bool:
     """Whether the run in this folder has ended, according to its summary."""
     try:
@@ -212,7 +195,10 @@ def _take(path: Path, config: dict[str, Any], resume: bool, study: str | Path | 
 
 def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
     """Raises `RunFolderError` if `RunFolder.open` must refuse."""
-    require_possible(path)
+    try:
+        require_possible(path)
+    except ValueError as error:
+        raise RunFolderError(str(error)) from error
     # A pattern without a star passes over a link that leads nowhere.
     files = [(path / name, "a file") for name in FILES]
     files += [(file, "a file") for pattern in ("*.json", "*.jsonl") for file in path.glob(pattern)]

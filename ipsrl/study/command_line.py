@@ -13,11 +13,11 @@ from typing import Any
 from absl import app, flags, logging
 
 from ipsrl import extras
+from ipsrl.checking.paths import expanded
 from ipsrl.command import extensions
 from ipsrl.command.ending import Ending
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
-from ipsrl.paths import expanded
 from ipsrl.records.trackers import PACKAGES, read_trackers
 from ipsrl.study.settings import KINDS, Settings, as_text, kinds_of, resolve
 from ipsrl.study.study import Output, Study, run

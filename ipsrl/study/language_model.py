@@ -4,15 +4,15 @@ import dataclasses
 import functools
 
 from ipsrl.checking.fields import accepted_by, between, non_negative, one_of, positive
+from ipsrl.checking.paths import expanded
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.stop_strings import read_stop_strings
 from ipsrl.environments.tools import ToolUse, check_tools, make_tools
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.gguf import packages
-from ipsrl.paths import expanded
 from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA
-from ipsrl.policies.hugging_face_config import num_positions
+from ipsrl.policies.gguf import packages
+from ipsrl.policies.hugging_face.configuration import num_positions
 from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.study.settings import Settings

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
 
+from ipsrl.checking.paths import expanded, require_possible
 from ipsrl.checking.regular_files import open_regular, require
 from ipsrl.checking.specifications import shortened
-from ipsrl.paths import expanded
 from ipsrl.records.json_files import read_json, remove_unfinished, write_json
-from ipsrl.records.run_folder import is_complete, require_possible
+from ipsrl.records.run_folder import is_complete
 from ipsrl.sweeps.sweep_runs import SweepRun
 
 State = Literal["finished", "running", "failed", "broken", "waiting"]

@@ -11,7 +11,7 @@ from ipsrl.distributed import hosts
 from ipsrl.distributed.placement import place, placements, shardings
 from ipsrl.policies import hugging_face
 from ipsrl.policies.adapters import LoRA, frozen_as, split
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.progress_line import working

@@ -24,7 +24,7 @@ from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.distributed.start_up import start_up
 from ipsrl.policies.adapters import LoRA
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.training.language_model import LanguageModel
 from ipsrl.training.trainer import Trainer
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 def package_folder() -> Path:
     """The folder of the model in a Python package."""
     # An older version, which may run this program, may not have this module.
-    from ipsrl.gguf.packages import folder_of
+    from ipsrl.policies.gguf.packages import folder_of
 
     return folder_of(PACKAGE)
 

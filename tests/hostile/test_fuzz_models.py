@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.language import LanguageTask
-from ipsrl.gguf.conversion import import_gguf
-from ipsrl.policies.hugging_face import load_parameters
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.gguf.conversion import import_gguf
+from ipsrl.policies.hugging_face.configuration import read_policy
+from ipsrl.policies.hugging_face.weights import load_parameters
 from tests.environments.tokenizers_for_tests import save_tokenizer
-from tests.gguf.gguf_files import write_gguf, write_model
 from tests.hostile.damage import OTHER_JSON, copied, damages
 from tests.hostile.ended import value_or_sentence
-from tests.policies.decoder_families import write_checkpoint
+from tests.policies.gguf.gguf_files import write_gguf, write_model
+from tests.policies.hugging_face.decoder_families import write_checkpoint
 from tests.tiers import fuzzed
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

@@ -19,7 +19,7 @@ from ipsrl.environments.numeric_answers import read_number, read_value
 from ipsrl.environments.tools import Calculator
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.policies import hugging_face
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.training import stored_tree
 from ipsrl.training.checkpoints import Checkpoints
 from scripts.make_checkpoint import make_checkpoint

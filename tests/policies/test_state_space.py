@@ -14,7 +14,7 @@ from ipsrl.policies.selective_scan import selective_scan
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts
-from tests.policies.decoder_families import answered, left_padded, step_logits
+from tests.policies.hugging_face.decoder_families import answered, left_padded, step_logits
 
 V, G, T = 11, 3, 7
 TEMPERATURE = 0.7

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ipsrl.policies.state_space import StateSpace
-from tests.policies.decoder_families import answered, left_padded
+from tests.policies.hugging_face.decoder_families import answered, left_padded
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which scripts/test.sh --slow installs")
 import transformers  # noqa: E402

@@ -15,7 +15,13 @@ from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.policies.transformer_config import SlidingWindow
 from ipsrl.structures import Prompts, Trajectories
-from tests.policies.decoder_families import answered, left_padded, random_parameters, shapes_in, step_logits
+from tests.policies.hugging_face.decoder_families import (
+    answered,
+    left_padded,
+    random_parameters,
+    shapes_in,
+    step_logits,
+)
 from tests.tiers import slow_after
 
 V, G, T = 11, 3, 5

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ipsrl.policies.transformer import Transformer
-from tests.policies.decoder_families import answered, left_padded
+from tests.policies.hugging_face.decoder_families import answered, left_padded
 
 PROMPTS, GROUP, LENGTH = 2, 4, 64
 

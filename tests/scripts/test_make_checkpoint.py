@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.policies.hugging_face import load_parameters
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
+from ipsrl.policies.hugging_face.weights import load_parameters
 from scripts.make_checkpoint import FAMILIES, main, make_checkpoint
 from tests.tiers import slow_after
 

@@ -9,8 +9,8 @@ import pytest
 
 from experiments import hypospace
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.policies.hugging_face import load_parameters
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
+from ipsrl.policies.hugging_face.weights import load_parameters
 from ipsrl.records.json_files import read_json
 from ipsrl.records.metric_log import read
 from ipsrl.study import Output, Study

@@ -10,8 +10,8 @@ import pytest
 from ipsrl.distributed import placement
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.policies.adapters import LoRA
-from ipsrl.policies.hugging_face import load_parameters
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
+from ipsrl.policies.hugging_face.weights import load_parameters
 from ipsrl.policies.policy import union
 from ipsrl.structures import Prompts
 from ipsrl.training.language_model import LanguageModel

@@ -8,9 +8,9 @@ from typing import Any, overload
 
 import numpy as np
 
+from ipsrl.checking.paths import expanded
 from ipsrl.distributed.start_up import cache_folder
 from ipsrl.environments.stored_texts import VERSION
-from ipsrl.paths import expanded
 
 FEATURE = "smiles"
 MOSES = "moses"

@@ -15,9 +15,9 @@ from jax import Array
 
 from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import non_negative, positive
+from ipsrl.checking.paths import expanded
 from ipsrl.checking.regular_files import read_bytes
 from ipsrl.environments.environment import Environment, dictates
-from ipsrl.paths import expanded
 from ipsrl.policies.policy import Policy
 from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST, Reward, rewarded
 from ipsrl.rollouts.given_answers import given_answers

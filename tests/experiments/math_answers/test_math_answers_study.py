@@ -11,7 +11,7 @@ import pytest
 from experiments import math_answers
 from experiments.math_answers import PRESETS, Settings
 from ipsrl.environments.math_answers import outcome_of
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.sampled_answers import Answers, Completion

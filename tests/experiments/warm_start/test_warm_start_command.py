@@ -8,7 +8,7 @@ import pytest
 
 from experiments import warm_start
 from ipsrl.environments import catalog as environments
-from ipsrl.policies.hugging_face import load_parameters
+from ipsrl.policies.hugging_face.weights import load_parameters
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.study import Output, Study

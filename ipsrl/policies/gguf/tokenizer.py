@@ -8,7 +8,7 @@ from typing import Any
 
 from ipsrl.checking.arguments import shown
 from ipsrl.checking.model_folder import read_object
-from ipsrl.gguf.file import File
+from ipsrl.policies.gguf.file import File
 
 # Kinds of tokens, in tokenizer.ggml.token_type.
 CONTROL, USER_DEFINED, UNUSED = 3, 4, 5

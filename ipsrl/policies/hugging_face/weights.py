@@ -28,7 +28,7 @@ from safetensors.numpy import save_file
 from ipsrl.checking.model_folder import read_object
 from ipsrl.distributed import hosts
 from ipsrl.policies.adapters import LoRA, merged
-from ipsrl.policies.hugging_face_config import read_json, read_policy, text_config
+from ipsrl.policies.hugging_face.configuration import read_json, read_policy, text_config
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipsrl.checking.arguments import shown
-from ipsrl.gguf.file import File
+from ipsrl.policies.gguf.file import File
 from ipsrl.policies.rotary import Llama3Scaling
 from ipsrl.policies.transformer_config import MOST_LAYERS
 

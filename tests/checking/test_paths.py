@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ipsrl.checking.paths import expanded
 from ipsrl.distributed.start_up import cache_folder
-from ipsrl.paths import expanded
 
 
 def test_home_folders(monkeypatch):

@@ -13,14 +13,14 @@ from safetensors.numpy import load_file
 
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.language import LanguageTask
-from ipsrl.gguf.configuration import configuration
-from ipsrl.gguf.conversion import import_gguf
-from ipsrl.gguf.file import File, read
-from ipsrl.gguf.reader import MOST_KEYS
-from ipsrl.gguf.tensors import write_weights
-from ipsrl.policies.hugging_face import load_parameters
-from ipsrl.policies.hugging_face_config import read_policy
-from tests.gguf.gguf_files import FAMILIES, write_gguf, write_model
+from ipsrl.policies.gguf.configuration import configuration
+from ipsrl.policies.gguf.conversion import import_gguf
+from ipsrl.policies.gguf.file import File, read
+from ipsrl.policies.gguf.reader import MOST_KEYS
+from ipsrl.policies.gguf.tensors import write_weights
+from ipsrl.policies.hugging_face.configuration import read_policy
+from ipsrl.policies.hugging_face.weights import load_parameters
+from tests.policies.gguf.gguf_files import FAMILIES, write_gguf, write_model
 from tests.tiers import slow_after
 
 WEIGHTS = "model.safetensors"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ipsrl.gguf.file import File
-from ipsrl.gguf.tokenizer import read_tokenizer, stop_tokens
+from ipsrl.policies.gguf.file import File
+from ipsrl.policies.gguf.tokenizer import read_tokenizer, stop_tokens
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 BYTES = "".join(map(chr, [*range(33, 127), *range(161, 173), *range(174, 256), *range(256, 324)]))

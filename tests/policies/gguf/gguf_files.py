@@ -12,9 +12,9 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from ipsrl.policies import hugging_face
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
 from scripts.make_checkpoint import CHAT_TEMPLATE, train_tokenizer
-from tests.policies.decoder_families import LLAMA3_SCALING, random_parameters, write_config
+from tests.policies.hugging_face.decoder_families import LLAMA3_SCALING, random_parameters, write_config
 
 WORDS = 512
 LLAMA3 = LLAMA3_SCALING | {"rope_theta": 500000.0, "factor": 32.0, "original_max_position_embeddings": 8192}

@@ -8,11 +8,11 @@ import pytest
 
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.policies.adapters import LoRA
-from ipsrl.policies.hugging_face import load_parameters, save
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
+from ipsrl.policies.hugging_face.weights import load_parameters, save
 from ipsrl.policies.policy import union
 from ipsrl.training.language_model import LanguageModel
-from tests.policies.decoder_families import FAMILIES, V, answered, config_of, left_padded, step_logits
+from tests.policies.hugging_face.decoder_families import FAMILIES, V, answered, config_of, left_padded, step_logits
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which scripts/test.sh --slow installs")
 import transformers  # noqa: E402

@@ -8,11 +8,11 @@ import zipfile
 
 import pytest
 
-from ipsrl.gguf import packages
-from ipsrl.gguf.packages import Package, folder_of
-from ipsrl.policies.hugging_face_config import read_policy
-from tests.gguf.gguf_files import write_gguf, write_model
+from ipsrl.policies.gguf import packages
+from ipsrl.policies.gguf.packages import Package, folder_of
+from ipsrl.policies.hugging_face.configuration import read_policy
 from tests.hangs import HANGS
+from tests.policies.gguf.gguf_files import write_gguf, write_model
 
 NAME = "tiny-model"
 

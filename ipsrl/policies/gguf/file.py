@@ -83,7 +83,7 @@ def read(path: str | Path) -> File:
         if opened.read(len(MAGIC)) != MAGIC:
             raise ValueError(f"{path} is not a GGUF file, which begins with the letters GGUF")
     extras.require("gguf")
-    from ipsrl.gguf.reader import Reader
+    from ipsrl.policies.gguf.reader import Reader
 
     try:
         reader = Reader(path)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.policies import hugging_face
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.policies.transformer import Transformer
 from ipsrl.structures import Prompts, Trajectories
 

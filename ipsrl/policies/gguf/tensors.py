@@ -9,9 +9,9 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from ipsrl import extras
-from ipsrl.gguf.configuration import ROTARY_FACTORS
-from ipsrl.gguf.file import File
-from ipsrl.policies.hugging_face import INDEX, stored_tensors
+from ipsrl.policies.gguf.configuration import ROTARY_FACTORS
+from ipsrl.policies.gguf.file import File
+from ipsrl.policies.hugging_face.weights import INDEX, stored_tensors
 from ipsrl.policies.transformer import Transformer
 
 

@@ -5,13 +5,12 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-from ipsrl.gguf.configuration import configuration
-from ipsrl.gguf.file import File, read
-from ipsrl.gguf.tensors import stored_names, write_weights
-from ipsrl.gguf.tokenizer import read_tokenizer, require_read_as_written, special_tokens, stop_tokens
-from ipsrl.paths import expanded
-from ipsrl.policies.hugging_face_config import read_policy
-from ipsrl.records.run_folder import require_possible
+from ipsrl.checking.paths import expanded, require_possible
+from ipsrl.policies.gguf.configuration import configuration
+from ipsrl.policies.gguf.file import File, read
+from ipsrl.policies.gguf.tensors import stored_names, write_weights
+from ipsrl.policies.gguf.tokenizer import read_tokenizer, require_read_as_written, special_tokens, stop_tokens
+from ipsrl.policies.hugging_face.configuration import read_policy
 
 DTYPES = ("float32", "bfloat16", "float16")
 

@@ -14,9 +14,9 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from ipsrl.policies import hugging_face
-from ipsrl.policies.hugging_face import load_parameters, save, stored_tensors
-from ipsrl.policies.hugging_face_config import num_positions, read_policy
-from tests.policies.decoder_families import FAMILIES, random_parameters, write_checkpoint, write_config
+from ipsrl.policies.hugging_face.configuration import num_positions, read_policy
+from ipsrl.policies.hugging_face.weights import load_parameters, save, stored_tensors
+from tests.policies.hugging_face.decoder_families import FAMILIES, random_parameters, write_checkpoint, write_config
 from tests.tiers import slow_after
 
 pytestmark = pytest.mark.eight_devices

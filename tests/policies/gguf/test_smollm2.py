@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from ipsrl.gguf.packages import folder_of
-from ipsrl.policies.hugging_face import load_parameters
-from ipsrl.policies.hugging_face_config import read_policy
-from tests.policies.decoder_families import left_padded, step_logits
+from ipsrl.policies.gguf.packages import folder_of
+from ipsrl.policies.hugging_face.configuration import read_policy
+from ipsrl.policies.hugging_face.weights import load_parameters
+from tests.policies.hugging_face.decoder_families import left_padded, step_logits
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which scripts/test.sh --slow installs")
 import transformers  # noqa: E402

@@ -8,11 +8,11 @@ import pytest
 from scipy.special import log_softmax
 
 from ipsrl.distributed.mesh import own_device_mesh
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.policies.transformer_config import SlidingWindow
-from tests.policies.decoder_families import (
+from tests.policies.hugging_face.decoder_families import (
     FAMILIES,
     V,
     answered,

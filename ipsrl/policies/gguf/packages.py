@@ -5,9 +5,10 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from ipsrl import extras, wheels
+from ipsrl import extras
 from ipsrl.distributed.start_up import cache_folder
-from ipsrl.gguf.conversion import import_gguf
+from ipsrl.policies.gguf import wheels
+from ipsrl.policies.gguf.conversion import import_gguf
 
 
 @dataclasses.dataclass(frozen=True)
