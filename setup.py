@@ -33,7 +33,7 @@ setup(
     packages=find_packages(include=["ipsrl", "ipsrl.*"]),
     package_data={
         "ipsrl": ["py.typed"],
-        "ipsrl.environments": ["*.json"],
+        "ipsrl.environments.language": ["*.json"],
         "ipsrl.records.report": ["*.html", "*.css", "*.js"],
     },
     # An upper bound is where a next major version may break what no error would show, or what stored files need. The

@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 from answer_sentences import ENDINGS, OPENINGS, RIGHT_SENTENCES, WRONG_SENTENCES
 from ipsrl.command.ending import Ending
-from ipsrl.environments.math_answers import MathAnswers
+from ipsrl.environments.language.math_answers import MathAnswers
 from ipsrl.text_table import aligned
 
 HALVES = ("first", "second")

@@ -22,9 +22,9 @@ from absl import logging
 
 from ipsrl.checking.paths import expanded, require_possible
 from ipsrl.command.ending import Ending
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.hypospace_causal import HypospaceCausal
-from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
+from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.policies.transformer import Transformer

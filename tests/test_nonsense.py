@@ -8,11 +8,11 @@ from typing import get_args
 import pytest
 
 from ipsrl.distributed.start_up import Cluster
+from ipsrl.environments.agents.tools import Calculator, Search
 from ipsrl.environments.catalog import CATALOG
 from ipsrl.environments.demonstrations import EarlySwitches, ModeMistakes, PlanMistakes
-from ipsrl.environments.reasoning_gym import ReasoningGym
-from ipsrl.environments.tools import Calculator, Search
-from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.environments.language.reasoning_gym import ReasoningGym
+from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.policies.adapters import LoRA
 from ipsrl.policies.rotary import LinearScaling, Rotary
 from ipsrl.policies.state_space import StateSpace

@@ -11,7 +11,7 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.dynamics.expected_update import expected_update
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rewards import (
     FormulaReward,

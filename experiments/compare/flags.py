@@ -10,8 +10,8 @@ from typing import Literal
 from ipsrl import objectives, study
 from ipsrl.checking.fields import Range, accepted_by, between, in_range, non_negative, positive
 from ipsrl.environments import catalog as environments
-from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import Environment
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.group_log import MOST_PROMPTS, SUFFIX, GroupLog, LoggedOutcomes
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.text import TextTask

@@ -10,7 +10,7 @@ import numpy as np
 from experiments import hypospace
 from experiments.compare.flags import Settings, chosen_objectives, environment_of, kind_of
 from ipsrl import objectives, study
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.group_log import LoggedOutcomes
 from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs_at_prompts

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ipsrl.environments import critiques
-from ipsrl.environments.addition import Addition
-from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.tasks.addition import Addition
+from ipsrl.environments.tasks.countdown import Countdown
 from ipsrl.environments.text import NO_OUTCOME, STOP
 
 CRITICS = {

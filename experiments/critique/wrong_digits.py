@@ -17,7 +17,7 @@ import numpy as np
 from experiments.critique.repairs import CRITICS, Repairs, row_of
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments import critiques
-from ipsrl.environments.addition import Addition
+from ipsrl.environments.tasks.addition import Addition
 from ipsrl.environments.text import STOP
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer

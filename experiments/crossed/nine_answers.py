@@ -13,9 +13,9 @@ from scipy.special import expit, logit
 from experiments.crossed.trees import Trees, prior_probs
 from ipsrl import objectives, study
 from ipsrl.checking.fields import at_least, positive
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.environments.tree import Tree
 from ipsrl.measures.coverage import exact_coverage
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs_at_prompts

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.environments.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True)

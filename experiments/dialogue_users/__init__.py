@@ -37,8 +37,8 @@ from experiments.dialogue_users.dialogue_arms import (
     of,
 )
 from ipsrl import study
-from ipsrl.environments.interview import BONUSES
-from ipsrl.environments.interview_users import KINDS
+from ipsrl.environments.agents.interview import BONUSES
+from ipsrl.environments.agents.interview_users import KINDS
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records

@@ -14,8 +14,8 @@ from experiments.dialogue_users.interviews import Managers, measured_of_runs
 from experiments.dialogue_users.interviews_in_context import learned_in_context
 from ipsrl import study
 from ipsrl.checking.fields import any_of, at_least, positive
-from ipsrl.environments.interview import BONUSES, Interview
-from ipsrl.environments.interview_users import KINDS
+from ipsrl.environments.agents.interview import BONUSES, Interview
+from ipsrl.environments.agents.interview_users import KINDS
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.training.ensemble import train_ensemble
 

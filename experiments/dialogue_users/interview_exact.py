@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.environments.interview import FIRST_ACT, FIRST_WORD, Interview
-from ipsrl.environments.interview_users import ACTS, LEVELS, NEUTRAL, PHASES, WORDS
+from ipsrl.environments.agents.interview import FIRST_ACT, FIRST_WORD, Interview
+from ipsrl.environments.agents.interview_users import ACTS, LEVELS, NEUTRAL, PHASES, WORDS
 
 
 def log_probs_of(environment: Interview, logits: Array) -> Array:

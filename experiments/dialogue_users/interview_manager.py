@@ -5,7 +5,7 @@ import dataclasses
 import jax
 from jax import Array
 
-from ipsrl.environments.interview_users import PHASES, WORDS
+from ipsrl.environments.agents.interview_users import PHASES, WORDS
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 

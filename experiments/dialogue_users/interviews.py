@@ -14,7 +14,7 @@ from jax import Array
 from experiments.dialogue_users.interview_exact import best_return, course, log_probs_of
 from experiments.dialogue_users.interview_manager import Manager
 from ipsrl import objectives
-from ipsrl.environments.interview import FIRST_ACT, Interview
+from ipsrl.environments.agents.interview import FIRST_ACT, Interview
 from ipsrl.measures.diversity import entropy_of_distribution
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.randomness import stream

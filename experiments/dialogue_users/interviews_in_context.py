@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.dialogue_users.interviews import LATER, Managers, described
 from ipsrl import objectives
-from ipsrl.environments.interview_users import PHASES
+from ipsrl.environments.agents.interview_users import PHASES
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups

@@ -20,7 +20,7 @@ from experiments.divergences.regularised_optima import (
     regularised_optimum,
 )
 from ipsrl import objectives
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.objectives.estimators.divergences import Divergence, link
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.source import Source

@@ -14,7 +14,7 @@ from experiments.evolution.strategies import EvolutionTrainer
 from experiments.words.shared_words import SharedTable, Words
 from ipsrl import study
 from ipsrl.dynamics import flows
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.measures import rewarded
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl import study
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.objectives.objective import Objective, all_equal
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Parameters

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.environment import Environment
-from ipsrl.environments.forks import Forks
+from ipsrl.environments.graphs.forks import Forks
 from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.ranks import largest
 from ipsrl.objectives.estimators.token_shares import rounded_up

@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from scipy.stats import norm
 
 from ipsrl import objectives
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.monitors import LowEntropy

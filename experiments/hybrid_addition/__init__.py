@@ -28,8 +28,8 @@ import itertools
 from experiments.hybrid_addition.mode_adders import ModeAdders
 from ipsrl import study
 from ipsrl.checking.fields import between, one_of, positive
-from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.demonstrations import ModeMistakes
+from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study.claims import above, below, every, some

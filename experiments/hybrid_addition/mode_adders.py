@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.modes.mode_paths import settled
-from ipsrl.environments.addition_modes import columns
+from ipsrl.environments.tasks.addition_modes import columns
 from ipsrl.environments.text import STOP
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.given_answers import listed_answers, scores

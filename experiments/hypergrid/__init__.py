@@ -31,7 +31,7 @@ from experiments.hypergrid.evaluation import evaluate_hypergrid, probs_of_cells,
 from ipsrl import study
 from ipsrl.checking.fields import accepted_by, at_least, in_range, positive
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.hypergrid import REWARD, Hypergrid
+from ipsrl.environments.graphs.hypergrid import REWARD, Hypergrid
 from ipsrl.figures.layers import HeatMap
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing

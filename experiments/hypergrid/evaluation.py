@@ -5,7 +5,7 @@ import functools
 import jax
 import numpy as np
 
-from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.measures import distances, diversity
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import outcome_probs

@@ -18,7 +18,7 @@ from experiments.inverse_soft_rl.estimation import (
 from experiments.inverse_soft_rl.rewards import least_squares_reward, norm
 from experiments.inverse_soft_rl.soft_bellman import invariant_law, regret, soft_control
 from ipsrl import study
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.measures.power_law import log_slopes
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular

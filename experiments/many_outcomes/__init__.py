@@ -35,7 +35,7 @@ from experiments.many_outcomes.restoring_rates import ESTIMATES, Displaced
 from ipsrl import study
 from ipsrl.checking.fields import at_least, positive
 from ipsrl.distributed import memory
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.figures.layers import Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity

@@ -15,7 +15,7 @@ from scipy.special import softmax
 
 from ipsrl import objectives
 from ipsrl.dynamics import finite_groups, flows, time_scales
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble

@@ -29,7 +29,7 @@ import dataclasses
 from experiments.mode_bench.several_answers import SeveralAnswers
 from ipsrl import study
 from ipsrl.checking.fields import at_least, between, one_of, positive
-from ipsrl.environments.mode_bench import LEVELS, mode_bench
+from ipsrl.environments.tasks.mode_bench import LEVELS, mode_bench
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 

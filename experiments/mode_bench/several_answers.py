@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ipsrl import objectives
-from ipsrl.environments.mode_bench import HELD_OUT, TRAINING
+from ipsrl.environments.tasks.mode_bench import HELD_OUT, TRAINING
 from ipsrl.environments.text import TextTask
 from ipsrl.measures.diversity import different_pairs, effective_outcomes
 from ipsrl.measures.pass_at_k import mean_pass_at_k

@@ -22,8 +22,8 @@ from ipsrl.environments.molecules.data import StoredMolecules, molecules
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
+from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.token_stream import written_answers
-from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.records.progress_line import working

@@ -11,7 +11,7 @@ from jax import Array
 
 from experiments.overoptimisation.preferred_arms import with_course
 from ipsrl import objectives
-from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.tasks.countdown import Countdown
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.given_answers import answer_log_probs, given_answers

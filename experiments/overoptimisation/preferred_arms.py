@@ -10,7 +10,7 @@ from scipy.special import expit, log_softmax, rel_entr
 
 from experiments.overoptimisation.adversarial_rewards import chosen, max_min
 from ipsrl import objectives
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.stored_groups import StoredGroups

@@ -29,7 +29,7 @@ import numpy as np
 
 from ipsrl import study
 from ipsrl.checking.fields import at_least, between, positive
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.figures.layers import Level, Line, Seeds
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity

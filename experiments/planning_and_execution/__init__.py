@@ -27,7 +27,7 @@ from experiments.planning_and_execution.planners import Planners, at_half, half_
 from ipsrl import study
 from ipsrl.checking.fields import any_of, between, positive
 from ipsrl.environments.demonstrations import PlanMistakes
-from ipsrl.environments.plan_and_execute import PlanAndExecute
+from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 

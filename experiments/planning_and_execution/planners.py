@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl.environments.plan_and_execute import PLANS
+from ipsrl.environments.tasks.plan_and_execute import PLANS
 from ipsrl.policies.policy import Parameters
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.rollouts.given_answers import given_answers, scores

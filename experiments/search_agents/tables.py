@@ -11,8 +11,8 @@ from jax import Array
 
 from ipsrl import study
 from ipsrl.checking.fields import at_least, positive
-from ipsrl.environments.knowledge_graph import FIRST_ENTITY, STOP
-from ipsrl.environments.search_agent import SearchAgent
+from ipsrl.environments.agents.knowledge_graph import FIRST_ENTITY, STOP
+from ipsrl.environments.agents.search_agent import SearchAgent
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward

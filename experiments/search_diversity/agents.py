@@ -13,7 +13,7 @@ from jax import Array
 from experiments.search_agents.tables import noise, prior_probs, small_agent
 from experiments.search_diversity import search_routes
 from experiments.search_diversity.shared_table import SharedRelationTable, replayed
-from ipsrl.environments.knowledge_graph import STOP
+from ipsrl.environments.agents.knowledge_graph import STOP
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.sources.stored_groups import StoredGroups

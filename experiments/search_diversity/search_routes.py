@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ipsrl.environments.knowledge_graph import FAILED, FIRST_ENTITY, STOP
-from ipsrl.environments.search_agent import SearchAgent
+from ipsrl.environments.agents.knowledge_graph import FAILED, FIRST_ENTITY, STOP
+from ipsrl.environments.agents.search_agent import SearchAgent
 
 LONGEST = 3
 """Facts of a route."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.environments.search_agent import SearchAgent
+from ipsrl.environments.agents.search_agent import SearchAgent
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.structures import Trajectories

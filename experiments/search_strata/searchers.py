@@ -18,7 +18,7 @@ from experiments.search_agents import tables
 from experiments.search_agents.tables import Settings, noise, prior_probs, small_agent
 from ipsrl import objectives
 from ipsrl.checking.fields import share
-from ipsrl.environments.knowledge_graph import STOP
+from ipsrl.environments.agents.knowledge_graph import STOP
 from ipsrl.measures.diversity import distinct_outcomes
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.objectives.aggregation import SequenceSum

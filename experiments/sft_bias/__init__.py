@@ -34,7 +34,7 @@ from experiments.sft_bias.demonstrations import FewDemonstrations
 from ipsrl import study
 from ipsrl.checking.fields import between, positive
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.tasks.countdown import Countdown
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing

@@ -35,7 +35,7 @@ from experiments.slower_drains.drains import LATER, MORE, delay, elsewhere, exac
 from ipsrl import objectives, study
 from ipsrl.checking.fields import at_least, between, positive
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE, Steps
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.tabular import Tabular

@@ -40,7 +40,7 @@ from experiments.thought_switching.thought_switches import PLACEBO, PRIOR, SWITC
 from ipsrl import study
 from ipsrl.checking.fields import any_of, between, positive
 from ipsrl.environments.demonstrations import EarlySwitches
-from ipsrl.environments.graph_search import GraphSearch
+from ipsrl.environments.tasks.graph_search import GraphSearch
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from experiments.thought_switching.underthinking import underthinking
-from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN
+from ipsrl.environments.tasks.graph_search import START_TOKEN, SWITCH_TOKEN
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.decoding import Decoding, TokenPenalty
 from ipsrl.rollouts.randomness import stream

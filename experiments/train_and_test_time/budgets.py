@@ -14,7 +14,7 @@ from experiments.train_and_test_time.test_time import (
     inflated,
     majority_vote,
 )
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular

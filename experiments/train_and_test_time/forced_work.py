@@ -13,7 +13,7 @@ from experiments.train_and_test_time.test_time import (
     frequencies,
     majority_vote,
 )
-from ipsrl.environments.long_work import LongWork
+from ipsrl.environments.tasks.long_work import LongWork
 from ipsrl.policies.policy import Parameters
 from ipsrl.records.evaluation import Evaluation, shared_at_start
 from ipsrl.rollouts.decoding import Decoding

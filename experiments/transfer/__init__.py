@@ -57,7 +57,7 @@ from ipsrl.checking.fields import any_of
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments import catalog as environments
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.figures.style import Drawing
 from ipsrl.measures import rewarded

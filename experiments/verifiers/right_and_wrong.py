@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ipsrl.dynamics.verifier_errors import Way, compared, drift, verifier_of
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.measures import rewarded
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward

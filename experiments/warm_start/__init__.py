@@ -23,7 +23,7 @@ from ipsrl.checking.fields import accepted_by, at_least, between, one_of, positi
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh, read_mesh
 from ipsrl.environments import catalog as environments
-from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.language.language_task import LanguageTask
 from ipsrl.environments.text import TextTask
 from ipsrl.policies.adapters import FLOATS
 from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES

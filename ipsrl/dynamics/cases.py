@@ -10,7 +10,7 @@ import numpy as np
 from ipsrl.dynamics.equal_fields import once_for_equal
 from ipsrl.dynamics.field import AT_REST, Field, LogitField, follow, train
 from ipsrl.dynamics.rest_points import NOTHING, RestPoint, nearest_rest_point, rest_point
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.tree import Tree
 
 CASES = {
     "full tie": (1.0, 1.0, 1.0),

@@ -15,7 +15,7 @@ from ipsrl.dynamics.cases import Case
 from ipsrl.dynamics.expected_update import Steps, expected_update
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.trajectories import every_trajectory
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.objectives.objective import Objective
 from ipsrl.structures import Rollouts
 

@@ -13,8 +13,8 @@ from jax.core import Tracer
 from ipsrl.checking.arguments import shown
 from ipsrl.checking.fields import Range
 from ipsrl.dynamics.trajectories import every_trajectory, every_walk
-from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import dictates
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters

@@ -25,7 +25,7 @@ from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import Checked, positive
 from ipsrl.distributed.mesh import DATA
 from ipsrl.dynamics.trajectories import every_trajectory
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.objectives.objective import Objective
 from ipsrl.rewards import RewardTable, rewarded
 from ipsrl.structures import PolicyScores, Rollouts, Sizes

@@ -29,7 +29,7 @@ from ipsrl.dynamics.cases import (
 from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.setting import check_computable
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.objectives.objective import Objective, Surrogate
 from ipsrl.objectives.surrogates.ratio import PolicyGradient
 from ipsrl.policies.tabular import Tabular

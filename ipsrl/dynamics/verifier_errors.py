@@ -13,7 +13,7 @@ import numpy as np
 
 from ipsrl import objectives
 from ipsrl.dynamics.expected_update import expected_update
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.rewards import NoisyVerifier, Reward
 
 Way = Literal["false negatives", "false positives", "both"]

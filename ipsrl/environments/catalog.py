@@ -4,31 +4,31 @@ from collections.abc import Callable
 
 from ipsrl.checking import foreign_code, specifications
 from ipsrl.checking.arguments import checked
-from ipsrl.environments.addition import Addition
-from ipsrl.environments.addition_modes import AdditionModes
-from ipsrl.environments.bandit import Bandit, VectorBandit
-from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.agents.interview import Interview
+from ipsrl.environments.agents.search_agent import SearchAgent
+from ipsrl.environments.agents.search_questions import SearchQuestions
 from ipsrl.environments.environment import Environment
-from ipsrl.environments.factors import Factors
-from ipsrl.environments.forks import Forks
-from ipsrl.environments.graph_coloring import GraphColoring
-from ipsrl.environments.graph_search import GraphSearch
-from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.hypospace_causal import HypospaceCausal
-from ipsrl.environments.hypospace_voxels import HypospaceVoxels
-from ipsrl.environments.interview import Interview
-from ipsrl.environments.long_work import LongWork
-from ipsrl.environments.math_answers import MathAnswers
-from ipsrl.environments.mode_bench import mode_bench
-from ipsrl.environments.n_queens import NQueens
-from ipsrl.environments.one_of_many import OneOfMany
-from ipsrl.environments.plan_and_execute import PlanAndExecute
-from ipsrl.environments.questions import Questions
-from ipsrl.environments.reasoning_gym import ReasoningGym
-from ipsrl.environments.search_agent import SearchAgent
-from ipsrl.environments.search_questions import SearchQuestions
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.bandit import Bandit, VectorBandit
+from ipsrl.environments.graphs.forks import Forks
+from ipsrl.environments.graphs.hypergrid import Hypergrid
+from ipsrl.environments.graphs.tree import Tree
+from ipsrl.environments.language.math_answers import MathAnswers
+from ipsrl.environments.language.one_of_many import OneOfMany
+from ipsrl.environments.language.questions import Questions
+from ipsrl.environments.language.reasoning_gym import ReasoningGym
+from ipsrl.environments.tasks.addition import Addition
+from ipsrl.environments.tasks.addition_modes import AdditionModes
+from ipsrl.environments.tasks.countdown import Countdown
+from ipsrl.environments.tasks.factors import Factors
+from ipsrl.environments.tasks.graph_coloring import GraphColoring
+from ipsrl.environments.tasks.graph_search import GraphSearch
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
+from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.tasks.long_work import LongWork
+from ipsrl.environments.tasks.mode_bench import mode_bench
+from ipsrl.environments.tasks.n_queens import NQueens
+from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
 
 CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "bandit": Bandit,

@@ -32,11 +32,11 @@ from typing import Any
 
 import numpy as np
 
-from ipsrl.environments import arithmetic, expressions
-from ipsrl.environments.addition import NO_THINK, THINK, WORDS, WORKED, Addition
-from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.environment import Environment, check_number, require_tokens
-from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.language.language_task import LanguageTask
+from ipsrl.environments.reading import arithmetic, expressions
+from ipsrl.environments.tasks.addition import NO_THINK, THINK, WORDS, WORKED, Addition
+from ipsrl.environments.tasks.countdown import Countdown
 from ipsrl.environments.text import STOP, TextTask
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from ipsrl.checking.arguments import accepted
 from ipsrl.checking.fields import Checked, at_least, between, positive, probability
-from ipsrl.environments.addition_modes import AdditionModes, columns
-from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
-from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
+from ipsrl.environments.tasks.addition_modes import AdditionModes, columns
+from ipsrl.environments.tasks.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
+from ipsrl.environments.tasks.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.environments.text import STOP, TextTask
 
 

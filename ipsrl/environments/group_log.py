@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.checking.regular_files import open_regular
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.rewards import ALLOWED, LARGEST
 
 SUFFIX = ".jsonl"

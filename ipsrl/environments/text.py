@@ -16,9 +16,9 @@ import numpy as np
 
 from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import Checked
-from ipsrl.environments.answer_text import WITHDRAWN, checksum, last_answer, tagged_answer
 from ipsrl.environments.environment import OutcomeSpace, check_number
-from ipsrl.environments.questions import Answer, Questions, Quotation
+from ipsrl.environments.language.questions import Answer, Questions, Quotation
+from ipsrl.environments.reading.answer_text import WITHDRAWN, checksum, last_answer, tagged_answer
 from ipsrl.environments.token_stream import TokenStream, of_each_answer, written_answers
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 

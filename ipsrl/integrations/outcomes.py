@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ipsrl.checking.fields import Checked, open_probability
-from ipsrl.environments.expressions import canonical, read_expression
-from ipsrl.environments.numeric_answers import read_number
+from ipsrl.environments.reading.expressions import canonical, read_expression
+from ipsrl.environments.reading.numeric_answers import read_number
 
 Text = str | Sequence[Mapping[str, Any]]
 """A text, or messages with "role" and "content"."""
@@ -32,19 +32,20 @@ def last_number(prompt: Text, completion: Text, **columns: Any) -> Hashable | No
     """The number that a solution ends with, as an exact fraction; None if there is none.
 
     Read by the package math-verify where the extra `[math]` has installed it, else by
-    `ipsrl.environments.numeric_answers`.
+    `ipsrl.environments.reading.numeric_answers`.
     """
     del prompt, columns
     if importlib.util.find_spec("math_verify") is None:
         return read_number(text_of(completion))
-    from ipsrl.environments.math_verify_answers import read_by_math_verify
+    from ipsrl.environments.reading.math_verify_answers import read_by_math_verify
 
     return read_by_math_verify(text_of(completion))
 
 
 def expression(prompt: Text, completion: Text, **columns: Any) -> Hashable | None:
-    """The arithmetic expression of an answer in canonical form, see `ipsrl.environments.expressions`; None if there is
-    none.
+    """The arithmetic expression of an answer in canonical form; None if there is none.
+
+    `ipsrl.environments.reading.expressions` says which expressions are the same.
     """
     del prompt, columns
     tree = read_expression(text_of(completion))

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 
 from benchmarks import measuring
+from ipsrl.environments.agents.interview import Interview
+from ipsrl.environments.agents.search_agent import SearchAgent
 from ipsrl.environments.environment import Environment
-from ipsrl.environments.interview import Interview
-from ipsrl.environments.search_agent import SearchAgent
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer

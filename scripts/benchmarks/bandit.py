@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import measuring
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.objectives import make
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble

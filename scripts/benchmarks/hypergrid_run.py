@@ -20,7 +20,7 @@ from benchmarks.contender import serve
 from benchmarks.peers.hypergrid_task import R0, R1, R2, Task, steps
 from ipsrl import objectives
 from ipsrl.distributed.start_up import start_up
-from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import log_probs_table

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from benchmarks import measuring
-from ipsrl.environments.addition import Addition
+from ipsrl.environments.tasks.addition import Addition
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.policies.transformer import Transformer

@@ -14,7 +14,7 @@ import jax
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder

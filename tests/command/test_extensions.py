@@ -9,7 +9,7 @@ import pytest
 from ipsrl import objectives
 from ipsrl.command import extensions
 from ipsrl.environments import catalog as environments
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.objectives import catalog
 from ipsrl.study import catalog as studies
 from ipsrl.study.settings import Settings

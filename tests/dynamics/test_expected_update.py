@@ -17,8 +17,8 @@ from ipsrl.dynamics.expected_update import (
     expected_update,
 )
 from ipsrl.dynamics.finite_groups import count_weights, mean_field
-from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from tests.dynamics.sampled_training import sampled_updates
 from tests.tiers import slow_after

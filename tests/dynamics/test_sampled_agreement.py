@@ -17,7 +17,7 @@ from scipy.special import softmax
 from ipsrl import objectives
 from ipsrl.dynamics.expected_update import Steps, expected_update
 from ipsrl.dynamics.verdict import is_idle
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from tests.dynamics.sampled_training import sampled_updates, updated

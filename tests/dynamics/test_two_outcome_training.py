@@ -15,7 +15,7 @@ from ipsrl.dynamics.two_outcome_training import (
     sample_count,
     train,
 )
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.objectives import make, names
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble

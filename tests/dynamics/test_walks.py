@@ -11,7 +11,7 @@ from ipsrl.dynamics.field import Field, follow, train
 from ipsrl.dynamics.rest_points import rest_points
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.tree import Tree
 from tests.tiers import slow_after
 
 REWARDS = (1.0, 0.3, 0.6)

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from ipsrl.environments import critiques
-from ipsrl.environments.addition import WORDS, Addition
-from ipsrl.environments.addition_modes import AdditionModes
-from ipsrl.environments.countdown import Countdown
-from ipsrl.environments.hypospace_causal import HypospaceCausal
-from ipsrl.environments.language import LanguageTask
-from ipsrl.environments.long_work import LongWork
-from tests.environments.answers import tokens_of
-from tests.environments.tokenizers_for_tests import save_tokenizer
+from ipsrl.environments.language.language_task import LanguageTask
+from ipsrl.environments.tasks.addition import WORDS, Addition
+from ipsrl.environments.tasks.addition_modes import AdditionModes
+from ipsrl.environments.tasks.countdown import Countdown
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
+from ipsrl.environments.tasks.long_work import LongWork
+from tests.environments.language.tokenizers_for_tests import save_tokenizer
+from tests.environments.reading.answers import tokens_of
 
 SUM = Addition(problems=16, spellings=("plain", "zero", "places", "reversed", "words"))
 WORKED = Addition(digits=2, problems=32, scratchpad="optional")

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from ipsrl.environments.addition import Addition
-from ipsrl.environments.addition_modes import AdditionModes
-from ipsrl.environments.bandit import Bandit, VectorBandit
-from ipsrl.environments.graph_coloring import GraphColoring
-from ipsrl.environments.graph_search import GraphSearch
-from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.environments.hypospace_causal import HypospaceCausal
-from ipsrl.environments.hypospace_voxels import HypospaceVoxels
-from ipsrl.environments.n_queens import NQueens
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.bandit import Bandit, VectorBandit
+from ipsrl.environments.graphs.hypergrid import Hypergrid
+from ipsrl.environments.graphs.tree import Tree
+from ipsrl.environments.tasks.addition import Addition
+from ipsrl.environments.tasks.addition_modes import AdditionModes
+from ipsrl.environments.tasks.graph_coloring import GraphColoring
+from ipsrl.environments.tasks.graph_search import GraphSearch
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
+from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.tasks.n_queens import NQueens
 
 pytestmark = pytest.mark.core
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.environments.bandit import Bandit, VectorBandit
-from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.bandit import Bandit, VectorBandit
+from ipsrl.environments.graphs.hypergrid import Hypergrid
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.policy import distribution
 from ipsrl.structures import Prompts, Trajectories
 

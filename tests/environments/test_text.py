@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.environments.addition import Addition
-from ipsrl.environments.addition_modes import AdditionModes
-from ipsrl.environments.countdown import Countdown
-from ipsrl.environments.factors import Factors
-from ipsrl.environments.graph_coloring import GraphColoring
-from ipsrl.environments.graph_search import GraphSearch
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.hypospace_causal import HypospaceCausal
-from ipsrl.environments.hypospace_voxels import HypospaceVoxels
-from ipsrl.environments.n_queens import NQueens
-from ipsrl.environments.one_of_many import OneOfMany
-from ipsrl.environments.plan_and_execute import PlanAndExecute
+from ipsrl.environments.language.one_of_many import OneOfMany
+from ipsrl.environments.tasks.addition import Addition
+from ipsrl.environments.tasks.addition_modes import AdditionModes
+from ipsrl.environments.tasks.countdown import Countdown
+from ipsrl.environments.tasks.factors import Factors
+from ipsrl.environments.tasks.graph_coloring import GraphColoring
+from ipsrl.environments.tasks.graph_search import GraphSearch
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
+from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.tasks.n_queens import NQueens
+from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
 from ipsrl.environments.text import ANSWER, BEGIN, EARLIER, PADDING, STOP
-from tests.environments.answers import trajectories_of
+from tests.environments.reading.answers import trajectories_of
 
 pytestmark = pytest.mark.core
 

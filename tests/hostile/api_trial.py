@@ -35,26 +35,26 @@ from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments import catalog as environments
 from ipsrl.environments import critiques
-from ipsrl.environments.addition import Addition
-from ipsrl.environments.addition_modes import AdditionModes
-from ipsrl.environments.bandit import Bandit, VectorBandit
-from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.agents.tools import make_tools
 from ipsrl.environments.demonstrations import EarlySwitches, ModeMistakes, PlanMistakes
-from ipsrl.environments.graph_coloring import GraphColoring
-from ipsrl.environments.graph_search import GraphSearch
-from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.hypospace_causal import HypospaceCausal
-from ipsrl.environments.hypospace_voxels import HypospaceVoxels
-from ipsrl.environments.language import LanguageTask
-from ipsrl.environments.math_answers import MathAnswers
-from ipsrl.environments.n_queens import NQueens
-from ipsrl.environments.one_of_many import OneOfMany
-from ipsrl.environments.plan_and_execute import PlanAndExecute
-from ipsrl.environments.reasoning_gym import ReasoningGym
-from ipsrl.environments.tools import make_tools
-from ipsrl.environments.tree import Tree
-from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.environments.graphs.bandit import Bandit, VectorBandit
+from ipsrl.environments.graphs.hypergrid import Hypergrid
+from ipsrl.environments.graphs.tree import Tree
+from ipsrl.environments.language.language_task import LanguageTask
+from ipsrl.environments.language.math_answers import MathAnswers
+from ipsrl.environments.language.one_of_many import OneOfMany
+from ipsrl.environments.language.reasoning_gym import ReasoningGym
+from ipsrl.environments.reading.verifier_pool import VerifierPool
+from ipsrl.environments.tasks.addition import Addition
+from ipsrl.environments.tasks.addition_modes import AdditionModes
+from ipsrl.environments.tasks.countdown import Countdown
+from ipsrl.environments.tasks.graph_coloring import GraphColoring
+from ipsrl.environments.tasks.graph_search import GraphSearch
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
+from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.tasks.n_queens import NQueens
+from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
 from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds
 from ipsrl.objectives.advantages.baselines import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean

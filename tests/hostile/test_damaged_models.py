@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.study.language_model import LanguageModelFlags
 from scripts.make_checkpoint import make_checkpoint
 from tests.hostile.damage import cut, folder_in_place_of, holds, in_place_of, missing

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.language.language_task import LanguageTask
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies.gguf.conversion import import_gguf
 from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.policies.hugging_face.weights import load_parameters
-from tests.environments.tokenizers_for_tests import save_tokenizer
+from tests.environments.language.tokenizers_for_tests import save_tokenizer
 from tests.hostile.damage import OTHER_JSON, copied, damages
 from tests.hostile.ended import value_or_sentence
 from tests.policies.gguf.gguf_files import write_gguf, write_model

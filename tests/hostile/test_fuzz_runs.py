@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log, results
 from ipsrl.records.evaluation import Evaluation

@@ -11,7 +11,7 @@ from ipsrl import objectives
 from ipsrl.checking import specifications
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
-from ipsrl.environments.tools import make_tools
+from ipsrl.environments.agents.tools import make_tools
 from ipsrl.records.monitors import make_monitors
 from ipsrl.records.trackers import read_trackers
 from ipsrl.study import catalog

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
-from ipsrl.environments.expressions import read_expression
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.language import LanguageTask
-from ipsrl.environments.numeric_answers import read_number, read_value
-from ipsrl.environments.tools import Calculator
-from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.environments.agents.tools import Calculator
+from ipsrl.environments.language.language_task import LanguageTask
+from ipsrl.environments.reading.expressions import read_expression
+from ipsrl.environments.reading.numeric_answers import read_number, read_value
+from ipsrl.environments.reading.verifier_pool import VerifierPool
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.training import stored_tree

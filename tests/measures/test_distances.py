@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.measures import distances
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.policies.mlp import FEWEST_ROWS, MLP, _distinct
 from ipsrl.rollouts.sampler import sample_groups
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, log_softmax
 
-from ipsrl.environments.addition import Addition
+from ipsrl.environments.tasks.addition import Addition
 from ipsrl.policies import selective_scan as scans
 from ipsrl.policies.selective_scan import selective_scan
 from ipsrl.policies.state_space import StateSpace

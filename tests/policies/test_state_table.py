@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ipsrl.dynamics.trajectories import every_trajectory
-from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.graphs.hypergrid import Hypergrid
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.state_table import log_probs_table, mean_token_entropy
 from ipsrl.policies.tabular import Tabular

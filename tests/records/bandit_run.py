@@ -2,7 +2,7 @@
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.training.loop import TrainSettings, train

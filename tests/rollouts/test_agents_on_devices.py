@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
-from ipsrl.environments.interview import Interview
-from ipsrl.environments.search_agent import SearchAgent
+from ipsrl.environments.agents.interview import Interview
+from ipsrl.environments.agents.search_agent import SearchAgent
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify

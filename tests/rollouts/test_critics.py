@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ipsrl.environments import critiques
-from ipsrl.environments.addition import Addition
-from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.tasks.addition import Addition
+from ipsrl.environments.tasks.countdown import Countdown
 from ipsrl.environments.text import ANSWER, BEGIN, EARLIER, STOP
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts import tools
@@ -17,7 +17,7 @@ from ipsrl.rollouts.sources import critics
 from ipsrl.rollouts.sources.critics import ScriptedCritic, Shuffled
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
 from ipsrl.training.settings import make_batch_filters
-from tests.environments.answers import trajectories_of
+from tests.environments.reading.answers import trajectories_of
 
 SUM = Addition(digits=1, problems=16, spellings=("plain",))
 REACHED = Countdown(numbers=2, problems=8, largest_number=9, largest_target=30, least_solutions=1)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.text import ANSWER, EARLIER, PADDING, STOP
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts import sampled_answers, tools

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
-from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import Environment
-from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.graphs.hypergrid import Hypergrid
+from ipsrl.environments.graphs.tree import Tree
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.text import STOP
-from ipsrl.environments.tree import Tree
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular

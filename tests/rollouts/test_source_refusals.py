@@ -10,8 +10,8 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit, VectorBandit
-from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.graphs.bandit import Bandit, VectorBandit
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rewards import FormulaReward, MatchedOutcomes, NoisyVerifier, PatternVerifier, RewardTable

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.text import EARLIER, STOP
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer

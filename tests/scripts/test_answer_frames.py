@@ -5,7 +5,7 @@ import collections
 import pytest
 
 import answer_sentences
-from ipsrl.environments.numeric_answers import read_number
+from ipsrl.environments.reading.numeric_answers import read_number
 from scripts import answer_frames
 
 

@@ -11,7 +11,7 @@ import benchmark
 from benchmarks import bandit, hypergrid
 from benchmarks.peers.hypergrid_task import R0, R1, R2, Task, steps
 from ipsrl.dynamics.expected_update import expected_update
-from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.objectives import make
 from ipsrl.policies.policy import distribution
 

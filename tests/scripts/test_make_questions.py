@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from ipsrl.environments import catalog
-from ipsrl.environments.math_answers import MathAnswers
+from ipsrl.environments.language.math_answers import MathAnswers
 from scripts.make_questions import all_questions, make_questions
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 from experiments.mode_bench import Settings
 from ipsrl import study
-from ipsrl.environments.addition import Addition
+from ipsrl.environments.tasks.addition import Addition
 from ipsrl.training.settings import TrainSettings
 
 

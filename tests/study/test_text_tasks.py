@@ -8,7 +8,7 @@ import jax
 import pytest
 
 from experiments import hypospace
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.policies.hugging_face.weights import load_parameters
 from ipsrl.records.json_files import read_json

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.json_files import write_json

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.policies.transformer import Transformer
 from ipsrl.structures import Outcomes, Trajectories
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.training.optimizer import make_optimizer

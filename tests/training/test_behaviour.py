@@ -8,7 +8,7 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.decoding import Decoding, TokenPenalty
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling

@@ -10,8 +10,8 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
-from ipsrl.environments.bandit import VectorBandit
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.bandit import VectorBandit
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers

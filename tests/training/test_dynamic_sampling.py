@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling, fill
 from ipsrl.training.settings import TrainSettings

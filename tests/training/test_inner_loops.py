@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rewards import RewardTable
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled

@@ -13,9 +13,9 @@ from jax.sharding import Mesh
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, own_device_mesh
-from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import Environment
-from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log

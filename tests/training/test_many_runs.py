@@ -10,9 +10,9 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
-from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.graphs.hypergrid import Hypergrid
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, Refine, spend_samples, with_best_answer

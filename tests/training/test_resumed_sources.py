@@ -11,9 +11,9 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.hypospace_causal import HypospaceCausal
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.graphs.tree import Tree
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import Evaluation

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from ipsrl import objectives
-from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.critics import FirstMistake, Own, RightOrWrong, Shuffled, TrueAnswer

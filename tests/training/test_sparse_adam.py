@@ -9,7 +9,7 @@ import numpy as np
 import optax
 
 from ipsrl import objectives
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.sparse_adam import sparse_adam

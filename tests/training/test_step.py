@@ -11,7 +11,7 @@ import pytest
 from benchmarks.collectives import collectives
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.structures import Rollouts

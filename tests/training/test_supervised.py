@@ -8,8 +8,8 @@ import tensorflow_datasets as tfds
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.stored_texts import write_texts
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training.settings import TrainSettings

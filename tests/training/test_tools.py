@@ -11,16 +11,16 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, shard_prompts
-from ipsrl.environments.language import LanguageTask
-from ipsrl.environments.math_answers import MathAnswers
-from ipsrl.environments.tools import ToolUse
-from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.environments.agents.tools import ToolUse
+from ipsrl.environments.language.language_task import LanguageTask
+from ipsrl.environments.language.math_answers import MathAnswers
+from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.rollouts.tools import sample_with_tools
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
-from tests.environments.tokenizers_for_tests import EOS, save_tokenizer
+from tests.environments.language.tokenizers_for_tests import EOS, save_tokenizer
 from tests.look_up import FIRST_QUERY, FIRST_RESULT, QUERIES, RESULT, RESULTS, LookUpOnHost
 from tests.training.compilations import compilations_of
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.environments.text import ANSWER
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.run_log import NonFiniteLossError

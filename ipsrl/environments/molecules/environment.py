@@ -14,8 +14,8 @@ from ipsrl.checking.fields import Checked, one_of, positive
 from ipsrl.environments.molecules.chemistry import IDENTITIES, Molecule, MoleculeReader
 from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.environments.molecules.smiles import BEGIN, END, SmilesVocabulary
+from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.token_stream import TokenStream, written_answers
-from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 NO_OUTCOME = -1

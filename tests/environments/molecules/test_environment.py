@@ -15,7 +15,7 @@ from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.chemistry import Molecule
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
-from ipsrl.environments.verifier_pool import UnreadableAnswers, VerifierPool
+from ipsrl.environments.reading.verifier_pool import UnreadableAnswers, VerifierPool
 from ipsrl.rollouts.given_answers import given_answers
 from tests.hangs import HANGS
 

@@ -6,13 +6,13 @@ import pytest
 
 from experiments.critique.repairs import Repairs
 from ipsrl.environments import critiques
-from ipsrl.environments.addition import Addition
-from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.tasks.addition import Addition
+from ipsrl.environments.tasks.countdown import Countdown
 from ipsrl.environments.text import ANSWER, EARLIER, STOP
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.source import Actors, Request
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from tests.environments.answers import trajectories_of
+from tests.environments.reading.answers import trajectories_of
 
 SUM = Addition(digits=2, problems=12, scratchpad="optional")
 REACHED = Countdown(numbers=3, problems=8, largest_number=9, largest_target=30)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.crossed.trees import Trees, prior_probs
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.dialogue_users.interviews import EXACT_SCALE, Managers, described
 from experiments.dialogue_users.interviews_in_context import learned_in_context
-from ipsrl.environments.interview import Interview
+from ipsrl.environments.agents.interview import Interview
 from ipsrl.structures import Trajectories
 
 TASK = Interview(users=3, turns=8, bonuses="equalised")

@@ -3,7 +3,7 @@ import pytest
 
 from experiments.entropy_law.spent_entropy import entropy_and_reward
 from ipsrl import objectives
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer

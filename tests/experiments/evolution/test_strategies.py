@@ -8,7 +8,7 @@ import pytest
 from experiments.evolution.smoothed_return import smoothed_velocity
 from experiments.evolution.strategies import EvolutionTrainer, paired_noise
 from ipsrl import objectives
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings

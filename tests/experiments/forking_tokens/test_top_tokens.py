@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from experiments.forking_tokens.top_tokens import entropy_at_the_top, exact_measures
-from ipsrl.environments.forks import Forks
+from ipsrl.environments.graphs.forks import Forks
 from ipsrl.policies.tabular import Tabular
 
 MASK = np.array([[[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]], bool)

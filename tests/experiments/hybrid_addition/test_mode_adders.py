@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from experiments.hybrid_addition.mode_adders import ModeAdders, course
-from ipsrl.environments.addition_modes import AdditionModes
 from ipsrl.environments.demonstrations import ModeMistakes
+from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training.settings import TrainSettings

@@ -10,7 +10,7 @@ import pytest
 
 from experiments import math_answers
 from experiments.math_answers import PRESETS, Settings
-from ipsrl.environments.math_answers import outcome_of
+from ipsrl.environments.language.math_answers import outcome_of
 from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.decoding import Decoding

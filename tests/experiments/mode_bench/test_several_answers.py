@@ -5,7 +5,7 @@ import pytest
 
 from experiments.mode_bench import several_answers
 from experiments.mode_bench.several_answers import RIGHT, SeveralAnswers, liked, measures
-from ipsrl.environments.mode_bench import mode_bench
+from ipsrl.environments.tasks.mode_bench import mode_bench
 from ipsrl.policies.transformer import Transformer
 from ipsrl.training.settings import TrainSettings
 

@@ -7,13 +7,13 @@ import pytest
 
 from experiments.planning_and_execution.planners import Planners, at_half, half_gain, strategic
 from ipsrl.environments.demonstrations import PlanMistakes
-from ipsrl.environments.plan_and_execute import PLANS, PlanAndExecute
+from ipsrl.environments.tasks.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.environments.text import STOP
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
-from tests.environments.answers import trajectories_of
+from tests.environments.reading.answers import trajectories_of
 
 TASK = PlanAndExecute(length=4, problems=8)
 POLICY = Transformer(TASK.vocabulary_size, hidden_size=16, num_layers=1)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from experiments.sft_bias.demonstrations import HOTTEST, FewDemonstrations
-from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.tasks.countdown import Countdown
 from ipsrl.policies.transformer import Transformer
 
 TASK = Countdown(numbers=3, problems=4, largest_number=9, largest_target=30, least_solutions=2)

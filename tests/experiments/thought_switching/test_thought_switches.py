@@ -8,7 +8,7 @@ import pytest
 
 from experiments.thought_switching.thought_switches import NEAREST, PLACEBO, PRIOR, SWITCH, Searchers
 from ipsrl.environments.demonstrations import EarlySwitches
-from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
+from ipsrl.environments.tasks.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.policies.transformer import Transformer
 from ipsrl.training.settings import TrainSettings
 

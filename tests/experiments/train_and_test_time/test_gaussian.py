@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from experiments.train_and_test_time.gaussian import Gaussian
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.rollouts.sampler import sample_groups
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of

@@ -9,7 +9,7 @@ import pytest
 
 from ipsrl.dynamics.cases import WALKS
 from ipsrl.dynamics.expected_update import Steps
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.objectives.surrogates.implicit_rewards import BellmanRegression
 from ipsrl.policies.policy import Actions, score_logits

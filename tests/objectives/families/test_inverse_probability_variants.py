@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.objectives.shaping.inverse_scaling import (
     InverseMovingFrequency,
     InverseProbability,

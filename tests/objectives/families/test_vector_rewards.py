@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ipsrl.dynamics.expected_update import expected_update
-from ipsrl.environments.bandit import VectorBandit
+from ipsrl.environments.graphs.bandit import VectorBandit
 from ipsrl.objectives import make
 from ipsrl.objectives.catalog.vector_rewards import weight_vectors
 from ipsrl.rewards import FormulaReward, NoisyVerifier

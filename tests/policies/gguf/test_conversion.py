@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.language.language_task import LanguageTask
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies.gguf.configuration import configuration
 from ipsrl.policies.gguf.conversion import import_gguf
 from ipsrl.policies.gguf.file import File, read

@@ -9,8 +9,8 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sources.best_answers import BestAnswers

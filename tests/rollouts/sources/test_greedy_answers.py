@@ -9,8 +9,8 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.tree import Tree
+from ipsrl.environments.graphs.bandit import Bandit
+from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rewards import RewardTable
 from ipsrl.rollouts.decoding import Decoding

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
-from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.replay import ReplayedAnswers
 from ipsrl.rollouts.sources.replayed_modes import ReplayedModes

@@ -1,0 +1,1 @@
+"""Tasks of several turns, in which the environment speaks, too: interviews, search, tools."""

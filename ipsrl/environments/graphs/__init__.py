@@ -1,0 +1,1 @@
+"""Environments whose outcomes can be enumerated, one token an action: bandit, tree, hypergrid, forks."""

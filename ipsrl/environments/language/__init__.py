@@ -1,0 +1,1 @@
+"""Questions for language models, in their own tokens: chat templates, tokenizers, open questions, mathematics."""

@@ -1,0 +1,256 @@
+"""Countdown: reach a target from given numbers with + - * / and parentheses.
+
+The task of TinyZero (github.com/Jiayi-Pan/TinyZero) and of its data set Countdown-Tasks-3to4, with problems that have
+several solutions.
+"""
+
+import dataclasses
+import functools
+import math
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from ipsrl.checking.fields import between, one_of
+from ipsrl.environments.reading import arithmetic, expressions
+from ipsrl.environments.reading.expressions import OPERATORS, Form, Tree
+from ipsrl.environments.tasks.countdown_solver import Solver
+from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_space
+from ipsrl.slow_tasks import report_if_slow
+
+SMALLEST_TARGET = 10
+DRAWS_FOR_A_PROBLEM = 200
+# Of reasoning-gym, until a target is in its range.
+ATTEMPTS = 100
+# Of two numbers: either, their sum, product, difference and quotient.
+VALUES_OF_TWO = 6
+TARGET = "="
+
+
+@dataclasses.dataclass(frozen=True)
+class Puzzle:
+    """One prompt: numbers in ascending order, the target, and all solutions in canonical form, shortest first."""
+
+    numbers: tuple[int, ...]
+    target: int
+    solutions: tuple[Form, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Countdown(TextTask):
+    """Hypotheses are expressions; one is valid if it reaches the prompt's target with the prompt's numbers.
+
+    Values are exact fractions: intermediate results may be fractional or negative. Each number is used exactly once, as
+    in the verifier of the published task, or at most once if `use_all` is False.
+    `ipsrl.environments.reading.expressions` defines which expressions are the same; outcomes are canonical forms. The
+    hypothesis space holds all solutions of all prompts, found by exhaustive search.
+
+    A prompt is sampled from the seed: the numbers uniformly from 1 .. `largest_number`, with replacement, then a target
+    uniformly among those from 10 to `largest_target` with at least `least_solutions` solutions, if there is one. No two
+    prompts have the same numbers and target.
+
+    With `source="reasoning_gym"` problem i is that of reasoning-gym's `countdown` with the same sizes and the seed
+    `seed` + i; seeds of problems with fewer solutions, or that a smaller seed has, are left out. (Its own verifier
+    evaluates an answer as code, takes 3! and 2**3 for the numbers 3 and 2, 3, and any value within a hundred-thousandth
+    of the target for the target.)
+
+    Compact answers are in Polish prefix notation ("* 8 - 5 2" is 8 * (5 - 2)) with one token for each number; compact
+    prompts hold the numbers in ascending order, "=" and the target. In text: "<answer> 8 * (5 - 2) </answer>";
+    docs/answers.md says what else is read. Every other expression is outside the hypothesis space, whatever its
+    numbers; one that divides by zero has no outcome.
+
+    Finding all solutions for one sample of numbers takes less than a millisecond for 3 numbers, 0.01 s for 4, 0.06 s
+    for 5 and 0.24 s for 6; the rarer problems with enough solutions are, the more samples are needed. Small numbers
+    have many solutions.
+
+    Attributes:
+      numbers: how many numbers are given, 2 to 6.
+      problems: number of prompts.
+      largest_number: upper limit of the given numbers.
+      largest_target: 10 or more.
+      least_solutions: of every prompt, 1 or more.
+      use_all: whether every given number must be used.
+      seed: of the sampled problems.
+      source: `uniform`, as above, or `reasoning_gym`, whose problems use all numbers.
+
+    Raises:
+      ValueError: a field is out of range, or there cannot be so many problems. Also, when the problems are first used:
+        too few problems have that many solutions, or there are more than 100,000 solutions in all.
+    """
+
+    numbers: int = between(2, 6, 4)
+    problems: int = between(1, LARGEST_SPACE, 64)
+    largest_number: int = between(2, 1000, 99)
+    largest_target: int = between(SMALLEST_TARGET, 1000, 100)
+    least_solutions: int = between(1, LARGEST_SPACE, 2)
+    use_all: bool = True
+    seed: int = between(0, 2**32 - 1, 0)
+    source: str = one_of("uniform", "reasoning_gym", default="uniform")
+
+    answer_marker = expressions.MARKER
+    answer_line = expressions.LINE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = math.comb(self.largest_number + self.numbers - 1, self.numbers)
+        targets = self.largest_target - SMALLEST_TARGET + 1
+        most = given * min(targets, VALUES_OF_TWO if self.numbers == 2 else targets)
+        # With all numbers, an expression is the solution of one problem.
+        most = min(most, LARGEST_SPACE // self.least_solutions) if self.use_all else most
+        if self.problems > most:
+            raise ValueError(
+                f"{self.problems} problems with {self.numbers} numbers up to {self.largest_number} cannot differ and "
+                f"have at most {LARGEST_SPACE} solutions together: choose at most {most}"
+            )
+
+    @functools.cached_property
+    def drawn_problems(self) -> tuple[Puzzle, ...]:
+        """One problem for each prompt."""
+        rng = random.Random(self.seed)
+        drawn: dict[tuple, Puzzle] = {}
+        found: set[Form] = set()
+        # Numbers of which no further problem can be made.
+        exhausted: set[tuple[int, ...]] = set()
+        given = math.comb(self.largest_number + self.numbers - 1, self.numbers)
+        with report_if_slow(lambda: f"{len(drawn)} of {self.problems} problems of countdown are made"):
+            for number in range(DRAWS_FOR_A_PROBLEM * self.problems):
+                if self.source == "reasoning_gym":
+                    limits = self.numbers, self.largest_number, self.largest_target
+                    numbers, targets = problem_of_seed(self.seed + number, *limits)
+                else:
+                    numbers = tuple(sorted(rng.randint(1, self.largest_number) for _ in range(self.numbers)))
+                    every = range(SMALLEST_TARGET, self.largest_target + 1)
+                    targets = rng.sample(every, len(every))
+                if numbers in exhausted:
+                    continue
+                solver = Solver(numbers, self.use_all)
+                for target in targets:
+                    if (numbers, target) not in drawn and len(solver.solutions(target)) >= self.least_solutions:
+                        solutions = sorted(solver.solutions(target), key=_length_and_text)
+                        drawn[numbers, target] = Puzzle(numbers, target, tuple(solutions))
+                        found.update(solutions)
+                        break
+                else:
+                    if self.source == "uniform":
+                        exhausted.add(numbers)
+                if len(exhausted) == given:
+                    break
+                drawn_so_far = f"the first {len(drawn)} of {self.problems} problems have {len(found)} solutions"
+                check_space(len(found), drawn_so_far, "choose fewer problems or numbers, or a larger largest_number")
+                if len(drawn) == self.problems:
+                    return tuple(drawn.values())
+        raise ValueError(
+            f"only {len(drawn)} of {self.problems} problems with {self.numbers} numbers up to {self.largest_number} "
+            f"and {self.least_solutions} solutions or more were found in {number + 1} draws: "
+            "choose fewer problems, a smaller least_solutions or more numbers"
+        )
+
+    @property
+    def longest_answer(self) -> int:
+        return 2 * self.numbers - 1
+
+    @functools.cached_property
+    def symbols(self) -> tuple[str, ...]:
+        return (*OPERATORS, TARGET, *map(str, range(1, max(self.largest_number, self.largest_target) + 1)))
+
+    @property
+    def planning_symbols(self) -> tuple[str, ...]:
+        """The operators: they determine the shape of the tree, whose leaves are numbers."""
+        return OPERATORS
+
+    @functools.cached_property
+    def forms(self) -> tuple[Form, ...]:
+        """The canonical forms in id order: those with few words first."""
+        forms = {form for problem in self.drawn_problems for form in problem.solutions}
+        return tuple(sorted(forms, key=_length_and_text))
+
+    @functools.cached_property
+    def _id_of(self) -> dict[Form, int]:
+        return {form: i for i, form in enumerate(self.forms)}
+
+    @functools.cached_property
+    def hypotheses(self) -> tuple[str, ...]:
+        return tuple(expressions.infix(expressions.as_tree(form)) for form in self.forms)
+
+    @functools.cached_property
+    def admissible(self) -> np.ndarray:
+        return self.admitting([problem.solutions for problem in self.drawn_problems])
+
+    def observation_symbols(self, prompt: int) -> list[str]:
+        problem = self.drawn_problems[prompt]
+        return [*map(str, problem.numbers), TARGET, str(problem.target)]
+
+    def _tree(self, hypothesis: int, rng: np.random.Generator | None) -> Tree:
+        shuffler = None if rng is None else random.Random(int(rng.integers(2**63)))
+        return expressions.as_tree(self.forms[hypothesis], shuffler)
+
+    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+        return expressions.prefix(self._tree(hypothesis, rng))
+
+    def read_symbols(self, symbols: Sequence[str]) -> Tree | None:
+        return expressions.read_prefix(symbols)
+
+    # Its reader then needs only the standard library, so processes that read answers do not import this module.
+    read_text = staticmethod(expressions.read_expression)
+
+    def outcome(self, answer: Tree) -> int:
+        form = expressions.canonical(answer)
+        if form in self._id_of:
+            return self._id_of[form]
+        return NO_OUTCOME if arithmetic.value(answer) is None else self.outside(repr(form))
+
+    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
+        return f"<answer> {expressions.infix(self._tree(hypothesis, rng))} </answer>"
+
+    def prompt_words(self, prompt: int, earlier: str) -> str:
+        problem = self.drawn_problems[prompt]
+        use = "exactly once" if self.use_all else "at most once"
+        return f"""\
+Write an expression that equals {problem.target}. Use each of the numbers {list(problem.numbers)} {use}, no other \
+number, and only the operators +, -, *, / and parentheses.
+{earlier}
+Changing the order or the grouping of sums and products does not make an expression a different one. Among the \
+expressions that reach the target, look for one that was not given before.
+
+You may think first. Then write the expression, without an equals sign, between these tags, for instance:
+<answer> (1 + 2) / 3 </answer>"""
+
+
+def problem_of_seed(seed: int, count: int, largest_number: int, largest_target: int) -> tuple[tuple[int, ...], list]:
+    """The numbers, in ascending order, that reasoning-gym 0.1.25 makes of a seed, and the target, or none if it fails.
+
+    Problem i of its data set has the seed `seed` + i. The target is the value of the numbers joined from left to right
+    by random operators; a division that would leave a remainder becomes one by a later number, or else a difference.
+    """
+    rng = random.Random(seed)
+    # Theirs draws how many numbers there are, also where there is but one to draw.
+    rng.randint(count, count)
+    for _ in range(ATTEMPTS):
+        numbers = [rng.randint(1, largest_number) for _ in range(count)]
+        value = numbers[0]
+        for place in range(1, count):
+            operator = rng.choice(OPERATORS)
+            if operator == "/":
+                divisors = numbers[place:]
+                rng.shuffle(divisors)
+                divisor = next((divisor for divisor in divisors if value % divisor == 0), None)
+                if divisor is None:
+                    operator = "-"
+                else:
+                    numbers[place] = divisor
+            number = numbers[place]
+            if operator == "*":
+                value *= number
+            elif operator == "/":
+                value //= number
+            else:
+                value += number if operator == "+" else -number
+        if SMALLEST_TARGET <= value <= largest_target:
+            return tuple(sorted(numbers)), [value]
+    return tuple(sorted(numbers)), []
+
+
+def _length_and_text(form: Form) -> tuple[int, str]:
+    tree = expressions.as_tree(form)
+    return len(expressions.prefix(tree)), expressions.infix(tree)

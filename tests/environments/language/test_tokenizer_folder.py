@@ -1,0 +1,92 @@
+"""Prompts as tokens: they go on, whatever a tokenizer adds behind texts."""
+
+import json
+
+import pytest
+from tokenizers import processors
+from transformers import AutoTokenizer
+
+from ipsrl.environments.language.language_task import LanguageTask
+from ipsrl.environments.reading.verifier_pool import VerifierPool
+from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
+from tests.environments.language.tokenizers_for_tests import BOS, END, EOS, TEMPLATE, TURN, save_tokenizer
+from tests.hostile.ended import value_or_sentence
+
+TASK = HypospaceBoolean("basic", 1, observations=2)
+NAMES = {"<bos>": BOS, "<eos>": EOS, "<turn>": TURN, "<end>": END}
+
+
+def asked(folder, **fields):
+    return LanguageTask(TASK, folder, 450, longest_prompt=1500, verifier=VerifierPool(workers=0), **fields)
+
+
+def saved(folder, added, **changes):
+    """A tokenizer that adds these words around texts."""
+    folder = save_tokenizer(folder, [TASK.prompt_text(0)], **changes)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=added, special_tokens=list(NAMES.items())
+    )
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("added", "kept"),
+    [("$A <eos>", []), ("<bos> $A <eos>", [BOS]), ("<turn> <bos> $A <turn> <end> <eos>", [TURN, BOS]), ("$A", [])],
+)
+@pytest.mark.parametrize("fields", [{}, {"beginning": "I say"}, {"system_prompt": "Be brief."}], ids=str)
+def test_prompts_of_a_base_model_go_on(added, kept, fields, tmp_path):
+    environment = asked(saved(tmp_path, added, template=None), **fields)
+    answer = environment.tokenizer("x", add_special_tokens=False)["input_ids"]
+    for prompts in (
+        environment.prompts([0]),
+        environment.prompts_with_history([0], [[answer]]),
+        environment.prompts_with_critique([0], [(answer, answer)]),
+        environment.prompts_for_critique([0], [answer]),
+    ):
+        tokens = prompts.tokens[0][prompts.mask[0]].tolist()
+        assert tokens[: len(kept)] == kept
+        assert not set(tokens[len(kept) :]) & set(NAMES.values())
+        assert environment.tokenizer.decode(tokens).endswith("\n" if "beginning" not in fields else "I say")
+
+
+def test_a_word_that_ends_answers_may_end_prompts(tmp_path):
+    folder = saved(tmp_path, "$A <eos>", template=None)
+    [line_end] = AutoTokenizer.from_pretrained(folder)("\n", add_special_tokens=False)["input_ids"][:1]
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [EOS, line_end]}))
+    assert asked(folder).prompts([0]).tokens[0, -1] == line_end
+
+
+def test_a_prompt_that_ends_with_a_stop_token_is_refused(tmp_path):
+    message = "prompt 0 ends with '{}', which ends answers, so nothing can follow: the chat template in .* must begin"
+    for number, (template, word) in enumerate(
+        [
+            ("{{ messages[0]['content'] }}<eos>", "<eos>"),
+            ("{% for message in messages %}<turn>{{ message['content'] }}<end>{% endfor %}", "<end>"),
+        ]
+    ):
+        folder = save_tokenizer(tmp_path / str(number), [TASK.prompt_text(0)], template=template)
+        with pytest.raises(ValueError, match=message.format(word)):
+            asked(folder)
+    with pytest.raises(ValueError, match=message.format("<end>")):
+        asked(save_tokenizer(tmp_path, [TASK.prompt_text(0)], template=TEMPLATE), beginning="<end>")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"model_max_length": None},
+        {"padding_side": 3},
+        {"model_input_names": 3},
+        {"clean_up_tokenization_spaces": {}},
+        {"eos_token": 3},
+        {"added_tokens_decoder": {"x": 1}},
+    ],
+    ids=str,
+)
+def test_settings_of_another_type_do_no_harm_or_are_refused(setting, tmp_path):
+    folder = save_tokenizer(tmp_path, [TASK.prompt_text(0)], template=None)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | setting))
+    value_or_sentence(lambda: asked(folder).prompts([0]))

@@ -1,0 +1,94 @@
+"""Factors: solutions against brute force, the reader, hostile answers, and problems that do not exist."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ipsrl.environments.tasks.factors import Factors
+from tests.environments.reading.answers import tokens_of, trajectories_of
+
+TASK = Factors(numbers=3, largest=30, problems=8, least_solutions=8, most_solutions=60)
+
+
+@pytest.mark.parametrize("prompt", range(8))
+def test_solutions_are_those_of_brute_force(prompt):
+    numbers = [int(number) for number in TASK.observation_symbols(prompt)]
+    right = {
+        vector
+        for vector in itertools.product(range(1, 31), repeat=3)
+        if all(1 < d < n and n % d == 0 for d, n in zip(vector, numbers, strict=True))
+    }
+    solutions = [TASK.hypotheses[i] for i in np.flatnonzero(TASK.admissible[prompt])]
+    assert {tuple(map(int, vector.split())) for vector in solutions} == right
+    assert 8 <= len(right) <= 60
+    assert numbers == sorted(set(numbers))
+
+
+def test_numbers_of_solutions_are_products_of_numbers_of_divisors():
+    wide = Factors(numbers=2, largest=60, problems=200, least_solutions=1, most_solutions=1000)
+    for (first, second), solutions in wide.problem_table.items():
+        divisors = [sum(n % d == 0 for d in range(1, n + 1)) - 2 for n in (first, second)]
+        assert len(solutions) == len(set(solutions)) == divisors[0] * divisors[1]
+
+
+def test_skipped_problems_are_held_out():
+    whole, first = Factors(problems=40), Factors(problems=24)
+    others = Factors(problems=16, skip=24)
+    assert [*first.problem_table, *others.problem_table] == [*whole.problem_table]
+    assert first.vocabulary == others.vocabulary
+    assert list(Factors(seed=1).problem_table) != list(Factors().problem_table)
+
+
+@pytest.mark.parametrize("answer", ["2 3 5", " 2,3, 5 ", "[2, 3, 5]", "[2 3 5]", "2\n3\n5", "[ 2 , 3 , 5 ]", "2 ,3 ,5"])
+def test_vectors_are_read(answer):
+    found = TASK.parse_text(f"<think><answer>7 7 7</answer></think>I see.\n<answer>{answer}</answer> Done.")
+    assert found == TASK.parse_text("<answer>2 3 5</answer>")
+    assert found == TASK.parse(tokens_of(TASK, ("2", "3", "5", "<stop>")))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "", "2 3", "2 3 5 7", "[2, 3, 5", "2, 3, 5]", "2,, 3, 5", "2.0 3 5", "02 3 5", "0 3 5", "-2 3 5", "+2 3 5",
+        "2;3;5", "2 3 five", "2 3 5.", "2 3 1e0", "2 3 ５", "2 3 ²", "(2, 3, 5)", "2 * 3 * 5", "12345 3 5",
+        "2 3 5 or 2 3 6", "__import__('os')", "lambda n: 2", "2 " * 5000, "[" * 5000,
+    ],
+)  # fmt: skip
+def test_other_texts_have_no_outcome(answer):
+    assert TASK.parse_text(f"<answer>{answer}</answer>") == -1
+    assert TASK.parse_text("2 3 5") == -1
+
+
+def test_one_and_the_number_itself_are_not_proper():
+    numbers = [int(number) for number in TASK.observation_symbols(0)]
+    right = TASK.hypotheses[np.flatnonzero(TASK.admissible[0])[0]].split()
+    texts = [right, ["1", *right[1:]], [str(numbers[0]), *right[1:]], [*right[1:], right[0] + "00"]]
+    found = TASK.verify_texts([0], [[f"<answer>{' '.join(text)}</answer>" for text in texts]])
+    assert found.rewards[0].tolist() == [1, 0, 0, 0]
+    assert (found.outcome_id[0, 1:] >= TASK.num_hypotheses).sum() >= 2
+    compact = trajectories_of(
+        TASK, [0], [[tokens_of(TASK, (*right, "<stop>")), tokens_of(TASK, (*right[:2], "<stop>"))]]
+    )
+    assert TASK.verify(compact).outcome_id[0].tolist() == [found.outcome_id[0, 0], -1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"smallest": 90, "largest": 20}, "^no 4 numbers from 90 to 20 have two proper divisors each and 16 to 128"),
+        ({"most_solutions": 15, "least_solutions": 1}, "^no 4 numbers from 6 to 96 have .* and 1 to 15 solutions"),
+        ({"most_solutions": 20, "least_solutions": 30}, "and 30 to 20 solutions together: choose wider limits$"),
+        ({"numbers": 1, "least_solutions": 50, "most_solutions": 90}, "^no 1 numbers from 6 to 96 have"),
+    ],
+)  # fmt: skip
+def test_numbers_that_do_not_exist_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Factors(**fields)
+
+
+def test_too_few_problems_and_too_many_solutions_are_said():
+    with pytest.raises(ValueError, match=r"^only \d of 64 problems were found: choose fewer, or wider limits$"):
+        Factors(numbers=1, largest=20, least_solutions=1).problem_table  # noqa: B018
+    with pytest.raises(ValueError, match="over 100000 solutions: choose fewer problems or a smaller most_solutions"):
+        Factors(numbers=5, largest=500, problems=2000, most_solutions=1000).admissible  # noqa: B018
