@@ -14,9 +14,10 @@ if __name__ == "__main__":
 
 from ipsrl.command import extensions
 from ipsrl.command.ending import Ending
+from ipsrl.marked_page import Marks
 from ipsrl.records.json_files import read_json, replace_file
-from ipsrl.records.marked_page import Marks
-from ipsrl.study import catalog, claim_pages
+from ipsrl.study import catalog
+from ipsrl.study.pages import claim_pages
 
 ROOT = Path(__file__).resolve().parents[1]
 CLAIMS = ROOT / "docs" / "claims"

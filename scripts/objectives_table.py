@@ -33,9 +33,9 @@ from ipsrl.integrations.advantages_only import beyond_advantages, not_advantages
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.loss_of_rows import couples_answers, couples_groups
 from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, refusal
+from ipsrl.marked_page import Marks
 from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.catalog import CATALOG
-from ipsrl.records.marked_page import Marks
 from ipsrl.text_table import markdown
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -41,8 +41,8 @@ if __name__ == "__main__":
     sys.path.append(str(Path(__file__).parent))
 
 from ipsrl.command.ending import Ending
+from ipsrl.marked_page import Marks
 from ipsrl.records.json_files import read_json, require_file, write_json
-from ipsrl.records.marked_page import Marks
 from trials import full_disk, kills, long_run, refusals
 from trials.cases import CASES
 from trials.processes import ROOT

@@ -27,10 +27,11 @@ from ipsrl.checking.specifications import did_you_mean
 from ipsrl.command import extensions
 from ipsrl.command.definitions import Module
 from ipsrl.command.ending import Ending
+from ipsrl.marked_page import Marks
 from ipsrl.records.json_files import read_json, replace_file, require_file, write_json
-from ipsrl.records.marked_page import Marks
 from ipsrl.records.progress_line import report_line
-from ipsrl.study import catalog, claim_pages, claims, published
+from ipsrl.study import catalog, claims
+from ipsrl.study.pages import claim_pages, published
 from ipsrl.study.settings import resolve
 from ipsrl.study.study import Study, Variant
 from ipsrl.sweeps import launcher_catalog

@@ -18,6 +18,7 @@ EXCEPTIONS = {
     "ipsrl.environments.molecules.rewards": "molecules are a task for anyone's policy",
 }
 """Modules that one study alone uses, and why a user of the package would import them: at most five."""
+MODULES_OF_A_FOLDER = 15
 TOKENS_OF_A_LINE, TOKENS_OF_A_FILES_LINE = 10, 12
 TOKENS_OF_A_STUDY = 2_650
 """At the mean, of what it takes along, too: where they are fewer, lower it."""
@@ -91,6 +92,13 @@ def used_by_one_study():
 def test_what_one_study_alone_uses_lives_in_its_folder():
     assert used_by_one_study().keys() == EXCEPTIONS.keys()
     assert len(EXCEPTIONS) <= 5
+
+
+def test_a_folder_has_one_idea():
+    modules = collections.Counter(path.parent for path in (ROOT / "ipsrl").rglob("*.py") if path.name != "__init__.py")
+    # A catalog lists as many families as there are.
+    del modules[ROOT / "ipsrl" / "objectives" / "catalog"]
+    assert {str(folder): count for folder, count in modules.items() if count > MODULES_OF_A_FOLDER} == {}
 
 
 def tokens_and_lines(path):

@@ -34,8 +34,8 @@ from experiments.collapse_time.passage_times import mean_first_passage
 from ipsrl import objectives, study
 from ipsrl.checking.fields import Range, in_range, positive
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.dynamics.time_scales import tie_collapse_time
-from ipsrl.dynamics.two_outcome_training import (
+from ipsrl.dynamics.softmax.time_scales import tie_collapse_time
+from ipsrl.dynamics.softmax.two_outcome_training import (
     LARGEST_GROUP,
     Cell,
     advantage_weighted_frequencies,

@@ -9,7 +9,7 @@ from scipy.sparse.linalg import spsolve
 from scipy.special import expit
 from scipy.stats import binom
 
-from ipsrl.dynamics.two_outcome_training import Cell, advantage_weighted_frequencies
+from ipsrl.dynamics.softmax.two_outcome_training import Cell, advantage_weighted_frequencies
 
 
 def mean_first_passage(

@@ -13,7 +13,7 @@ from experiments.evolution.smoothed_return import smoothed_velocity
 from experiments.evolution.strategies import EvolutionTrainer
 from experiments.words.shared_words import SharedTable, Words
 from ipsrl import study
-from ipsrl.dynamics import flows
+from ipsrl.dynamics.softmax import flows
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.measures import rewarded
 from ipsrl.policies.tabular import Tabular

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import softmax
 
-from ipsrl.dynamics.flows import flow_velocity
+from ipsrl.dynamics.softmax.flows import flow_velocity
 
 NODES = 64
 """Of the quadrature along each direction of noise."""

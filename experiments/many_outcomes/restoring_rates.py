@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ipsrl import objectives
-from ipsrl.dynamics import finite_groups, flows, time_scales
+from ipsrl.dynamics.softmax import finite_groups, flows, time_scales
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular

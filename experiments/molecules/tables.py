@@ -8,7 +8,7 @@ from ipsrl.environments.molecules.parsing import parsed, silent
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
-from ipsrl.study.tables import Table, one_below_the_other
+from ipsrl.study.pages.tables import Table, one_below_the_other
 
 SEARCHED = {
     "yield_80": "found at 0.80",

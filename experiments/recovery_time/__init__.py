@@ -34,10 +34,19 @@ from experiments.recovery_time.step_sizes import largest_surviving_step
 from ipsrl import objectives, study
 from ipsrl.checking.fields import between, positive
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule, count_weights
-from ipsrl.dynamics.survival import smallest_group, weaker_at_rest
-from ipsrl.dynamics.time_scales import ideal_recovery_time, recovery_coefficient, recovery_time
-from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, MOST_STEPS, Cell, first_passage
+from ipsrl.dynamics.softmax.finite_groups import COUNT_RULES, Rule, count_weights
+from ipsrl.dynamics.softmax.survival import smallest_group, weaker_at_rest
+from ipsrl.dynamics.softmax.time_scales import (
+    ideal_recovery_time,
+    recovery_coefficient,
+    recovery_time,
+)
+from ipsrl.dynamics.softmax.two_outcome_training import (
+    LARGEST_GROUP,
+    MOST_STEPS,
+    Cell,
+    first_passage,
+)
 from ipsrl.figures.layers import Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 

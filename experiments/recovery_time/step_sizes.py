@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import lambertw
 
 from ipsrl.checking.arguments import checked
-from ipsrl.dynamics.finite_groups import checked_weights
+from ipsrl.dynamics.softmax.finite_groups import checked_weights
 
 
 @checked

@@ -33,9 +33,9 @@ import numpy as np
 from ipsrl import objectives, study
 from ipsrl.checking.fields import below_one, between, open_probability, positive
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule
-from ipsrl.dynamics.survival import critical_alpha, weaker_at_rest
-from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, train
+from ipsrl.dynamics.softmax.finite_groups import COUNT_RULES, Rule
+from ipsrl.dynamics.softmax.survival import critical_alpha, weaker_at_rest
+from ipsrl.dynamics.softmax.two_outcome_training import LARGEST_GROUP, Cell, train
 from ipsrl.figures.layers import HeatMap
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records

@@ -60,6 +60,7 @@ from ipsrl.environments import catalog as environments
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.figures.style import Drawing
+from ipsrl.marked_page import Marks
 from ipsrl.measures import rewarded
 from ipsrl.measures.rank_correlation import TIE, rank_correlations
 from ipsrl.policies.mlp import MLP
@@ -68,7 +69,6 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.records import equal_reward
 from ipsrl.records.equal_reward import WHEN, When
 from ipsrl.records.json_files import replace_file, require_file
-from ipsrl.records.marked_page import Marks
 from ipsrl.records.tidy import Records
 from ipsrl.study import text_tasks
 from ipsrl.study.numbers import OfSeeds

@@ -8,7 +8,7 @@ import numpy as np
 from ipsrl.records import equal_reward
 from ipsrl.records.equal_reward import WHEN, When
 from ipsrl.records.tidy import NotRecorded, Records, interval_of
-from ipsrl.study.tables import with_interval
+from ipsrl.study.pages.tables import with_interval
 
 
 def tables(records: Records, row: Callable[[Sequence[Sequence[str]]], str]) -> str:

@@ -29,7 +29,7 @@ import numpy as np
 from ipsrl import objectives, study
 from ipsrl.checking.fields import Range, any_of, between, in_range, positive
 from ipsrl.distributed.runs import filled, runs_mesh
-from ipsrl.dynamics import flows
+from ipsrl.dynamics.softmax import flows
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.figures.layers import Level, Line, Markers
 from ipsrl.figures.panels import Panel, Panels

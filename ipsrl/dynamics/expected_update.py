@@ -17,8 +17,8 @@ from scipy.special import gammaln
 
 from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import Checked, at_least, positive
-from ipsrl.dynamics.finite_groups import count_vectors
 from ipsrl.dynamics.setting import Setting
+from ipsrl.dynamics.softmax.finite_groups import count_vectors
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.objectives.objective import Objective

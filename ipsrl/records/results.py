@@ -46,11 +46,18 @@ from ipsrl.records import metric_log
 from ipsrl.records.discovery import find, link_out_of, require_outside_runs, say_left_out, seed_of
 from ipsrl.records.json_files import read_json
 from ipsrl.records.progress_line import counted
-from ipsrl.records.result_columns import config_columns
-from ipsrl.records.result_files import add_parquet, check_parquet, parquet_files, write_parquet
-from ipsrl.records.result_tables import METRICS, is_of_record, make_tables, records_of, require_columns, structures_of
 from ipsrl.records.run_folder import says_complete
-from ipsrl.records.sql_texts import IN_MEMORY, ONLY_READ, in_one_sentence
+from ipsrl.records.sql.result_columns import config_columns
+from ipsrl.records.sql.result_files import add_parquet, check_parquet, parquet_files, write_parquet
+from ipsrl.records.sql.result_tables import (
+    METRICS,
+    is_of_record,
+    make_tables,
+    records_of,
+    require_columns,
+    structures_of,
+)
+from ipsrl.records.sql.sql_texts import IN_MEMORY, ONLY_READ, in_one_sentence
 
 if TYPE_CHECKING:
     import duckdb

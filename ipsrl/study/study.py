@@ -22,7 +22,7 @@
     CLAIMS = {"sentence": above(final("x", arm="a"), 0.5)}   # true, false or undecided: `ipsrl.study.claims`
     NUMBERS = {"label": final("x", arm="b")}           # the main numbers: `ipsrl.study.numbers`
     PAPER = {"label": 0.028}                           # the same numbers in the paper, by the same labels
-    TABLE = Table({"value": "heading"})                # `ipsrl.study.tables`; all values by default
+    TABLE = Table({"value": "heading"})                # `ipsrl.study.pages.tables`; all values by default
     FIGURE = Panels(...)                               # `ipsrl.figures.panels`, or a function; may be None
 
     if __name__ == "__main__":
@@ -30,7 +30,7 @@
 
 A study in `experiments/` also has Arms and Doubt in its header, and
 
-    HEADLINE = Headline(subject, claim, scope, decided_by)   # `ipsrl.study.claim_pages`
+    HEADLINE = Headline(subject, claim, scope, decided_by)   # `ipsrl.study.pages.claim_pages`
 
 It is a folder, in which published runs of its first figure keep `result.json`, and has a page in docs/claims.
 
@@ -61,13 +61,14 @@ from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.records.warning_lines import WarningLines
-from ipsrl.study import claims, published
-from ipsrl.study.claim_pages import Headline
+from ipsrl.study import claims
 from ipsrl.study.claims import Claims, Numbers
 from ipsrl.study.curves import Curves
+from ipsrl.study.pages import published
+from ipsrl.study.pages.claim_pages import Headline
+from ipsrl.study.pages.tables import Table
 from ipsrl.study.recording import record
 from ipsrl.study.settings import Settings, identity
-from ipsrl.study.tables import Table
 from ipsrl.training.settings import require_same_settings
 
 SMOKE = "preset smoke: no claim is decided; it shows that everything runs"

@@ -16,7 +16,7 @@ from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.progress_line import working
 from ipsrl.rollouts.randomness import stream
-from ipsrl.training.stored_tree import named_leaves
+from ipsrl.training.storage.stored_tree import named_leaves
 
 
 @dataclasses.dataclass(frozen=True)

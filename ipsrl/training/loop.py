@@ -31,9 +31,9 @@ from ipsrl.records.run_log import NonFiniteLossError, RunLog, require_finite
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.source import Source
-from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.settings import TrainSettings, require_same_settings
 from ipsrl.training.step import TrainState, state_placements
+from ipsrl.training.storage.checkpoints import Checkpoints
 from ipsrl.training.trainer import Trainer
 
 SHOWN = {"reward": "reward", "outcomes": "group_effective_outcomes", "entropy": "token_entropy"}

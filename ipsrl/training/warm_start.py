@@ -29,8 +29,8 @@ from ipsrl.records.run_log import MUST_BE_FINITE, require_finite
 from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
 from ipsrl.structures import Outcomes
-from ipsrl.training.parameter_cache import cached
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.storage.parameter_cache import cached
 from ipsrl.training.trainer import Trainer
 
 MOST_STEPS = 1_000_000

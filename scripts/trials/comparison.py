@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
-from ipsrl.training import stored_tree
+from ipsrl.training.storage import stored_tree
 
 NOT_COMPARED = {
     "environment.json": "one entry for each start, with its time",

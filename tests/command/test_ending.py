@@ -139,7 +139,7 @@ SAVES = """
     from pathlib import Path
     # Python caches what it imports, and would keep files that are cut off at the limit.
     from orbax.checkpoint import v1
-    from ipsrl.training.checkpoints import Checkpoints
+    from ipsrl.training.storage.checkpoints import Checkpoints
     folder, limit = Path({folder!r}), {limit}
     state = {{"large": jnp.asarray(np.random.default_rng(0).random((300, 100), np.float32))}}
     with Ending("try again"):

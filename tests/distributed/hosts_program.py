@@ -31,12 +31,12 @@ from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sampled_answers import answers_with_history, independent_answers
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.training import stored_tree
-from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.loop import TrainSettings, train
-from ipsrl.training.parameter_cache import cached
 from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching
+from ipsrl.training.storage import stored_tree
+from ipsrl.training.storage.checkpoints import Checkpoints
+from ipsrl.training.storage.parameter_cache import cached
 from tests.hangs import HANGS
 from tests.look_up import LookUpOnHost
 from tests.sampled_groups import collect

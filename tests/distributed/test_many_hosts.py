@@ -19,7 +19,7 @@ import pytest
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.records import metric_log
 from ipsrl.rollouts.randomness import stream
-from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.storage.checkpoints import Checkpoints
 from tests import fast_compilation
 from tests.distributed import hosts_program
 from tests.distributed.hosts_program import MESHES, POLICY, by_name, run, sampled

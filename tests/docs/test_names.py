@@ -9,9 +9,9 @@ import pytest
 from ipsrl.figures.layers import Bars
 from ipsrl.figures.panels import Panels
 from ipsrl.measures.answers import AnswerMeasures
-from ipsrl.records.result_columns import metric_columns
+from ipsrl.records.sql.result_columns import metric_columns
 from ipsrl.study import catalog
-from ipsrl.study.tables import Table
+from ipsrl.study.pages.tables import Table
 
 pytestmark = pytest.mark.core
 

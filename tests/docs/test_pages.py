@@ -23,8 +23,9 @@ from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.prompts import choose_prompts
-from ipsrl.study import catalog, claim_pages
+from ipsrl.study import catalog
 from ipsrl.study.command_line import CommandLine
+from ipsrl.study.pages import claim_pages
 from ipsrl.study.study import run
 from scripts import claims_table, reproduce_figures
 from tests.hangs import HANGS

@@ -8,7 +8,8 @@ import pytest
 
 from ipsrl.objectives import catalog as objectives
 from ipsrl.records.json_files import read_json, write_json
-from ipsrl.study import catalog, claim_pages, published
+from ipsrl.study import catalog
+from ipsrl.study.pages import claim_pages, published
 from ipsrl.study.settings import resolve
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ipsrl.dynamics import flows, survival, time_scales
-from ipsrl.dynamics.finite_groups import count_weights, expected_weight, mean_field
+from ipsrl.dynamics.softmax import flows, survival, time_scales
+from ipsrl.dynamics.softmax.finite_groups import count_weights, expected_weight, mean_field
 
 TWO, FIVE = (4.0, 1.0), np.array([5.0, 4.0, 3.0, 2.0, 1.0])
 PROBS, REWARDS = np.array([0.4, 0.3, 0.3]), np.array([4.0, 1.0, 2.0])

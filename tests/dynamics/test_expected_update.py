@@ -8,7 +8,7 @@ import pytest
 from scipy.special import softmax
 
 from ipsrl import objectives
-from ipsrl.dynamics import flows, setting
+from ipsrl.dynamics import setting
 from ipsrl.dynamics.expected_update import (
     LARGEST_GROUP_OF_THREE,
     MOST_GROUPS,
@@ -16,7 +16,8 @@ from ipsrl.dynamics.expected_update import (
     estimated_update,
     expected_update,
 )
-from ipsrl.dynamics.finite_groups import count_weights, mean_field
+from ipsrl.dynamics.softmax import flows
+from ipsrl.dynamics.softmax.finite_groups import count_weights, mean_field
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers

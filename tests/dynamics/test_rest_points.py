@@ -3,9 +3,9 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from ipsrl import objectives
-from ipsrl.dynamics import finite_groups, flows, survival
 from ipsrl.dynamics.field import Field, follow, train
 from ipsrl.dynamics.rest_points import RestPoint, nearest_rest_point, rest_points
+from ipsrl.dynamics.softmax import finite_groups, flows, survival
 
 UNEQUAL = (1.0, 0.6, 0.3)
 STARTS = np.array([[0.2, 0.3, 0.5], [0.9, 0.07, 0.03], [0.3, 0.4, 0.3], [0.1, 0.8, 0.1]])

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
-from ipsrl.dynamics import flows
 from ipsrl.dynamics.cases import IN_TREE, MULTIPLICITY, STARTS_OF_WALKS, WALKS, as_walks
 from ipsrl.dynamics.field import Field, follow, train
 from ipsrl.dynamics.rest_points import rest_points
+from ipsrl.dynamics.softmax import flows
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments.graphs.tree import Tree

@@ -19,7 +19,7 @@ from matplotlib.image import imread
 from ipsrl.figures import style
 from ipsrl.records.json_files import read_json
 from ipsrl.study import catalog
-from ipsrl.study.claim_pages import result_path
+from ipsrl.study.pages.claim_pages import result_path
 from ipsrl.study.settings import resolve
 from ipsrl.study.study import HEADINGS, OPTIONAL_HEADINGS, Output, run
 from ipsrl.sweeps.sweep_folder import SweepFolder

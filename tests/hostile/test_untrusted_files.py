@@ -20,8 +20,8 @@ from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face.configuration import read_policy
-from ipsrl.training import stored_tree
-from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.storage import stored_tree
+from ipsrl.training.storage.checkpoints import Checkpoints
 from scripts.make_checkpoint import make_checkpoint
 
 TASK = HypospaceBoolean("basic", depth=1)

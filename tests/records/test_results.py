@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ipsrl.records import metric_log, results
 from ipsrl.records.json_files import write_json
-from ipsrl.records.sql_texts import TABLES
+from ipsrl.records.sql.sql_texts import TABLES
 from tests.records.recorded_experiment import GRPO, rows, values, write_experiment, write_run
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import reliability
-from ipsrl.training import stored_tree
-from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.storage import stored_tree
+from ipsrl.training.storage.checkpoints import Checkpoints
 from trials import cases, comparison, kills, long_run, processes
 
 

@@ -15,8 +15,9 @@ import pytest
 
 from ipsrl.command.definitions import Module
 from ipsrl.records.json_files import read_json, write_json
-from ipsrl.study import catalog, claim_pages
-from ipsrl.study.claim_pages import SUBJECTS, Headline
+from ipsrl.study import catalog
+from ipsrl.study.pages import claim_pages
+from ipsrl.study.pages.claim_pages import SUBJECTS, Headline
 from ipsrl.study.study import Study, Variant
 from ipsrl.sweeps.launcher import Launcher
 from scripts import reproduce_figures

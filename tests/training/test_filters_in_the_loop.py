@@ -20,8 +20,8 @@ from ipsrl.rollouts.sources import difficulty_filter, dynamic_sampling, refineme
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.training import stored_tree
 from ipsrl.training.loop import TrainSettings, train
+from ipsrl.training.storage import stored_tree
 
 pytestmark = pytest.mark.slow
 

@@ -18,11 +18,11 @@ from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.prompts import choose_prompts
-from ipsrl.training import stored_tree
 from ipsrl.training.loop import train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
+from ipsrl.training.storage import stored_tree
 from tests.sampled_groups import collect
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 

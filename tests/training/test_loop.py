@@ -24,9 +24,9 @@ from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.rollouts import tools
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.training import stored_tree
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.step import Batching, TrainState
+from ipsrl.training.storage import stored_tree
 from tests.tiers import slow_after
 from tests.training.compilations import compilations_of
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER

@@ -29,9 +29,9 @@ from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.training import stored_tree
 from ipsrl.training.loop import train
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.storage import stored_tree
 from tests.look_up import LookUp
 from tests.training.compilations import compilations_of
 from tests.training.programs_in_flight import LIMIT, most_in_flight

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from experiments.collapse_time.passage_times import mean_first_passage
-from ipsrl.dynamics.time_scales import tie_collapse_time
-from ipsrl.dynamics.two_outcome_training import Cell, first_passage
+from ipsrl.dynamics.softmax.time_scales import tie_collapse_time
+from ipsrl.dynamics.softmax.two_outcome_training import Cell, first_passage
 from ipsrl.objectives import make
 from tests.tiers import slow_after
 

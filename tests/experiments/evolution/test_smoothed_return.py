@@ -9,7 +9,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from experiments.evolution.smoothed_return import smoothed_velocity
-from ipsrl.dynamics import flows
+from ipsrl.dynamics.softmax import flows
 
 LOGITS, REWARDS = np.array([0.3, -1.0, 2.0]), np.array([1.0, 0.5, 3.0])
 

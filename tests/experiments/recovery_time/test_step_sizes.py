@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import binom
 
 from experiments.recovery_time import step_sizes
-from ipsrl.dynamics.finite_groups import count_weights
+from ipsrl.dynamics.softmax.finite_groups import count_weights
 
 
 def mean_change_of_rarity(rewards, weights, step_size, rare):

@@ -21,7 +21,7 @@ from safetensors.numpy import load_file, save_file
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import cache_folder
 from ipsrl.records.json_files import plain, write_json
-from ipsrl.training import stored_tree
+from ipsrl.training.storage import stored_tree
 
 PyTree = Any
 

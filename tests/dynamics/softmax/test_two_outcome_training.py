@@ -6,8 +6,8 @@ from scipy.stats import binom
 
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.expected_update import expected_update
-from ipsrl.dynamics.finite_groups import count_weights, mean_field
-from ipsrl.dynamics.two_outcome_training import (
+from ipsrl.dynamics.softmax.finite_groups import count_weights, mean_field
+from ipsrl.dynamics.softmax.two_outcome_training import (
     LARGEST_GROUP,
     Cell,
     advantage_weighted_frequencies,

@@ -14,7 +14,7 @@ from absl import logging
 
 from ipsrl.command.ending import RefusedWriteError
 from ipsrl.distributed import hosts
-from ipsrl.training import stored_tree
+from ipsrl.training.storage import stored_tree
 
 if TYPE_CHECKING:
     from orbax.checkpoint import v1 as ocp

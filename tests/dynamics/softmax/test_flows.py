@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from ipsrl.dynamics import flows
+from ipsrl.dynamics.softmax import flows
 
 
 def integrate(probs, rewards, alpha, times):

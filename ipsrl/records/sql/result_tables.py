@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipsrl.records.discovery import labels_of
-from ipsrl.records.result_columns import DESCRIPTION, TAKEN, first_free, metric_columns, metric_types, type_of
-from ipsrl.records.sql_texts import identifier, literal
+from ipsrl.records.sql.result_columns import DESCRIPTION, TAKEN, first_free, metric_columns, metric_types, type_of
+from ipsrl.records.sql.sql_texts import identifier, literal
 
 if TYPE_CHECKING:
     import duckdb

@@ -17,7 +17,7 @@ import optax
 import pytest
 
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
-from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.storage.checkpoints import Checkpoints
 
 pytestmark = pytest.mark.eight_devices
 
@@ -258,7 +258,7 @@ def test_bad_arguments():
 
 SAVE_FOR_EVER = """
 import sys, jax.numpy as jnp
-from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.storage.checkpoints import Checkpoints
 checkpoints = Checkpoints(sys.argv[1], every=1)
 like = {"values": jnp.zeros((300, 300)), "step": jnp.int32(0)}
 found = checkpoints.restore(like)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.training.parameter_cache import cached
+from ipsrl.training.storage.parameter_cache import cached
 
 LIKE = {
     "kernel": jax.ShapeDtypeStruct((3, 4), jnp.float32),

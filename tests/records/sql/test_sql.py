@@ -7,7 +7,8 @@ import sys
 import duckdb
 import pytest
 
-from ipsrl.records import result_tables, results
+from ipsrl.records import results
+from ipsrl.records.sql import result_tables
 from tests.records.recorded_experiment import rows, values, write_experiment
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ipsrl.checking.arguments import checked
-from ipsrl.dynamics.finite_groups import (
+from ipsrl.dynamics.softmax.finite_groups import (
     Rule,
     checked_falling_weights,
     count_weights,

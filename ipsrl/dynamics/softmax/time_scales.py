@@ -11,7 +11,7 @@ import numpy as np
 from scipy.integrate import quad
 
 from ipsrl.checking.arguments import checked
-from ipsrl.dynamics.finite_groups import (
+from ipsrl.dynamics.softmax.finite_groups import (
     Rule,
     checked_falling_weights,
     checked_weights,
@@ -19,7 +19,7 @@ from ipsrl.dynamics.finite_groups import (
     mean_field,
     without_one_sample,
 )
-from ipsrl.dynamics.flows import flow_velocity
+from ipsrl.dynamics.softmax.flows import flow_velocity
 
 
 @checked

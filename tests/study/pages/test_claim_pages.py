@@ -6,8 +6,8 @@ import pytest
 
 from ipsrl import study
 from ipsrl.records.tidy import Records
-from ipsrl.study import claim_pages
-from ipsrl.study.claim_pages import SUBJECTS, Headline
+from ipsrl.study.pages import claim_pages
+from ipsrl.study.pages.claim_pages import SUBJECTS, Headline
 from ipsrl.study.study import Study
 from tests.study import small_study
 

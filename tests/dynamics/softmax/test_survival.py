@@ -4,8 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from ipsrl.dynamics import survival
-from ipsrl.dynamics.finite_groups import count_weights, mean_field
+from ipsrl.dynamics.softmax import survival
+from ipsrl.dynamics.softmax.finite_groups import count_weights, mean_field
 
 RULES = ["no baseline", "group mean", "group mean and std"]
 FIVE = np.array([5.0, 4.0, 3.0, 2.0, 1.0])

@@ -21,7 +21,7 @@ import scipy
 from scipy.special import gammaln, xlogy
 
 from ipsrl.checking.arguments import checked
-from ipsrl.dynamics.flows import checked_distribution, checked_outcomes
+from ipsrl.dynamics.softmax.flows import checked_distribution, checked_outcomes
 
 Rule = Literal["no baseline", "group mean", "group mean and std"]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ipsrl.records.json_files import read_json, replace_file
 from ipsrl.records.tidy import Records
-from ipsrl.study import published
 from ipsrl.study.claims import ERROR, VERDICTS, Claim, as_text, decision
+from ipsrl.study.pages import published
 from ipsrl.study.settings import Settings
 from ipsrl.text_table import markdown
 

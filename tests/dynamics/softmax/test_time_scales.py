@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from ipsrl.dynamics import flows, time_scales
-from ipsrl.dynamics.finite_groups import count_weights, mean_field, without_one_sample
+from ipsrl.dynamics.softmax import flows, time_scales
+from ipsrl.dynamics.softmax.finite_groups import count_weights, mean_field, without_one_sample
 
 RULES = ["no baseline", "group mean", "group mean and std"]
 

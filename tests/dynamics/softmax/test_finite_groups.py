@@ -4,8 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from ipsrl.dynamics import finite_groups
-from ipsrl.dynamics.finite_groups import count_weights, expected_weight, mean_field
+from ipsrl.dynamics.softmax import finite_groups
+from ipsrl.dynamics.softmax.finite_groups import count_weights, expected_weight, mean_field
 
 DISTRIBUTION, REWARDS = np.array([0.5, 0.3, 0.2]), np.array([4.0, 1.0, 2.0])
 RULES = ["no baseline", "group mean", "group mean and std"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ipsrl import extras
 from ipsrl.checking.specifications import shortened
-from ipsrl.records.result_columns import DESCRIPTION, OF_RECORDS, TYPES
-from ipsrl.records.sql_texts import IN_MEMORY, TABLES, in_one_sentence, literal
+from ipsrl.records.sql.result_columns import DESCRIPTION, OF_RECORDS, TYPES
+from ipsrl.records.sql.sql_texts import IN_MEMORY, TABLES, in_one_sentence, literal
 
 if TYPE_CHECKING:
     import duckdb

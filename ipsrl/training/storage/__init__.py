@@ -1,0 +1,1 @@
+"""What training stores on disk: checkpoints, expensive parameters, trees of arrays."""
