@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import zlib
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -114,7 +114,7 @@ def checksum(reward: Reward | None) -> int:
             inside = {field.name: described(getattr(value, field.name)) for field in fields}
             return f"{type(value).__qualname__}{inside}"
         if isinstance(value, Array | np.ndarray):
-            return "" if learns else f"{value.dtype}{value.shape}{zlib.crc32(np.ascontiguousarray(value))}"
+            return "" if learns else f"{value.dtype}{value.shape}{zlib.crc32(np.asarray(value).tobytes())}"
         return f"{value.__module__}.{value.__qualname__}" if callable(value) else repr(value)
 
     learns = reward is not None and reward.learns
@@ -341,7 +341,7 @@ def _require_shape(what: str, array: Array, shape: tuple[int | None, ...]) -> No
         raise ValueError(f"{what} must have the shape {list(shape)}, not {list(found)}")
 
 
-def _require(what: str, holds: Callable[[np.ndarray], np.ndarray], numbers: Array | float) -> None:
+def _require(what: str, holds: Callable[[np.ndarray], Any], numbers: Array | np.ndarray | float) -> None:
     """Raises ValueError unless something holds for all numbers, where they are known."""
     # Inside a transformation they are tracers, or no arrays at all.
     known = isinstance(numbers, int | float | np.ndarray | Array) and not isinstance(numbers, jax.core.Tracer)

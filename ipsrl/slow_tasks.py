@@ -3,13 +3,13 @@
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 
 MUTE_SECONDS = 5.0
 
 
 @contextlib.contextmanager
-def report_if_slow(progress: Callable[[], str]) -> Iterator[None]:
+def report_if_slow(progress: Callable[[], str]) -> Generator[None]:
     """Prints a line on stderr, terminal or not, if a task takes longer than `MUTE_SECONDS`; later ones are rarer.
 
     Args:

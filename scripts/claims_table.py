@@ -30,7 +30,7 @@ SHOWN = ("evolution", "hybrid_modes", "search_diversity", "distinctiveness", "ve
 def rows() -> str:
     """The README's table, with links that lead from there."""
     studies = [catalog.find(name) for name in SHOWN]
-    found = [claim_pages.row(study, read_json(claim_pages.result_path(study))) for study in studies]
+    found = [claim_pages.row(study, study.headline, read_json(claim_pages.result_path(study))) for study in studies]
     table = claim_pages.table(found)
     return table.replace("](", "](docs/claims/").replace("](docs/claims/https", "](https")
 

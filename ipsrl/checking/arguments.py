@@ -33,7 +33,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 NOT_REQUIRED: dict[type, tuple[str, ...]] = {}
 """Protocol -> members that an object may lack."""
 MADE_BY: dict[type, str] = {}
@@ -98,7 +99,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     further = [(p.name, p.annotation) for p in parameters if p.kind == p.VAR_POSITIONAL]
 
     @functools.wraps(function)
-    def call(*given: P.args, **named: P.kwargs) -> R:
+    def call(*given: Any, **named: Any) -> R:
         expected = itertools.chain(in_order, itertools.cycle(further))
         taken = [accepted(name, value, hint) for value, (name, hint) in zip(given, expected, strict=False)]
         for name, value in named.items():

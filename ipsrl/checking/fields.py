@@ -25,13 +25,13 @@ class Range:
 
     Attributes:
       phrase: ends the sentence "it must ...".
-      holds: whether a value is allowed.
+      holds: whether a value is allowed; of an array, which of its numbers are.
       of_whole: whether `holds` takes a tuple as a whole instead of each element.
       called: name of the field in messages; "" for its own name.
     """
 
     phrase: str
-    holds: Callable[[Any], bool]
+    holds: Callable[[Any], Any]
     of_whole: bool = False
     called: str = ""
 

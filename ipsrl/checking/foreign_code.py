@@ -5,7 +5,7 @@ import inspect
 import keyword
 import traceback
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from ipsrl.checking.arguments import allowed_by, shown
@@ -44,7 +44,7 @@ def in_a_sentence(module: str, error: BaseException, called: str = "") -> str:
 
 
 @contextlib.contextmanager
-def sentences(module: str) -> Iterator[None]:
+def sentences(module: str) -> Generator[None]:
     """Whatever a module of others raises within becomes a ValueError by `in_a_sentence`, unless it is a sentence.
 
     Ctrl-C and too little memory pass, as do all errors of modules of ours.

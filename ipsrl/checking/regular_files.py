@@ -5,8 +5,9 @@ Through a link a run would change a file outside of its folder; a pipe and some 
 
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, overload
 
 _KINDS = {
     stat.S_IFLNK: "a link",
@@ -36,6 +37,14 @@ def require(path: str | Path, called: Literal["a file", "a folder"], follow: boo
     """Raises ValueError if something stands at a path that is not what it is called; arguments as in `kind_of`."""
     if (kind := kind_of(path, follow)) not in (None, called):
         raise ValueError(f"{path} is {kind}, but must be {called}")
+
+
+@overload
+def open_regular(path: str | Path, mode: Literal["rb"]) -> BufferedReader: ...
+
+
+@overload
+def open_regular(path: str | Path, mode: Literal["r", "a", "ab", "xb"], **settings: Any) -> IO[Any]: ...
 
 
 def open_regular(path: str | Path, mode: Literal["r", "rb", "a", "ab", "xb"], **settings: Any) -> IO[Any]:

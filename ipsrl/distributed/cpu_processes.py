@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from multiprocessing import resource_tracker
 
 from pebble import ProcessPool
@@ -31,7 +31,7 @@ def cpu_processes(workers: int) -> ProcessPool:
 
 
 @contextlib.contextmanager
-def not_interrupted() -> Iterator[None]:
+def not_interrupted() -> Generator[None]:
     """Processes and threads that this thread starts meanwhile do not hear Ctrl-C, which a terminal sends to all
     processes: this one ends them.
 

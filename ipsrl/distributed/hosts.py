@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 import jax
@@ -147,7 +147,7 @@ def lost(reason: str) -> str:
 
 
 @contextlib.contextmanager
-def on_all_hosts() -> Iterator[None]:
+def on_all_hosts() -> Generator[None]:
     """Runs its body on all hosts from start to end; wrapped around a whole program.
 
     If a computation over several hosts fails, most likely because one of them is lost, this process says so in one

@@ -6,7 +6,7 @@ as a static argument.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -38,7 +38,7 @@ class OutcomeSpace:
         return rewards / rewards.sum()
 
 
-class Environment(Protocol):
+class Environment(Hashable, Protocol):
     """Interface that the sampler, the training loop and the measures require.
 
     `reset`, `observe`, `legal`, `dictated`, `step` and `finished` handle one trajectory, are pure and jittable, and are

@@ -14,7 +14,7 @@ import copy
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -301,7 +301,7 @@ def _of_all_rows(values: Tensor, rows: Tensor, number: int) -> Tensor:
 
 
 @contextlib.contextmanager
-def _set(variable: ContextVar, value: Any) -> Iterator[None]:
+def _set(variable: ContextVar, value: Any) -> Generator[None]:
     token = variable.set(value)
     try:
         yield

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 from scipy.special import betaincinv, stdtrit
@@ -13,8 +14,11 @@ LARGEST = 1e300
 """Size of a value of which differences are finite."""
 
 
+Value = TypeVar("Value", float, np.ndarray)
+
+
 @dataclasses.dataclass(frozen=True)
-class Interval:
+class Interval(Generic[Value]):
     """A mean over seeds with its interval.
 
     Attributes:
@@ -23,9 +27,9 @@ class Interval:
       seeds: S, number of runs.
     """
 
-    mean: float | np.ndarray
-    low: float | np.ndarray
-    high: float | np.ndarray
+    mean: Value
+    low: Value
+    high: Value
     seeds: int
 
     def exceeds(self, other: "Interval | float", by: float = 0.0) -> bool | None:

@@ -6,7 +6,7 @@ A policy is a frozen, hashable dataclass of hyper-parameters; its parameters are
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -23,7 +23,7 @@ Cache = Any
 FEW_ACTIONS, BLOCK = 4096, 256
 
 
-class Policy(Protocol):
+class Policy(Hashable, Protocol):
     """Interface that the sampler and the training step require.
 
     Attributes:

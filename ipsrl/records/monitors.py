@@ -345,9 +345,9 @@ def make_monitors(text: str) -> dict[str, Monitor]:
     Raises:
       ValueError: unknown name or argument (the message lists the known ones), a bad value, or a monitor given twice.
     """
-    given = {}
     if text.strip() in ("", "none"):
-        return given
+        return {}
+    given: dict[str, str] = {}
     for item in specifications.split(text):
         name = item.partition("(")[0]
         if name in given:

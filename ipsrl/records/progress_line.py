@@ -7,7 +7,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -66,7 +66,7 @@ class ProgressLine(contextlib.AbstractContextManager["ProgressLine"]):
 
 
 @contextlib.contextmanager
-def working(task: str) -> Iterator[None]:
+def working(task: str) -> Generator[None]:
     """Shows a task and its elapsed time until it is done, for tasks without a measure of progress.
 
     Meanwhile, print only by `tqdm.write`.
@@ -126,7 +126,7 @@ def drawn_line(**settings: Any) -> tqdm:
 
 
 @contextlib.contextmanager
-def ticking(line: tqdm, seconds: float = 1.0, look: Callable[[], None] | None = None) -> Iterator[None]:
+def ticking(line: tqdm, seconds: float = 1.0, look: Callable[[], None] | None = None) -> Generator[None]:
     """Redraws a line at intervals, so that its clock moves while the caller waits for a program.
 
     Args:

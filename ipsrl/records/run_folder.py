@@ -200,20 +200,21 @@ def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
     except ValueError as error:
         raise RunFolderError(str(error)) from error
     # A pattern without a star passes over a link that leads nowhere.
-    files = [(path / name, "a file") for name in FILES]
-    files += [(file, "a file") for pattern in ("*.json", "*.jsonl") for file in path.glob(pattern)]
-    folders = [(path / name, "a folder") for name in FOLDERS]
-    for each, called in (*files, *folders):
+    files = [path / name for name in FILES]
+    files += [file for pattern in ("*.json", "*.jsonl") for file in path.glob(pattern)]
+    try:
         # Through a link this run would change what lies elsewhere.
-        try:
-            require(each, called)
-        except ValueError as error:
-            raise RunFolderError(f"{error}; move it away or choose another --out") from error
+        for file in files:
+            require(file, "a file")
+        for name in FOLDERS:
+            require(path / name, "a folder")
+    except ValueError as error:
+        raise RunFolderError(f"{error}; move it away or choose another --out") from error
     if not (path / "config.json").exists():
-        files = sorted(file.name for file in path.glob("[!.]*"))
-        if files:
+        held = sorted(file.name for file in path.glob("[!.]*"))
+        if held:
             raise RunFolderError(
-                f"{path} holds {files[0]!r} but no config.json, so it is not the folder of a run; choose another --out"
+                f"{path} holds {held[0]!r} but no config.json, so it is not the folder of a run; choose another --out"
             )
         return
     try:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from ipsrl.checking.regular_files import read_bytes
@@ -125,5 +126,7 @@ class RunLog(AbstractContextManager["RunLog"]):
         self._metrics.keep()
         self._evaluations.keep()
 
-    def __exit__(self, *exception: object) -> None:
-        self._open.__exit__(*exception)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)

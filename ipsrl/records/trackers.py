@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipsrl import extras
 from ipsrl.checking.regular_files import read_bytes
@@ -17,6 +17,9 @@ from ipsrl.distributed import hosts
 from ipsrl.records import metric_log
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import wandb
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 
@@ -95,8 +98,10 @@ class TensorBoard:
         extras.require("tensorboardX")
         # SummaryWriter writes in a thread, and would wait for it forever once the disk is full.
         from tensorboardX.event_file_writer import EventsWriter
-        from tensorboardX.proto.event_pb2 import Event, SessionLog
-        from tensorboardX.proto.summary_pb2 import Summary
+
+        # Protobuf makes these classes when their modules are imported.
+        from tensorboardX.proto.event_pb2 import Event, SessionLog  # ty: ignore[missing-module-member]
+        from tensorboardX.proto.summary_pb2 import Summary  # ty: ignore[missing-module-member]
 
         if self._writer is None:
             self._folder.mkdir(exist_ok=True)
@@ -135,12 +140,12 @@ class WeightsAndBiases:
 
     def __init__(self, folder: RunFolder):
         self._folder = folder
-        self._run = None
+        self._run: wandb.Run | None = None
 
     def write(self, record: Record) -> None:
         records = [record]
         if self._run is None:
-            self._begin()
+            self._run = self._begun()
             # The record is in the log already, after those of earlier starts.
             records = metric_log.read(self._folder.metrics_path)
         for one in records:
@@ -148,7 +153,7 @@ class WeightsAndBiases:
                 values = {name: math.nan if value is None else value for name, value in one.items() if name != "step"}
                 self._run.log(values, step=one["step"], commit=True)
 
-    def _begin(self) -> None:
+    def _begun(self) -> "wandb.Run":
         extras.require("wandb")
         import wandb
 
@@ -161,7 +166,7 @@ class WeightsAndBiases:
         # It is unknown how much of it reached the disk, so it is logged again.
         for unfinished in kept.glob(f"offline-run-*-{identity}"):
             shutil.rmtree(unfinished)
-        self._run = wandb.init(
+        run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "ipsrl"),
             id=identity,
             name=str(folder.path),
@@ -174,7 +179,8 @@ class WeightsAndBiases:
             ),
         )
         # Step of the resumed run; 0 for a new one, and offline.
-        self._next_step = self._run.step
+        self._next_step = run.step
+        return run
 
     def keep(self) -> None:
         """Does nothing: W&B decides when to write."""

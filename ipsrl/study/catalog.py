@@ -16,7 +16,8 @@ PACKAGE = "experiments"
 
 def root() -> Path:
     """The folder in which to run `python -m experiments.NAME`: that of the package, or the working folder."""
-    return Path(_folder()).parent if _folder() else Path.cwd()
+    folder = _folder()
+    return Path.cwd() if folder is None else Path(folder).parent
 
 
 def _folder() -> str | None:
@@ -26,13 +27,17 @@ def _folder() -> str | None:
         # Python puts the folder of a script on the path, not that of the checkout.
         sys.path.append(str(checkout))
     package = importlib.util.find_spec(PACKAGE)
-    return None if package is None else package.submodule_search_locations[0]
+    # A module of this name, such as somebody's experiments.py, is no package.
+    folders = package.submodule_search_locations if package is not None else None
+    return folders[0] if folders else None
 
 
 def names() -> list[str]:
     """Names of all studies; nothing is imported."""
     folder = _folder()
-    modules = [] if folder is None else pkgutil.iter_modules([folder])
+    if folder is None:
+        return [*extensions.STUDIES]
+    modules = pkgutil.iter_modules([folder])
     # A package without a command is what several studies of one subject share.
     own = [module.name for module in modules if not module.ispkg or Path(folder, module.name, "__main__.py").is_file()]
     return [*(name for name in own if not name.startswith("_")), *extensions.STUDIES]

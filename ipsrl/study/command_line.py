@@ -15,6 +15,7 @@ from absl import app, flags, logging
 from ipsrl import extras
 from ipsrl.checking.paths import expanded
 from ipsrl.command import extensions
+from ipsrl.command.definitions import Module
 from ipsrl.command.ending import Ending
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
@@ -39,7 +40,7 @@ def main(module: str) -> None:
     `ipsrl.command.ending` says how the program ends.
     """
     loaded = sys.modules[module]
-    name = (loaded.__spec__.name if loaded.__spec__ else Path(loaded.__file__).stem).rpartition(".")[2]
+    name = (loaded.__spec__.name if loaded.__spec__ else Path(inspect.getfile(loaded)).stem).rpartition(".")[2]
     try:
         study = Study.of(loaded, name)
     except ValueError as error:
@@ -72,7 +73,7 @@ def main(module: str) -> None:
     app.run(absl_main, flags_parser=functools.partial(parse, flags.FLAGS))
 
 
-def refuse(name: str, module: Any, arguments: list[str]) -> None:
+def refuse(name: str, module: Module, arguments: list[str]) -> None:
     """Ends the program with a sentence if a command line is wrong, as far as its flags tell, or a package is missing;
     starts nothing.
 
@@ -84,8 +85,8 @@ def refuse(name: str, module: Any, arguments: list[str]) -> None:
     if any(re.match(r"--?(help|\?)", argument) for argument in arguments):
         return
     values = flags.FlagValues()
-    # Those of absl itself, which its module `app` defines.
-    values.append_flag_values(app.FLAGS)
+    # Those of absl itself, which its module `app` defines where it is imported.
+    values.append_flag_values(flags.FLAGS)
     of_all = (getattr(module, "MANY_HOSTS", False), getattr(module, "TRACKERS", False))
     given = CommandLine(name, module.PRESETS, *of_all, values)
     rest = parse(values, arguments)
@@ -117,7 +118,8 @@ class CommandLine:
         self._presets, self._values, defined = presets, values, []
         of_class = type(next(iter(presets.values())))
         self._settings = kinds_of(of_class)
-        ranges = {field.name: field.metadata.get("range") for field in dataclasses.fields(of_class)}
+        fields = dataclasses.fields(of_class)
+        ranges = {field.name: field.metadata["range"].phrase for field in fields if "range" in field.metadata}
 
         def define(kind: Callable[..., flags.FlagHolder], *arguments: Any) -> None:
             defined.append(kind(*arguments, flag_values=values).name)
@@ -127,7 +129,7 @@ class CommandLine:
             of_all, *others = set(texts.values())
             defaults = ", ".join(f"{size}: {text!r}" for size, text in texts.items()) if others else repr(of_all)
             boolean = kind is KINDS[bool]
-            allowed = f"; must {ranges[setting].phrase}" if ranges[setting] and ranges[setting].phrase else ""
+            allowed = f"; must {phrase}" if (phrase := ranges.get(setting)) else ""
             what = f"{kind.described}{allowed}; by default {defaults}"
             define(flags.DEFINE_bool if boolean else flags.DEFINE_string, setting, None, what)
         define(flags.DEFINE_string, "preset", "demo", f"size of the experiment: {', '.join(presets)}")

@@ -2,7 +2,7 @@
 
 import io
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ class _CurveLog:
     def __init__(self, folder: RunFolder):
         self._folder = folder
         self._log: MetricLog | None = None
-        self._rows: list[Record] = []
+        self._rows: Sequence[Record] = []
         if folder.metrics_path.exists():
             self._rows = metric_log.read(folder.metrics_path)
         # The last curve of an unfinished study may be incomplete; `find` recognises it by the last record.
@@ -104,10 +104,12 @@ def _as_read(row: Record) -> Record:
     return {name: float("nan") if value is None else value for name, value in row.items()}
 
 
-def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     path.parent.mkdir(exist_ok=True)
     stream = io.BytesIO()
-    np.savez(stream, **arrays)
+    # Any names: NumPy's own arguments are none that a study gives to an array.
+    named: dict[str, Any] = dict(arrays)
+    np.savez(stream, **named)
     replace_file(path, stream.getvalue())
 
 

@@ -15,7 +15,7 @@ import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from absl import flags
 
@@ -129,6 +129,9 @@ class Settings(Checked):
         return self
 
 
+OfStudy = TypeVar("OfStudy", bound=Settings)
+
+
 @dataclasses.dataclass(frozen=True)
 class EnsembleSettings(Settings):
     """Settings of studies that train all seeds of an objective as one program, by `ipsrl.study.ensembles`.
@@ -208,21 +211,21 @@ def document(suffix: str, why: str = "") -> Any:
     return selecting(accepted_by(check, ""))
 
 
-def shared(settings: Settings, kind: type) -> dict[str, Any]:
+def shared(settings: Settings, kind: type[Checked]) -> dict[str, Any]:
     """The settings for which another dataclass has fields, too."""
     names = {field.name for field in dataclasses.fields(kind)}
     return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings) if field.name in names}
 
 
 @functools.cache
-def kinds_of(settings_class: type) -> dict[str, Kind]:
+def kinds_of(settings_class: type[Settings]) -> dict[str, Kind]:
     """Name -> kind, for the fields that are flags: those of a known type. Only presets set the others."""
     hints = typing.get_type_hints(settings_class)
     fields = dataclasses.fields(settings_class)
     return {field.name: KINDS[hints[field.name]] for field in fields if hints[field.name] in KINDS}
 
 
-def read(settings_class: type, name: str, text: str) -> Any:
+def read(settings_class: type[Settings], name: str, text: str) -> Any:
     """The value of a setting.
 
     Raises:
@@ -251,7 +254,7 @@ def identity(settings: Settings) -> dict[str, Any]:
     return written
 
 
-def resolve(presets: Mapping[str, Any], preset: str, given: Mapping[str, str]) -> Any:
+def resolve(presets: Mapping[str, OfStudy], preset: str, given: Mapping[str, str]) -> OfStudy:
     """The settings of a preset, overridden by flags given as text.
 
     Raises:

@@ -147,9 +147,11 @@ class Study:
             field.name: field.name if field.name in ("curves", "documents") else field.name.upper()
             for field in dataclasses.fields(cls)
         }
-        found = {field: getattr(module, word) for field, word in written.items() if hasattr(module, word)}
         title = (inspect.getdoc(module) or "").partition("\n")[0]
-        study = cls(**{"variants": {name: Variant(title)}} | found | {"name": name, "module": module})
+        contents: dict[str, Any] = {"variants": {name: Variant(title)}}
+        contents |= {field: getattr(module, word) for field, word in written.items() if hasattr(module, word)}
+        contents |= {"name": name, "module": module}
+        study = cls(**contents)
         if unknown := [label for label in study.paper if label not in study.numbers]:
             raise ValueError(
                 f"{name} has a number of the paper for {unknown[0]!r}, but none of its own: add it to NUMBERS"

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import typing
 from collections.abc import Iterator
+from typing import Any
 
 from ipsrl.checking.fields import accepted_by, between, one_of, positive, probability
 from ipsrl.distributed.mesh import make_mesh
@@ -103,7 +104,8 @@ def ceiling(prior: TrainingRun, output: Output) -> Points:
 def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
     """The runs on one task, in a folder of the output."""
     environment, training, mesh = text_task(task), settings.train_settings(), make_mesh(settings.mesh)
-    identity, export, held_out = {"protocol": settings.protocol}, None, None
+    identity: dict[str, Any] = {"protocol": settings.protocol}
+    export, held_out = None, None
     if settings.policy == "small":
         names, warm_start = ("hidden_size", "num_layers", "dtype", "remat"), settings.warm_start
         policy = Transformer(environment.vocabulary_size, **{name: getattr(settings, name) for name in names})
@@ -120,7 +122,8 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
             identity["decoding"] = settings.decoding
         policy, export = model.policy, model.export if settings.export else None
         start = functools.cache(functools.partial(model.load, mesh))
-    how = policy, training, mesh, settings.answers, settings.protocol
+    # Flags are texts, of which `one_of` has let only a `Protocol` pass.
+    how: tuple[Any, ...] = policy, training, mesh, settings.answers, settings.protocol
     for asked in filter(None, (environment, held_out)):
         require_memory(asked, *how)
     by_rules = functools.partial(evaluate_text, decoding=settings.evaluated_by(settings.temperature))

@@ -132,10 +132,16 @@ class TrainingGrid:
 
     def open(self, output: Output, objective: str, seed: int) -> RunFolder:
         """Opens the folder of one run; its config.json holds all settings that determine the run."""
-        where = {"environment": repr(self.environment), "policy": repr(self.policy)}
-        config = where | {"objective": objective, "training": dataclasses.asdict(self.settings), "seed": seed}
+        config = {
+            "environment": repr(self.environment),
+            "policy": repr(self.policy),
+            "objective": objective,
+            "training": dataclasses.asdict(self.settings),
+            "seed": seed,
+            **self.identity,
+        }
         path = output.path / self.folder / folder_name(objective) / f"seed_{seed}"
-        return RunFolder.open(path, config | self.identity, output.resume, output.path)
+        return RunFolder.open(path, config, output.resume, output.path)
 
     def train(self, output: Output, objective: str, seed: int) -> Points:
         """All evaluations of one run, see `Train`."""
@@ -198,12 +204,12 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
     """
     shared = grids[0]
     finished: list[dict[tuple[str, int], Points]] = [{} for _ in grids]
-    failures: list[Exception | None] = [None] * len(grids)
+    failures: dict[int, Exception] = {}
     for text in shared.objectives:
         with contextlib.ExitStack() as stack:
             taken = []
             for number, grid in enumerate(grids):
-                for seed in grid.seeds if failures[number] is None else ():
+                for seed in grid.seeds if number not in failures else ():
                     try:
                         taken.append((number, seed, stack.enter_context(grid.open(outputs[number], text, seed))))
                     except RunFolderError as error:
@@ -218,7 +224,7 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
             )  # fmt: skip
             for (number, seed, folder), result in zip(taken, results, strict=True):
                 if isinstance(result, NonFiniteLossError):
-                    failures[number] = failures[number] or result
+                    failures.setdefault(number, result)
                     continue
                 records = metric_log.read(folder.metrics_path)
                 folder.write_summary(records[-1])

@@ -69,10 +69,10 @@ def wait(pid: int, poll: Callable[[], int | None], ending: threading.Event) -> i
         # Its child processes may still run, and would keep the run locked.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-        while poll() is None:
+        while (status := poll()) is None:
             _signal(pid, poll, signal.SIGKILL)
             time.sleep(POLL_SECONDS)
-    return poll()
+    return status
 
 
 def _signal(pid: int, poll: Callable[[], int | None], number: int) -> None:

@@ -51,6 +51,7 @@ def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, c
         with ONE_THREAD:
             return process.exitcode
 
+    assert process.pid is not None, "a process that has started has a number"
     status = wait(process.pid, poll, ending)
     return -signal.SIGKILL if status == SERVER_LOST else status
 

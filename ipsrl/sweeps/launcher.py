@@ -2,7 +2,7 @@
 
 import abc
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from ipsrl.sweeps.attempt import child_command
 from ipsrl.sweeps.sweep_folder import State, SweepFolder
@@ -22,7 +22,7 @@ class Launcher(abc.ABC):
             yield shlex.join(child_command(folder, run))
 
     @abc.abstractmethod
-    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Generator[tuple[SweepRun, State]]:
         """Runs all runs, and yields each with its final state, in the order in which they end.
 
         Closing the iterator ends the other runs, which are then broken or waiting.

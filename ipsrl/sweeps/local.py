@@ -5,7 +5,7 @@ import functools
 import itertools
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 from ipsrl.distributed.start_up import cores
 from ipsrl.sweeps.attempt import attempt, child_command
@@ -34,7 +34,7 @@ class Local(Launcher):
         if not 0 <= self.workers <= cores():
             raise ValueError(f"local has workers={self.workers}: choose 1 to {cores()}, the number of cores")
 
-    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Generator[tuple[SweepRun, State]]:
         preload({run.experiment for run in runs})
 
         def work(run: SweepRun, share: set[int], ending: threading.Event) -> State:

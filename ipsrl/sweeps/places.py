@@ -3,7 +3,7 @@
 import concurrent.futures
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 from ipsrl.sweeps.sweep_folder import State
@@ -14,7 +14,7 @@ Place = TypeVar("Place")
 
 def work_at(
     places: Sequence[Place], runs: Sequence[SweepRun], work: Callable[[SweepRun, Place, threading.Event], State]
-) -> Iterator[tuple[SweepRun, State]]:
+) -> Generator[tuple[SweepRun, State]]:
     """Yields each run with its final state, in the order in which they end.
 
     Args:

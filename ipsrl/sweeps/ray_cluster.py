@@ -1,10 +1,11 @@
 """Launcher `ray`: tasks on an existing Ray cluster."""
 
 import dataclasses
+import logging
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from ipsrl import extras
@@ -46,16 +47,17 @@ class Ray(Launcher):
     def check(self, runs: Sequence[SweepRun]) -> None:
         extras.require("ray")
 
-    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Generator[tuple[SweepRun, State]]:
         extras.require("ray")
         import ray
+        from ray.exceptions import RayError, RayTaskError
 
         try:
             host, _, port = self.address.rpartition("/")[2].rpartition(":")
             if host:
                 # Ray itself would retry for minutes.
                 socket.create_connection((host, int(port)), timeout=10).close()
-            ray.init(self.address, log_to_driver=False, logging_level="error")
+            ray.init(self.address, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError) as error:
             raise ValueError(f"no Ray cluster answers at {self.address!r}: start one, or give its address") from error
         tasks = {}
@@ -70,9 +72,9 @@ class Ray(Launcher):
                 run = tasks.pop(done)
                 try:
                     yield run, ray.get(done)
-                except ray.exceptions.RayTaskError as error:
+                except RayTaskError as error:
                     raise error.cause from error
-                except ray.exceptions.RayError:
+                except RayError:
                     # It has lost too many nodes. The next sweep continues it.
                     yield run, "broken"
         finally:

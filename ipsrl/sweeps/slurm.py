@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 from ipsrl import extras
 from ipsrl.sweeps.attempt import attempt, child_command
@@ -53,9 +53,10 @@ class Slurm(Launcher):
     def check(self, runs: Sequence[SweepRun]) -> None:
         extras.require("submitit")
 
-    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Generator[tuple[SweepRun, State]]:
         extras.require("submitit")
         import submitit
+        from submitit.core.utils import FailedJobError
 
         try:
             executor = submitit.AutoExecutor(
@@ -75,14 +76,14 @@ class Slurm(Launcher):
         )
         try:
             jobs = executor.map_array(Job(folder, restarts), runs)
-        except submitit.core.utils.FailedJobError as error:
+        except FailedJobError as error:
             raise ValueError(f"SLURM refuses the jobs: {str(error).strip().splitlines()[-1]}") from error
         run_of = dict(zip((job.job_id for job in jobs), runs, strict=True))
         try:
             for job in submitit.helpers.as_completed(jobs, poll_frequency=1 if self.cluster == "local" else 10):
                 run = run_of.pop(job.job_id)
                 error = job.exception()
-                if isinstance(error, submitit.core.utils.FailedJobError):
+                if isinstance(error, FailedJobError):
                     # The job itself failed, before it started the run.
                     folder.record_failure(run, child_command(folder, run), "none", str(error))
                 yield run, job.result() if error is None else folder.state(run)

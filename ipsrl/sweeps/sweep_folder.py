@@ -13,7 +13,7 @@ import fcntl
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
 
@@ -99,7 +99,7 @@ class SweepFolder:
             raise ValueError(f"{path} is not a list of runs ({error}): move it away to start again") from error
 
     @contextlib.contextmanager
-    def hold(self, runs: Sequence[SweepRun]) -> Iterator[None]:
+    def hold(self, runs: Sequence[SweepRun]) -> Generator[None]:
         """Locks the folder for one sweep, and adds its runs to the requested ones.
 
         The operating system releases the lock if the process is killed.
@@ -130,7 +130,7 @@ class SweepFolder:
             yield
 
     @contextlib.contextmanager
-    def claim(self, run: SweepRun, ending: threading.Event) -> Iterator[IO[str] | None]:
+    def claim(self, run: SweepRun, ending: threading.Event) -> Generator[IO[str] | None]:
         """Locks one run, and yields its log, for the output of the processes that work on it.
 
         The run stays locked until the last of these processes has ended: if only the sweep is killed, the next one

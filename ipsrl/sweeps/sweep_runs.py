@@ -20,7 +20,7 @@ from ipsrl.command import extensions
 from ipsrl.records.progress_line import counted
 from ipsrl.records.trackers import read_trackers
 from ipsrl.study import catalog
-from ipsrl.study.settings import Settings, as_text, folder_name, kinds_of, resolve
+from ipsrl.study.settings import OfStudy, Settings, as_text, folder_name, kinds_of, resolve
 from ipsrl.study.study import Study
 
 QUOTES = ('"', "'")
@@ -192,12 +192,12 @@ def tracked(runs: Sequence[SweepRun], tracker: str) -> list[SweepRun]:
     return [dataclasses.replace(run, tracker=tracker) for run in runs]
 
 
-def settings_of(run: SweepRun) -> Any:
+def settings_of(run: SweepRun) -> Settings:
     """The resolved settings of a run."""
     return read_settings(run.experiment, catalog.find(run.experiment).presets, run.preset, run.flags)
 
 
-def read_settings(experiment: str, presets: Mapping[str, Any], preset: str, given: Mapping[str, Any]) -> Any:
+def read_settings(experiment: str, presets: Mapping[str, OfStudy], preset: str, given: Mapping[str, Any]) -> OfStudy:
     """The resolved settings of a preset with some flags replaced; raises ValueError as `make_run` does."""
     kinds = kinds_of(type(next(iter(presets.values()))))
     for name in given:

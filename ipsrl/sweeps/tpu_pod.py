@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from ipsrl.records.progress_line import report_line
 from ipsrl.study import catalog
@@ -61,7 +61,7 @@ class TpuPod(Launcher):
             yield subprocess.run(script, capture_output=True, text=True, check=True).stdout.rstrip()
             yield shlex.join(self._copy(folder, run))
 
-    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Generator[tuple[SweepRun, State]]:
         if shutil.which("gcloud") is None:
             raise ValueError("gcloud, which requests slices, is not installed: see https://cloud.google.com/sdk")
 

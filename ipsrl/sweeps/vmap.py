@@ -6,7 +6,7 @@ import json
 import resource
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.records.run_folder import is_complete
@@ -35,7 +35,7 @@ class Vmap(Launcher):
         for group in groups(runs):
             yield f"in one program: {', '.join(run.identity for run in group)}"
 
-    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Generator[tuple[SweepRun, State]]:
         # Every run holds some files open, and the usual 1024 are soon used up.
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -55,7 +55,7 @@ def groups(runs: Sequence[SweepRun]) -> list[list[SweepRun]]:
     return list(grouped.values())
 
 
-def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tuple[SweepRun, State]]:
+def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Generator[tuple[SweepRun, State]]:
     never = threading.Event()
     with contextlib.ExitStack() as stack:
         logs = [stack.enter_context(folder.claim(run, never)) for run in group]

@@ -119,8 +119,11 @@ class HypothesisEnvironment(Environment, Protocol):
       admissible: `[num_prompts, K]` bool, True if a hypothesis is a right answer to a prompt.
     """
 
-    hypotheses: tuple[str, ...]
-    admissible: np.ndarray
+    @property
+    def hypotheses(self) -> tuple[str, ...]: ...
+
+    @property
+    def admissible(self) -> np.ndarray: ...
 
     def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
         """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""

@@ -5,7 +5,7 @@ It is imported where it is used, because most of the package runs without it.
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from ipsrl import extras
@@ -20,7 +20,7 @@ FINGERPRINT_RADIUS, FINGERPRINT_BITS = 2, 2048
 
 
 @contextlib.contextmanager
-def silent() -> Iterator[None]:
+def silent() -> Generator[None]:
     """Keeps RDKit's messages from the terminal."""
     extras.require("rdkit")
     from rdkit import rdBase

@@ -17,7 +17,7 @@ from ipsrl.records.json_files import read_json
 from ipsrl.records.run_folder import UNCOMMITTED, says_complete
 
 Record = dict[str, Any]
-WORDS = {dict: "JSON object", list: "JSON list"}
+WORDS: dict[type, str] = {dict: "JSON object", list: "JSON list"}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ of that and of the study's header, so that words can be mended without a run.
 """
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -120,7 +121,7 @@ def result_path(study: "Study") -> Path:
     Raises:
       ValueError: the study is no folder.
     """
-    module = Path(study.module.__file__)
+    module = Path(inspect.getfile(study.module))
     if module.name != "__init__.py":
         raise ValueError(f"{study.name} has a headline, but no folder for its results: make {module.stem}/ of {module}")
     return module.parent / RESULT
@@ -138,8 +139,8 @@ def write(folder: Path, studies: Iterable["Study"]) -> list[Path]:
         if study.headline is not None and result_path(study).exists():
             found = read_json(result_path(study))
             pages.append(folder / f"{study.name}.md")
-            replace_file(pages[-1], page(study, found, folder))
-            rows.setdefault(study.headline.subject, []).append(row(study, found))
+            replace_file(pages[-1], page(study, study.headline, found, folder))
+            rows.setdefault(study.headline.subject, []).append(row(study, study.headline, found))
     replace_file(folder / "index.md", index(rows))
     return [*pages, folder / "index.md"]
 
@@ -170,9 +171,9 @@ runs. Verdicts hold for the small models named under scope; each page ends with 
 This page and all others here are written by `scripts/reproduce_figures.py --claims=docs/claims`."""
 
 
-def row(study: "Study", found: Mapping[str, Any]) -> Sequence[str]:
+def row(study: "Study", headline: Headline, found: Mapping[str, Any]) -> Sequence[str]:
     """The cells of the study's row in the index."""
-    headline, verdict = study.headline, found["verdict"]
+    verdict = found["verdict"]
     # Of mixed parts a refuted one is shown.
     shown = VERDICTS[False] if verdict == MIXED else verdict
     deciding = [(sentence, found["claims"][sentence]) for sentence in headline.decided_by]
@@ -199,10 +200,10 @@ def paper_link(study: "Study") -> str:
     return f"{after}[{found[0]}](https://arxiv.org/abs/{found[0]})"
 
 
-def page(study: "Study", found: Mapping[str, Any], folder: Path) -> str:
+def page(study: "Study", headline: Headline, found: Mapping[str, Any], folder: Path) -> str:
     """The page of a study; its picture is the first figure."""
     title = next(iter(study.variants.values())).shows
-    header, headline, claims = study.header, study.headline, found["claims"]
+    header, claims = study.header, found["claims"]
     deciding = [(each, claims[each]["verdict"], number(claims[each])) for each in headline.decided_by]
     others = [each["verdict"] for sentence, each in claims.items() if sentence not in headline.decided_by]
     counted = ", ".join(f"{others.count(word)} {word}" for word in VERDICTS.values() if word in others)

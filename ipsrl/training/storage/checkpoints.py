@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -206,7 +206,7 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
 
 
 @contextlib.contextmanager
-def _refused_writes(directory: Path) -> Iterator[None]:
+def _refused_writes(directory: Path) -> Generator[None]:
     """TensorStore reports a full disk as `ValueError`, like a wrong argument, and Orbax does not say where."""
     try:
         yield
