@@ -20,8 +20,7 @@ from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify
-from ipsrl.study.curves import Curves, Points, TrainingRun
-from ipsrl.study.study import Output
+from ipsrl.study.curves import Curves, Output, Points, TrainingRun
 from ipsrl.study.text_tasks import TextTaskSettings, training_grid
 
 TRANSFORMER = "transformer"

@@ -5,7 +5,7 @@ A study is one module, described in `ipsrl.study.study`.
 
 from ipsrl.study.claims import Claim, above, among, at_each, at_some, below, every, near, some
 from ipsrl.study.command_line import main
-from ipsrl.study.curves import Curve, Curves, Points, TrainingRun
+from ipsrl.study.curves import Curve, Curves, Output, Points, TrainingRun
 from ipsrl.study.ensembles import trained
 from ipsrl.study.numbers import Best, Computed, Number, difference, final, share, share_above
 from ipsrl.study.pages.claim_pages import Headline
@@ -22,4 +22,4 @@ from ipsrl.study.settings import (
     shared,
 )
 from ipsrl.study.small_transformers import SmallTransformers
-from ipsrl.study.study import Output, Study, Variant
+from ipsrl.study.study import Study, Variant

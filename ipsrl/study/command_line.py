@@ -20,8 +20,9 @@ from ipsrl.command.ending import Ending
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
 from ipsrl.records.trackers import PACKAGES, read_trackers
+from ipsrl.study.curves import Output
 from ipsrl.study.settings import KINDS, Settings, as_text, kinds_of, resolve
-from ipsrl.study.study import Output, Study, run
+from ipsrl.study.study import Study, run
 
 FORMER_NAMES = {"rules": "filters", "mirror": "tracker", "sample_ahead": "async_rollouts"}
 """Former name of a flag -> its name; both are accepted."""

@@ -10,9 +10,27 @@ import numpy as np
 
 from ipsrl.records.json_files import plain
 from ipsrl.records.tidy import Record
+from ipsrl.records.warning_lines import WarningLines
 from ipsrl.study.settings import folder_name
 
 Labels = Mapping[str, str | int | float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """Where results go.
+
+    Attributes:
+      path: the folder of the whole study; each training run has a folder of its own in it.
+      resume: continue the runs that the folder holds.
+      trackers: where else the metrics of training runs go, see `ipsrl.records.trackers`.
+      warnings: prints the warnings of monitors of all training runs.
+    """
+
+    path: Path
+    resume: bool
+    trackers: tuple[str, ...] = ()
+    warnings: WarningLines | None = None
 
 
 @dataclasses.dataclass(frozen=True)

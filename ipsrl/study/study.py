@@ -63,7 +63,7 @@ from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.study import claims
 from ipsrl.study.claims import Claims, Numbers
-from ipsrl.study.curves import Curves
+from ipsrl.study.curves import Curves, Output
 from ipsrl.study.pages import published
 from ipsrl.study.pages.claim_pages import Headline
 from ipsrl.study.pages.tables import Table
@@ -74,23 +74,6 @@ from ipsrl.training.settings import require_same_settings
 SMOKE = "preset smoke: no claim is decided; it shows that everything runs"
 HEADINGS = ("Claim", "Paper", "Arms", "Command", "Time", "Expected", "Doubt", "Smoke")
 OPTIONAL_HEADINGS = ("Arms", "Doubt")
-
-
-@dataclasses.dataclass(frozen=True)
-class Output:
-    """Where results go.
-
-    Attributes:
-      path: the folder of the whole study; each training run has a folder of its own in it.
-      resume: continue the runs that the folder holds.
-      trackers: where else the metrics of training runs go, see `ipsrl.records.trackers`.
-      warnings: prints the warnings of monitors of all training runs.
-    """
-
-    path: Path
-    resume: bool
-    trackers: tuple[str, ...] = ()
-    warnings: WarningLines | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,12 +22,11 @@ from ipsrl.measures.answers import Protocol
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import shared_at_start
 from ipsrl.study.claims import above, at_each, every
-from ipsrl.study.curves import Points, TrainingRun
+from ipsrl.study.curves import Output, Points, TrainingRun
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.numbers import final
 from ipsrl.study.pages.tables import Table
 from ipsrl.study.settings import folder_name, objectives
-from ipsrl.study.study import Output
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
 from ipsrl.training.text_evaluation import evaluate_held_out, evaluate_text, require_memory
 from ipsrl.training.warm_start import WarmStart, prior_parameters

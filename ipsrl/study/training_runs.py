@@ -27,9 +27,8 @@ from ipsrl.records.monitors import make_monitors
 from ipsrl.records.progress_line import report_line, say_in_log
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
-from ipsrl.study.curves import Labels, Points, TrainingRun
+from ipsrl.study.curves import Labels, Output, Points, TrainingRun
 from ipsrl.study.settings import Settings, folder_name, objectives, seeds, shared
-from ipsrl.study.study import Output
 from ipsrl.training.loop import TrainSettings, train, train_vmapped
 from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching

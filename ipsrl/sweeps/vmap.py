@@ -12,7 +12,8 @@ from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.records.run_folder import is_complete
 from ipsrl.records.trackers import read_trackers
 from ipsrl.study import catalog
-from ipsrl.study.study import Output, run_vmapped
+from ipsrl.study.curves import Output
+from ipsrl.study.study import run_vmapped
 from ipsrl.sweeps.attempt import child_command
 from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import State, SweepFolder

@@ -19,9 +19,10 @@ from matplotlib.image import imread
 from ipsrl.figures import style
 from ipsrl.records.json_files import read_json
 from ipsrl.study import catalog
+from ipsrl.study.curves import Output
 from ipsrl.study.pages.claim_pages import result_path
 from ipsrl.study.settings import resolve
-from ipsrl.study.study import HEADINGS, OPTIONAL_HEADINGS, Output, run
+from ipsrl.study.study import HEADINGS, OPTIONAL_HEADINGS, run
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import make_run, settings_of
 from scripts import reproduce_figures

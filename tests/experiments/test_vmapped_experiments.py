@@ -8,7 +8,8 @@ from experiments import hypergrid, two_outcomes
 from ipsrl.records.json_files import read_json
 from ipsrl.records.metric_log import read
 from ipsrl.records.run_folder import RunFolder
-from ipsrl.study.study import Output, Study, run, run_vmapped
+from ipsrl.study.curves import Output
+from ipsrl.study.study import Study, run, run_vmapped
 
 STUDY, HYPERGRID = Study.of(two_outcomes), Study.of(hypergrid)
 TWO = dataclasses.replace(

@@ -14,7 +14,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log, results
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.report.page import write_report
-from ipsrl.study.study import Output
+from ipsrl.study.curves import Output
 from ipsrl.study.training_runs import TrainingGrid
 from ipsrl.training.settings import TrainSettings
 from tests.hostile.damage import ODD_RECORDS, OTHER_JSON, copied, damages

@@ -8,7 +8,8 @@ import pytest
 from experiments import one_of_many
 from experiments.one_of_many import PRESETS
 from ipsrl.records import metric_log
-from ipsrl.study.study import Output, Study, run
+from ipsrl.study.curves import Output
+from ipsrl.study.study import Study, run
 from ipsrl.study.text_tasks import held_out_task
 from scripts.make_checkpoint import make_checkpoint
 
