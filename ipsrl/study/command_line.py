@@ -28,7 +28,7 @@ FORMER_NAMES = {"rules": "filters", "mirror": "tracker", "sample_ahead": "async_
 """Former name of a flag -> its name; both are accepted."""
 
 
-def main(module: str) -> None:
+def main(module: str | None) -> None:
     """Runs a study from the command line: `main(__name__)` at the end of its module, or `main(__package__)` in the
     module `__main__` of its package.
 
@@ -40,6 +40,8 @@ def main(module: str) -> None:
 
     `ipsrl.command.ending` says how the program ends.
     """
+    if not module:
+        sys.exit("error: a study of a folder runs by its name, python -m experiments.NAME, not by the path of a file")
     loaded = sys.modules[module]
     name = (loaded.__spec__.name if loaded.__spec__ else Path(inspect.getfile(loaded)).stem).rpartition(".")[2]
     try:

@@ -128,7 +128,7 @@ class TrainingRun(Labelled):
       train: trains the run, resumes it, or reads it if it is finished, in a folder of the given `Output`.
     """
 
-    train: Callable[[Any], Points]
+    train: Callable[[Output], Points]
     within: ClassVar[Sequence[str]] = ()
 
 

@@ -16,11 +16,14 @@ from ipsrl.records.metric_log import MetricLog
 from ipsrl.records.progress_line import report_line, working
 from ipsrl.records.run_folder import RunFolder, is_complete
 from ipsrl.records.tidy import Record, Records
-from ipsrl.study.curves import Curve, Points, TrainingRun, require_distinct
+from ipsrl.study.curves import Curve, Output, Points, TrainingRun, require_distinct
 
 
 def record(
-    curves: Sequence[Curve | TrainingRun], folder: RunFolder, output: Any, report: Callable[[str], None] = report_line
+    curves: Sequence[Curve | TrainingRun],
+    folder: RunFolder,
+    output: Output,
+    report: Callable[[str], None] = report_line,
 ) -> Records:
     """All records of some curves, in their order.
 

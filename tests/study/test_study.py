@@ -12,10 +12,11 @@ import pytest
 from matplotlib.image import imread
 
 from ipsrl import study
+from ipsrl.command import extensions
 from ipsrl.measures.seeds import Interval
 from ipsrl.records import metric_log
 from ipsrl.records.tidy import EXACT
-from ipsrl.study import claims, recording
+from ipsrl.study import catalog, claims, recording
 from ipsrl.study.study import Study, run, run_vmapped
 from tests.study import small_study
 
@@ -228,3 +229,13 @@ def test_a_study_is_a_module_with_presets_and_curves():
     with pytest.raises(ValueError, match="is not a study: its module has no PRESETS"):
         Study.of(claims)
     assert Path(small_study.__file__).stem == SMALL.name
+
+
+def test_a_module_with_the_name_of_the_package_has_no_studies(monkeypatch):
+    monkeypatch.setattr(catalog, "PACKAGE", "calendar")
+    assert catalog.names() == list(extensions.STUDIES)
+
+
+def test_a_study_of_a_folder_is_not_run_by_the_path_of_its_file():
+    with pytest.raises(SystemExit, match=r"runs by its name, python -m experiments\.NAME"):
+        study.main(None)
