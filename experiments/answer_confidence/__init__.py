@@ -105,7 +105,7 @@ def text_curves(settings: Settings) -> study.Curves:
 
 
 def gain(value: str, other: str) -> study.Number:
-    """By how much ARM ends above another arm."""
+    """The value of ARM at the end less that of another arm, each at its best learning rate."""
     return at_best(study.difference(value, {"objective": "ARM"}, {"objective": other}))
 
 

@@ -1,4 +1,4 @@
-"""What many objectives leave, as a dot plot sorted by effective outcomes; objectives that did the same share a line."""
+"""Dot plots of many trained objectives, sorted by effective outcomes; objectives with the same results share a line."""
 
 import textwrap
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ _BELOW = "0.6"
 _BAR = {"color": "0.4", "linewidth": 1.0, "linestyle": "--"}
 _PLACEBO = {"color": "#009E73", "linewidth": 1.0, "linestyle": (0, (1, 1.5))}
 _CHARACTERS = 62
-"""Of a line of names."""
+"""The most characters in a line of names."""
 _LINE, _ROW = 0.135, 0.19
-"""Inches: a further line of names, and a row of one line."""
+"""Heights in inches: of each further line of names, and of a row with one line."""
 
 
 def merged(results: Sequence[Result]) -> list[list[Result]]:

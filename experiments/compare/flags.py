@@ -69,7 +69,7 @@ DIFFERENT = Range(
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """What is 0 or empty is as `SIZES` says for this preset and this kind of environment.
+    """The flags of a comparison: 0 or empty means the value in `SIZES` for this preset and this kind of environment.
 
     `objectives` may contain `all`, for every row of the catalog at its defaults. `skew` is that of the start on a
     bandit: p proportional to rank^-skew, in a random order of the arms. `filters` decide what is in a batch on a text

@@ -14,7 +14,7 @@ from ipsrl.structures import is_right
 from ipsrl.text_table import aligned
 
 RIGHT_ABOVE = 0.0
-"""As `Outcomes.right_above`: a log does not say which rewards wrong answers have."""
+"""The value of `Outcomes.right_above`: a log does not say which rewards wrong answers have."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class LoggedWeights:
 
 
 def weights_of_log(objective: str, log: GroupLog) -> LoggedWeights:
-    """What an objective makes of a log, in one batch and in its initial state.
+    """The weights that an objective gives to the answers of a log, in one batch and in its initial state.
 
     Raises:
       ValueError: its weights read more than rewards and outcomes, or its groups must be larger.

@@ -1,4 +1,4 @@
-"""What a comparison prints and draws."""
+"""The tables and figures of a comparison."""
 
 from collections.abc import Sequence
 

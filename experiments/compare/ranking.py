@@ -9,11 +9,11 @@ from ipsrl.records.tidy import Records
 
 PLACEBO = "placebo"
 REWARD_SHARE = 0.9
-"""Of what reward-proportional probabilities would earn: the bar."""
+"""The bar, as a share of the reward that reward-proportional probabilities earn."""
 LEARNED = 0.1
 """The share of the way from the start's reward to the best possible one that counts as having learned."""
 MEASURES = ("effective_outcomes", "reward")
-"""What is compared."""
+"""The measures that are compared."""
 _SAME = 0.005
 """Numbers that differ by less are the same in print."""
 

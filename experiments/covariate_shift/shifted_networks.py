@@ -35,7 +35,7 @@ STEP = 0.4
 RATE = 0.01
 INPUTS = np.concatenate([np.linspace(-1, 1, COMMON), np.linspace(2, 3, RARE)])
 MULTIPLE = 3.0
-"""Of eps, the threshold."""
+"""The threshold, in units of eps."""
 METHODS = (
     "least squares",
     "exact, among these",

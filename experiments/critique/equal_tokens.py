@@ -59,7 +59,7 @@ class EqualTokens:
         return self.budget * np.arange(self.records + 1) / self.records
 
     def trainer(self, arm: Learner) -> Trainer:
-        """Of an arm, on the prompts that are asked; its steps and its learning rate are not used."""
+        """The trainer of an arm, on the prompts that are asked; its own steps and learning rate are not used."""
         refine = f"second_attempt(critic={arm.critic})"
         filters = f"off_policy(answers={arm.group_size}, refine={refine})" if arm.critic else ""
         how = TrainSettings(1, self.prompts_per_step, arm.group_size, **make_batch_filters(filters))

@@ -97,7 +97,7 @@ class Repairers:
         )
 
     def prior(self, seed: int) -> Parameters:
-        """From the disk cache, if it was ever taught."""
+        """The prior of a seed, from the disk cache if it was taught before."""
         known_by = {
             "world": "wrong digits",
             "demonstrations": zlib.crc32(repr(self.demonstrations).encode()),
@@ -108,7 +108,7 @@ class Repairers:
 
     @functools.cached_property
     def right_answers(self) -> Trajectories:
-        """That of each prompt, as the sampler would return it."""
+        """The right answer to each prompt, in the form that the sampler returns."""
         answers = [[right_answer(self.task, prompt)] for prompt in range(self.asked)]
         prompts = self.task.prompts(jnp.arange(self.asked))
         return listed_answers(prompts, answers, self.task.max_tokens)
@@ -130,8 +130,11 @@ class Repairers:
         return answers, self.sampled.verify(None, answers, key)[0]
 
     def repaired(self, critic: str, seed: int) -> dict[str, float]:
-        """Of a prior's answers to the prompts without initial success, the share of right second attempts behind a
-        critic's words: `repaired` of one attempt, `of_8` of eight; `hard_prompts` is the number of these prompts.
+        """The success of second attempts that follow a critic's words, on prompts where the prior had no success.
+
+        repaired: the share of right second attempts.
+        of_8: the share of rows of eight second attempts with a right one.
+        hard_prompts: the number of these prompts.
         """
         filters = make_batch_filters(f"off_policy(refine=second_attempt(critic={critic}))")
         refine = filters["off_policy"].refine
@@ -148,7 +151,7 @@ class Repairers:
         }
 
     def curve(self, critic: str, seeds: Sequence[int]) -> Curve:
-        """What `repaired` gives for each prior."""
+        """The curve of `repaired`, at step 0, for each prior."""
         return Curve.of_runs(
             {"critic": critic}, [0], lambda seed: [self.repaired(critic, seed)], seeds
         )

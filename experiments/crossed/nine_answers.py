@@ -47,7 +47,7 @@ TEXT_RUNS = TextTaskSettings(
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """Of the bandit and the trees; `steps` is the number of batches, each with a group of every prompt."""
+    """The flags for the bandit and the trees; `steps` is the number of batches, each with a group of every prompt."""
 
     seeds: tuple[int, ...] = study.seeds(range(5), least=2)
     learning_rates: tuple[float, ...] = positive((0.1,))

@@ -150,12 +150,12 @@ def objective(steps: tuple[str, ...]) -> Objective:
 
 
 def ends_above(more: str, less: str) -> study.Number:
-    """By how much the accuracy of one arm ends above another's, each at its best learning rate."""
+    """The accuracy of one arm at the end less that of another, each at its best learning rate."""
     return study.Best(study.difference("accuracy", {"arm": more}, {"arm": less}), "accuracy")
 
 
 def gain(step: str) -> study.Number:
-    """What a step adds to the accuracy, as a mean over the different pairs of arms with and without it."""
+    """The accuracy that a step adds: the mean over the different pairs of arms with and without it."""
     first, *others = [ends_above(*pair) for pair in dict.fromkeys(PAIRS[step].values())]
     return sum(others, start=first) / (1 + len(others))
 

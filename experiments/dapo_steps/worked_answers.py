@@ -111,7 +111,7 @@ class WorkedAnswers(StateGraph):
         return {"shared": jnp.asarray(first, jnp.float32), "own": jnp.asarray(own, jnp.float32)}
 
     def exact(self, parameters: Parameters) -> dict[str, Array]:
-        """Of each prompt: `accuracy`, and the expected tokens of an answer, `length`, and of a right one."""
+        """`[P]`: `accuracy`, and the expected tokens of an answer, `length`, and of a right answer, `right_length`."""
         prompt = jnp.arange(self.num_prompts)[:, None]
         stage = jnp.arange(self.stages)
         states = prompt * self.states_of_prompt + stage

@@ -79,7 +79,7 @@ def claims_of(bonuses: str) -> dict[str, study.Claim]:
         return study.final(value, **of(arm, bonuses))
 
     def more(arm: str, than: str) -> study.Number:
-        """By how much the return, adapted if that is better, is above that of another arm."""
+        """The return of one arm less that of another, each after adaptation if that is better."""
         return final("kept_reward", arm) - final("kept_reward", than)
 
     plain = NAMES["hierarchy"]

@@ -35,7 +35,7 @@ NAMES = {
 STEPS = {"exact_hierarchy": (0.0, 0.0), "exact_fomaml": (1.0, 0.0), "exact_maml": (1.0, 1.0)}
 """Arms without noise -> `inner` and `second` of `Managers.exactly_learned`."""
 OBJECTIVES = {"entropy": "grpo(entropy=0.1)", "ips": "ips_grpo"}
-"""Of arms that are not trained by GRPO."""
+"""The objectives of the arms that are not trained by GRPO."""
 TRAINING = "training"
 BY_TURN = "by turn"
 
@@ -71,7 +71,7 @@ def of(arm: str, bonuses: str) -> dict[str, str]:
 
 
 def curves_of(settings: Settings, bonuses: str, arm: str) -> study.Curves:
-    """What becomes of an arm over training, and, if it has a master that is measured exactly, at the end by turn."""
+    """Curves of an arm over training and, if its master is measured exactly, of its entropies by turn at the end."""
     yield study.Curve(of(arm, bonuses), functools.partial(points, settings, bonuses, arm))
     if arm not in ("flat", "context"):
         by_turn = functools.partial(entropies, settings, bonuses, arm)
@@ -88,7 +88,7 @@ def managers_of(settings: Settings, bonuses: str, arm: str) -> Managers:
 def learned(
     settings: Settings, bonuses: str, arm: str
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """What becomes of an arm, name -> `[S, U, ...]`, see `Managers.measured`; and the last policy of the first seed."""
+    """Measures of an arm in training, name -> `[S, U, ...]` (see `Managers.measured`); the first seed's last policy."""
     managers = managers_of(settings, bonuses, arm)
     if arm == "context":
         return learned_in_context(managers, settings.seeds, settings.updates), {}
@@ -114,7 +114,7 @@ def learned(
 
 
 def points(settings: Settings, bonuses: str, arm: str) -> study.Points:
-    """What became of the phases over training; `kept_reward` is that after an adaptation if it is better."""
+    """The measures of the phases over training; `kept_reward` is the reward, after an adaptation if that is better."""
     found, policy = learned(settings, bonuses, arm)
     values = {name: each for name, each in found.items() if each.ndim == 2}
     reward = values["reward"]

@@ -25,12 +25,13 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
 ADAPTATIONS = 4
-"""Of each policy to each user, whose measures are averaged."""
+"""The number of adaptations of each policy to each user, over which measures are averaged."""
 LATER = 1_000_000
-"""Number of the first step whose dialogues adapt a policy that is only measured."""
+"""The number of the first step whose dialogues adapt a policy that is only measured."""
 EXACT_SCALE = 0.125
-"""Of exact gradients of returns as shares of the best ones. Their steps are then about as long as those of GRPO, which
-divides by the standard deviation, here about a sixth of the best return, and by about fifty tokens."""
+"""The factor of exact gradients of returns, which are shares of the best return. Their steps are then about as long as
+those of GRPO, which divides by the standard deviation, here about a sixth of the best return, and by about fifty
+tokens."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Managers:
         return Manager.of(self.environment)
 
     def trainer(self, updates: int = 1, learning_rate: float = 1.0) -> Trainer:
-        """Of all users at once."""
+        """The trainer that asks all users in each update."""
         settings = TrainSettings(
             updates,
             self.environment.users,
@@ -211,7 +212,7 @@ def measured_of_runs(managers: Managers, policies: Parameters, seeds: Array) -> 
 
 
 def described(phases: Array, returns: Array, best: Array) -> dict[str, Array]:
-    """What becomes of the phases where a master chooses.
+    """Measures the phases that a master chooses, and the returns.
 
     Args:
       phases: `[users, blocks, phases]`, distributions.

@@ -89,14 +89,14 @@ def curves(settings: Settings) -> study.Curves:
 
 
 def end(value: str, arm: str, errors: float) -> study.Number:
-    """At the arm's best learning rate if it is an accuracy, else at GRPO's, whose batches are measured."""
+    """A final value: an accuracy at the arm's best learning rate, others at GRPO's, whose batches are measured."""
     judged_at = {} if value in ACCURACIES else {"arm": "grpo"}
     number = study.final(value, arm=arm, errors=errors)
     return study.Best(number, "accuracy", judged_at=judged_at)
 
 
 def higher(value: str, one: str, other: str, errors: float = 0.0, by: float = 0.02) -> study.Claim:
-    """By more than a margin, in runs of the same seeds."""
+    """Whether a value of one arm ends above another's by more than a margin, in runs of the same seeds."""
     return study.above(end(value, one, errors), end(value, other, errors), by)
 
 

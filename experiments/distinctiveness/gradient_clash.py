@@ -5,7 +5,7 @@ from jax import Array
 
 
 def cosine(one: Array, other: Array) -> Array:
-    """Of vectors `[..., D]`; NaN where one of them is zero."""
+    """The cosine of vectors `[..., D]`, `[...]`; NaN where one of them is zero."""
 
     def dot(left, right):
         return (left * right).sum(-1)

@@ -32,13 +32,13 @@ ACCURACIES = ("accuracy", "hopeless")
 """Exact, over all prompts and over those that are hopeless at first."""
 OF_RUN = "of the run"
 Runs = Mapping[str, dict[str, np.ndarray]]
-"""What `word_runs` returns."""
+"""The result of `word_runs`."""
 
 
 def gradient_measures(
     words: Words, policy: SharedTable, objective: Objective, of_sampler: Parameters, groups: Groups
 ) -> dict[str, Array]:
-    """Of the pulls A grad log pi of a batch's answers, under the policy that sampled it.
+    """Measures the pulls A grad log pi of a batch's answers, under the policy that sampled it.
 
     Returns:
       `opposite_cosines`, where close answers have more than 6 of 10 letters in common; `kept`, the share of answers
@@ -74,7 +74,7 @@ def word_runs(
     anchors: OffPolicyAnswers | None,
     weighed: Mapping[str, Objective] | None = None,
 ) -> Runs:
-    """Of all runs of a grid, after each interval of BATCHES batches.
+    """The measures of all runs of a grid, after each interval of BATCHES batches.
 
     Args:
       errors: rate of the grader's errors, for right and for wrong answers.

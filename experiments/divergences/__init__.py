@@ -139,7 +139,7 @@ def ordered(part: str, *divergences: str) -> study.Claim:
 
 
 def behind(part: str, divergence: str, beta: float) -> study.Number:
-    """What a policy lacks to the best of its entropy."""
+    """The reward that a policy lacks to the best policy of its entropy, from the uniform reference."""
     return final(BEST, part=part, beta=beta, divergence=divergence, reference=UNIFORM)
 
 

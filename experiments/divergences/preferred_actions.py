@@ -35,7 +35,7 @@ ACTIONS = 30
 BINS = 10
 BATCHES = 4
 PENALTY_RATE, PAIRS_RATE = 0.02, 0.05
-"""Of Adam, at first."""
+"""The first learning rates of Adam: for training on rewards, and on pairs."""
 REFERENCES = ("uniform", "skewed")
 PATH = np.geomspace(0.01, 100.0, 81)
 """Weights of reverse KL between which its optima are interpolated."""
@@ -160,8 +160,10 @@ class Problems:
     def measured(
         self, logits: np.ndarray, divergence: Divergence, beta: float, pairs: int = 0
     ) -> dict[str, np.ndarray]:
-        """Of policies `[S, K]`, each `[S, 1]`; `mean entropy` is one for all seeds, an axis of figures.
+        """Measures policies with logits `[S, K]`; each value is `[S, 1]`.
 
+        true reward, entropy: the expected true reward, and the entropy in nats.
+        mean entropy: the mean over seeds, the same for all of them; an axis of figures.
         distance: total variation from the optimum of the `known` rewards, which with pairs is f-DPO's.
         behind the best: what the true reward lacks to that of reverse KL's optima of true rewards at equal entropy,
           which for a uniform reference is the largest that any policy has.
@@ -220,7 +222,7 @@ def reverse_kl_path(problems: Problems, pairs: int) -> tuple[np.ndarray, np.ndar
 
 
 def entropy(probs: np.ndarray) -> np.ndarray:
-    """Of distributions `[..., K]`, `[...]` in nats."""
+    """The entropy of distributions `[..., K]`: `[...]` in nats."""
     return entr(probs).sum(axis=-1)
 
 
@@ -230,14 +232,17 @@ def total_error(probs: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def error_in_bins(probs: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """The same, of the sums over `BINS` bins of equally many actions, ordered by p; equal ones by their number."""
+    """sum |p - q| of sums over `BINS` bins of equally many actions, ordered by p; equal ones by their number. `[S]`."""
     order = np.argsort(probs, axis=-1, kind="stable")
     difference = np.take_along_axis(probs - truth, order, axis=-1)
     return np.abs(difference.reshape(*difference.shape[:-1], BINS, -1).sum(axis=-1)).sum(axis=-1)
 
 
 def calibration_error(stated: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Of probabilities `[S, N]` and true ones, `[S]`: the sum over `BINS` bins of equal width of |sum p - q| / N."""
+    """The calibration error, `[S]`, of stated probabilities p against true ones q, both `[S, N]`.
+
+    It is the sum of |sum p - q| / N over `BINS` bins of equal width of p.
+    """
     bins = np.minimum((stated * BINS).astype(int), BINS - 1)
     in_bin = bins[..., None] == np.arange(BINS)
     return (
@@ -253,7 +258,7 @@ def exact_preferences(divergence: Divergence, beta: float, problems: Problems) -
 
 
 def at_optimum(divergence: Divergence, beta: float, problems: Problems, pairs: int = 0) -> Points:
-    """What is `measured` of the optimum of the true rewards or, with pairs, of those of largest likelihood."""
+    """The measures of the optimum of the true rewards or, with pairs, of the rewards of largest likelihood."""
     logits = logits_of(problems.optimum(divergence, beta, pairs))
     return Points([0], problems.measured(logits, divergence, beta, pairs), problems.seeds)
 
@@ -261,7 +266,7 @@ def at_optimum(divergence: Divergence, beta: float, problems: Problems, pairs: i
 def by_penalty(
     divergence: Divergence, beta: float, problems: Problems, steps: int, group_size: int
 ) -> Points:
-    """What is `measured` of policies trained on the rewards, with the divergence in them."""
+    """The measures of policies trained on the rewards, with the divergence in them."""
     text = f"f_divergence(divergence={divergence}, beta={beta})"
     logits = problems.trained(text, None, steps, group_size, PENALTY_RATE)
     return Points([steps], problems.measured(logits, divergence, beta), problems.seeds)
@@ -270,7 +275,7 @@ def by_penalty(
 def by_pairs(
     divergence: Divergence, beta: float, problems: Problems, pairs: int, steps: int
 ) -> Points:
-    """What is `measured` of policies trained by f-DPO on stored pairs; for small beta, with larger steps.
+    """The measures of policies trained by f-DPO on stored pairs; for small beta, with larger steps.
 
     loss left: how far the loss is above its minimum, as a share of how far it was at the reference.
     """

@@ -51,9 +51,9 @@ KEEPERS = {
 }
 SHOWN = ("grpo", *KEEPERS)
 PARTS = 5
-"""Of training, the first of which is fitted."""
+"""The number of parts of training, of which the first is fitted."""
 CLOSE = 0.02
-"""Error that the rest of training may have."""
+"""The largest error that the rest of training may have."""
 NEAR = 0.05
 """Error that the ceiling may have."""
 BETTER = 0.005
@@ -102,7 +102,7 @@ def curves(settings: Settings) -> study.Curves:
 
 
 def points(objective: str, settings: compare.Settings) -> study.Points:
-    """What came of training, beside what its first fifth foretold."""
+    """Entropy and reward over training, beside those that the law predicts from its first fifth."""
     trainer = trainer_of(objective, settings.learning_rates[0], settings)
     found = entropy_and_reward(trainer, settings.seeds, settings.evaluate_every)
     places = range(0, settings.steps + 1, settings.evaluate_every)

@@ -7,7 +7,7 @@ from ipsrl.checking.arguments import checked
 
 @checked
 def foretold(entropy: np.ndarray, reward: np.ndarray, first: int) -> dict[str, np.ndarray]:
-    """What the first records of runs foretell by the law, fitted by least squares to each run.
+    """Predictions of the law, fitted to the first records of each run by least squares.
 
     Args:
       entropy, reward: `[S, U]`, H in nats and R of S runs.

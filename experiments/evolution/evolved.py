@@ -1,4 +1,4 @@
-"""What evolution strategies and policy gradients leave of equally right answers: on a table, and where states share."""
+"""Equally right answers under evolution strategies and policy gradients: on a table, and with shared parameters."""
 
 import dataclasses
 import functools

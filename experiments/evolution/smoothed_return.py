@@ -10,7 +10,7 @@ from scipy.special import softmax
 from ipsrl.dynamics.softmax.flows import flow_velocity
 
 NODES = 64
-"""Of the quadrature along each direction of noise."""
+"""The number of nodes of the quadrature along each direction of noise."""
 
 
 def smoothed_velocity(logits: np.ndarray, rewards: np.ndarray, noise: float) -> np.ndarray:

@@ -51,7 +51,7 @@ class Exam(Bandit):
 
     @classmethod
     def of(cls, prompts: int, families: int, transfer: float = 1.0) -> Self:
-        """As many arms as families; prompt i belongs to family i modulo their number."""
+        """An exam with one arm for each family; prompt i belongs to family i modulo their number."""
         right = np.eye(families)[np.arange(prompts) % families]
         return cls.of_table(right, transfer=transfer)
 

@@ -41,7 +41,7 @@ def sampled_entropy(
     prompts: Prompts,
     answers: int,
 ) -> dict[str, Array]:
-    """What `entropy_at_the_top` says of sampled answers; the first policy reads the same ones."""
+    """The measures of `entropy_at_the_top` on sampled answers; the first policy reads the same answers."""
     sampled = sample_groups(environment, policy, parameters, prompts, jax.random.key(0), answers)
     at_first = policy.score(first, sampled, 1.0).entropy
     return entropy_at_the_top(sampled.behaviour_entropy, at_first, sampled.token_mask)

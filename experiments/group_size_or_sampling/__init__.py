@@ -74,7 +74,7 @@ class Settings(study.Settings):
 
     @property
     def updates(self) -> int:
-        """Of a run that throws nothing away; others spend their budget in fewer."""
+        """The updates of a run that throws nothing away; others spend their budget in fewer."""
         return self.budget // self.batch
 
 
@@ -127,7 +127,7 @@ at_best_size = functools.partial(at_best_rate, among=("learning_rate", "group_si
 
 
 def accuracy(arm: str) -> study.Number:
-    """Of an arm at the end, at its best learning rate and group size."""
+    """The accuracy of an arm at the end, at its best learning rate and group size."""
     final = study.final("accuracy", arm=arm)
     return study.Best(final, "accuracy", ("learning_rate", "group_size"))
 
@@ -142,7 +142,7 @@ def accuracy_after(share: float, arm: str) -> study.Number:
 
 
 def accuracy_with(sizes: tuple[int, ...], arm: str) -> study.Number:
-    """Of an arm at the end, at its best learning rate and the best of these group sizes."""
+    """The accuracy of an arm at the end, at its best learning rate and the best of these group sizes."""
 
     def measure(records: Records) -> np.ndarray:
         rows = [row for row in records.rows if row["group_size"] in sizes]

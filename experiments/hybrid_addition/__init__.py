@@ -143,7 +143,7 @@ def final(value: str, arm: str, prior: str = WEAK) -> study.Number:
 
 
 def gain(arm: str, than: str = GRPO, prior: str = WEAK) -> study.Number:
-    """By how much a reward is above that of another arm, paired by seed."""
+    """The reward of one arm at the end less that of another, paired by seed."""
     return final("reward", arm, prior) - final("reward", than, prior)
 
 

@@ -20,9 +20,9 @@ from ipsrl.training.measured import measured
 from ipsrl.training.priors import Learners
 
 NAMES = ("thinking", "short", "think")
-"""What is measured of each prompt."""
+"""The measures of each prompt."""
 POINTS = 11
-"""Of a curve, at most."""
+"""The most points of a curve."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class ModeAdders(Learners):
         seeds: Sequence[int],
         labels: Mapping[str, Any],
     ) -> Curve:
-        """What becomes of both modes.
+        """The curve of both modes over training.
 
         Besides `measures`, points have `until`, the first point with over 99 % of answers in one mode, or the number of
         all updates if there is none; `short_then`, the skill `short` there; and `short_gain` and `think_gain`, what the
@@ -126,7 +126,7 @@ class ModeAdders(Learners):
 
 
 def course(values: Mapping[str, np.ndarray], steps: np.ndarray) -> dict[str, np.ndarray]:
-    """What `ModeAdders.curve` adds to values `[S, U]` at steps `[U]`."""
+    """The values that `ModeAdders.curve` adds to values `[S, U]` at steps `[U]`."""
     place = settled(values["thinking"])[:, None]
     return {
         "until": steps[place],

@@ -44,9 +44,9 @@ SHORT_SKILL = {GROWING: 0.12, FIXED: 0.83}
 RARE = 0.01
 """A run whose rarer mode has a smaller share ends in one mode."""
 EARLY = 10
-"""Updates after which the placebo asks."""
+"""The number of updates after which the placebo compares arms."""
 POINTS = 21
-"""Of a curve, besides that after `EARLY` updates."""
+"""The number of points of a curve, without the one after `EARLY` updates."""
 
 GRPO = "grpo"
 TOKENS = "grpo(aggregation=token_mean)"
@@ -56,7 +56,7 @@ BETTER_ALPHA = "degrpo(alpha=0.01)"
 FOMAML = "fomaml"
 FORCED_GRPO, FORCED_HGPO = FORCED = "forced_grpo", "forced_hgpo"
 OBJECTIVES = {FOMAML: GRPO, FORCED_GRPO: GRPO, FORCED_HGPO: HGPO}
-"""Of arms with names of their own."""
+"""The objectives of arms with names of their own."""
 DEGRPO = {
     "degrpo(alpha=0.0001)": "DeGRPO at alpha 0.0001",
     PAPERS: "DeGRPO at alpha 0.001",
@@ -126,7 +126,7 @@ def parts(arm: str, skills: str) -> list[str]:
 
 
 def compute(arm: str, skills: str, part: str, rate: float, settings: Settings) -> study.Points:
-    """What becomes of the modes."""
+    """The points of an arm's curve, exact or sampled, at a learning rate."""
     world = world_of(skills == FIXED, arm in FORCED)
     objective = objectives.make(OBJECTIVES.get(arm, arm))
     update = Update(objective, settings.group_size, settings.inner * (arm == FOMAML))
@@ -153,7 +153,7 @@ def best(number: study.Number) -> study.Number:
 
 
 def gain(arm: str, than: str = GRPO, skills: str = GROWING, part: str = SAMPLED) -> study.Number:
-    """By how much a reward is above that of another arm, paired by seed, each at its best learning rate."""
+    """The reward of one arm less that of another, paired by seed, each at its best learning rate."""
     return best(study.difference("reward", of(arm, skills, part), of(than, skills, part)))
 
 
@@ -170,7 +170,7 @@ def ends_in_one_mode(arm: str, skills: str = GROWING) -> study.Number:
 
 
 def fits(arm: str, skills: str = GROWING) -> study.Number:
-    """By how much more the hardest is thought about than the easiest, at the best learning rate."""
+    """The share of thinking at the hardest prompts less that at the easiest, at the best learning rate."""
     return best(final("fits", **of(arm, skills)))
 
 

@@ -37,7 +37,7 @@ PASSES = np.arange(LEVELS)[:, None] < np.arange(EXPERTS)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State:
-    """Of a learner.
+    """The state of a learner.
 
     Attributes:
       log_weights: `[n, K]`, up to a constant for each layer.
@@ -178,7 +178,7 @@ class Learner:
         )
 
     def measured(self, state: State, view: View, passed: Array) -> IntervalMeans:
-        """What an `IntervalMeans` has, of one round."""
+        """The measures of one round, in the fields of `IntervalMeans` and without their axis of intervals."""
         error, costs = self.layers.expected(self.pass_on(state.log_weights))
         p = view.to_oracle[0]
         if self.full_information:

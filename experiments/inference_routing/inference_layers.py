@@ -28,7 +28,7 @@ DIFFICULTY = (np.arange(16) + 0.5) / 16
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Tasks:
-    """What all n local models would do, `[..., n]`.
+    """Confidence and errors of all n local models on tasks, `[..., n]`, whether they are asked or not.
 
     Attributes:
       confidence: whole numbers from 0 to LEVELS - 1.

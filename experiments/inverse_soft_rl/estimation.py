@@ -12,7 +12,7 @@ from jax import Array
 PSEUDO_COUNT = 0.5
 """The usual weight c of the penalty (Krichevsky-Trofimov)."""
 ITERATIONS = 200
-"""Of L-BFGS."""
+"""The number of iterations of L-BFGS."""
 
 
 def tabular(counts: Array, pseudo_count: float = PSEUDO_COUNT) -> Array:

@@ -1,4 +1,4 @@
-"""What demonstrations reveal of a reward: of experts in random decision processes, and of trained policies."""
+"""Rewards revealed by demonstrations: of experts in random decision processes, and of trained policies."""
 
 import dataclasses
 import functools
@@ -269,7 +269,7 @@ def trained(
 def of_policies(
     log_probs: np.ndarray, rewards: np.ndarray, seeds: Sequence[int], draws: int
 ) -> dict[str, np.ndarray]:
-    """What the last ones of policies `[N, U, K]` over K outcomes reveal, each `[N, 1]`, in units of the temperature.
+    """Rewards that the last of policies `[N, U, K]` over K outcomes reveal: measures `[N, 1]`, in units of temperature.
 
     return: the mean reward of the policy itself.
     gap of equals: the largest difference between the revealed rewards of the best outcomes, which are equally good.

@@ -17,7 +17,7 @@ RARE = "0.007 % of the hack"
 STARTS = {COMMON: policy(0.3, 0.05), RARE: policy(0.3, 0.0001)}
 """Logits of the policy at the start; right outcomes have 30 % in both."""
 LATE = tuple(np.log([0.83, 0.12, 0.03, 0.01, 0.005, 0.005]).tolist())
-"""As GRPO leaves a clean reward."""
+"""Logits of a policy such as GRPO ends with under a clean reward."""
 
 
 def measures(probs: np.ndarray, start: str) -> dict[str, np.ndarray]:
@@ -36,7 +36,7 @@ def measures(probs: np.ndarray, start: str) -> dict[str, np.ndarray]:
 
 
 def optimum(beta: float, start: str) -> Points:
-    """That of the proxy less beta KL: start x exp(proxy / beta), normalised."""
+    """The optimum of the proxy less beta KL: start x exp(proxy / beta), normalised."""
     logits = np.array(STARTS[start]) + PROXY[0] / beta
     return Points([0], measures(softmax(logits), start))
 

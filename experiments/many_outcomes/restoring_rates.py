@@ -23,7 +23,7 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
 ESTIMATES = ("counts", "exact")
-"""Of an outcome's probability: its frequency in the group, or the policy's own."""
+"""Estimates of an outcome's probability: its frequency in the group, or the policy's own probability."""
 GROUPS_PER_BATCH, BATCHES_AT_ONCE = 32, 8
 """The samples of 8 x 32 groups are in memory at once, with a number for each outcome."""
 

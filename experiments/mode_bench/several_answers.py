@@ -31,7 +31,7 @@ PARTS = {"": slice(HELD_OUT), "held_out_": slice(HELD_OUT, None)}
 """Prefix of a value -> its prompts among `SeveralAnswers.asked`."""
 TRIES = (1, 8, 32)
 PROMPTS, GROUP, TABLES = 8, 16, 8
-"""Of a step of the prior's training; and how many such groups there are to each prompt."""
+"""The prompts and the group size of a step of the prior's training, and the number of such groups for each prompt."""
 RIGHT = 0.6
 """Share of right answers among those that the prior is taught."""
 
@@ -95,7 +95,7 @@ class SeveralAnswers:
         }
 
     def curve(self, objective: str, seeds: Sequence[int], domain: str) -> Curve:
-        """What is `measured` in training.
+        """The curve of the values of `measured` over training.
 
         Raises:
           ValueError: the objective is unknown or cannot be trained here.

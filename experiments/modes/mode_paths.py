@@ -1,4 +1,4 @@
-"""What becomes of the policy of a mode bandit: its path exactly, or in sampled runs."""
+"""Paths of the policy of a mode bandit: exact, or in sampled runs."""
 
 import dataclasses
 import functools
@@ -142,7 +142,7 @@ def settled(share: np.ndarray, rare: float = 0.01) -> np.ndarray:
 def described(
     found: Mapping[str, np.ndarray], world: ModeBandit, answers: int, rare: float
 ) -> dict[str, np.ndarray]:
-    """What became of the modes on paths: name -> `[seed, updates + 1]`.
+    """Measures of the modes on paths: name -> `[seed, updates + 1]`.
 
     `share`, `short`, `think` and `reward` are those of `ModeBandit.measures`, and `thinking_1` and so on the share of
     thinking at each difficulty. `fits` is by how much it is higher at the last difficulty than at the first; `rarer`

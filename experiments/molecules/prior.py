@@ -184,10 +184,13 @@ class Pretraining:
         return texts[:number], np.concatenate(log_ratios)[:number]
 
     def report(self, number: int) -> dict[str, float]:
-        """What MOSES asks of a model (arXiv 1811.12823), of `number` strings: `valid`, the share that are molecules;
-        `unique`, of these the share that are different; `novel`, of those the share that are not in the split train;
-        and the 1-Wasserstein distance of logP, SA, QED and weight of the valid ones to as many molecules of the split
-        test.
+        """The measures of MOSES (arXiv 1811.12823), from `number` sampled strings.
+
+        valid: the share of strings that are molecules.
+        unique: the share of valid strings that are different molecules.
+        novel: the share of these that are not in the split train.
+        distance_NAME: the 1-Wasserstein distance of a property (logP, SA, QED, weight) between the valid molecules and
+          as many of the split test.
         """
         with jax.set_mesh(mesh_of_groups()):
             texts, _ = self.sampled(self.parameters, number, self.seed, self.parameters)

@@ -31,7 +31,7 @@ from ipsrl.training.trainer import Metrics, Trainer
 
 THRESHOLDS = {"80": 0.80, "85": 0.85}
 LEARNING_RATE = 1e-3
-"""Of Adam, for policies of the small size."""
+"""The learning rate of Adam, for policies of the small size."""
 SHOWN = 6
 """Molecules of each run whose drawings are kept."""
 PATIENCE = 3
@@ -85,7 +85,7 @@ class MoleculeSearch:
         )
 
     def trainer(self, arm: SearchArm) -> Trainer:
-        """Of an arm; its steps are not used."""
+        """The trainer of an arm; the arm's steps are not used."""
         rate = LEARNING_RATE * self.rate_scale
         filters = make_batch_filters(arm.filters)
         how = TrainSettings(1, GROUPS, self.group_size, learning_rate=rate, **filters)
@@ -94,7 +94,7 @@ class MoleculeSearch:
         return Trainer(self.environment(arm.identity), self.pretraining.policy, objective, how)
 
     def run(self, arm: SearchArm, seed: int) -> dict[str, Any]:
-        """What a search finds, and what its last policy produces.
+        """Runs one search: the molecules that it finds, and the strings that its last policy produces.
 
         Returns:
           name -> `[records + 1]` values along the budget: `yield_80` and `yield_85`, the number of molecules found with
@@ -163,9 +163,14 @@ class MoleculeSearch:
         }
 
     def produced(self, texts: list[str], log_ratios: np.ndarray) -> dict[str, float]:
-        """Of a sample of the policy: `valid` and `unique_valid`, shares of strings that are molecules, and that are new
-        molecules; `mean_reward`; `scaffolds`, exp(H) of the scaffolds of valid ones; `top`, the share of the most
-        frequent molecule; `divergence`, KL(policy || prior) of strings, in nats.
+        """Measures a sample of the policy.
+
+        valid: the share of strings that are molecules.
+        unique_valid: the number of different molecules over that of strings.
+        mean_reward: the mean reward of a string, 0 where it is no molecule.
+        scaffolds: exp(H) of the scaffolds of valid strings.
+        top: the share of the most frequent molecule among all strings.
+        divergence: KL(policy || prior) of strings, in nats.
         """
         molecules = self.environment().read(texts)
         rewards = [0.0 if molecule is None else molecule.reward for molecule in molecules]

@@ -72,7 +72,7 @@ OBJECTIVES = {
     SUPERVISED: "supervised",
 }
 WEIGHTS = {DPO: 0.0, CUMULATIVE: 0.005 * BETA, **ETAS, SUPERVISED: 0.5}
-"""Of log pi of the winner in the loss of a pair; supervised training takes the mean over both answers."""
+"""Weight of the winner's log pi in the loss of a pair; supervised training takes the mean over both answers."""
 GAME_ETAS = {CUMULATIVE: 0.005, SMALL: 0.01 / BETA, AVERAGE: 0.2 / BETA}
 """Kind of RPO -> eta of its game."""
 

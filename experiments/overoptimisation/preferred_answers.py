@@ -66,7 +66,7 @@ class PreferredAnswers:
 
     @functools.cached_property
     def prior(self) -> Parameters:
-        """From the disk cache, if it was ever taught; one for all seeds."""
+        """The prior, one for all seeds, from the disk cache if it was taught before."""
         return prior_parameters(self.task, self.policy, WarmStart(steps=self.prior_steps))
 
     def answered(
@@ -81,7 +81,7 @@ class PreferredAnswers:
 
     @functools.cached_property
     def preferences(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Of each seed, problems `[N]`, and tokens `[N, 2, T]` and lengths `[N, 2]` of right and wrong answers.
+        """Pairs for each seed: problems `[N]`, and tokens `[N, 2, T]` and lengths `[N, 2]` of right and wrong answers.
 
         Raises:
           ValueError: there are too few pairs.
@@ -117,7 +117,7 @@ class PreferredAnswers:
         return self.answered(parameters, self.asked, stream(self.seeds[place], 0, "evaluation"))
 
     def measured(self, parameters: Parameters, place: int, beta: float) -> dict[str, Array]:
-        """Of a policy and the seed at a place among the seeds.
+        """Measures a policy of the seed `seeds[place]`.
 
         value, held out: share of right answers to problems with preferences, and to the others, less the prior's.
         implicit: mean over the pairs of beta log(pi / pi_ref), right less wrong.

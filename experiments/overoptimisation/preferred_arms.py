@@ -35,7 +35,8 @@ TABULAR = "table"
 SHARED = "shared"
 
 RATE = 300.0
-"""Of gradient descent on the loss of one bandit, divided by 1 + `RATE` times the weight of imitation, for stability."""
+"""The step size of gradient descent on one bandit's loss. For stability it is divided by 1 + `RATE` times the weight of
+imitation."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Arms:
         return StoredGroups.preferences(self.environment, policy, len(pairs), index, pairs)
 
     def measures(self, log_probs: np.ndarray, beta: float) -> dict[str, np.ndarray]:
-        """Of policies `[S, U, K]`, each `[S, U]`.
+        """Measures policies with log-probabilities `[S, U, K]`; each value is `[S, U]`.
 
         value: true reward, less that of the reference.
         implicit: the mean of beta log(pi / pi_ref) under the policy, less that under the distribution of winners.

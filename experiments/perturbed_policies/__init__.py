@@ -125,7 +125,7 @@ def of_n(name: str, n: int, world: str = PATHS, draws: str = MANY) -> study.Numb
 
 
 def saved(smoothing: float, n: int, world: str) -> study.Number:
-    """What a perturbation takes off the excess of learned policies that decide with it."""
+    """The excess of learned policies without a perturbation less the excess of those that decide with it."""
     learned = {"world": world, "draws": MANY, "kind": "learned", "n": n}
     without, perturbed = learned | {"smoothing": 0.0}, learned | {"smoothing": smoothing}
     return study.difference("excess_perturbed", without, perturbed)

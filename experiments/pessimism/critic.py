@@ -24,7 +24,7 @@ from jax.scipy.special import xlogy
 from ipsrl.bisection import bisected
 
 HALVINGS = 80
-"""Of an interval of log-scales, so that it is as short as floats can be."""
+"""The number of halvings of an interval of log-scales, after which it is as short as floats can be."""
 SMALL = 1e-18
 """A power of gamma P that adds nothing to I."""
 
@@ -77,7 +77,7 @@ class Model:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Pessimism:
-    """What is subtracted from rewards, and how the policy is improved.
+    """The penalties on rewards and values, and the steps that improve the policy.
 
     Attributes:
       beta: weight of the penalty on values; 0 for none.

@@ -12,7 +12,7 @@ from experiments.pessimism.critic import Model, Pessimism, expected_visits, impr
 from ipsrl.study.curves import Points
 
 SIDE, COVERED = 10, 5
-"""Of the grid; columns that data cover."""
+"""The side of the grid, and the number of columns that data cover."""
 SLIP = 0.1
 """How often a random move replaces the chosen one."""
 MOVES = np.array([(0, 1), (0, -1), (-1, 0), (1, 0)])
@@ -87,7 +87,7 @@ def learned(seed: int, samples: int, error: float) -> tuple[Model, np.ndarray]:
 
 
 def runs(critic: Pessimism, seeds: Sequence[int], samples: int, error: float) -> Points:
-    """What is `measured` of each seed, from the start on."""
+    """The values of `measured` for each seed, for episodes that begin at `START`."""
     with jax.enable_x64(True):
         each = [learned(seed, samples, error) for seed in seeds]
         models, counts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
@@ -110,7 +110,9 @@ def measured(
     seen: np.ndarray,
     starts: Sequence[int] | slice,
 ) -> dict[str, np.ndarray]:
-    """Of policies, their Q and their true Q, each `[S, N, A]`, at N places, and which pairs have data, all `[S, 1]`:
+    """Compares policies' Q with their true Q. Arrays are `[S, N, A]` at N places, `seen` marks pairs with data.
+
+    Each value is `[S, 1]`.
 
     return: the true value of the learned policy, mean over places where it starts.
     gap: its Q there, averaged over its actions, above the true one; valid: whether that is not positive.

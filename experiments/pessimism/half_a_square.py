@@ -29,25 +29,25 @@ from ipsrl.study.curves import Points
 STEP = 0.1
 """The length of a move."""
 WIND = 0.5
-"""Its standard deviation, in units of a move."""
+"""The standard deviation of the wind, in units of a move."""
 LENGTH = 0.25
-"""How far off places are alike."""
+"""The distance over which rewards and winds are alike."""
 WAVES = 64
-"""That make up a random function."""
+"""The number of waves in a random function."""
 NOISE = 0.1
-"""Of observed rewards, which have a standard deviation of 1 over the map."""
+"""The standard deviation of the noise on observed rewards; that of rewards over the map is 1."""
 WIDTH = 32
-"""Of hidden layers."""
+"""The width of hidden layers."""
 MEMBERS = 4
-"""Of the ensemble."""
+"""The networks of the ensemble."""
 BATCH = 64
 """Samples of a step."""
 RATE = 3e-3
-"""Of Adam."""
+"""The learning rate of Adam."""
 FOLLOW = 0.05
-"""The rate of the parameters that follow."""
+"""The rate at which the parameters of BQ follow those of Q."""
 PLACES = 128
-"""In each half, at which values are compared."""
+"""The number of places in each half at which values are compared."""
 HORIZON = 60
 """Steps after which true returns end."""
 
@@ -248,7 +248,7 @@ def keys_of(seeds: Sequence[int], use: int, number: int) -> Array:
 def learned(
     seeds: tuple[int, ...], samples: int, covered: float, steps: int
 ) -> tuple[Square, Data, Network, Network]:
-    """Of each seed a map, data, an ensemble `[MEMBERS, ...]` fitted to these, and Q's network at its start.
+    """For each seed: a map, data, an ensemble `[MEMBERS, ...]` fitted to the data, and Q's network at its start.
 
     Kept, because the arms of a study share them.
     """
@@ -275,7 +275,7 @@ def found(
     start: Network,
     critic: Pessimism,
 ) -> tuple[Array, Array, Array]:
-    """Of each seed, probabilities, Q and true Q `[S, 2 PLACES, A]` at places of the left and then of the right half."""
+    """Probabilities, Q and true Q, each `[S, 2 PLACES, A]`, at places of the left and then of the right half."""
     q = improved(keys[0], start, data, members, critic)
     left = jax.random.uniform(keys[1], (PLACES, 2)) * jnp.array([0.5, 1.0])
     places = jnp.concatenate([left, left + jnp.array([0.5, 0.0])])
@@ -287,7 +287,7 @@ def found(
 
 
 def runs(critic: Pessimism, seeds: Sequence[int], samples: int, covered: float) -> Points:
-    """What is `measured` of each seed, from all places of the left half on, in units of mean rewards.
+    """The values of `measured` for each seed, for starts at all places of the left half, in units of mean rewards.
 
     Args:
       critic: its rate is that of the policy softmax(rate Q); its steps are also those that train the model.

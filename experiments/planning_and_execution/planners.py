@@ -48,7 +48,7 @@ class Planners(Learners):
         return given_answers(self.prompts, tokens, jnp.full(tokens.shape[:2], tokens.shape[2]))
 
     def measured(self, parameters: Parameters) -> dict[str, float]:
-        """Of a policy, means over prompts; entropies in nats.
+        """Measures a policy: means over prompts, entropies in nats.
 
         accuracy            exact expected reward
         right_plan          probability that the plan fits
@@ -90,7 +90,7 @@ class Planners(Learners):
         return float(np.isin(plans, found).sum() / max(1, plans.size))
 
     def curve(self, objective: str, seeds: Sequence[int], prior: str) -> Curve:
-        """What is `measured` in training, and the `recall` before and after it, the same at every record.
+        """The curve of `measured` over training; the `recall` before and after training is repeated at every record.
 
         Raises:
           ValueError: the objective is unknown or cannot be trained here.

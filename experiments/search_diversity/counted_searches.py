@@ -22,11 +22,11 @@ HELD_OUT = "held_out_"
 
 
 def counted_searches(recorded: Parameters, seeds: Sequence[int]) -> dict[str, np.ndarray]:
-    """What 256 answers to each question show, by name.
+    """Measures from 256 sampled answers to each question, by name.
 
-    Of trained questions, and with the prefix `held_out_` of the others, means over questions of `pass_1` (the accuracy)
-    to `pass_64`; `right` and `wrong`, the numbers of different behaviours that end in the right answer and in another;
-    and `effective`, exp of the entropy of the right behaviours, 0 without any.
+    They are means over trained questions and, with the prefix `held_out_`, over the others: `pass_1` (the accuracy) to
+    `pass_64`; `right` and `wrong`, the numbers of different behaviours that end in the right answer and in another; and
+    `effective`, exp of the entropy of the right behaviours, 0 without any.
 
     Args:
       recorded: leaves `[seed, record, ...]`.

@@ -32,7 +32,7 @@ class SharedRelationTable(Tabular):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of the shared rows: relations and none, last results, and entities just named and none."""
+        """The shape of the shared rows: relations or none, last results, and entities just named or none."""
         return self.task.relations + 1, self.task.entities, self.task.entities + 1
 
     @functools.cached_property

@@ -109,7 +109,7 @@ def of(arm: str, regime: str) -> dict[str, str]:
 
 
 def more(arm: str, regime: str, than: str = GRPO, value: str = "reward") -> study.Number:
-    """By how much a value is above that of another arm, paired by seed, each at its best learning rate."""
+    """A value of one arm less that of another, paired by seed, each at its best learning rate."""
     return study.Best(study.difference(value, of(arm, regime), of(than, regime)), "reward")
 
 

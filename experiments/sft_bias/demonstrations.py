@@ -89,7 +89,7 @@ class FewDemonstrations:
         return float(-(weights * likelihoods).sum(axis=1).mean())
 
     def evaluation(self, training: TrainSettings, mesh: Mesh, answers: int) -> Evaluate:
-        """That of independent answers by `evaluate_text`, with the further metrics `entropy` and `held_out_loss`."""
+        """Evaluates independent answers by `evaluate_text`, with the further metrics `entropy` and `held_out_loss`."""
 
         def evaluate(step: int, parameters: Parameters) -> Evaluation:
             found = evaluate_text(

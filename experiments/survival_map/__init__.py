@@ -130,7 +130,7 @@ def points(rule: Rule, settings: Settings) -> study.Points:
 
 
 def above_border(cell: Records) -> float:
-    """By how much the exponent of a cell is above that of the border: -inf, where no exponent is enough."""
+    """The exponent of a cell less that of the border; -inf where no exponent is enough."""
     border = np.nan_to_num(cell.column("critical_alpha")[0], nan=np.inf)
     return cell.column("alpha")[0] - border
 
@@ -155,7 +155,7 @@ def share_wrong(records: Records) -> np.ndarray:
 
 
 def TABLE(records: Records, settings: Settings) -> str:
-    """Of each rule, the cells where most seeds end on the wrong side, and how far mean p_2 is from where it rests."""
+    """For each rule, the cells where most seeds end on the wrong side, and how far mean p_2 is from its rest point."""
     lines = [["rule", "wrong cells", "farthest in alpha", "p_2 off its rest: median", "most"]]
     for labels, rows in records.each("rule"):
         cells = [cell for _, cell in rows.each()]

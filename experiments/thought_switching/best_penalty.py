@@ -79,12 +79,12 @@ def at(value: str, choice: Choice, **labels: Any) -> Number:
 
 
 def gain(value: str, choice: Choice, **labels: Any) -> Number:
-    """What a penalty adds to a value."""
+    """A value at a choice of penalty less the same value without a penalty (`alpha=0.0`)."""
     return at(value, choice, **labels) - at(value, choice, **labels | {"alpha": 0.0})
 
 
 def best_alpha(search: str, objective: str) -> Number:
-    """Of a seed the smallest `alpha` that is, at some beta, within `FLAT` of the largest accuracy when it is chosen.
+    """The smallest `alpha` of each seed whose `tuning` accuracy at some beta is within `FLAT` of the seed's largest.
 
     Where hardly anything depends on alpha, the place of the largest accuracy alone would be a matter of chance.
     """

@@ -58,7 +58,7 @@ class Searchers(Learners):
     def measured(
         self, parameters: Parameters, seed: int, token: int, alpha: float, beta: float
     ) -> dict[str, float]:
-        """What answers to odd prompts are under a penalty, and `tuning`, the accuracy on even ones.
+        """Measures answers to odd prompts under a penalty; `tuning` is the accuracy on even prompts.
 
         Values are accuracy, `switches` and `tokens` of an answer, and those of `underthinking`. Windows are those of
         thoughts whatever the token: a switch opens the next one.
@@ -83,10 +83,10 @@ class Searchers(Learners):
         betas: Sequence[float],
         search: str,
     ) -> Curve:
-        """What is measured after training under each penalty; of a prior also with the penalty on the placebo's token.
+        """Values of `measured` after training, with a point for each penalty.
 
-        Points have the labels `penalised`, SWITCH or PLACEBO, `alpha` and `beta`. An alpha of 0 is added. `search` is
-        a label of the curve.
+        A prior also has points with the penalty on the placebo's token. Points have the labels `penalised`, SWITCH or
+        PLACEBO, `alpha` and `beta`. An alpha of 0 is added. `search` is a label of the curve.
 
         Raises:
           ValueError: the objective is unknown or cannot be trained here.

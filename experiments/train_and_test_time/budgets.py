@@ -54,7 +54,7 @@ def exact_curves(
     learning_rate: float,
     start: bool,
 ) -> Curves:
-    """Of the runs of one objective on a bandit: `answer_measures` along training, `by_budget` at its end.
+    """Curves of one objective on a bandit: `answer_measures` along training, `by_budget` at its end.
 
     A budget is the length of a thought, which multiplies its variance (`inflated`), or the number of short thoughts.
     `long_where_wrong` is the accuracy of long thoughts on prompts whose most likely outcome is wrong: elsewhere more

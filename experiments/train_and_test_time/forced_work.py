@@ -32,7 +32,7 @@ Train = Callable[[Output], Points]
 
 
 def text_curves(settings: TextTaskSettings) -> Curves:
-    """Of each run, and of the prior, `answer_measures` along training and `by_budget` at the end.
+    """Curves of each run and of the prior: `answer_measures` along training, `by_budget` at the end.
 
     Three ways to spend a budget of b times the tokens of an answer: one thought that is b times as long, a vote of b
     answers with the least work, and one of these answers. All is estimated from sampled answers.

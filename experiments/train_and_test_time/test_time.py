@@ -1,4 +1,4 @@
-"""What more computation at test time makes of a distribution of answers: longer thinking, or a vote over short ones."""
+"""Effects of more computation at test time on a distribution of answers: longer thinking, or a vote over short ones."""
 
 from collections.abc import Mapping, Sequence
 
@@ -61,7 +61,7 @@ def frequencies(outcome_id: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, 
 
 @checked
 def answer_measures(probs: np.ndarray, right: np.ndarray) -> dict[str, np.ndarray]:
-    """Of the answers to P prompts, distributions `[..., P, K]`, where `right` is `[P, K]`:
+    """Measures distributions `[..., P, K]` of answers to P prompts, where `right` is `[P, K]`; each value is `[...]`.
 
     accuracy     the mean over prompts of the probability of the right outcomes
     exp_entropy  exp of the mean entropy, in nats

@@ -94,14 +94,14 @@ OBJECTIVES = (
     "ips_grpo",
     "ips_grpo(probability=exact(backward=none))",
 )
-"""Of all kinds that every level can compute; on the bandit the first four have the same path."""
+"""Objectives of all kinds that every level can compute; on the bandit the first four have the same path."""
 NOT_OF_MODEL = ("maxrl", "pass_at_k", "f_grpo", "ips_grpo(probability=exact(backward=none))")
-"""Those that the language model is not trained with, as its runs take the most time: three have the path of the first,
-and the last loses validity where outcomes outnumber samples, as on HypoSpace.
+"""Objectives that the language model is not trained with, as its runs take the most time: three have the path of the
+first, and the last loses validity where outcomes outnumber samples, as on HypoSpace.
 """
 KEEPERS = ("gapo", "unlikeliness", "polychromic", "darling", "ips_grpo(floor=0.2)", "ips_grpo")
-"""Those that keep most of the language model's answers: the widest gap between objectives at its end, from 7.5 to 9.3
-effective answers, is between these and the others. The split was chosen after the run.
+"""Objectives that keep most of the language model's answers: the widest gap between objectives at its end, from 7.5 to
+9.3 effective answers, is between these and the others. The split was chosen after the run.
 """
 START = (0.24, 0.12, 0.08, 0.06, 0.5)
 """The first policy of a bandit, and the reference: shares 1 : 1/2 : 1/3 : 1/4 of right outcomes, half of all wrong."""
@@ -280,7 +280,7 @@ def small_problem(level: str) -> tuple[StateGraph, Policy]:
 
 
 def measures(environment: StateGraph, probs: np.ndarray) -> dict[str, np.ndarray]:
-    """Of exact probabilities `[..., K]`."""
+    """Reward and effective outcomes of exact probabilities `[..., K]`."""
     found = rewarded.measures(jnp.asarray(probs)[..., None, :], environment.reward_table())
     return {name: np.asarray(found[name]) for name in ("reward", "effective_outcomes")}
 

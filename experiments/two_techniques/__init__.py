@@ -101,7 +101,7 @@ def text_curves(prior_steps: int, seeds: tuple[int, ...]) -> study.Curves:
 
 
 def gain(objective: str, other: str) -> study.Number:
-    """By how much the score of an objective is above another's on trees, as a mean over priors."""
+    """The score of an objective less that of another on trees, as a mean over priors."""
     score = functools.partial(shares.mean, SCORE, task="trees")
     return at_best(score(objective) - score(other))
 

@@ -32,9 +32,9 @@ from ipsrl.figures.panels import Panel, Panels
 from ipsrl.study import above, every, final, near
 
 LEFT = 0.4
-"""J of the errors."""
+"""Youden's J of the verifier: 1 less the rates of both kinds of errors."""
 RATES = (0.3, 0.2, 0.4)
-"""Of errors both ways, by which rewards are corrected; the right one first."""
+"""Rates of errors, the same both ways, by which rewards are corrected; the right rate first."""
 BACKWARD = "backward_correction(false_positive_rate={0}, false_negative_rate={0}, standardise={1})"
 FORWARD = "forward_correction(false_negative_rate={0}, standardise={1})"
 

@@ -93,7 +93,7 @@ def exact(
     group_size: int,
     without: str = "dr_grpo",
 ) -> Points:
-    """What `compared` says of the expected update at each J and policy; a curve's `within` is J and start."""
+    """The values of `compared` for the expected update at each J and policy; a curve's `within` is J and start."""
     rows = [
         {"J": youden, "start": start}
         | compared(objective, policy(start), RIGHT, youden, way, group_size, without)

@@ -109,7 +109,7 @@ def teach(
 
 
 def right_answers(records: Records) -> float:
-    """Of one checkpoint, not of what other seeds would make, so that it has no interval."""
+    """The share of right answers of one checkpoint; it has no interval, because other seeds would make other ones."""
     return records.mean("pass_at_1")
 
 
