@@ -62,7 +62,7 @@ def table() -> str:
 
 
 def table_of_trainers() -> str:
-    """What other trainers can do with the rows of the catalog, as a Markdown table."""
+    """A Markdown table: rows of the catalog, and whether other trainers can use them."""
     made = [(code(name), make(name)) for name in names()]
     insides = inside_trl, inside_verl, inside_tunix, by_advantages
     return markdown([TRAINERS, *([name, *(inside(one) for inside in insides)] for name, one in made)])

@@ -248,7 +248,7 @@ def _problems(rows: Sequence[Row]) -> list[str]:
 
 
 def described(seed: int, arguments: Sequence[str]) -> Row:
-    """What every row of this start says of it."""
+    """The fields that every row of this start has: seed, date, commit, versions and command."""
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=ROOT, capture_output=True, text=True
     )

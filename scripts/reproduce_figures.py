@@ -51,7 +51,7 @@ CLAIMS_WIDTH = 1200
 
 Figures = Mapping[str, tuple[Study, Variant]]
 Result = tuple[str, str, str, str]
-"""Of a finished run: its time, its numbers, the paper's, and the verdict."""
+"""A finished run: its time, its numbers, the paper's, and the verdict."""
 
 
 def parser() -> argparse.ArgumentParser:

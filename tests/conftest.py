@@ -1,4 +1,4 @@
-"""What all tests share: devices, compiled programs, and the choice of files and rows that a run is for.
+"""Set-up that all tests share: devices, compiled programs, and the choice of files and rows that a run is for.
 
 The number of devices is fixed when JAX starts. `pytest` gives all tests eight CPU devices; `--devices=1` runs the files
 that do not ask for more, which is faster, and `--devices=8` runs the others, which say
@@ -27,7 +27,7 @@ COMPILATION = cache_folder() / "compilation"
 MOST_MEMORY = 3 * 2**30
 """Bytes that a process may hold before it forgets its programs."""
 MOST_PROGRAMS = 600
-"""That the tests of a file in the default run may compile, or read from the cache."""
+"""The number of programs that the tests of a file in the default run may compile, or read from the cache."""
 
 
 def pytest_addoption(parser):
@@ -151,7 +151,7 @@ def _resident_memory():
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_variable_is_left():
-    """What a test leaves in the environment reaches every command that later tests of the process start."""
+    """Fails if a test leaves a variable in the environment: commands of later tests in the process would read it."""
     before = {name: value for name, value in os.environ.items() if name.startswith("IPSRL")}
     yield
     assert {name: value for name, value in os.environ.items() if name.startswith("IPSRL")} == before

@@ -37,7 +37,7 @@ class Said:
 
 
 def tried(commands):
-    """What each module of ipsrl raises when it is imported, by the names of those that do, and how each command ended.
+    """Module of ipsrl -> the error that its import raises, if any; and how each command ended.
 
     Args:
       commands: arguments of `python`, in which @TMP stands for an empty folder.

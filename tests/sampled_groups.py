@@ -10,14 +10,14 @@ from ipsrl.training.trainer import Trainer
 
 
 def collect(environment, policy, parameters, prompts, seed, step, group_size, temperature, top_tokens=0):
-    """Those of a step."""
+    """The groups of a step."""
     source = Sampled(environment, policy, len(prompts.index), group_size, Decoding(temperature), top_tokens)
     _, groups, _ = source(None, Actors(parameters), Request(seed, step, prompts))
     return groups
 
 
 def sample_and_verify(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens=0):
-    """Those of a key."""
+    """The groups that a key samples."""
     source = Sampled(environment, policy, len(prompts.index), group_size, Decoding(temperature), top_tokens)
     trajectories = source.answers(parameters, prompts, key, group_size)
     return trajectories, source.verify(None, trajectories, key)[0]

@@ -1,4 +1,4 @@
-"""What an import does not bring along: every command waits for its imports first."""
+"""Modules that an import does not bring along: every command waits for its imports first."""
 
 import ast
 import graphlib

@@ -1,1 +1,1 @@
-"""What scripts/benchmark.py runs, a module for each of its commands."""
+"""Benchmarks that scripts/benchmark.py runs, a module for each of its commands."""

@@ -23,7 +23,7 @@ from ipsrl.rollouts.verification import verify
 
 @dataclasses.dataclass(frozen=True)
 class Agent:
-    """What is timed.
+    """An environment and a policy whose dialogues are timed.
 
     Attributes:
       environment, policy: see their protocols.

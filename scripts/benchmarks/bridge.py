@@ -1,4 +1,4 @@
-"""What an objective of ipsrl costs inside TRL's trainer, and whether ragged answers compile anything again."""
+"""The cost of an objective of ipsrl inside TRL's trainer, and whether ragged answers compile anything again."""
 
 import argparse
 import dataclasses

@@ -143,7 +143,7 @@ def rounds(contenders: Sequence[Contender], runs: int) -> dict[str, list[dict[st
 
 
 def steps_of(contenders: Sequence[Contender], reports: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Steps]:
-    """What the reports of `rounds` say of each contender."""
+    """The steps of each contender, from the reports of `rounds`."""
     times = {name: [step["seconds"] for step in steps[1:]] for name, steps in reports.items()}
     reference = times[contenders[0].name]
     return [

@@ -124,7 +124,7 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
 
 
 def train_settings(batch: Batch, micro_batches: int | None) -> TrainSettings:
-    """Those of a batch; by default, a device of a CPU has one micro-batch per prompt, other devices have one."""
+    """Settings for a batch; by default, a device of a CPU has one micro-batch per prompt, other devices have one."""
     if micro_batches is None:
         micro_batches = batch.prompts // jax.device_count() if jax.default_backend() == "cpu" else 1
     return TrainSettings(

@@ -50,7 +50,7 @@ def pairs(first: Callable, second: Callable, runs: int) -> list[tuple[float, flo
 
 
 def seconds(program: Callable) -> float:
-    """Of one run."""
+    """The seconds that one run takes."""
     started = time.perf_counter()
     jax.block_until_ready(program())
     return time.perf_counter() - started

@@ -127,7 +127,7 @@ def weigh_and_differentiate(objective: Objective, scores, parameters, rollouts, 
 
 
 def table(timings: Sequence[Timing]) -> str:
-    """As text, one row for each objective."""
+    """A text with one row for each objective."""
     width = max(len(timing.objective) for timing in timings)
     lines = [f"{'objective':{width}}  x GRPO  median ms  (shortest to longest)  temporary [P,G,T]  compiled in s"]
     for timing in timings:

@@ -19,7 +19,7 @@ PROMPT_TABLE = 256
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Batch:
-    """What a step samples.
+    """The batch that a step samples.
 
     Attributes:
       vocabulary_size: of the model.

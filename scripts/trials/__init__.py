@@ -1,1 +1,1 @@
-"""What scripts/reliability.py runs, a module for each of its trials."""
+"""Trials that scripts/reliability.py runs, a module for each."""

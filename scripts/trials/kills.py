@@ -113,7 +113,7 @@ def trial(case: Case, number: int, kills: int, seed: int, like: Undisturbed, wor
 
 
 def _plan(chance: random.Random, case: Case) -> Iterator[tuple[bool, float, str, float]]:
-    """Of each kill: whether before the first record, when as a share of the time, what it hits, and which of them."""
+    """Kills: whether before the first record, when as a share of the time, what kind of process, and which of them."""
     while True:
         yield chance.random() < IN_START_UP, chance.random(), chance.choice(case.victims), chance.random()
 

@@ -66,7 +66,7 @@ class Command:
                 main.wait()
 
     def said(self) -> str:
-        """What this start has printed."""
+        """The text that this start has printed."""
         with self.log.open("rb") as file:
             file.seek(self.begins_in_log)
             return file.read().decode(errors="replace")

@@ -1,4 +1,4 @@
-"""What is opened in folders that others can write: no link is written through, nothing is waited for."""
+"""Files opened in folders that others can write: no link is followed by a write, and no opening blocks."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What ends a command before or during its imports is one sentence."""
+"""A command that ends before or during its imports ends with one sentence."""
 
 import os
 import subprocess

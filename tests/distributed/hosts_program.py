@@ -178,7 +178,7 @@ def run_and_save(process, meshes=(), save=None, **arguments):
 
 
 def check_hosts(process, folder):
-    """What the functions of `hosts` do where there are several, and a folder that not all see."""
+    """Checks the functions of `hosts` with several hosts, and a folder that not all of them see."""
     assert hosts.is_first() == (process == 0)
     assert hosts.broadcast({"who": process, "long": "x" * 5000}) == {"who": 0, "long": "x" * 5000}
     assert hosts.first_does(lambda: f"done by {process}") == (None if process else "done by 0")

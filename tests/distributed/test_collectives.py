@@ -1,4 +1,4 @@
-"""What programs send, against programs that are known to send it."""
+"""The collectives found in programs, against those that the programs are known to contain."""
 
 import functools
 

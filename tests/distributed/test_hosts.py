@@ -1,4 +1,4 @@
-"""What many hosts do together costs one process nothing; who verifies what is decided alike everywhere."""
+"""Functions of many hosts cost a single process nothing; all hosts agree which of them verifies which rows."""
 
 import subprocess
 import sys
@@ -70,7 +70,7 @@ class Device(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Of rows over devices, as a sharding tells it."""
+    """A layout of rows over devices, with the one method of a sharding that is used."""
 
     blocks: int
     processes: tuple[int, ...]

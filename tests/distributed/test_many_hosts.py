@@ -79,7 +79,7 @@ class Pair:
         return [process.wait(timeout=HANGS) for process in self.processes]
 
     def said(self, process: int) -> str:
-        """What a process wrote to stderr."""
+        """The text that a process wrote to stderr."""
         return self.logs[process][1].read_text()
 
     def printed(self, process: int) -> list[str]:

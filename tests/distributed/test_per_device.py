@@ -15,7 +15,7 @@ PROMPTS = 16
 
 
 def summary(scale, values):
-    """Of `[3, P]`: each value scaled, how many devices the function knows of, and what needs all prompts."""
+    """From `[3, P]`: each value scaled, the number of devices that the function sees, and totals over all prompts."""
     totals = sum_over_devices(values.sum(axis=1)), max_over_devices(values.max())
     return scale * values, jnp.full(values.shape[1], prompt_devices()), totals
 

@@ -1,4 +1,4 @@
-"""What README and pages show must run, what they link to must exist, and numbers are those of what is stored."""
+"""Code shown in README and pages runs, their links lead somewhere, and their numbers are those that are stored."""
 
 import argparse
 import dataclasses

@@ -1,4 +1,4 @@
-"""What the theory of two and more outcomes refuses."""
+"""Bad input that the theory of two and more outcomes refuses."""
 
 import numpy as np
 import pytest

@@ -82,7 +82,7 @@ def test_small_steps_are_as_many_updates():
 
 @pytest.mark.slow
 def test_clips_act_in_later_steps():
-    """Of groups of two on two arms only the mixed one, with advantages 1 and -1, has an update: by hand."""
+    """Derived by hand: with groups of two on two arms only the mixed group, with advantages 1 and -1, has an update."""
     logits, low, high, size = np.array([-0.3, 0.4]), 0.2, 0.28, 0.4
     now, start = logits.copy(), softmax(logits)
     for _ in range(5):
@@ -192,7 +192,7 @@ def test_antithetic_estimate_knows_its_error():
 
 @pytest.mark.slow
 def test_pairs_gain_whatever_the_order_of_the_arms():
-    """Of grpo with rewards 0, 1/2 and 1 the error is less than two thirds of that of independent groups."""
+    """The error of grpo with rewards 0, 1/2 and 1 is less than two thirds of that of independent groups."""
     objective = objectives.make("grpo")
     single = trained(objective, Bandit((0.0, 0.5, 1.0)), jnp.zeros((1, 3)), 8, 4000)[:, 0]
     for rewards in [(0.5, 0.0, 1.0), (0.0, 1.0, 0.5)]:

@@ -9,7 +9,7 @@ from ipsrl.dynamics.softmax import finite_groups, flows, survival
 
 UNEQUAL = (1.0, 0.6, 0.3)
 STARTS = np.array([[0.2, 0.3, 0.5], [0.9, 0.07, 0.03], [0.3, 0.4, 0.3], [0.1, 0.8, 0.1]])
-"""As many as `Field.scale` looks at: a field is compiled for each number of policies."""
+"""Four policies, as many as `Field.scale` looks at: a field is compiled for each number of policies."""
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ ENUMERATED = [
 
 
 def acting(text):
-    """What acts after the first step: advantages are those of the batch."""
+    """The parts that act after the first step; the others only make advantages, which stay those of the batch."""
     objective = objectives.make(text)
     return *map(type, (objective.surrogate, objective.aggregation, *objective.penalties)), objective.first is None
 

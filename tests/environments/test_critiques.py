@@ -1,4 +1,4 @@
-"""What critics say, against attempts with known mistakes, and against slow checkers on random ones."""
+"""Critiques of attempts with known mistakes, and of random attempts, compared with slow checkers."""
 
 import random
 from fractions import Fraction
@@ -25,7 +25,7 @@ TASKS = (SUM, WORKED, ANNOUNCED, REACHED, AT_MOST)
 
 
 def said(task, prompt, text, critic=critiques.first_mistake):
-    """What is said about an attempt in symbols; "." ends it."""
+    """The critique of an attempt, in symbols; "." in the text of the attempt is its end."""
     return symbols(task, critic(task, prompt, tokens_of(task, text.replace(".", "<stop>").split())))
 
 

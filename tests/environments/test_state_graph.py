@@ -1,4 +1,4 @@
-"""What every enumerable environment promises, checked by brute force over all of its trajectories."""
+"""Promises of every enumerable environment, checked by brute force over all of its trajectories."""
 
 import functools
 

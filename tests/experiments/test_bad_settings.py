@@ -121,7 +121,7 @@ def test_bad_settings_are_refused(study, changes, message):
 
 
 def said(settings, flag, value):
-    """What refuses a value of a flag; nothing if it is taken."""
+    """The message that refuses a value of a flag; "" if the value is accepted."""
     try:
         dataclasses.replace(settings, **{flag: value})
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What the project must show, by the published demo commands with other seeds and fewer steps, which suffice."""
+"""The results that the project must show, from its published demo commands with other seeds and fewer steps."""
 
 import json
 import os

@@ -11,7 +11,7 @@ from tests.study.made_up import records_for, with_stand_ins
 
 
 def verdicts(claim):
-    """Of records that are made up to support it, to refute it, and to have too few seeds."""
+    """The verdicts on made-up records: some that support the claim, some that refute it, and some of too few seeds."""
     made = (records_for(claim, True), records_for(claim, False), records_for(claim, True, seeds=4))
     return [decision(claim, records).verdict for records in made]
 

@@ -1,4 +1,4 @@
-"""What `run_vmapped` of an experiment leaves is what its separate runs leave."""
+"""`run_vmapped` of an experiment leaves the same files as its separate runs."""
 
 import dataclasses
 
@@ -29,7 +29,7 @@ def together(settings, places, study=STUDY):
 
 
 def files(folder):
-    """Of a run, those that hold no time and no checkpoint."""
+    """The files of a run, without those that hold times or checkpoints."""
     paths = (path.relative_to(folder) for path in folder.rglob("*") if (folder / path).is_file())
     return {
         path for path in paths if path.name not in (".lock", "environment.json") and "checkpoints" not in path.parts

@@ -1,4 +1,4 @@
-"""What kinds of drawing show, on small records."""
+"""Each kind of drawing, on small records."""
 
 import dataclasses
 

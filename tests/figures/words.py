@@ -1,4 +1,4 @@
-"""What one can read in a figure."""
+"""The words that one can read in a figure."""
 
 from matplotlib.text import Text
 

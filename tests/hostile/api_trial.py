@@ -148,7 +148,7 @@ REFUSED = [*OF_OBJECTIVES, *OF_THEORY, *OF_MEASURES, *OF_ENVIRONMENTS, *OF_TRAIN
 
 @dataclasses.dataclass(frozen=True)
 class Ending:
-    """What a call ended in: its value, or an exception, after how many calls that it made itself."""
+    """The end of a call: its value or an exception, and the number of calls that it made itself."""
 
     value: Any
     error: BaseException | None
@@ -177,7 +177,7 @@ def write_files(folder: Path) -> None:
 
 
 def faults(found: Ending, message: str) -> list[str]:
-    """What is wrong with the answer to a malformed call; empty if it was refused as it must be."""
+    """Faults in the answer to a malformed call; none if the call was refused as it must be."""
     said = str(found.error)
     wrong = {
         "it was accepted": found.error is None,

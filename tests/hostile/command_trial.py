@@ -38,7 +38,7 @@ READ_LATER = ("--model_dir=", "--optimizer=", "--extensions=")
 OF_ALL_STUDIES = "hypospace"
 """A study with all flags that are no settings, which are the same in each."""
 FURTHER = {"math_answers": ("--data=math_answers(builder=none)", "--evaluation_data=math_answers(builder=none)")}
-"""What a study asks for before it looks at the flag that is tried."""
+"""Study -> flags that it requires before it looks at the flag that is tried."""
 SCRIPTS: dict[str, tuple[str, ...]] = {
     "answer_frames": (),
     "audit_verifier": ("@RUN/metrics.jsonl",),
@@ -78,7 +78,7 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Said:
-    """What a command said, its exit status, and the files that it has left or changed."""
+    """The outcome of a command: exit status, printed text, and the files that it has left or changed."""
 
     status: int
     text: str
@@ -131,7 +131,7 @@ def _names(flag: str, kind: Kind) -> str:
 
 
 def of_all_flags() -> list[Trial]:
-    """Those of all studies and scripts."""
+    """Trials of all flags of all studies and scripts."""
     studies = [trial for name in catalog.names() for trial in of_flags(name)]
     return studies + [trial for name in SCRIPTS for trial in of_script(name)]
 
@@ -176,7 +176,7 @@ def _contents(folder: Path) -> set[tuple[str, bytes]]:
 
 
 def faults(trial: Trial, said: Said) -> list[str]:
-    """What is wrong with an answer; empty if the command was refused as it must be."""
+    """Faults in an answer; none if the command was refused as it must be."""
     lines = said.text.strip().splitlines() or [""]
     # Before its sentence, argparse shows how a script is used.
     last = lines[-1]

@@ -1,4 +1,4 @@
-"""What a fuzzer accepts as an end: a value, or one sentence."""
+"""Ends that a fuzzer accepts: a value, or one sentence."""
 
 from collections.abc import Callable
 from typing import Any

@@ -138,7 +138,7 @@ HARMLESS = {
 
 
 def linked(folder, name):
-    """As in the cache of huggingface_hub."""
+    """Turns a file into a link to a blob, as in the cache of huggingface_hub."""
     (folder / name).rename(folder.parent / "blob")
     (folder / name).symlink_to(Path("..") / "blob")
 

@@ -102,7 +102,7 @@ def test_a_specification_that_is_read_has_a_normal_form(text):
 
 @functools.cache
 def texts_of_flags(name):
-    """Of every flag of a study its texts in the presets."""
+    """Flag of a study -> its texts in the presets."""
     presets = catalog.find(name).presets.values()
     flags = kinds_of(type(next(iter(presets))))
     return {flag: sorted({as_text(preset, flag) for preset in presets}) for flag in flags}

@@ -1,4 +1,4 @@
-"""What comparisons with other trainers share: rewards, and the objective with their standard deviation."""
+"""Rewards that comparisons with other trainers share, and the objective with these trainers' standard deviation."""
 
 import dataclasses
 

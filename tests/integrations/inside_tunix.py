@@ -169,7 +169,7 @@ def test_loss_and_gradient_are_those_of_tunix_off_policy(text):
 
 @functools.cache
 def first_batch():
-    """By ipsrl alone: the answers, and the last token before each of their tokens."""
+    """The first batch as ipsrl alone makes it: the answers, and the last token before each of their tokens."""
     prompts = np.array([prompt.split()[-1] for prompt in BATCHES[0] for _ in range(GROUP)], int)
     answers = small_tunix.Answers(None, None, None, None).generate(np.repeat(BATCHES[0], GROUP).tolist(), None)
     tokens = np.array([np.pad(row, (0, LENGTH - len(row)), constant_values=PAD) for row in answers.tokens])
@@ -208,7 +208,7 @@ def scores(table, before, tokens):
 
 @functools.partial(jax.jit, static_argnames="objective")
 def our_gradient(table, rollouts, before, objective):
-    """By the table, of the first batch, by ipsrl alone."""
+    """The gradient by the table, on the first batch, as ipsrl alone computes it."""
     sizes = Sizes(len(BATCHES[0]))
     weights, _, _ = objective.weigh(rollouts, objective.init(sizes))
 

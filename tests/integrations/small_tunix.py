@@ -94,7 +94,7 @@ def qwen():
 
 
 def mesh(*devices):
-    """Of these devices, by number."""
+    """A mesh of the devices with these numbers."""
     devices = np.array([jax.devices()[number] for number in devices])
     return jax.sharding.Mesh(devices[:, None], ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 

@@ -16,7 +16,7 @@ from tests.scripts.test_lock import packaging_arguments
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CACHE = cache_folder()
-"""That of the user, where the environments may be; tests have one of their own, which is empty."""
+"""The user's cache, where the environments may be; tests have a cache of their own, which is empty."""
 QUIET = ("-q", "--tb=short", "--show-capture=no", "-W", "ignore", "-p", "no:cacheprovider", "--noconftest")
 TESTS = ("-m", "pytest", *QUIET, "-c", os.devnull)
 # Programs are small: making them fast takes longer than running them.

@@ -109,7 +109,7 @@ def test_a_table_over_batches_refuses_outcomes_without_a_name_that_lasts(value):
 @pytest.mark.parametrize("keeps", [False, True])
 def test_what_pandas_and_numpy_write_for_none_is_no_outcome(keeps):
     class Unknown:
-        """As pandas.NA, which does not say whether it is equal to itself."""
+        """A value like pandas.NA, which does not say whether it is equal to itself."""
 
         def __eq__(self, other):
             return self

@@ -11,7 +11,7 @@ def test_the_least_numbers_are_missed_by_no_mean_of_two_distributions():
 
 
 def test_hypergrid_numbers():
-    """Of arXiv 2601.21669, table 1: 1.7679 / 64 is its 0.028 of GRPO."""
+    """Numbers of arXiv 2601.21669, table 1: 1.7679 / 64 is its 0.028 of GRPO."""
     grid = Hypergrid()
     target, modes = grid.outcome_space(0).target, grid.modes()
     collapsed = np.eye(64)[9]

@@ -13,7 +13,7 @@ from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 
 
 def sizes(prompts):
-    """Of the environment that `random_rollouts` could come from."""
+    """The sizes of an environment that `random_rollouts` could come from."""
     return synthetic_sizes(prompts)
 
 
@@ -28,11 +28,11 @@ def all_groups(outcomes, group):
 
 
 SHARES = np.array([[0.5, 1.5], [1.6, 0.4], [1.0, 1.0], [0.7, 1.3]])
-"""Of the reward of each outcome of a bandit in its two rewards, whose mean it is; from the fifth outcome on, again."""
+"""`[4, 2]`, two rewards of each outcome of a bandit as shares of their mean; rows repeat from the fifth outcome on."""
 
 
 ARM_FEATURES = np.array([[1.0, 0.2, 0.0], [0.1, 0.3, 0.9], [0.4, 1.0, 0.3], [0.0, -0.5, 0.6]])
-"""What the reference policy's last layer is after each outcome of a bandit; from the fifth outcome on, again."""
+"""`[4, 3]`, the reference policy's last layer after each outcome of a bandit; rows repeat from the fifth outcome on."""
 
 
 def parts_of(rewards):
@@ -106,7 +106,7 @@ def rollouts_of(behaviour, mask=None, **fields):
 
 
 def by_log_probs(part, log_probs, rollouts, *advantages):
-    """Of a surrogate or a penalty the values, their gradient by the log-probabilities of the policy, and metrics."""
+    """Values of a surrogate or a penalty, their gradient by the policy's log-probabilities, and metrics."""
 
     def total(log_probs):
         values, metrics = part(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts, *advantages)

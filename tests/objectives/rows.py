@@ -1,4 +1,4 @@
-"""What every row of the catalog has to declare of itself; the generated tests read it.
+"""Declarations that every row of the catalog makes about itself; the generated tests read them.
 
 The rows of a module `ipsrl/objectives/catalog/X.py` are declared in `rows_X.py` beside this file, as a dict `ROWS` from
 the text of an objective (its name, or its name with arguments) to a `Row`; `declared.py` joins them. A row of the
@@ -33,7 +33,7 @@ Distribution = np.ndarray
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What the mathematics of an objective says.
+    """The properties that the mathematics of an objective gives it.
 
     Attributes:
       shift: adding a constant to the rewards leaves the advantages as they are.

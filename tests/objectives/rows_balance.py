@@ -38,7 +38,7 @@ def implicit(counts, excess, beta):
 
 
 def optimal_value(counts, probs, rewards, beta):
-    """Of each outcome's other answers in the group, weighted to the uniform reference."""
+    """`[K]`, the value estimated from each outcome's other answers in the group, weighted to the uniform reference."""
     others = (counts - np.eye(len(probs)) * (counts > 0)) / probs
     largest = np.where(others > 0, rewards, -np.inf).max(axis=1)
     worth = np.exp(np.minimum(rewards - largest[:, None], 0.0) / beta)

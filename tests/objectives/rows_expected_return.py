@@ -23,7 +23,7 @@ def k3_gradient(probs):
 
 
 def entropy_gradient(probs):
-    """Of the entropy by the logits."""
+    """The gradient of the entropy by the logits, `[K]`."""
     surprise = -np.log(probs)
     return probs * (surprise - probs @ surprise)
 

@@ -22,7 +22,7 @@ def pairwise(counts, probs, rewards, beta, slope=lambda u: 1 / u, link=np.log, i
 
 
 def squared(counts, probs, rewards, beta):
-    """As `pairwise`, for the loss (difference of log-ratios - 1 / (2 beta))^2."""
+    """The derivative of `pairwise`, for the loss (difference of log-ratios - 1 / (2 beta))^2."""
     log_ratio = np.log(probs * len(probs))
     order = rewards[:, None] > rewards
     push = np.where(order, 2 * (1 / (2 * beta) - log_ratio[:, None] + log_ratio), 0.0)

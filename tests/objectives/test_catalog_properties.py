@@ -1,4 +1,4 @@
-"""What every objective promises, generated from the catalog: `rows.py` says what a new row has to declare."""
+"""Promises of every objective, generated from the catalog; `rows.py` lists what a new row has to declare."""
 
 import dataclasses
 import functools
@@ -195,7 +195,7 @@ def weigh(objective, rollouts):
 
 
 def output_and_gradient(objective, rollouts, scores, weights):
-    """Of the loss of a batch, given its weights; the gradient is by the scores."""
+    """The output of the loss of a batch, given its weights, and its gradient by the scores."""
 
     def loss(scores):
         output = objective.loss(scores, rollouts, weights, objective.init_parameters(SIZES))
@@ -223,7 +223,7 @@ def padding_of(text):
 
 
 def factor_of(text):
-    """What padding does to the loss: a constant length is the one thing that the width of arrays may mean."""
+    """The factor of the loss under padding: the width of arrays may only mean a constant length."""
     is_width = make(text).aggregation == SequenceSum(length=None)
     return LENGTH / (LENGTH + padding_of(text)) if is_width else 1.0
 
@@ -241,7 +241,7 @@ def losses_of(objective, stack):
 
 @functools.partial(jax.jit, static_argnames="objective")
 def losses_and_pieces(objective, stack, batch):
-    """Of stacked batches the losses, and of a batch the sum of the losses of its halves."""
+    """The losses of stacked batches, and the sum of the losses of the halves of a batch."""
     halves = jax.tree.map(lambda leaf: leaf.reshape(2, PROMPTS // 2, *leaf.shape[1:]), batch)
     rollouts, scores, weights = halves
     statistics = jax.vmap(objective.statistics)(scores, rollouts, weights)
@@ -441,8 +441,8 @@ def longer_batches(padding):
 
 @functools.cache
 def gradients_with_empty_answers(text):
-    """By the name of a batch, the gradient of the mean loss: with empty answers in the groups, and without them for the
-    same weights.
+    """Name of a batch -> gradients of the mean loss: with empty answers in the groups, and without them for the same
+    weights.
     """
     longer = longer_batches(padding_of(text))
     ((weights, _),) = jax.device_get(weights_of(weighing(make(text)), longer[0]))

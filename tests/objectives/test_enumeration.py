@@ -28,7 +28,7 @@ SIZES = [(3, 5), (3, 2), (2, 8)]
 
 
 def counts_of_groups(outcomes, group):
-    """Of each group by its counts."""
+    """The counts `[K]` of every group, without regard to order."""
     return [np.array(n) for n in np.ndindex(*(group + 1,) * outcomes) if sum(n) == group]
 
 
@@ -46,7 +46,7 @@ def expectation(row, outcomes, rewards, group):
 @functools.cache
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def rollouts_of_all_groups(outcomes, rewards, group):
-    """Of each group on its own, a batch of one."""
+    """Rollouts of every group, each a batch of its own."""
 
     def rollouts(ids):
         return bandit_rollouts(ids[None], np.array(rewards, np.float32), jax.nn.log_softmax(LOGITS[outcomes]))

@@ -1,4 +1,4 @@
-"""What objectives refuse: arguments out of range, arguments that belong to others, and runs that cannot be."""
+"""Refusals of objectives: arguments out of range, arguments that belong to others, and impossible runs."""
 
 import contextlib
 import re
@@ -91,7 +91,7 @@ ARGUMENTS = {
     "one of reverse_kl, forward_kl, jensen_shannon, alpha": ["f_dpo(divergence=tsallis)"],
     "one of cumulative, average": ["rpo(form=both)"],
 }  # fmt: skip
-"""What the message says, with the last argument of each text and its value, -> texts."""
+"""Part of the message, with the name and value of the last argument of a text -> texts."""
 
 
 def test_what_corrects_a_gradient_cannot_be_in_the_reward():

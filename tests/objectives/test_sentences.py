@@ -1,4 +1,4 @@
-"""What `str` says of an objective."""
+"""The sentence that `str` gives for an objective."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What losses make of tokens, in NumPy's float64: `tokens` and `lengths` of a `Row` are put together from these.
+"""Values of tokens in losses, in NumPy's float64: `tokens` and `lengths` of a `Row` are put together from these.
 
 `tokens(log_ratio, advantages, mask)`, all `[P, G, T]`, gives the values of tokens whose sum is minus the loss, the
 division by answers or tokens included. Their derivative by the log-probabilities is the gradient; where it is not,
@@ -179,7 +179,7 @@ def total_variation(policy):
 
 
 def binary_kl(policy):
-    """Of a token and all others together."""
+    """The KL divergence of two outcomes: a token, and all others together."""
     return BEHAVIOUR * np.log(BEHAVIOUR / policy) + (1 - BEHAVIOUR) * np.log(
         (1 - BEHAVIOUR + 1e-8) / (1 - policy + 1e-8)
     )

@@ -25,7 +25,7 @@ torch.set_num_threads(1)  # The arrays are tiny, and JAX's tests share the machi
 
 
 class Script:
-    """What is given: the rows of rollouts and scores, prompt by prompt."""
+    """The input of a TRL trainer: the rows of rollouts and scores, prompt by prompt."""
 
     def __init__(self, rollouts, scores, vllm=False):
         """With `vllm` the answers come with log-probabilities of their sampler, and TRL corrects for it."""
@@ -51,7 +51,7 @@ class Script:
         return [[0] * (lengths[row] - 1) + [0 if self.truncated[row] else END] for (row,) in prompt_ids]
 
     def log_probs_of(self, prompt_ids):
-        """Of the tokens of each answer, in the program that sampled them."""
+        """The log-probabilities of the tokens of each answer, in the program that sampled them."""
         lengths = self.mask.sum(-1).tolist()
         return [self.sampled[row, : lengths[row]].tolist() for (row,) in prompt_ids] if self.vllm else None
 

@@ -138,7 +138,7 @@ def test_prompt_log_probs_equal_the_recurrence():
 
 
 def test_features_are_the_mean_of_the_states_after_each_token():
-    """By what the unembedding makes of them: log-probabilities after each token, up to a constant of the vocabulary."""
+    """Compares features after the unembedding: log-probabilities after each token, up to a constant for all tokens."""
     trajectories, head = make_trajectories(make_prompts()), PARAMETERS["embedding"]
     features = jax.jit(SMALL.answer_features)(PARAMETERS, trajectories)
     for number in range(3):

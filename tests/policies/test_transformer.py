@@ -141,7 +141,7 @@ def test_prompt_log_probs_equal_the_plain_transformer(policy):
 
 @pytest.mark.parametrize("policy", VARIANTS.values(), ids=VARIANTS)
 def test_features_are_the_mean_of_the_states_after_each_token(policy):
-    """By what the unembedding makes of them: log-probabilities after each token, up to a constant of the vocabulary."""
+    """Compares features after the unembedding: log-probabilities after each token, up to a constant for all tokens."""
     parameters, trajectories = random_parameters(policy), make_trajectories(make_prompts())
     features = jax.jit(policy.answer_features)(parameters, trajectories)
     assert features.shape == (3, G, policy.hidden_size)

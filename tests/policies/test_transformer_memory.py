@@ -1,4 +1,4 @@
-"""What a language model's vocabulary costs in memory: blocks of logits, never all of them."""
+"""The memory that a language model's vocabulary costs: blocks of logits, never all of them."""
 
 import jax
 import numpy as np

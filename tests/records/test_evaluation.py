@@ -1,4 +1,4 @@
-"""What evaluations leave in the run folder beside their metrics, however the run ended."""
+"""Files that evaluations leave in the run folder beside their metrics, however the run ended."""
 
 import json
 from contextlib import closing

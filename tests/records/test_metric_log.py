@@ -1,4 +1,4 @@
-"""What was logged is what is read, however the process ended."""
+"""Reading gives what was logged, however the process ended."""
 
 import math
 

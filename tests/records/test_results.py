@@ -110,7 +110,7 @@ def test_names_that_are_taken(tmp_path):
 
 
 def test_a_folder_with_many_numbers_of_outcomes_has_a_row_for_each(tmp_path):
-    """As `experiments.many_outcomes` writes them."""
+    """Records as written by `experiments.many_outcomes`."""
     records = [
         {"objective": "grpo", "num_outcomes": count, "seed": seed, "share": count / (seed + step)}
         for count in (16, 64) for seed in (1, 2) for step in (1, 3)

@@ -1,4 +1,4 @@
-"""Who may write a run's folder, and what stands in it afterwards."""
+"""The right to write a run's folder, and the content of the folder afterwards."""
 
 import json
 import os

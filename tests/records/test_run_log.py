@@ -1,4 +1,4 @@
-"""What a checkpoint says of the records it continues, however it was changed."""
+"""Extents of records in a checkpoint that continues them, however the checkpoint was changed."""
 
 import pytest
 

@@ -39,7 +39,7 @@ with RunFolder.open(path, {"seed": 3}, resume=True) as folder, Trackers(names, f
 
 
 def events(path: Path) -> dict[str, list[tuple[int, float]]]:
-    """What TensorBoard reads in the folder of a run: tag -> (step, value)."""
+    """The values that TensorBoard reads in the folder of a run: tag -> (step, value) pairs."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     accumulator = EventAccumulator(str(path / "tensorboard"), size_guidance={"scalars": 0})
@@ -109,7 +109,7 @@ def test_a_server_that_is_gone_costs_a_line(tmp_path):
 
 
 def history(path: Path) -> list[dict]:
-    """What W&B has on disk of a run, by its own command: the records of its only file."""
+    """The records in the only file that W&B has on disk of a run, read by W&B's own command."""
     (file,) = (path / "wandb").glob("offline-run-*/*.wandb")
     command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", file]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

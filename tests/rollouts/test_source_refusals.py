@@ -1,4 +1,4 @@
-"""What a source, a reward or an environment cannot do is refused in one sentence, before the first step if possible."""
+"""Refusals of sources, rewards and environments: one sentence, before the first step if possible."""
 
 import dataclasses
 from typing import Any

@@ -29,7 +29,7 @@ POLICY = Transformer(TEXT.vocabulary_size, hidden_size=16, num_layers=1, num_hea
 RARE = Bandit(((0.0, 0.0, 0.0, 1.0),) * 4)
 ON_RARE = Tabular(RARE.num_observations, RARE.vocabulary_size)
 WORDS = TEXT.render(0)[:-1]
-"""What a critic says."""
+"""The words of a critic."""
 RARELY = {"logits": jnp.zeros((4, 4)).at[:, 3].set(-2.0)}
 
 

@@ -1,4 +1,4 @@
-"""What the benchmarks of hypergrids and bandits compare with is right, and bad input is refused before work begins."""
+"""References of the benchmarks of hypergrids and bandits are right, and bad input is refused before work begins."""
 
 import itertools
 

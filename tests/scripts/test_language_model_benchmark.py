@@ -16,7 +16,7 @@ from scripts.make_checkpoint import make_checkpoint
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 CACHE = cache_folder()
-"""That of the user, as in `test_peers`."""
+"""The user's cache, as in `test_peers`."""
 BATCH = Batch(vocabulary_size=512, prompts=2, group_size=4, prompt_length=6, completion_length=3, learning_rate=1e-3)
 STARTED = """
 import os, pathlib, sys

@@ -32,7 +32,7 @@ NOT_CONSTRAINED = {"cuda", "tpu", "tunix", "verl"}
 
 @functools.cache
 def packaging_arguments():
-    """What setup.py says to setuptools."""
+    """The arguments that setup.py passes to setuptools."""
     found = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)

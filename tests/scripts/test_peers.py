@@ -17,7 +17,7 @@ from ipsrl.distributed.start_up import cache_folder
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 CACHE = cache_folder()
-"""That of the user, where peers may be installed; tests have one of their own, which is empty."""
+"""The user's cache, where peers may be installed; tests have a cache of their own, which is empty."""
 
 COUNTS = """
 import sys

@@ -16,7 +16,7 @@ from trials import cases, comparison, kills, long_run, processes
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """What a run leaves, as far as the comparison looks at it."""
+    """The files of a run that the comparison looks at."""
     path = tmp_path_factory.mktemp("run") / "run"
     save(path, np.arange(4.0, dtype=np.float32))
     (path / "metrics.jsonl").write_text('{"step": 1}\n')

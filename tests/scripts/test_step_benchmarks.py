@@ -1,4 +1,4 @@
-"""What the benchmarks of whole steps count and fit; that they run at all."""
+"""Counts and fits of the benchmarks of whole steps; that they run at all."""
 
 import dataclasses
 import functools

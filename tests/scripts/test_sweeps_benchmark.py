@@ -12,7 +12,7 @@ from ipsrl.records.metric_log import MetricLog
 
 
 def leave(folder, seed, value, records=3):
-    """What a run with a seed leaves that the benchmark reads."""
+    """Writes the files of a run with a seed that the benchmark reads."""
     folder.mkdir(parents=True)
     write_json(folder / "config.json", {"seeds": str(seed)})
     with MetricLog(folder / "metrics.jsonl") as log:

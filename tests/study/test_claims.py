@@ -1,4 +1,4 @@
-"""What intervals decide, and that an error is divided among those who could make it."""
+"""Decisions by intervals, and the division of the error rate among all claims that could make an error."""
 
 import math
 
@@ -30,7 +30,7 @@ X = final("x", arm="a")
 
 
 def records(first=0, **arms):
-    """Of each arm the values of its seeds at the end; a number is an exact one, without seeds."""
+    """Records of each arm's values at the end, one for each seed; a single number is an exact value, without seeds."""
     rows = []
     for arm, values in arms.items():
         if np.ndim(values) == 0:

@@ -1,4 +1,4 @@
-"""What all studies share: curves are recorded one by one, resumed, and judged from their records alone."""
+"""The frame of all studies: curves are recorded one by one, resumed, and judged from their records alone."""
 
 import csv
 import dataclasses

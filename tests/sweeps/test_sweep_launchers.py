@@ -244,7 +244,7 @@ def test_there_is_no_slurm_here(folder, monkeypatch):
 
 @pytest.fixture
 def together(monkeypatch):
-    """What runs many settings of two_outcomes is replaced by the returned function, whose `does` does its work."""
+    """Replaces `run_vmapped` of two_outcomes by the returned function, whose attribute `does` does the work."""
     calls = []
 
     def run_vmapped(study, settings, presets, outputs):

@@ -82,7 +82,7 @@ def sample(objective, environment, policy, parameters):
 
 @pytest.mark.parametrize("text", EVERY)
 def test_one_device_trains_as_eight_do(text):
-    """What moves, is learned and is measured in two updates of two optimiser steps of two micro-batches each."""
+    """Parameters, state and metrics agree after two updates of two optimiser steps of two micro-batches each."""
     # With the weight that it has by default, A*-PO moves less than rounding does.
     objective = objectives.make("a2po(beta2=0.1)" if text == "a2po" else text)
     # With rewards of 0 and 1 no group here has a single best answer, the only one that top_one learns from.

@@ -40,7 +40,7 @@ def adapted(parameters, task, seed):
 
 
 def test_the_gradient_at_adapted_parameters_is_that_of_the_loss_there():
-    """By hand: dr_grpo on-policy is the mean of (r - group mean) times the score."""
+    """Derived by hand: dr_grpo on-policy is the mean of (r - group mean) times the score."""
     parameters = {"logits": jnp.array([[0.5, -0.3, 0.2]])}
     there = adapted(parameters, TASKS[0], 7)
     found, _ = of_task(there, TASKS[0], 7, INNER_STEPS)

@@ -1,4 +1,4 @@
-"""What few objectives ask of a step: two steps in place of one, sums, parameters and draws of their own, top tokens."""
+"""Parts of a step that few objectives need: two steps in place of one, sums, own parameters and draws, top tokens."""
 
 import dataclasses
 from typing import ClassVar

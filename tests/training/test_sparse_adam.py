@@ -76,7 +76,7 @@ def test_nothing_to_learn_is_nothing_to_keep():
 
 
 def test_prompts_outside_the_batch_keep_their_log_partition():
-    """Of three prompts the first is in the first batch only, the last in none."""
+    """The first of three prompts is in the first batch only, the last in none."""
     tree = Tree()
     policy, optimizer = Tabular(tree.num_observations, tree.vocabulary_size), make_optimizer("sgd", 0.0)
     objective = objectives.make("trajectory_balance")

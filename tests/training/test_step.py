@@ -144,7 +144,7 @@ def sampled_elsewhere():
     ],
 )
 def test_a_correction_compares_the_sampler_with_the_policy_before_the_first_step(text):
-    """Of all optimiser steps, beside the same by hand."""
+    """All optimiser steps agree with the same steps by hand."""
     objective, batching, sampled = objectives.make(text), Batching(2, 2, 2), sampled_elsewhere()
     rollouts = Rollouts.of(*sampled, proximal_log_probs=TABLE.score(start(), sampled[0], 1.0).log_probs)
     parameters, found = steps_by_hand(objective, batching, sampled[0], rollouts)
@@ -172,7 +172,7 @@ def test_values_count_from_the_policy_before_the_first_step():
 
 
 def communication(*texts):
-    """Of one program that weighs the same batch by all these objectives: what is common to them is computed once."""
+    """The collectives of a program that weighs one batch by all these objectives, and computes once what they share."""
     mesh = make_mesh("data:8")
     rollouts, _ = synthetic_rollouts(0, PROMPTS, GROUP_SIZE, length=7)
     weighed = [objectives.make(text) for text in texts]

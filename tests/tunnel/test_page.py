@@ -29,7 +29,7 @@ def test_a_port_in_use_is_refused():
 
 @pytest.fixture(scope="module")
 def address():
-    """Of a server that ends by Ctrl-C, and says nothing about requests."""
+    """The address of a server that ends by Ctrl-C, and prints nothing about requests."""
     pytest.importorskip("dash", reason='the page is made by Dash: pip install -e ".[tunnel]"')
     arguments = [sys.executable, "-m", "ipsrl.tunnel", "--port=0", "--noopen"]
     with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:

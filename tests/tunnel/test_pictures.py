@@ -1,4 +1,4 @@
-"""What the page of the wind tunnel shows: states, flows, verdicts and drawings, without a browser."""
+"""Content of the page of the wind tunnel: states, flows, verdicts and drawings, without a browser."""
 
 import csv
 import dataclasses

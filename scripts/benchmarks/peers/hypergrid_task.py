@@ -42,7 +42,7 @@ class Task:
         return cls(**json.loads(text))
 
     def write(self) -> str:
-        """As JSON."""
+        """The task as JSON."""
         return json.dumps(dataclasses.asdict(self))
 
     @functools.cached_property

@@ -90,7 +90,7 @@ def test_an_answer_of_a_tool_is_not_the_models(tokenizer, tmp_path):
 
 
 def heard(environment, sampled):
-    """What the tools said, a line each."""
+    """The results of the tools in the first answer, a line each."""
     return environment.answer_texts([sampled.tokens[0, 0][sampled.dictated[0, 0]]])[0].splitlines()
 
 

@@ -52,7 +52,7 @@ def test_plans_are_equally_likely_and_every_step_may_slip(slip):
 
 
 def test_the_backward_policy_is_a_distribution_over_the_answers_with_an_outcome():
-    """Of 2 plans with one step each, 1 answer leads to each plan and 2 lead to the slip."""
+    """Two plans with one step each: one answer leads to each plan, and two lead to the slip."""
     forks = Forks(1, 2, 1, (1.0, 1.0))
     reached = forks.step(jnp.arange(3)[:, None], jnp.arange(2))
     assert reached.tolist() == [[1, 2], [3, 5], [4, 5]]

@@ -1,4 +1,4 @@
-"""What tokenizers and their templates write around answers: tags that are special tokens, thoughts, turns, the date."""
+"""Text that tokenizers and templates write around answers: tags that are special tokens, thoughts, turns, the date."""
 
 import json
 

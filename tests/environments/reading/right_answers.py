@@ -9,7 +9,7 @@ ASKED = {
     "hypospace_boolean": ("Expression", "NOT NOT NOT x"),
     "hypospace_causal": ("Graph", "D->B"),
 }
-"""Of each task the word for its answers, and another answer."""
+"""Task -> the word for its answers, and another answer."""
 
 
 def in_each(task: str, templates: dict[str, str]) -> dict[str, str]:

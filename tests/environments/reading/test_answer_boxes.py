@@ -1,4 +1,4 @@
-"""What stands beside a box, or in parentheses behind a number, dismisses it only if it changes it."""
+"""Text beside a box, or in parentheses behind a number, rejects the answer only if it changes the number."""
 
 import pytest
 

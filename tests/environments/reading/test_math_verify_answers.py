@@ -68,7 +68,7 @@ def test_numbers(read, text, number):
 
 
 def kinds_read(read, table):
-    """Of the kinds of a table those that are read as the number in each of its sizes."""
+    """The kinds of a table that are read as the right number at all sizes of numbers."""
     return {
         kind
         for kind, template in table.items()

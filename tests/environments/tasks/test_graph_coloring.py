@@ -13,7 +13,7 @@ HIDDEN = GraphColoring(vertices=5, problems=12, hidden=3)
 
 
 def proper_colorings(task, prompt):
-    """Of three colors, by brute force."""
+    """All proper colorings with three colors, by brute force."""
     return {
         colors
         for colors in itertools.product((1, 2, 3), repeat=5)

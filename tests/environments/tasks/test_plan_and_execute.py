@@ -17,7 +17,7 @@ every_task = pytest.mark.parametrize("task", TASKS, ids=str)
 
 
 def slow_results(digits):
-    """What the six plans make of a text of digits, sign by sign."""
+    """The results of the six plans on a text of digits, digit by digit."""
     half, following = len(digits) // 2, dict(zip("0123456789", "1234567890", strict=True))
     swapped = list(digits)
     for i in range(0, len(digits) - 1, 2):

@@ -49,7 +49,7 @@ def test_nothing_is_contested_where_right_answers_are_alike():
 
 
 def test_the_steps_of_logits_are_those_of_the_surrogate():
-    """By differentiating the surrogate of a softmax policy at the shares of the group."""
+    """The reference is the derivative of the surrogate of a softmax policy at the shares of the group."""
     advantages = np.array([[0.3, 0.1, 0.2, 0.9, -0.4, 0.5]])
     ids = np.array([0, 0, 0, 1, 2, 3])
     step = jax.grad(lambda logits: (jax.nn.log_softmax(logits)[ids] * advantages[0]).mean())(

@@ -1,4 +1,4 @@
-"""Who is ranked, in which order, and by which of several learning rates."""
+"""The ranking: which objectives are in it, their order, and the learning rate that counts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What priors of sums are taught, and what is measured of them."""
+"""The lessons of priors of sums, and the measures of these priors."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""What the study asks of all policies at once, and that a small run measures every part."""
+"""Claims on all policies at once, and a small run that measures every part."""
 
 from experiments import divergences
 from experiments.divergences import (

@@ -28,7 +28,7 @@ def test_the_links_of_an_optimum_are_the_rewards_up_to_a_constant(divergence, be
 
 
 def test_closed_forms():
-    """By hand: reverse KL is a softmax; forward KL of two outcomes, at beta = 1, has 1/2 / (l - 1) + 1/2 / l = 1."""
+    """Reverse KL is a softmax; forward KL of two outcomes, at beta = 1, has 1/2 / (l - 1) + 1/2 / l = 1: by hand."""
     found = regularised_optimum(REWARDS, REFERENCE, 0.5, "reverse_kl")
     np.testing.assert_allclose(found, softmax(np.log(REFERENCE) + REWARDS / 0.5), rtol=1e-12)
     level = 1 + np.sqrt(2) / 2

@@ -30,7 +30,7 @@ def test_two_outcomes_against_an_integral_over_their_log_ratio(noise, precision)
 
 @pytest.mark.parametrize("noise", [0.3, 1.0, 4.0])
 def test_it_is_the_gradient_of_the_smoothed_return(noise):
-    """By automatic differentiation of a mean over normal noise; each sign and its opposite, so that the mean is 0."""
+    """Compares with the derivative of a mean over normal noise, each draw with its opposite, so that its mean is 0."""
     half = jax.random.normal(jax.random.key(0), (200_000, 3))
     normal = jnp.concatenate([half, -half])
 

@@ -1,4 +1,4 @@
-"""What TRL gets is the policy and the task of our own trainer."""
+"""TRL gets the same policy and the same task as our own trainer."""
 
 import jax
 import numpy as np

@@ -21,7 +21,7 @@ REWARDS = np.array([1.0, 1.0, 0.5, 0.0])
 
 
 def measured(probs, rewards=REWARDS, draws=1000):
-    """Of policies `[N, K]`, `[N]` each."""
+    """The measures of `of_policies`, `[N]` each, for policies `[N, K]`."""
     found = of_policies(np.log(probs)[:, None], rewards, range(len(probs)), draws)
     return {name: values[:, 0] for name, values in found.items()}
 

@@ -29,7 +29,7 @@ STUDY = Study.of(math_answers)
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory):
-    """Of a smoke run on a tiny model and few questions."""
+    """Settings of a smoke run on a tiny model and few questions."""
     folder = tmp_path_factory.mktemp("material")
     model = make_checkpoint(folder / "model", hidden_size=16, num_layers=1)
     make_questions(folder, train=32, test=16, largest=2)

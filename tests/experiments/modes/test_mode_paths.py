@@ -1,4 +1,4 @@
-"""What becomes of a mode bandit: the toy of our notes on Thinkless on a tiny instance, exactly and by samples."""
+"""Paths on a tiny mode bandit, the toy of our notes on Thinkless: exact, and by samples."""
 
 import dataclasses
 import functools

@@ -89,7 +89,7 @@ def test_the_policy_is_where_the_loss_of_the_catalog_is_least(text, weight):
 
 
 def test_two_arms_by_hand():
-    """Of 3 : 1 wins and a uniform reference: eta (base - pi) + base - sigmoid(beta log-odds of pi) = 0 at the first."""
+    """3 : 1 wins, a uniform reference: eta (base - pi) + base - sigmoid(beta log-odds of pi) = 0 at the first arm."""
     wins, reference = np.array([[0, 3], [1, 0]]), np.array([0.5, 0.5])
     assert max_min(wins, reference, 1.0, 0.5)[0] == pytest.approx(0.75, abs=1e-9)
     policy = max_min(wins, reference, 0.5, 0.5)

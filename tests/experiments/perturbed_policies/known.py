@@ -1,4 +1,4 @@
-"""What oracles are compared with: the best items, and the best schedule as an assignment."""
+"""Known answers for oracles: the best items, and the best schedule as an assignment."""
 
 import itertools
 import math

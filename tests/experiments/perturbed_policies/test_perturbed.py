@@ -26,7 +26,7 @@ def normal(seed, *shape):
 
 
 def test_two_items_are_chosen_by_a_normal_distribution():
-    """Of items with scores 0 and s the perturbed policy takes the second with probability Phi(s / (lambda sqrt(2)))."""
+    """With scores 0 and s the perturbed policy takes the second item with probability Phi(s / (lambda sqrt(2)))."""
     with jax.enable_x64(True):
         scores, costs, noise = jnp.array([0.0, 0.7]), jnp.array([2.0, 5.0]), normal(0, 200_000, 2)
         found = perturbed_costs(cost_by(top_k(2, 1)), scores, costs, noise, 0.5)
@@ -83,7 +83,7 @@ def check():
 
 
 def test_the_risk_gap_grows():
-    """What does not depend on the draws: it increases, to S (1 - 1 / sqrt(1 + l^2)) with S the mean of the top 3."""
+    """Whatever the draws, the gap increases, to S (1 - 1 / sqrt(1 + l^2)), where S is the mean sum of the top 3."""
     gaps = check()[0]
     assert (np.diff(gaps) > 0).all()
     best = np.sort(np.random.default_rng(0).normal(size=(200_000, 8)), axis=1)[:, -3:].sum(axis=1).mean()

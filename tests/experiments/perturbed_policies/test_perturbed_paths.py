@@ -51,7 +51,7 @@ def test_risks_of_vehicles_are_costs_of_the_best_assignment():
 
 
 def test_the_target_of_vehicles_is_the_cost_without_passing_delays_on():
-    """Of schedules in which no vehicle has more than two tasks, the sum of targets is the cost."""
+    """The sum of targets is the cost of every schedule in which no vehicle has more than two tasks."""
     _, costs, targets = WORLDS[VEHICLES][0](jax.random.key(2), 3)
     before = vehicle_scheduling.predecessors(TASKS)
     chains = np.array([(row >= 0) & (row[np.maximum(row, 0)] >= 0) for row in before]).any(axis=1)

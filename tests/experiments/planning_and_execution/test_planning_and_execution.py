@@ -1,4 +1,4 @@
-"""What the study decides from the courses of training."""
+"""Decisions of the study, given the course of training."""
 
 from experiments.planning_and_execution import CLAIMS, GRPO, USUAL
 from ipsrl.records.tidy import Records

@@ -34,7 +34,7 @@ def balanced():
 
 
 def own_parameters(objective, log_flows):
-    """What the objective should learn."""
+    """The parameters that the objective should learn."""
     right = {"log_partition": log_flows[:1], "log_flows": log_flows[None]}
     return {name: right[name] for name in objective.init_parameters(TREE.sizes)}
 

@@ -129,7 +129,7 @@ def test_prompts_that_get_nothing_but_the_bonus_are_counted():
 
 
 def test_the_bonus_is_on_while_the_entropy_of_the_batch_before_is_low():
-    """As TRL: the coefficient moves after a batch, and is gated by the entropy of the batch before."""
+    """The coefficient moves after a batch and is gated by the entropy of the batch before, as in TRL."""
     entropies = [0.1, 0.2, 0.15, 0.3, 0.3, 0.1, 0.1]
     found = list(states(EntropyFloor(), entropies))
     coefficients = [0.005, 0.010, 0.015, 0.010, 0.005, 0.010, 0.015]

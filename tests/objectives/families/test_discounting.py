@@ -22,7 +22,7 @@ def test_sums_and_gradient_are_those_of_the_definition(length, discount, reverse
 
 
 def test_blocks_do_not_let_large_numbers_pass_to_small_ones():
-    """What has been discounted to nothing leaves no rounding behind."""
+    """Values that are discounted to nothing leave no rounding behind."""
     values = jnp.zeros(4 * BLOCK).at[0].set(1e8).at[-1].set(1.0)
     assert_close(discounted_sums(values, 0.5)[-1], 1.0)
     assert_close(discounted_sums(values[::-1], 0.5, reverse=True)[0], 1.0)

@@ -119,7 +119,7 @@ def test_all_answers_of_a_group_with_a_correct_one_get_the_bonus():
 
 
 def test_answers_that_are_equally_far_from_the_others_learn_from_their_rewards_alone():
-    """What rounding leaves between them, the standard deviation would scale up to 1."""
+    """Rounding leaves small differences between them, which a division by the standard deviation would scale to 1."""
     rng = np.random.default_rng(0)
     for copies in (1, 2, 4, 8):
         turned, _ = np.linalg.qr(rng.normal(size=(64, 8 // copies)))
@@ -161,7 +161,7 @@ def keyed(rollouts, seed):
 
 @pytest.mark.parametrize("options", [{}, {"alpha": 0.5, "floor": 0.2}])
 def test_the_placebo_has_the_mean_and_variance_of_inverse_probability_scaling(options):
-    """Of the new rewards, in every group of rewards 0 and 1: wrong answers have outcomes, and weights, of their own."""
+    """Compares new rewards in groups of rewards 0 and 1; wrong answers have outcomes, and weights, of their own."""
     rng = np.random.default_rng(5)
     ids = rng.choice(5, p=[0.2, 0.45, 0.15, 0.15, 0.05], size=(200, 7)) - 1  # -1 and 3 are wrong
     rewards = np.float32((ids >= 0) & (ids < 3))
@@ -174,7 +174,7 @@ def test_the_placebo_has_the_mean_and_variance_of_inverse_probability_scaling(op
 
 
 def test_the_placebo_deals_the_weights_uniformly_among_rewarded_answers():
-    """Of their weights 2, 2, 2 and 6, the odd one must fall on each of their places equally often."""
+    """The weights are 2, 2, 2 and 6; the 6 must fall on each rewarded place equally often."""
     prompts, ids, rewarded = 4000, [0, 9, 0, 1, 0, 9], np.array([0, 2, 3, 4])
     rewards = np.tile(np.float32([1, 0, 1, 1, 1, 0]), (prompts, 1))
     rollouts = keyed(rollouts_of(np.zeros((prompts, 6, 1)), rewards=rewards, outcome_id=np.tile(ids, (prompts, 1))), 7)

@@ -93,7 +93,7 @@ def test_a_cache_longer_than_the_longest_answer_is_refused(text):
 
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "sequence_sum", "constant_length"])
 def test_a_loss_without_truncated_answers_is_that_of_the_others(aggregation):
-    """As if they had no tokens, given the advantages of the whole group."""
+    """Truncated answers count as if they had no tokens, given the advantages of the whole group."""
     rollouts, scores = random_rollouts(3)
     assert 0 < rollouts.truncated.sum() < rollouts.truncated.size
     plain, filtered = (
@@ -127,7 +127,7 @@ def smoothed(groups, text="dcpo", prompt=1):
 
 
 def test_smoothed_advantages_remember_earlier_groups():
-    """Of all eight rewards after 1, 0, 0, 0: with 1, 1, 1, 0 mean 1/2 and std 1/2, with 1, 1, 1, 1 mean 5/8."""
+    """Moments of all eight rewards after 1, 0, 0, 0: mean 1/2 and std 1/2 with 1, 1, 1, 0; mean 5/8 with 1, 1, 1, 1."""
     assert_close(
         smoothed([[1, 0, 0, 0]]),
         advantages_of("grpo", rollouts_of(np.zeros((1, 4, 1)), rewards=np.float32([[1, 0, 0, 0]])))[0],

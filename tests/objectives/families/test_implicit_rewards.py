@@ -203,7 +203,7 @@ class WithoutNext(BellmanRegression):
 
 
 def test_several_steps_hold_back_a_move_to_a_state_in_which_a_token_was_unlearned():
-    """Of two first moves one leads to right answers only; two paths do not help the outcome that both can reach."""
+    """One of two first moves leads to right answers only; two paths do not help the outcome that both can reach."""
     rewards, first = jnp.array([1.0, 1.0, 0.0]), []
     for objective in (make("rover"), dataclasses.replace(make("rover"), surrogate=WithoutNext())):
         update = mean_update(objective, jnp.zeros((3, 2)), rewards, 8, environment=WALKS, steps=Steps(64, 0.5))

@@ -137,7 +137,7 @@ def test_effective_sample_size_of_very_long_answers():
 
 
 def test_answers_without_tokens_have_no_part_in_the_effective_sample_size():
-    """As answers of probability 1 they would leave no exponent at which enough of the group counts."""
+    """Counted as answers of probability 1, they would leave no exponent at which enough of the group counts."""
     log_probs, empty = np.array([-41.0, -42.0, -44.0]), 5
     found = []
     for number in (0, empty):

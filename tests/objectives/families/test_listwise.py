@@ -49,7 +49,7 @@ def test_a_divergence_from_the_tilted_policy_that_sampled(divergence):
 
 
 def gradient_of(text, behaviour, rewards):
-    """Of the mean loss by log pi, compiled, of a group with these rewards and `LOG_PROBS`."""
+    """The gradient of the mean loss by log pi, compiled, for a group with these rewards and `LOG_PROBS`."""
     objective = make(text)
 
     @jax.jit

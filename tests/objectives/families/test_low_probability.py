@@ -70,7 +70,7 @@ def test_lp_reg_protects_unlikely_punished_tokens_that_are_no_noise():
 
 @pytest.mark.parametrize("kappa", [0.02, 0.05, 0.2])
 def test_the_cost_of_lp_reg_is_the_divergence_from_its_proxy(kappa):
-    """By the logits, KL(proxy || policy) has the gradient policy - proxy, which is 0 without noise and on-policy."""
+    """KL(proxy || policy) has the gradient policy - proxy by the logits, which is 0 without noise and on-policy."""
     rollouts = lp_rollouts([2], [1.0])
     proxy = np.where(kappa * 0.6 < DISTRIBUTION, DISTRIBUTION, 0.0)
     proxy = proxy / proxy.sum()

@@ -13,7 +13,7 @@ from tests.objectives.groups import assert_close, rollouts_of
 
 
 def loss_and_gradient(text, rewards, log_ratios, reference=0.0, mask=None):
-    """Of groups of answers `[P, G]` or `[P, G, T]`, by the log-probabilities; and metrics."""
+    """Loss, gradient by the log-probabilities, and metrics, for groups of answers `[P, G]` or `[P, G, T]`."""
     log_ratios = np.asarray(log_ratios, np.float32)
     log_ratios = log_ratios[..., None] if log_ratios.ndim == 2 else log_ratios
     rollouts = rollouts_of(

@@ -54,7 +54,7 @@ def test_counts_of_a_large_group_do_not_overflow():
 
 
 def test_unlikely_answers_gain_if_they_are_correct_and_lose_if_they_are_wrong():
-    """Of two tokens each: log mu is log 1/4 and log 1/16."""
+    """Answers have two tokens each: log mu is log 1/4 and log 1/16."""
     behaviour = np.log(np.array([[[0.5, 0.5], [0.25, 0.25], [0.5, 0.5], [0.25, 0.25]]]))
     group = rollouts_of(behaviour, rewards=np.float32([[1, 1, 0, 0]]))
     found = advantages_of("differential_smoothing(positive=0.5, negative=0.25)", group)

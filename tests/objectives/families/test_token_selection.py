@@ -72,7 +72,7 @@ def test_every_candidate_is_drawn_equally_often():
     [(2e-3, [1, 0, 0, 0, 0]), (0.39, [1, 0, 0, 0, 0]), (0.4, [1, 1, 0, 0, 0]), (1.0, [1, 1, 0, 1, 0])],
 )
 def test_tokens_of_highest_covariance_are_held(fraction, chosen):
-    """Of positive covariance only: the third and fifth never are."""
+    """Only tokens of positive covariance are held: the third and fifth never are."""
     rollouts, advantages = five_tokens()
     coefficients, state = HighCovarianceDistance(0.5, fraction).update_state(rollouts, advantages, ())
     assert state == ()

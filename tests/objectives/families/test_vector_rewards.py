@@ -33,7 +33,7 @@ def test_the_scale_is_that_of_the_batch():
 
 
 def test_rewards_that_cancel_leave_nothing_but_rounding_which_is_zero():
-    """Of two answers each is best in one reward; 1/3 and 0.1 leave rounding, which a std of the batch would enlarge."""
+    """The two rewards add up to a constant; 1/3 and 0.1 leave rounding, which a std of the batch would enlarge."""
     for size in (2, 3, 5, 7):
         first = np.random.default_rng(size).permutation(np.arange(size) / 3)
         weights = advantages_of("gdpo", groups(np.stack([first, 0.1 - first], axis=-1)))

@@ -162,7 +162,7 @@ def _of_tokenizer(folder):
 
 
 def _llama3_factors(rotary, head_dim):
-    """What each wavelength is multiplied by, as llama.cpp computes it."""
+    """The factor of each wavelength, as llama.cpp computes it."""
     low, high = rotary["low_freq_factor"], rotary["high_freq_factor"]
     length, factors = rotary["original_max_position_embeddings"], []
     for pair in range(head_dim // 2):

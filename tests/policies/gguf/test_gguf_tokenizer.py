@@ -1,4 +1,4 @@
-"""What a GGUF file says of its tokenizer in a word or by scores, against tokens found by hand."""
+"""Tokenizers that a GGUF file describes by a word or by scores, against tokens found by hand."""
 
 import pytest
 

@@ -144,7 +144,7 @@ def answered(prompts: Prompts, tokens: np.ndarray, mask: np.ndarray) -> Trajecto
 
 
 def shapes_in(jaxpr) -> set[tuple[int, ...]]:
-    """Of all that a program computes."""
+    """The shapes of all arrays that a program computes."""
     found = set()
     for equation in jaxpr.eqns:
         found |= {variable.aval.shape for variable in equation.outvars}

@@ -1,4 +1,4 @@
-"""What every family must hold: steps, scores and reading agree; blocks and rematerialisation change only rounding."""
+"""Promises of every family: steps, scores and reading agree; blocks and rematerialisation change only rounding."""
 
 import dataclasses
 

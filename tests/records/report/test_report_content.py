@@ -1,4 +1,4 @@
-"""What is found in run folders, whatever state they are in, and what a report makes of it."""
+"""The content of a report, from run folders in whatever state they are."""
 
 import base64
 import json
@@ -131,7 +131,7 @@ def test_paths_begin_at_the_root(tmp_path):
 
 
 def test_many_runs_in_one_file_are_told_apart(tmp_path):
-    """As the experiments write them that train many seeds in one program."""
+    """Records as written by experiments that train many seeds in one program."""
     tmp_path.joinpath("run").mkdir()
     write(tmp_path / "run/config.json", {"objectives": "a,b", "seeds": "0:2"})
     records = [
@@ -275,7 +275,7 @@ def write_experiment(path, config):
 
 
 def test_without_an_environment_runs_of_one_experiment_are_one_task(tmp_path):
-    """As sweeps over the seeds of `experiments.two_outcomes` leave them."""
+    """Folders as left by a sweep over the seeds of `experiments.two_outcomes`."""
     for seed in range(3):
         write_experiment(tmp_path / f"sweep/seeds={seed}", {"objectives": "a,b", "seeds": str(seed), "rate": 0.5})
     write_experiment(tmp_path / "other", {"objectives": "a,b", "depth": 7})
@@ -288,7 +288,7 @@ def test_without_an_environment_runs_of_one_experiment_are_one_task(tmp_path):
 
 
 def test_seeds_asked_for_do_not_tell_runs_apart(tmp_path):
-    """As `experiments.compare` writes them: each record has its seed, and config.json the seeds of its command."""
+    """Folders as left by `experiments.compare`: each record has its seed, and config.json the seeds of its command."""
     for name, seeds in (("first", [0, 1]), ("second", [2])):
         config = {"environment": "Bandit(rewards=(1.0, 1.0))", "objective": "grpo", "seeds": seeds}
         path = write_run(tmp_path / name)

@@ -27,7 +27,7 @@ BANDIT = Bandit(((1.0, 0.0, 0.5), (0.25, 2.0, 0.0), (0.0, 0.0, 3.0)))
 ON_BANDIT = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
 ARMS = {"logits": jnp.array([[0.0, 0.0, 0.1], [0.3, 0.2, 0.1], [0.0, 0.5, 0.0]])}
 EARNED = np.array([0.5, 0.25, 0.0])
-"""Of the likeliest arm of each prompt."""
+"""The reward of the likeliest arm of each prompt."""
 
 
 def asked(source, parameters, reward=None, step=0):

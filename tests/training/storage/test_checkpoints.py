@@ -292,7 +292,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path, warnings_logge
 
 
 def test_a_clock_that_jumps_does_not_end_a_save(tmp_path, monkeypatch):
-    """As after the suspension of a laptop. The save is large enough to be under way when the clock jumps."""
+    """The clock jumps as after the suspension of a laptop; the save is large enough to be under way then."""
     real, ahead = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: real() + ahead[0])
     state = {"large": jnp.ones((4000, 1000)), "small": jnp.float32(1)}
