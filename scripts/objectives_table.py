@@ -48,9 +48,7 @@ INTEGRATIONS = ROOT / "docs" / "integrations.md"
 TRAINERS = ("name", "inside TRL", "inside verl", "inside Tunix", "advantages alone, with GRPO's loss")
 GROUP_SIZE = 8
 VERDICTS = ROOT / "docs" / "verdicts.json"
-COLUMNS = (
-    "name", "formula", "paper", "code", "defaults", "needs", "degenerate cases", "evidence", "peers", "verdict",
-)  # fmt: skip
+COLUMNS = ("name", "formula", "paper", "code", "defaults", "needs", "degenerate cases", "evidence", "peers", "verdict")
 
 FIRST_LINE = re.compile(r"(?P<title>.+?) \((?P<paper>ours|[^()]*arXiv \d{4}\.\d{4,5}[^()]*)\): (?P<formula>.+)\.")
 EVIDENCE = ("paper", "code", "second-hand", "derived", "our reading")

@@ -123,8 +123,12 @@ def main(command_line: Sequence[str] | None = None) -> None:
             raise ValueError(f"{missing[0]} has no preset {arguments.preset}: leave it out")
         names = [name for name in names if name in figures]
         if arguments.list:
-            print("\n".join(f"{name}: {figures[name][1].shows}\n    {command(*figures[name], arguments.preset)}"
-                            for name in names))  # fmt: skip
+            print(
+                "\n".join(
+                    f"{name}: {figures[name][1].shows}\n    {command(*figures[name], arguments.preset)}"
+                    for name in names
+                )
+            )
         else:
             folder = SweepFolder.at(arguments.out or Path("runs") / f"figures-{arguments.preset}")
             launcher = launcher_catalog.make(arguments.launcher)

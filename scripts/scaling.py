@@ -41,10 +41,18 @@ from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 
 QWEN_7B = Transformer(
-    152064, hidden_size=3584, num_layers=28, num_heads=28, num_key_value_heads=4, intermediate_size=18944,
-    rotary=Rotary(theta=1e6), biases=("q_proj", "k_proj", "v_proj"), tie_embeddings=False, dtype="bfloat16",
+    152064,
+    hidden_size=3584,
+    num_layers=28,
+    num_heads=28,
+    num_key_value_heads=4,
+    intermediate_size=18944,
+    rotary=Rotary(theta=1e6),
+    biases=("q_proj", "k_proj", "v_proj"),
+    tie_embeddings=False,
+    dtype="bfloat16",
     remat="layer",
-)  # fmt: skip
+)
 """The shape of Qwen2.5-7B."""
 
 SMALL = Transformer(4096, hidden_size=512, num_heads=8, num_key_value_heads=8, intermediate_size=2048, dtype="bfloat16")
@@ -174,9 +182,16 @@ def _lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
             *(jax.ShapeDtypeStruct(groups, dtype, sharding=over_prompts) for dtype in ("float32", "int32"))
         )
         update = compiled_update.lower(
-            state, abstract(sampler.out_info, over_prompts), outcomes, key, policy=policy, objective=objective,
-            optimizer=optimizer, batching=Batching(micro_batches=workload.micro_batches), temperature=1.0,
-        )  # fmt: skip
+            state,
+            abstract(sampler.out_info, over_prompts),
+            outcomes,
+            key,
+            policy=policy,
+            objective=objective,
+            optimizer=optimizer,
+            batching=Batching(micro_batches=workload.micro_batches),
+            temperature=1.0,
+        )
     return update, sampler
 
 
@@ -215,19 +230,27 @@ class Machine:
 
 
 V5P_64 = Machine(
-    "v5p-64", 32, 459e12, 2765e9, 300e9,
+    "v5p-64",
+    32,
+    459e12,
+    2765e9,
+    300e9,
     "[Cloud TPU v5p](https://cloud.google.com/tpu/docs/v5p): 459 TFLOP/s, 95 GiB and 2765 GB/s a chip, 1200 GB/s "
     "in both directions over six links, so 100 GB/s a link and direction. Names count TensorCores, two to a chip: "
     "v5p-64 is 32 chips, 2x4x4. A slice smaller than 4x4x4 has no wrap-around links, and "
     "a corner has three: 300 GB/s.",
-)  # fmt: skip
+)
 H200_64 = Machine(
-    "64 H200", 64, 989e12, 4800e9, 400e9 * 8 / 7,
+    "64 H200",
+    64,
+    989e12,
+    4800e9,
+    400e9 * 8 / 7,
     "[H200](https://www.nvidia.com/en-us/data-center/h200/): 1979 TFLOP/s with sparsity, so 989 without, 141 GB and "
     "4.8 TB/s, NVLink 450 GB/s in each direction; [DGX H200](https://docs.nvidia.com/dgx/dgxh200-user-guide/): eight "
     "ports of 400 Gb/s InfiniBand to eight GPUs. All GPUs of a node together receive the 7/8 of a matrix that "
     "other nodes hold at 400 GB/s, so a whole one at 457 GB/s; NVLink is as fast.",
-)  # fmt: skip
+)
 
 
 def eight_devices() -> str:
@@ -324,10 +347,16 @@ def seven_billion() -> str:
             ]
         )
     names = (
-        "micro-batches", "parameters and Adam, a device", "matrix units at their peak", "memory at its peak",
-        "matrices and gradients through each device", "communication at its peak", "train step, all overlapped",
-        "train step, nothing overlapped", "share of communication then",
-    )  # fmt: skip
+        "micro-batches",
+        "parameters and Adam, a device",
+        "matrix units at their peak",
+        "memory at its peak",
+        "matrices and gradients through each device",
+        "communication at its peak",
+        "train step, all overlapped",
+        "train step, nothing overlapped",
+        "share of communication then",
+    )
     lines += [f"| {name} | {' | '.join(cells)} |" for name, *cells in zip(names, *columns, strict=True)]
     return "\n".join(lines)
 

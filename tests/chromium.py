@@ -20,9 +20,17 @@ def started(profile: Path) -> Any:
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in (
-        "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
-        "disable-component-update", "disable-sync", "window-size=1280,900", f"user-data-dir={profile}",
-    ):  # fmt: skip
+        "headless",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-quic",
+        "no-first-run",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+        "window-size=1280,900",
+        f"user-data-dir={profile}",
+    ):
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = webdriver.Chrome(options, webdriver.ChromeService(driver))

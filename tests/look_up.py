@@ -73,9 +73,14 @@ class LookUpOnHost(LookUp):
     def reset(self, key: Array, prompt_index: Array, member: Array) -> dict[str, Array]:
         nothing = jnp.zeros(self.longest_reply, jnp.int32)
         return {
-            "last": jnp.int32(ASK), "position": jnp.int32(0), "heard": jnp.bool_(False), "answered": jnp.bool_(False),
-            "reply": nothing, "length": jnp.int32(0), "spoken": jnp.int32(0),
-        }  # fmt: skip
+            "last": jnp.int32(ASK),
+            "position": jnp.int32(0),
+            "heard": jnp.bool_(False),
+            "answered": jnp.bool_(False),
+            "reply": nothing,
+            "length": jnp.int32(0),
+            "spoken": jnp.int32(0),
+        }
 
     def dictated(self, state: dict[str, Array]) -> Array:
         return jnp.where(self._speaks(state), state["reply"][state["spoken"]], -1)

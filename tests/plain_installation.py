@@ -45,10 +45,13 @@ def tried(commands):
     # Where other tests have left a model, commands do not ask for what it takes to make one.
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.plain_installation"], cwd=ROOT,
+            [sys.executable, "-m", "tests.plain_installation"],
+            cwd=ROOT,
             env=os.environ | {"PYTHONPATH": "", "IPSRL_CACHE": cache},
-            input=json.dumps(commands), capture_output=True, text=True,
-        )  # fmt: skip
+            input=json.dumps(commands),
+            capture_output=True,
+            text=True,
+        )
     assert done.returncode == 0, done.stderr
     raised, said = json.loads(done.stdout)
     return raised, [Said(**each) for each in said]

@@ -56,10 +56,27 @@ WITHOUT_DEFAULT = {
     TrainSettings: {"steps": 1, "prompts_per_step": 1, "group_size": 2},
 }
 KINDS = [
-    *filter(dataclasses.is_dataclass, CATALOG.values()), *WITHOUT_DEFAULT, Calculator, VerifierPool,
-    EarlySwitches, ModeMistakes, PlanMistakes, LoRA, Rotary, Decoding, BestAnswers, DifficultyFilter, DiversityFilter,
-    DynamicSampling, OffPolicyAnswers, ReplayedAnswers, ReplayedModes, Batching, WarmStart, Cluster,
-]  # fmt: skip
+    *filter(dataclasses.is_dataclass, CATALOG.values()),
+    *WITHOUT_DEFAULT,
+    Calculator,
+    VerifierPool,
+    EarlySwitches,
+    ModeMistakes,
+    PlanMistakes,
+    LoRA,
+    Rotary,
+    Decoding,
+    BestAnswers,
+    DifficultyFilter,
+    DiversityFilter,
+    DynamicSampling,
+    OffPolicyAnswers,
+    ReplayedAnswers,
+    ReplayedModes,
+    Batching,
+    WarmStart,
+    Cluster,
+]
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(KINDS))

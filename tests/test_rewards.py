@@ -202,11 +202,18 @@ def test_the_checksum_tells_rewards_apart():
     """Numbers, tables, patterns, formulas and kinds; a reward that learns keeps its own however far it is."""
     table = jnp.array([[1.0, 0.0]])
     rewards = [
-        None, NoisyVerifier(0.1), NoisyVerifier(0.2), NoisyVerifier(0.0, 0.1), RewardTable(table),
+        None,
+        NoisyVerifier(0.1),
+        NoisyVerifier(0.2),
+        NoisyVerifier(0.0, 0.1),
+        RewardTable(table),
         RewardTable(1 - table),
-        PatternVerifier((1,)), PatternVerifier((2,)), PatternVerifier((1,), RewardTable(table)),
-        FormulaReward(update_of), FormulaReward(one_update),
-    ]  # fmt: skip
+        PatternVerifier((1,)),
+        PatternVerifier((2,)),
+        PatternVerifier((1,), RewardTable(table)),
+        FormulaReward(update_of),
+        FormulaReward(one_update),
+    ]
     assert len({checksum(reward) for reward in rewards}) == len(rewards)
     assert checksum(RewardTable(table)) == checksum(RewardTable(np.asarray(table)))
     begun = MatchedOutcomes(table, jnp.zeros((1, 2)))

@@ -96,9 +96,13 @@ def time_bandits(names: Sequence[str], ensemble: int, arms: int, group: int, run
 def ensemble_of(name: str, rewards: tuple[float, ...], group: int, seeds: jax.Array, updates: int = UPDATES) -> Any:
     """Logits `[S, 2, K]` before and after some updates by `train_ensemble`."""
     settings = TrainSettings(
-        steps=updates, prompts_per_step=1, group_size=group, optimizer="sgd", learning_rate=LEARNING_RATE,
+        steps=updates,
+        prompts_per_step=1,
+        group_size=group,
+        optimizer="sgd",
+        learning_rate=LEARNING_RATE,
         max_gradient_norm=None,
-    )  # fmt: skip
+    )
     trainer = Trainer(Bandit(rewards), Tabular(1, len(rewards)), make(name), settings)
     return train_ensemble(trainer, seeds, lambda parameters: parameters["logits"][0], updates)
 

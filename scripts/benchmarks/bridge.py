@@ -112,10 +112,16 @@ def programs_of_ragged_steps(objective: str) -> list[int]:
         mask = torch.from_numpy(np.arange(length) < rng.integers(1, length + 1, (rows, 1)))
         scores = [torch.rand(rows, length, requires_grad=True) for _ in range(2)]
         batch, _ = bridge.weigh(
-            np.repeat(np.arange(rows // group_size), group_size).tolist(), torch.rand(rows),
-            rng.integers(0, 3, rows).astype(np.int32), torch.zeros(rows, length, dtype=torch.int32), mask,
-            torch.zeros(rows, dtype=torch.bool), -scores[0].detach(), scores[1].detach(), -scores[0].detach(),
-        )  # fmt: skip
+            np.repeat(np.arange(rows // group_size), group_size).tolist(),
+            torch.rand(rows),
+            rng.integers(0, 3, rows).astype(np.int32),
+            torch.zeros(rows, length, dtype=torch.int32),
+            mask,
+            torch.zeros(rows, dtype=torch.bool),
+            -scores[0].detach(),
+            scores[1].detach(),
+            -scores[0].detach(),
+        )
         bridge.loss(-scores[0], scores[1], batch, bridge.count(mask))[0].backward()
         counts.append(programs.count - before)
     return counts

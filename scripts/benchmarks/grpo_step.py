@@ -186,13 +186,25 @@ def temporary_memory(trainer: Trainer, state: TrainState, groups: Groups) -> dic
     """Bytes that the programs of a step hold besides their arguments and results, on one device."""
     settings = trainer.settings
     sampling = sample_groups.lower(
-        trainer.environment, trainer.policy, state.parameters, groups[0].prompts, jax.random.key(0),
-        settings.group_size, Decoding(settings.temperature),
-    )  # fmt: skip
+        trainer.environment,
+        trainer.policy,
+        state.parameters,
+        groups[0].prompts,
+        jax.random.key(0),
+        settings.group_size,
+        Decoding(settings.temperature),
+    )
     update = compiled_update.lower(
-        state, *groups, jax.random.key(0), None, policy=trainer.policy, objective=trainer.objective,
-        optimizer=trainer.optimizer(), batching=settings.batching, temperature=settings.temperature,
-    )  # fmt: skip
+        state,
+        *groups,
+        jax.random.key(0),
+        None,
+        policy=trainer.policy,
+        objective=trainer.objective,
+        optimizer=trainer.optimizer(),
+        batching=settings.batching,
+        temperature=settings.temperature,
+    )
     return {
         name: lowered.compile().memory_analysis().temp_size_in_bytes
         for name, lowered in (("sampling", sampling), ("update", update))

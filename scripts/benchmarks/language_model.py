@@ -206,9 +206,12 @@ def compete(batch: Batch, model_dir: str, dtype: str, micro_batches: int | None,
     model, mesh = LanguageModel.read(model_dir, dtype, "none", lora), make_mesh()
     trained, frozen = model.load(mesh)
     trainer = Trainer(
-        grpo_step.EvenTokens(batch), model.policy, objectives.make("grpo"),
-        grpo_step.train_settings(batch, micro_batches), frozen=frozen,
-    )  # fmt: skip
+        grpo_step.EvenTokens(batch),
+        model.policy,
+        objectives.make("grpo"),
+        grpo_step.train_settings(batch, micro_batches),
+        frozen=frozen,
+    )
     with jax.set_mesh(mesh):
         grpo_step.serve(trainer, trainer.init(0, trained), batch, dtype, programs)
 

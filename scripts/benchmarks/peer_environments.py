@@ -15,18 +15,30 @@ from ipsrl.distributed.start_up import cache_folder
 REQUIREMENTS = {
     "trl": ("torch==2.13.0", "trl==1.16.0", "transformers==5.23.0", "peft==0.21.2"),
     "verl": (
-        "torch==2.13.0", "verl[verl-core]==0.9.1", "transformers==5.10.4", "jax==0.10.2", "jaxlib==0.10.2",
+        "torch==2.13.0",
+        "verl[verl-core]==0.9.1",
+        "transformers==5.10.4",
+        "jax==0.10.2",
+        "jaxlib==0.10.2",
         "optax==0.2.8",
     ),
     # All but the first line is for ipsrl and its tests.
     "tunix": (
-        "google-tunix==0.1.7", "flax==0.12.8", "jax==0.10.2", "jaxlib==0.10.2", "safetensors==0.7.0",
-        "optax==0.2.8", "matplotlib==3.11.2", "pebble==5.2.3", "scipy==1.17.1", "importlib-resources==7.1.0",
+        "google-tunix==0.1.7",
+        "flax==0.12.8",
+        "jax==0.10.2",
+        "jaxlib==0.10.2",
+        "safetensors==0.7.0",
+        "optax==0.2.8",
+        "matplotlib==3.11.2",
+        "pebble==5.2.3",
+        "scipy==1.17.1",
+        "importlib-resources==7.1.0",
         "pytest==9.2.0",
     ),
     "gfnx": ("gfnx==0.0.1", "jax==0.7.1", "jaxlib==0.7.1", "optax==0.2.8"),
     "torchgfn": ("torch==2.13.0", "torchgfn==2.4.1"),
-}  # fmt: skip
+}
 """The newest that work together, of November 2026; JAX is ours, except for gfnx, whose NumPy no newer JAX accepts."""
 
 TORCH_WITHOUT_CUDA = "https://download.pytorch.org/whl/cpu"

@@ -105,21 +105,37 @@ class Workload(Batch):
 
 
 S_MODEL = {
-    "vocabulary_size": 64, "hidden_size": 128, "num_layers": 4,
-    "num_heads": 4, "num_key_value_heads": 4, "intermediate_size": 512,
-}  # fmt: skip
+    "vocabulary_size": 64,
+    "hidden_size": 128,
+    "num_layers": 4,
+    "num_heads": 4,
+    "num_key_value_heads": 4,
+    "intermediate_size": 512,
+}
 M_MODEL = {
-    "vocabulary_size": 512, "hidden_size": 320, "num_layers": 8,
-    "num_heads": 8, "num_key_value_heads": 8, "intermediate_size": 1024,
-}  # fmt: skip
+    "vocabulary_size": 512,
+    "hidden_size": 320,
+    "num_layers": 8,
+    "num_heads": 8,
+    "num_key_value_heads": 8,
+    "intermediate_size": 1024,
+}
 SMOLLM2_135M = {
-    "vocabulary_size": 49152, "hidden_size": 576, "num_layers": 30,
-    "num_heads": 9, "num_key_value_heads": 3, "intermediate_size": 1536,
-}  # fmt: skip
+    "vocabulary_size": 49152,
+    "hidden_size": 576,
+    "num_layers": 30,
+    "num_heads": 9,
+    "num_key_value_heads": 3,
+    "intermediate_size": 1536,
+}
 QWEN_500M = {
-    "vocabulary_size": 151936, "hidden_size": 896, "num_layers": 24,
-    "num_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864,
-}  # fmt: skip
+    "vocabulary_size": 151936,
+    "hidden_size": 896,
+    "num_layers": 24,
+    "num_heads": 14,
+    "num_key_value_heads": 2,
+    "intermediate_size": 4864,
+}
 """The shapes of real models; SmolLM2 itself has no biases."""
 
 COMPARED = {

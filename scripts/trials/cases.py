@@ -46,9 +46,15 @@ def _single(out: Path, work: Path) -> list[list[str]]:
 
 def _sweep(out: Path, launcher: str, grid: str) -> list[str]:
     return python(
-        ROOT / "scripts" / "sweep.py", "--experiment=hypergrid", "--preset=smoke", f"--grid={grid}",
-        f"--launcher={launcher}", "--restarts=1000", "--retry", f"--out={out}",
-    )  # fmt: skip
+        ROOT / "scripts" / "sweep.py",
+        "--experiment=hypergrid",
+        "--preset=smoke",
+        f"--grid={grid}",
+        f"--launcher={launcher}",
+        "--restarts=1000",
+        "--retry",
+        f"--out={out}",
+    )
 
 
 def _vmapped(out: Path, work: Path) -> list[list[str]]:
@@ -68,22 +74,39 @@ def _two_hosts(out: Path, work: Path) -> list[list[str]]:
         port = probe.getsockname()[1]
     return [
         python(
-            *HYPOSPACE, "--steps=90", "--checkpoint_every=3", "--evaluate_every=90", "--host_devices=2", "--multihost",
-            f"--coordinator=127.0.0.1:{port}", "--num_processes=2", f"--process_id={process}", "--join_timeout=30",
+            *HYPOSPACE,
+            "--steps=90",
+            "--checkpoint_every=3",
+            "--evaluate_every=90",
+            "--host_devices=2",
+            "--multihost",
+            f"--coordinator=127.0.0.1:{port}",
+            "--num_processes=2",
+            f"--process_id={process}",
+            "--join_timeout=30",
             f"--out={out}",
         )
         for process in range(2)
-    ]  # fmt: skip
+    ]
 
 
 def _language_model(out: Path, work: Path) -> list[list[str]]:
     return [
         python(
-            *HYPOSPACE, "--policy=hf", f"--model_dir={work / 'tiny'}", "--lora_rank=4", "--max_tokens=8", "--answers=4",
-            "--prompts_per_step=4", "--group_size=4", "--steps=120", "--checkpoint_every=3", "--evaluate_every=120",
+            *HYPOSPACE,
+            "--policy=hf",
+            f"--model_dir={work / 'tiny'}",
+            "--lora_rank=4",
+            "--max_tokens=8",
+            "--answers=4",
+            "--prompts_per_step=4",
+            "--group_size=4",
+            "--steps=120",
+            "--checkpoint_every=3",
+            "--evaluate_every=120",
             f"--out={out}",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _make_model(work: Path) -> None:

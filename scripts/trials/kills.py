@@ -107,9 +107,7 @@ def trial(case: Case, number: int, kills: int, seed: int, like: Undisturbed, wor
     problems += differences(out, like.path)
     if not problems:
         shutil.rmtree(out)
-    return {
-        "kills": len(records), "in_start_up": in_start_up, "records": records, "runs": runs, "problems": problems,
-    }  # fmt: skip
+    return {"kills": len(records), "in_start_up": in_start_up, "records": records, "runs": runs, "problems": problems}
 
 
 def _plan(chance: random.Random, case: Case) -> Iterator[tuple[bool, float, str, float]]:

@@ -36,9 +36,13 @@ def run(folder: Path, steps: int) -> None:
     """Trains; evaluates every thousand steps."""
     rewards = (0.0, 0.5, 1.0)
     settings = TrainSettings(
-        steps=steps, prompts_per_step=1, group_size=8, learning_rate=1e-4, evaluate_every=1000,
+        steps=steps,
+        prompts_per_step=1,
+        group_size=8,
+        learning_rate=1e-4,
+        evaluate_every=1000,
         checkpoint_every=CHECKPOINT_EVERY,
-    )  # fmt: skip
+    )
 
     def evaluate(step: int, parameters: Any) -> Evaluation:
         probs = jax.nn.softmax(jax.device_get(parameters)["logits"][0])
@@ -46,9 +50,15 @@ def run(folder: Path, steps: int) -> None:
 
     with RunFolder.open(folder, {"steps": steps}, resume=True) as opened:
         train(
-            Bandit(rewards), Tabular(1, len(rewards)), objectives.make("grpo"), settings, 0, opened,
-            make_mesh("data:1"), evaluate=evaluate,
-        )  # fmt: skip
+            Bandit(rewards),
+            Tabular(1, len(rewards)),
+            objectives.make("grpo"),
+            settings,
+            0,
+            opened,
+            make_mesh("data:1"),
+            evaluate=evaluate,
+        )
 
 
 def trial(steps: int, work: Path) -> dict[str, Any]:

@@ -107,9 +107,17 @@ def stored_groups():
 
 
 def run(
-    out, mesh, steps, optimizer="sgd", evaluate_every=0, checkpoint_every=10, filters="", stored=False, tools=False,
+    out,
+    mesh,
+    steps,
+    optimizer="sgd",
+    evaluate_every=0,
+    checkpoint_every=10,
+    filters="",
+    stored=False,
+    tools=False,
     resume=False,
-):  # fmt: skip
+):
     """Trains in the folder `out`, and returns the final state; 0 is for no evaluation."""
     task, policy = (WITH_TOOL, ON_TOOL) if tools else (TASK, POLICY)
     settings = TrainSettings(
@@ -127,9 +135,16 @@ def run(
     with RunFolder.open(out, {"seed": SEED}, resume) as folder:
         evaluate = answered if evaluate_every else None
         return train(
-            task, policy, objective, settings, SEED, folder, make_mesh(mesh), evaluate=evaluate,
+            task,
+            policy,
+            objective,
+            settings,
+            SEED,
+            folder,
+            make_mesh(mesh),
+            evaluate=evaluate,
             source=stored_groups() if stored else None,
-        )  # fmt: skip
+        )
 
 
 def main(process, port, meshes=(), forever=None, then=(), lost=None, **arguments):

@@ -30,8 +30,11 @@ def test_ctrl_c_in_a_terminal_while_processes_import_is_one_sentence(tmp_path):
     with subprocess.Popen(
         [sys.executable, tmp_path / "program.py"],
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    ) as process:  # fmt: skip
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
         assert [process.stdout.readline() for _ in range(2)] == ["imports\n"] * 2
         os.killpg(process.pid, signal.SIGINT)
         assert process.communicate(timeout=HANGS) == ("", "interrupted: try again\n")

@@ -56,9 +56,12 @@ class Pair:
         for process in range(2):
             told = json.dumps({**arguments, "process": process, "port": port})
             joined = [
-                "--multihost", f"--coordinator=127.0.0.1:{port}", "--num_processes=2", f"--process_id={process}",
+                "--multihost",
+                f"--coordinator=127.0.0.1:{port}",
+                "--num_processes=2",
+                f"--process_id={process}",
                 "--host_devices=4",
-            ]  # fmt: skip
+            ]
             line = ["-m", *command, *joined] if command else [hosts_program.__file__, told]
             self.logs.append((folder / f"{process}.out", folder / f"{process}.err"))
             with self.logs[-1][0].open("w") as out, self.logs[-1][1].open("w") as err:
@@ -193,8 +196,13 @@ def test_answers_are_the_same_and_each_is_verified_once(pair, mesh):
 def test_only_the_first_process_writes_files(pair):
     # A checkout with changes is recorded, too.
     assert {path.name for path in (pair / "run").iterdir()} - {"uncommitted.diff"} == {
-        "config.json", "environment.json", "metrics.jsonl", "warnings.jsonl", "checkpoints", ".lock",
-    }  # fmt: skip
+        "config.json",
+        "environment.json",
+        "metrics.jsonl",
+        "warnings.jsonl",
+        "checkpoints",
+        ".lock",
+    }
     (start,) = json.loads((pair / "run" / "environment.json").read_text())
     assert start["processes"] == 2
     assert len(start["devices"]) == 8
@@ -364,9 +372,13 @@ def test_the_published_pair_runs(tmp_path):
         assert shown.count(old) == 1
         shown = shown.replace(old, new)
     done = subprocess.run(
-        ["bash", "-c", shown.replace("--preset=smoke", short)], cwd=ROOT, env=SEES_TESTS, capture_output=True,
-        text=True, timeout=HANGS,
-    )  # fmt: skip
+        ["bash", "-c", shown.replace("--preset=smoke", short)],
+        cwd=ROOT,
+        env=SEES_TESTS,
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
     assert json.loads((tmp_path / "summary.json").read_text())["complete"], done.stderr
     (start,) = json.loads((tmp_path / "environment.json").read_text())
     assert start["processes"] == 2

@@ -67,9 +67,11 @@ def test_what_changes_numbers_is_a_change_and_what_does_not_is_none(monkeypatch)
     after["objectives"]["newer"] = {}
     after["objectives"]["grpo"] |= {"kl": "0.1", "a_new_argument": "3"}
     assert published.changes(before, after) == [
-        "skew is 2.0, not 1.0", "the objective newer has come", "the objective dapo is gone",
+        "skew is 2.0, not 1.0",
+        "the objective newer has come",
+        "the objective dapo is gone",
         "grpo: kl is 0.1, not 0.0",
-    ]  # fmt: skip
+    ]
     # A row is an input of all that name it, and of those that take all.
     monkeypatch.setitem(objectives.CATALOG, "grpo", lambda clip=0.3, kl=0.0: None)
     assert published.changes(before, now("figures.md", "comparison_bandit")[1]) == ["grpo: clip is 0.3, not 0.2"]

@@ -48,7 +48,13 @@ def updated(objective, environment, logits, reference, groups, key, steps=None):
     state = TrainState.create({"logits": logits}, objective, optimizer, environment)
     state = dataclasses.replace(state, reference={"logits": reference})
     after, _ = update(
-        state, *groups, key, policy=policy, objective=objective, optimizer=optimizer,
-        batching=Batching(epochs=passes), temperature=1.0,
-    )  # fmt: skip
+        state,
+        *groups,
+        key,
+        policy=policy,
+        objective=objective,
+        optimizer=optimizer,
+        batching=Batching(epochs=passes),
+        temperature=1.0,
+    )
     return (after.parameters["logits"] - logits) / size

@@ -32,16 +32,26 @@ SEVERAL = Steps(3, 1.5)
 
 # Answers from elsewhere, and draws.
 SAMPLED = [
-    ("critique_grpo", None), ("placebo", None), ("hicra(planned=random)", None),
-    ("mode_replay", SEVERAL), ("placebo", SEVERAL), ("clip_cov", SEVERAL),
-]  # fmt: skip
+    ("critique_grpo", None),
+    ("placebo", None),
+    ("hicra(planned=random)", None),
+    ("mode_replay", SEVERAL),
+    ("placebo", SEVERAL),
+    ("clip_cov", SEVERAL),
+]
 
 # Counts, a penalty, a state, parameters of their own, two steps, likely tokens, pairs, and a surrogate that looks at
 # the whole batch.
 ENUMERATED = [
-    "ips_grpo(probability=exact)", "grpo(kl=0.1)", "ips_grpo", "trajectory_balance", "ar_lopti", "lp_reg", "dpo",
+    "ips_grpo(probability=exact)",
+    "grpo(kl=0.1)",
+    "ips_grpo",
+    "trajectory_balance",
+    "ar_lopti",
+    "lp_reg",
+    "dpo",
     "bapo",
-]  # fmt: skip
+]
 
 
 def acting(text):
@@ -121,9 +131,15 @@ def expected_updates(objective, steps, group_size=GROUP_SIZE, off_policy=None):
 
     def at_point(logits):
         return expected_update(
-            objective, logits, jnp.float32(BANDIT.rewards), group_size, reference=reference, off_policy=off_policy,
-            steps=steps, num_keys=512,
-        )  # fmt: skip
+            objective,
+            logits,
+            jnp.float32(BANDIT.rewards),
+            group_size,
+            reference=reference,
+            off_policy=off_policy,
+            steps=steps,
+            num_keys=512,
+        )
 
     return functools.partial(jax.lax.map, at_point)
 

@@ -107,8 +107,11 @@ def test_words(text, word):
     assert found.word == word, found.evidence
     if text == "reinforce":
         assert [case.text for case in found.cases.values()] == [
-            "stays where it is", "one of 2 outcomes", "one of 2 outcomes", "1.00 : 0 : 0",
-        ]  # fmt: skip
+            "stays where it is",
+            "one of 2 outcomes",
+            "one of 2 outcomes",
+            "1.00 : 0 : 0",
+        ]
         assert "as t^-0.5; an even split is not restored" in found.evidence
 
 
@@ -134,9 +137,17 @@ def test_what_can_have_no_verdict_is_refused(text, message):
 
 @pytest.mark.parametrize(
     ("text", "idle"),
-    [("grpo", True), ("gspo", True), ("cispo", True), ("dppo", True), ("rover", True),
-     ("reinforce", False),
-     ("critique_grpo", False), ("trajectory_balance", False), ("dpo", False)],
-)  # fmt: skip
+    [
+        ("grpo", True),
+        ("gspo", True),
+        ("cispo", True),
+        ("dppo", True),
+        ("rover", True),
+        ("reinforce", False),
+        ("critique_grpo", False),
+        ("trajectory_balance", False),
+        ("dpo", False),
+    ],
+)
 def test_clips_do_nothing_where_all_ratios_are_one(text, idle):
     assert is_idle(objectives.make(text).surrogate) == idle

@@ -96,12 +96,16 @@ def test_what_is_for_bandits_alone_is_refused(message, call):
         1,
         [
             ("trajectory_balance", "reward-proportional", "0.33 : 0.33 : 0.33", "p ~ r^(1/1.00)"),
-            ("ips_reinforce(probability=exact(backward=none))", "reward-proportional", "0.25 : 0.25 : 0.50",
-             "p ~ n r^(1/1.00)"),
+            (
+                "ips_reinforce(probability=exact(backward=none))",
+                "reward-proportional",
+                "0.25 : 0.25 : 0.50",
+                "p ~ n r^(1/1.00)",
+            ),
             ("reinforce", "collapses", "stays where it is", "the rarer of two correct outcomes is lost as t^-0."),
         ],
     ),
-)  # fmt: skip
+)
 def test_words_say_whether_outcomes_or_their_walks_share(text, word, full_tie, fit):
     found = verdict(objectives.make(text), group_size=3, walks=True)
     assert found.word == word, found.evidence

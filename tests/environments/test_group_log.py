@@ -19,10 +19,7 @@ def row(prompt, outcome, reward=1.0, **others):
     return {"prompt": prompt, "completion": f"says {outcome}", "reward": reward, "outcome": outcome} | others
 
 
-ROWS = [
-    row("p", "a"), row("q", "a", 0), row("p", "b"), row("q", "c"),
-    row("p", "a", step=1), row("p", None, 0, step=1),
-]  # fmt: skip
+ROWS = [row("p", "a"), row("q", "a", 0), row("p", "b"), row("q", "c"), row("p", "a", step=1), row("p", None, 0, step=1)]
 
 
 def test_answers_of_a_prompt_and_step_are_a_group(tmp_path):
@@ -103,10 +100,12 @@ def test_of_a_long_log_the_bandit_has_some_prompts(tmp_path):
         ('{"prompt": "a", "reward": 1}', "line 1 of .* has no 'completion'"),
         ('{"prompt": "a", "outcome": "b", "reward": NaN}', "line 1 of .* has the reward nan: it must be a number"),
         ('{"prompt": "a", "outcome": "b", "reward": "1"}', "has the reward '1': it must be a number"),
-        ('{"prompt": "a", "outcome": "b", "reward": 1}\n' * 2 + '{"prompt": "c", "outcome": "b", "reward": 1}',
-         "have 1 to 2 answers: they must all have the same number"),
+        (
+            '{"prompt": "a", "outcome": "b", "reward": 1}\n' * 2 + '{"prompt": "c", "outcome": "b", "reward": 1}',
+            "have 1 to 2 answers: they must all have the same number",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_is_no_log_is_refused_in_a_sentence(text, message, tmp_path):
     (tmp_path / "log.jsonl").write_text(text)
     with pytest.raises(ValueError, match=message):

@@ -212,8 +212,13 @@ def test_an_extension_is_known_to_every_command(tmp_path):
         "OBJECTIVES = {'mine': mine}\nSTUDIES = {'my_study': my_study}\n"
     )
     listed = command(
-        str(ROOT / "scripts" / "sweep.py"), "--extensions=mine", "--experiment=my_study", "--grid=seeds=0,1", "--list",
-        f"--out={tmp_path / 'sweep'}", env={"PYTHONPATH": f"{tmp_path}:{Path(ROOT)}", "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
+        str(ROOT / "scripts" / "sweep.py"),
+        "--extensions=mine",
+        "--experiment=my_study",
+        "--grid=seeds=0,1",
+        "--list",
+        f"--out={tmp_path / 'sweep'}",
+        env={"PYTHONPATH": f"{tmp_path}:{Path(ROOT)}", "PATH": "/usr/bin:/bin"},
+    )
     assert listed.returncode == 0, listed.stderr
     assert listed.stdout.count("--extensions=mine") == 2

@@ -14,8 +14,12 @@ from ipsrl.study.study import Study, run, run_vmapped
 STUDY, HYPERGRID = Study.of(two_outcomes), Study.of(hypergrid)
 TWO = dataclasses.replace(
     STUDY.presets["smoke"],
-    objectives=("ips_reinforce(probability=exact)",), steps=20, record_every=5, group_size=4, seeds=(0, 1),
-)  # fmt: skip
+    objectives=("ips_reinforce(probability=exact)",),
+    steps=20,
+    record_every=5,
+    group_size=4,
+    seeds=(0, 1),
+)
 FIGURE = {".png", ".pdf", ".csv"}
 CAPTION = ".txt"
 

@@ -61,8 +61,13 @@ def test_powers_of_two_are_ticks():
     (axes,) = axes_of([Panel([Line("height", along="half", named=False)], xscale="log2")], course(2))
     axes.set_xlim(2, 64)
     assert [label.get_text() for label in axes.get_xticklabels() if 2 <= label.get_position()[0] <= 64] == [
-        "2", "4", "8", "16", "32", "64"
-    ]  # fmt: skip
+        "2",
+        "4",
+        "8",
+        "16",
+        "32",
+        "64",
+    ]
 
 
 def test_bars_of_nothing_start_at_zero():

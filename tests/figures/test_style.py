@@ -86,9 +86,12 @@ def test_any_two_lines_differ_in_marker_and_in_colour_or_dashes():
 
 def test_a_name_that_many_figures_show_looks_the_same_in_each():
     figures = [
-        ("grpo", "ips_grpo(floor=0.2)", "progrpo", "prior"), ("prior", "grpo", "IPS-GRPO"), ("an arm", "GRPO", "prior"),
-        ("placebo", "ips_grpo", "prior", "grpo", "ips_grpo(floor=0.2)"), ("an arm", "another", "placebo", "ProGRPO"),
-    ]  # fmt: skip
+        ("grpo", "ips_grpo(floor=0.2)", "progrpo", "prior"),
+        ("prior", "grpo", "IPS-GRPO"),
+        ("an arm", "GRPO", "prior"),
+        ("placebo", "ips_grpo", "prior", "grpo", "ips_grpo(floor=0.2)"),
+        ("an arm", "another", "placebo", "ProGRPO"),
+    ]
     of_each = {}
     for names in figures:
         looks = line_styles(names)

@@ -131,9 +131,14 @@ def begun(seed=0, **given):
 def trained(**changed):
     """Such a run, trained."""
     given = {
-        "environment": BANDIT, "policy": Tabular(1, 2), "objective": GRPO, "settings": RUN, "seed": 0, "folder": None,
+        "environment": BANDIT,
+        "policy": Tabular(1, 2),
+        "objective": GRPO,
+        "settings": RUN,
+        "seed": 0,
+        "folder": None,
         "mesh": make_mesh("replica:-1"),
-    }  # fmt: skip
+    }
     return loop.train(**{**given, **changed})
 
 

@@ -36,9 +36,15 @@ def train(folder: Path) -> None:
     """Trains the run, or continues it."""
     final = {}
     grid = TrainingGrid(
-        Bandit((1.0, 0.5, 0.0)), Tabular(1, 3), ("grpo",), (0,), SETTINGS, make_mesh("replica:-1"), share,
+        Bandit((1.0, 0.5, 0.0)),
+        Tabular(1, 3),
+        ("grpo",),
+        (0,),
+        SETTINGS,
+        make_mesh("replica:-1"),
+        share,
         arrays=lambda parameters: final.update(parameters) or {},
-    )  # fmt: skip
+    )
     grid.train(Output(folder, resume=True), "grpo", 0)
     return np.asarray(final["logits"])
 

@@ -235,9 +235,13 @@ def test_a_step_of_every_kind_of_objective_is_that_of_ipsrl(name):
         "rollout_micro_batch_size": 4,
     }
     learner = IPSRLLearner(
-        cluster(learning_rate=scale, max_steps=1, **parts), config(), even, objective=name, outcome_of=exact_text,
+        cluster(learning_rate=scale, max_steps=1, **parts),
+        config(),
+        even,
+        objective=name,
+        outcome_of=exact_text,
         right_above=0.0,
-    )  # fmt: skip
+    )
     before = small_tunix.parameters(learner.rl_cluster)
     learner.train(data())
     moved = small_tunix.parameters(learner.rl_cluster) - before
@@ -259,9 +263,13 @@ def test_outcomes_decide_what_weighs_and_the_log_says_what_is_left():
         return len(completion.split()) % 2
 
     learner = IPSRLLearner(
-        cluster(eval_every_n_steps=1), config(), even, objective="ips_grpo(floor=0.2)", outcome_of=parity,
+        cluster(eval_every_n_steps=1),
+        config(),
+        even,
+        objective="ips_grpo(floor=0.2)",
+        outcome_of=parity,
         right_above=0.0,
-    )  # fmt: skip
+    )
     batches = learner.guest.batches
     learner.train(data(), [next(data())])
     assert {("1 2", "a", ()), ("2", "d", ())} <= set(seen)
@@ -290,9 +298,12 @@ def test_a_resumed_run_goes_on_with_the_state_of_the_objective(tmp_path, objecti
     def run(folder, steps):
         options = ocp.CheckpointManagerOptions(save_interval_steps=1)
         found = cluster(
-            checkpoint_root_directory=str(tmp_path / folder), checkpointing_options=options, max_steps=steps, **PARTS,
+            checkpoint_root_directory=str(tmp_path / folder),
+            checkpointing_options=options,
+            max_steps=steps,
+            **PARTS,
             learning_rate=0.01,
-        )  # fmt: skip
+        )
         learner = IPSRLLearner(found, config(), even, objective=objective, outcome_of=exact_text, right_above=0.0)
         start = jax.tree.leaves(learner.guest._kept)
         learner.train(data())

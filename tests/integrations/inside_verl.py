@@ -46,29 +46,52 @@ BY_ANSWER = f"{ACTOR}.loss_agg_mode=seq-mean-token-mean"
 OF_A_WHOLE_TRAINING = "grpo(kl=0.04, clip=(0.2, 0.28), aggregation=token_mean)"
 ALIKE = {
     "grpo": ("grpo", [BY_ANSWER, NO_DUAL_CLIP]),
-    "dr_grpo": ("grpo", [
-        "algorithm.norm_adv_by_std_in_grpo=false", f"{ACTOR}.loss_agg_mode=seq-mean-token-sum-norm",
-        f"{ACTOR}.loss_scale_factor={LONGEST}", NO_DUAL_CLIP,
-    ]),
+    "dr_grpo": (
+        "grpo",
+        [
+            "algorithm.norm_adv_by_std_in_grpo=false",
+            f"{ACTOR}.loss_agg_mode=seq-mean-token-sum-norm",
+            f"{ACTOR}.loss_scale_factor={LONGEST}",
+            NO_DUAL_CLIP,
+        ],
+    ),
     "dapo(overlong=0)": ("grpo", [f"{ACTOR}.clip_ratio_high=0.28", NO_DUAL_CLIP]),
-    "gspo": ("grpo", [
-        f"{ACTOR}.policy_loss.loss_mode=gspo", f"{ACTOR}.clip_ratio_low=3e-4", f"{ACTOR}.clip_ratio_high=4e-4",
-        BY_ANSWER,
-    ]),
-    "cispo(cap=1.2)": ("grpo", [
-        f"{ACTOR}.policy_loss.loss_mode=cispo", f"{ACTOR}.clip_ratio_low=1", f"{ACTOR}.clip_ratio_high=0.2",
-    ]),
+    "gspo": (
+        "grpo",
+        [
+            f"{ACTOR}.policy_loss.loss_mode=gspo",
+            f"{ACTOR}.clip_ratio_low=3e-4",
+            f"{ACTOR}.clip_ratio_high=4e-4",
+            BY_ANSWER,
+        ],
+    ),
+    "cispo(cap=1.2)": (
+        "grpo",
+        [f"{ACTOR}.policy_loss.loss_mode=cispo", f"{ACTOR}.clip_ratio_low=1", f"{ACTOR}.clip_ratio_high=0.2"],
+    ),
     "rloo(ratio=token)": ("rloo", [BY_ANSWER, NO_DUAL_CLIP]),
     "sapo": ("grpo", [f"{ACTOR}.policy_loss.loss_mode=sapo", BY_ANSWER]),
-    "grpo(kl=0.04)": ("grpo", [
-        f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_coef=0.04", f"{ACTOR}.kl_loss_type=low_var_kl", BY_ANSWER,
-        NO_DUAL_CLIP,
-    ]),
-    OF_A_WHOLE_TRAINING: ("grpo", [
-        f"{ACTOR}.clip_ratio_high=0.28", f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_coef=0.04",
-        f"{ACTOR}.kl_loss_type=low_var_kl", NO_DUAL_CLIP,
-    ]),
-}  # fmt: skip
+    "grpo(kl=0.04)": (
+        "grpo",
+        [
+            f"{ACTOR}.use_kl_loss=true",
+            f"{ACTOR}.kl_loss_coef=0.04",
+            f"{ACTOR}.kl_loss_type=low_var_kl",
+            BY_ANSWER,
+            NO_DUAL_CLIP,
+        ],
+    ),
+    OF_A_WHOLE_TRAINING: (
+        "grpo",
+        [
+            f"{ACTOR}.clip_ratio_high=0.28",
+            f"{ACTOR}.use_kl_loss=true",
+            f"{ACTOR}.kl_loss_coef=0.04",
+            f"{ACTOR}.kl_loss_type=low_var_kl",
+            NO_DUAL_CLIP,
+        ],
+    ),
+}
 """Our objectives, and what verl has in their place: its advantage estimator and other settings."""
 
 
@@ -137,9 +160,13 @@ def batch(seed=0, prompts=4, scale=1024.0):
     scores = torch.zeros(rows, LONGEST)
     scores[torch.arange(rows), lengths - 1] = rewards
     padded = {
-        "response_mask": mask, "old_log_probs": old, "ref_log_prob": old + noise(0.3), "entropy": noise(0.1) + 1,
-        "responses": torch.randint(0, 12, (rows, LONGEST), generator=random), "token_level_rewards": scores,
-    }  # fmt: skip
+        "response_mask": mask,
+        "old_log_probs": old,
+        "ref_log_prob": old + noise(0.3),
+        "entropy": noise(0.1) + 1,
+        "responses": torch.randint(0, 12, (rows, LONGEST), generator=random),
+        "token_level_rewards": scores,
+    }
     uid = np.repeat([f"prompt {number}" for number in range(prompts)], GROUP).astype(object)
     order = torch.randperm(rows, generator=random)
     log_probs = old + noise(0.4)
@@ -188,9 +215,11 @@ def test_losses_and_gradients_are_those_of_verl(tmp_path, text, parts, ranks):
     cut = np.arange(len(uid)).reshape(parts, -1)
     data = DataProto.from_dict({name: values.clone() for name, values in padded.items()}, {"uid": uid})
     theirs = compute_advantage(
-        data, config.algorithm.adv_estimator, config=config.algorithm,
+        data,
+        config.algorithm.adv_estimator,
+        config=config.algorithm,
         norm_adv_by_std_in_grpo=config.algorithm.norm_adv_by_std_in_grpo,
-    )  # fmt: skip
+    )
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     wanted = loss_and_gradient(
         lambda **given: ppo_loss(actor, **given),
@@ -204,9 +233,12 @@ def test_losses_and_gradients_are_those_of_verl(tmp_path, text, parts, ranks):
     given = {name: padded[field] for name, field in ours.OF_TOKENS.items()}
     mask = padded["response_mask"]
     weighed, _ = bridge.weigh(
-        uid.tolist(), padded["token_level_rewards"].sum(dim=1), np.zeros(len(uid), np.int32),
-        truncated=torch.zeros(len(uid), dtype=torch.bool), **given,
-    )  # fmt: skip
+        uid.tolist(),
+        padded["token_level_rewards"].sum(dim=1),
+        np.zeros(len(uid), np.int32),
+        truncated=torch.zeros(len(uid), dtype=torch.bool),
+        **given,
+    )
     weighed = {name: values for name, values in weighed.items() if name.removeprefix(PREFIX) not in given}
     weighed["advantages"] = weighed.pop(PREFIX + ADVANTAGES)
     weighed[ours.COUNT] = torch.full((len(uid),), bridge.count(mask))
@@ -324,11 +356,14 @@ def test_training_ends_with_the_parameters_of_verl(folder, cluster, monkeypatch)
     estimator, changes = ALIKE[OF_A_WHOLE_TRAINING]
     # On two processes; of two mini-batches of two groups, verl fills the second with rows that are none.
     shape = [
-        "data.train_batch_size=3", f"{ACTOR}.ppo_mini_batch_size=2", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2",
+        "data.train_batch_size=3",
+        f"{ACTOR}.ppo_mini_batch_size=2",
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu=2",
         f"{ACTOR}.ppo_epochs=2",
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2",
-        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=2", "trainer.n_gpus_per_node=2",
-    ]  # fmt: skip
+        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=2",
+        "trainer.n_gpus_per_node=2",
+    ]
     wanted, _ = trained(
         verl_on_cpu.Observed, folder / "theirs", f"algorithm.adv_estimator={estimator}", *changes, *shape
     )

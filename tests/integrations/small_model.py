@@ -18,9 +18,16 @@ def saved(folder):
     """The folder, with the model and its tokenizer."""
     torch.manual_seed(0)
     config = Qwen2Config(
-        vocab_size=WORDS + 2, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=32, eos_token_id=WORDS, pad_token_id=WORDS + 1,
-    )  # fmt: skip
+        vocab_size=WORDS + 2,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=32,
+        eos_token_id=WORDS,
+        pad_token_id=WORDS + 1,
+    )
     Qwen2ForCausalLM(config).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return str(folder)

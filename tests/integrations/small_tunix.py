@@ -82,9 +82,17 @@ class Answers(BaseRollout):
 def qwen():
     """Tunix's own Qwen2 with random weights."""
     config = qwen2.ModelConfig(
-        num_layers=1, vocab_size=WORDS + 2, embed_dim=16, hidden_dim=32, num_heads=2, head_dim=8, num_kv_heads=2,
-        rope_theta=10_000, norm_eps=1e-6, use_tied_embedding=True,
-    )  # fmt: skip
+        num_layers=1,
+        vocab_size=WORDS + 2,
+        embed_dim=16,
+        hidden_dim=32,
+        num_heads=2,
+        head_dim=8,
+        num_kv_heads=2,
+        rope_theta=10_000,
+        norm_eps=1e-6,
+        use_tied_embedding=True,
+    )
     made, random = qwen2.Qwen2(config, rngs=nnx.Rngs(0)), np.random.default_rng(0)
     drawn = jax.tree.map(
         lambda leaf: jnp.asarray(0.3 * random.standard_normal(leaf.shape), jnp.float32), nnx.state(made, nnx.Param)

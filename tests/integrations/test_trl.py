@@ -51,10 +51,17 @@ def trainer(kind, model, folder, rewards=even, **options):
     if kind is IPSRLTrainer:
         ours.setdefault("right_above", 0.0)
     config = (RLOOConfig if kind is RLOOTrainer else GRPOConfig)(
-        output_dir=str(folder), report_to=[], bf16=False, num_generations=4, max_completion_length=6,
-        optim="sgd", learning_rate=0.05, logging_steps=1, disable_tqdm=True,
+        output_dir=str(folder),
+        report_to=[],
+        bf16=False,
+        num_generations=4,
+        max_completion_length=6,
+        optim="sgd",
+        learning_rate=0.05,
+        logging_steps=1,
+        disable_tqdm=True,
         **{"per_device_train_batch_size": 8, "max_steps": 3, "save_strategy": "no"} | options,
-    )  # fmt: skip
+    )
     data = Dataset.from_dict({"prompt": ["1 2", "3", "4 5 6", "7"], "word": list("abcd")})
     return kind(model, rewards, args=config, train_dataset=data, processing_class=small_model.tokenizer(), **ours)
 
@@ -128,12 +135,16 @@ def test_adapters_end_where_those_of_trl_do(model, tmp_path, text):
     kinds = {GRPOTrainer: ALIKE[text], IPSRLTrainer: {"objective": made(text)}}
     theirs, ours = (
         trainer(
-            kind, model, tmp_path, even_and_large, **options,
+            kind,
+            model,
+            tmp_path,
+            even_and_large,
+            **options,
             # By default half of the matrices begin at zero, and the others would not move at first.
             peft_config=LoraConfig(r=2, init_lora_weights=False, target_modules="all-linear"),
         )
         for kind, options in kinds.items()
-    )  # fmt: skip
+    )
     compare(ours, theirs)
 
 

@@ -115,6 +115,14 @@ class Answers:
         ids, mask, scores = torch.cat([prompt, words]), torch.ones_like(words), torch.zeros(len(words))
         scores[-1] = self.reward(words.tolist())
         return {
-            "prompts": prompt, "responses": words, "input_ids": ids, "position_ids": torch.arange(len(ids)),
-            "response_mask": mask, "loss_mask": mask, "rm_scores": scores, "num_turns": 2, "extra_fields": {}, **given,
-        }  # fmt: skip
+            "prompts": prompt,
+            "responses": words,
+            "input_ids": ids,
+            "position_ids": torch.arange(len(ids)),
+            "response_mask": mask,
+            "loss_mask": mask,
+            "rm_scores": scores,
+            "num_turns": 2,
+            "extra_fields": {},
+            **given,
+        }

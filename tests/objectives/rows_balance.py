@@ -48,10 +48,13 @@ def optimal_value(counts, probs, rewards, beta):
 def regression(beta1, beta2, tokens):
     """In a bandit's first batch: the residual towards the uniform reference."""
     return Row(
-        True, None, "equal rewards",
+        True,
+        None,
+        "equal rewards",
         lambda n, p, r: 2 * beta2 * (r - optimal_value(n, p, r, beta1) - beta2 * np.log(p * len(p))),
-        tokens=tokens, lengths="weighs whole answers: see test_implicit_rewards.py",
-    )  # fmt: skip
+        tokens=tokens,
+        lengths="weighs whole answers: see test_implicit_rewards.py",
+    )
 
 
 def balance(rule, tokens=None):
@@ -65,9 +68,12 @@ def flowrl(rule, tokens=None):
 def augmented(sigma):
     """The advantages are the rewards, so that groups without any count as silent, although the prior still pulls."""
     return Row(
-        False, None, "no reward", lambda n, p, r: 2 * (sigma * r - np.log(p * len(p))),
+        False,
+        None,
+        "no reward",
+        lambda n, p, r: 2 * (sigma * r - np.log(p * len(p))),
         tokens=sequence_mean(squares(augmented_residual(sigma))),
-    )  # fmt: skip
+    )
 
 
 ROWS = {

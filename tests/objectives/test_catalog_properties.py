@@ -38,9 +38,7 @@ TOKEN_FIELDS = [*FIELDS_BY_SHAPE["PGT"], "tokens", *FIELDS_BY_SHAPE["PGTK"]]
 ORDERS = [np.random.default_rng(1).permutation(size) for size in (PROMPTS, GROUP)]
 
 
-PULLING = (
-    RewardTiltBalance, AugmentedLikelihood, GroupVariance, AdvantageRegression, BellmanRegression, MirrorDescent,
-)  # fmt: skip
+PULLING = (RewardTiltBalance, AugmentedLikelihood, GroupVariance, AdvantageRegression, BellmanRegression, MirrorDescent)
 """Surrogates that have a gradient where all advantages are zero, as the docstrings of their rows say."""
 
 

@@ -229,9 +229,22 @@ def test_in_longer_answers_only_the_sequence_has_no_bias():
 # Which rows take one.
 
 REFUSING = {
-    "kimi_mirror_descent", "trajectory_balance", "vargrad", "detailed_balance", "subtrajectory_balance", "flowrl",
-    "reinvent", "gvpo", "a2po", "rover", "dpo", "f_dpo", "rpo", "ipo", "lpo",
-}  # fmt: skip
+    "kimi_mirror_descent",
+    "trajectory_balance",
+    "vargrad",
+    "detailed_balance",
+    "subtrajectory_balance",
+    "flowrl",
+    "reinvent",
+    "gvpo",
+    "a2po",
+    "rover",
+    "dpo",
+    "f_dpo",
+    "rpo",
+    "ipo",
+    "lpo",
+}
 ALL_FIELDS = frozenset(field.name for field in dataclasses.fields(Rollouts))
 
 

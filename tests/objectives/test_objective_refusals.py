@@ -35,16 +35,17 @@ ARGUMENTS = {
     "effective_share is 1.0, it must be at least 0 and below 1": ["ips_reinforce(alpha=effective(1.0))"],
     "pseudo_count is {value}, it must be finite and above -1": ["ips_grpo(probability=counts(pseudo_count=-1.0))"],
     "low must lie in (0, 1], high above 0": [
-        "grpo(clip=(1.5, 0.2))", "grpo(clip=(0.2, 0.0))", "critique_grpo(clip=(0.0, 0.2))",
+        "grpo(clip=(1.5, 0.2))",
+        "grpo(clip=(0.2, 0.0))",
+        "critique_grpo(clip=(0.0, 0.2))",
         "critique_grpo(clip=(0.2, 0.0))",
     ],
     "low must lie in [0, 1], high from 0 up": ["flowrl(clip=(1.5, 0.2))", "flowrl(clip=(0.2, -0.1))"],
     # What is named by more than the argument.
-    "the coefficient of the KL penalty is {value}, it must be positive and finite": [
-        "grpo(kl=-0.04)", "rloo(kl=-0.1)",
-    ],
+    "the coefficient of the KL penalty is {value}, it must be positive and finite": ["grpo(kl=-0.04)", "rloo(kl=-0.1)"],
     "the target of the KL penalty is {value}, it must be positive and finite": [
-        "grpo(kl=k3(0.1, target=0.0))", "grpo(kl=k3(0.1, place=reward, target=-1.0))",
+        "grpo(kl=k3(0.1, target=0.0))",
+        "grpo(kl=k3(0.1, place=reward, target=-1.0))",
     ],
     "the overlong limit, in tokens, is 0, it must be at least 1": ["dapo(overlong=paper(limit=0))"],
     "valid, the number of valid outcomes, is 0, it must be at least 1, or None": ["gapo(valid=0)"],
@@ -65,14 +66,17 @@ ARGUMENTS = {
     "threshold=0.3 belongs to lopti=True: leave it out": ["ar_lopti(lopti=False, threshold=0.3)"],
     "floor=0.9 belongs to verifiable=True: leave it out": ["darling(verifiable=False, floor=0.9)"],
     "alpha=0.3 belongs to divergence=alpha: leave it out": [
-        "f_divergence(divergence=forward_kl, alpha=0.3)", "f_dpo(alpha=0.3)",
+        "f_divergence(divergence=forward_kl, alpha=0.3)",
+        "f_dpo(alpha=0.3)",
     ],
     "gamma belongs to anchors=True: leave it out": ["dagrpo(gamma=0.2)"],
     "learning_rate=0.5 belongs to partition=table: leave it out": ["flowrl(partition=group, learning_rate=0.5)"],
     "which stratum=first_token does not use": ["stratified_grpo(stratum=first_token, width=2)"],
     "does not clip: omit clip=(0.9, 0.2)": ["flowrl(released_weight=True, clip=(0.9, 0.2))"],
     "kl has the coefficient 0, so there is no divergence": [
-        "grpo(kl=k3(0.0, target=6.0))", "grpo(kl=k3(0.0, place=reward))", "grpo(kl=k2(0.0))",
+        "grpo(kl=k3(0.0, target=6.0))",
+        "grpo(kl=k3(0.0, place=reward))",
+        "grpo(kl=k2(0.0))",
     ],
     # Arguments that do not go together, or are none of the choices.
     "aggregation=token_mean would weigh answers by their length": ["rloo(aggregation=token_mean)"],
@@ -90,7 +94,7 @@ ARGUMENTS = {
     "one of planning_mask, high_entropy, random, first": ["hicra(planned=last)"],
     "one of reverse_kl, forward_kl, jensen_shannon, alpha": ["f_dpo(divergence=tsallis)"],
     "one of cumulative, average": ["rpo(form=both)"],
-}  # fmt: skip
+}
 """Part of the message, with the name and value of the last argument of a text -> texts."""
 
 

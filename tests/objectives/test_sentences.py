@@ -17,15 +17,22 @@ PROMISED = re.findall(r"^    (\w+) += (.*->.*)$", README, re.MULTILINE)
         *PROMISED,
         ("grpo(kl=0.04)", "group mean and std -> clip 0.2 -> sequence mean; KL 0.04"),
         ("ips_grpo(alpha=0.5, floor=0.2)", re.search(r"print\(objective\)  # (.+)", README)[1]),
-        ("grpo(dual_clip=3, unbiased_std=True)", "group mean and std, unbiased -> clip 0.2, dual clip 3 -> sequence "
-         "mean"),
-        ("ar_lopti", "group mean and std -> probability weight, alpha 0.3 -> clip 0.2/0.24 -> sequence mean; in two "
-         "steps, low probability first"),
-        ("dr_grpo(correction=truncated(3.0))", "group mean -> clip 0.2 -> sequence sum, no length; corrected by "
-         "truncated, cap 3"),
+        (
+            "grpo(dual_clip=3, unbiased_std=True)",
+            "group mean and std, unbiased -> clip 0.2, dual clip 3 -> sequence mean",
+        ),
+        (
+            "ar_lopti",
+            "group mean and std -> probability weight, alpha 0.3 -> clip 0.2/0.24 -> sequence mean; in two "
+            "steps, low probability first",
+        ),
+        (
+            "dr_grpo(correction=truncated(3.0))",
+            "group mean -> clip 0.2 -> sequence sum, no length; corrected by truncated, cap 3",
+        ),
         ("degrpo", "group mean -> control and response, clip (clip 0.2) -> sequence mean; KL 0.001"),
     ],
-)  # fmt: skip
+)
 def test_sentences(text, sentence):
     assert str(objectives.make(text)) == sentence
 

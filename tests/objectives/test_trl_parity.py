@@ -107,21 +107,36 @@ ALIKE = [
     ("gspo", GRPO, {**BY_ANSWER, "epsilon": 3e-4, "epsilon_high": 4e-4}),
     ("gspo(clip=0.1, kl=0.04)", GRPO, {**BY_ANSWER, "epsilon": 0.1, **PLAIN_K3}),
     ("gspo_token(clip=0.1)", GRPO, {**BY_ANSWER, "epsilon": 0.1}),
-    ("luspo", GRPO,
-     {"loss_type": "luspo", "importance_sampling_level": "sequence", "epsilon": 2e-3, "epsilon_high": 2.5e-3}),
+    (
+        "luspo",
+        GRPO,
+        {"loss_type": "luspo", "importance_sampling_level": "sequence", "epsilon": 2e-3, "epsilon_high": 2.5e-3},
+    ),
     ("luspo(clip=0.2)", GRPO, {"loss_type": "luspo", "importance_sampling_level": "sequence"}),
     ("sapo", GRPO, {"loss_type": "sapo"}),
-    ("sapo(temperature_positive=0.5, temperature_negative=3.0)", GRPO,
-     {"loss_type": "sapo", "sapo_temperature_pos": 0.5, "sapo_temperature_neg": 3.0}),
+    (
+        "sapo(temperature_positive=0.5, temperature_negative=3.0)",
+        GRPO,
+        {"loss_type": "sapo", "sapo_temperature_pos": 0.5, "sapo_temperature_neg": 3.0},
+    ),
     ("vespo", GRPO, {"loss_type": "vespo"}),
-    ("vespo(positive=(1.5, 0.5), negative=(0.5, 1.0))", GRPO,
-     {"loss_type": "vespo", "vespo_k_pos": 1.5, "vespo_lambda_pos": 0.5, "vespo_k_neg": 0.5, "vespo_lambda_neg": 1.0}),
+    (
+        "vespo(positive=(1.5, 0.5), negative=(0.5, 1.0))",
+        GRPO,
+        {
+            "loss_type": "vespo",
+            "vespo_k_pos": 1.5,
+            "vespo_lambda_pos": 0.5,
+            "vespo_k_neg": 0.5,
+            "vespo_lambda_neg": 1.0,
+        },
+    ),
     ("gmpo", GMPO, {}),
     ("gmpo(clip=(0.1, 0.2), kl=0.04)", GMPO, {"epsilon": 0.1, "epsilon_high": 0.2, "beta": 0.04}),
     ("cispo(cap=1.2)", GRPO, {"loss_type": "cispo", "epsilon_high": 1.2}),
     ("rloo", RLOO, {"beta": 0.0}),
     ("rloo(kl=0.03, clip=(0.3, 0.5))", RLOO, {"beta": 0.03, "epsilon": 0.3, "epsilon_high": 0.5}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "kind", "options"), ALIKE, ids=[row[0] for row in ALIKE])
@@ -136,27 +151,65 @@ def test_loss_and_gradient_are_those_of_trl(folder, text, kind, options):
 
 # Our text, TRL's trainer, and its options; with vLLM unless a sequence mask is compared.
 CORRECTED = [
-    ("grpo(correction=truncated(1.2))", GRPO,
-     {"loss_type": "grpo", "vllm_importance_sampling_mode": "token_truncate",
-      "vllm_importance_sampling_clip_max": 1.2}),
-    ("grpo(kl=corrected_k3(0.04), correction=truncated(1.5, level=sequence))", GRPO,
-     {"loss_type": "grpo", "beta": 0.04, "vllm_importance_sampling_mode": "sequence_truncate",
-      "vllm_importance_sampling_clip_max": 1.5}),
-    ("dapo(overlong=0, correction=masked(0.8, 1.3))", GRPO,
-     {"loss_type": "dapo", "epsilon_high": 0.28, "vllm_importance_sampling_mode": "token_mask",
-      "vllm_importance_sampling_clip_min": 0.8, "vllm_importance_sampling_clip_max": 1.3}),
+    (
+        "grpo(correction=truncated(1.2))",
+        GRPO,
+        {
+            "loss_type": "grpo",
+            "vllm_importance_sampling_mode": "token_truncate",
+            "vllm_importance_sampling_clip_max": 1.2,
+        },
+    ),
+    (
+        "grpo(kl=corrected_k3(0.04), correction=truncated(1.5, level=sequence))",
+        GRPO,
+        {
+            "loss_type": "grpo",
+            "beta": 0.04,
+            "vllm_importance_sampling_mode": "sequence_truncate",
+            "vllm_importance_sampling_clip_max": 1.5,
+        },
+    ),
+    (
+        "dapo(overlong=0, correction=masked(0.8, 1.3))",
+        GRPO,
+        {
+            "loss_type": "dapo",
+            "epsilon_high": 0.28,
+            "vllm_importance_sampling_mode": "token_mask",
+            "vllm_importance_sampling_clip_min": 0.8,
+            "vllm_importance_sampling_clip_max": 1.3,
+        },
+    ),
     # A mask of sequences is TRL's default.
-    ("cispo(cap=1.2, correction=masked(0.0, 1.5, level=sequence))", GRPO,
-     {"loss_type": "cispo", "epsilon_high": 1.2, "vllm_importance_sampling_clip_max": 1.5}),
-    ("gspo(clip=0.1, correction=truncated(1.2))", GRPO,
-     {**BY_ANSWER, "epsilon": 0.1, "vllm_importance_sampling_mode": "token_truncate",
-      "vllm_importance_sampling_clip_max": 1.2}),
-    ("gspo(clip=0.1, correction=masked(0.6, 1.6, level=sequence))", GRPO,
-     {**BY_ANSWER, "epsilon": 0.1, "vllm_importance_sampling_clip_min": 0.6,
-      "vllm_importance_sampling_clip_max": 1.6}),
+    (
+        "cispo(cap=1.2, correction=masked(0.0, 1.5, level=sequence))",
+        GRPO,
+        {"loss_type": "cispo", "epsilon_high": 1.2, "vllm_importance_sampling_clip_max": 1.5},
+    ),
+    (
+        "gspo(clip=0.1, correction=truncated(1.2))",
+        GRPO,
+        {
+            **BY_ANSWER,
+            "epsilon": 0.1,
+            "vllm_importance_sampling_mode": "token_truncate",
+            "vllm_importance_sampling_clip_max": 1.2,
+        },
+    ),
+    (
+        "gspo(clip=0.1, correction=masked(0.6, 1.6, level=sequence))",
+        GRPO,
+        {
+            **BY_ANSWER,
+            "epsilon": 0.1,
+            "vllm_importance_sampling_clip_min": 0.6,
+            "vllm_importance_sampling_clip_max": 1.6,
+        },
+    ),
     ("grpo(correction=sequence_mask(0.05))", GRPO, {"loss_type": "grpo", "off_policy_mask_threshold": 0.05}),
     ("sapo(correction=sequence_mask(0.1))", GRPO, {"loss_type": "sapo", "off_policy_mask_threshold": 0.1}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "kind", "options"), CORRECTED, ids=[row[0] for row in CORRECTED])
@@ -180,9 +233,11 @@ def test_several_rewards_are_normalised_one_by_one_as_in_trl(folder, weights):
         parts[0], parts[1, :, 1] = 1.0, 2.0
         rollouts = dataclasses.replace(rollouts, reward_parts=jnp.asarray(LARGE * parts))
         options = {
-            "loss_type": "grpo", "multi_objective_aggregation": "normalize_then_sum", "parts": True,
+            "loss_type": "grpo",
+            "multi_objective_aggregation": "normalize_then_sum",
+            "parts": True,
             "reward_weights": [LARGE * weight for weight in weights],
-        }  # fmt: skip
+        }
         theirs = trl_trainers.advantages(trl_trainers.trainer(GRPO, folder, rollouts, scores, **options))
         np.testing.assert_allclose(weighed(objective, rollouts).advantages[..., 0], theirs, atol=1e-6)
         assert np.abs(theirs).max() > 1
@@ -249,10 +304,12 @@ PREFERENCES = [
     ("f_dpo(divergence=reverse_kl, beta=0.3)", {"beta": 0.3, "f_divergence_type": "reverse_kl"}),
     ("f_dpo(divergence=forward_kl, beta=0.3)", {"beta": 0.3, "f_divergence_type": "forward_kl"}),
     ("f_dpo(divergence=jensen_shannon, beta=0.3)", {"beta": 0.3, "f_divergence_type": "js_divergence"}),
-    ("f_dpo(divergence=alpha, alpha=0.3, beta=0.3)",
-     {"beta": 0.3, "f_divergence_type": "alpha_divergence", "f_alpha_divergence_coef": 0.7}),
+    (
+        "f_dpo(divergence=alpha, alpha=0.3, beta=0.3)",
+        {"beta": 0.3, "f_divergence_type": "alpha_divergence", "f_alpha_divergence_coef": 0.7},
+    ),
     ("ipo(beta=0.3)", {"beta": 0.3, "loss_type": ["ipo"]}),
-]  # fmt: skip
+]
 
 
 def pairs(seed=0, prompts=6):

@@ -131,10 +131,16 @@ def save_model(folder):
     """Writes a model that the constructors can load; it is never run."""
     LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=ROWS + 1, hidden_size=2, intermediate_size=2, num_hidden_layers=1, num_attention_heads=1,
-            num_key_value_heads=1, pad_token_id=END, eos_token_id=END,
+            vocab_size=ROWS + 1,
+            hidden_size=2,
+            intermediate_size=2,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            num_key_value_heads=1,
+            pad_token_id=END,
+            eos_token_id=END,
         )
-    ).save_pretrained(folder)  # fmt: skip
+    ).save_pretrained(folder)
     return str(folder)
 
 
@@ -147,10 +153,17 @@ def trainer(kind, folder, rollouts, scores, micro_batches=1, more_rewards=(), vl
     script = Script(rollouts, scores, vllm)
     prompts, group, length = script.shape
     config = kind.config(
-        output_dir=folder, report_to=[], use_cpu=True, bf16=False, num_generations=group, num_iterations=2,
-        per_device_train_batch_size=prompts * group // micro_batches, gradient_accumulation_steps=micro_batches,
-        max_completion_length=length, **options,
-    )  # fmt: skip
+        output_dir=folder,
+        report_to=[],
+        use_cpu=True,
+        bf16=False,
+        num_generations=group,
+        num_iterations=2,
+        per_device_train_batch_size=prompts * group // micro_batches,
+        gradient_accumulation_steps=micro_batches,
+        max_completion_length=length,
+        **options,
+    )
     dataset = Dataset.from_dict({"prompt": ["0"]})
     rewards = [script.part(0), script.part(1)] if parts else [script.reward, *more_rewards]
     made = kind(folder, rewards, args=config, train_dataset=dataset, processing_class=tokenizer())
@@ -220,9 +233,15 @@ def regression_step(folder, first, rollouts, scores, **options):
     script = Script(rollouts, scores)
     prompts, group, _ = script.shape
     config = A2POConfig(
-        output_dir=folder, report_to=[], use_cpu=True, bf16=False, num_value_samples=group, filter_all_incorrect=False,
-        per_device_train_batch_size=prompts, **options,
-    )  # fmt: skip
+        output_dir=folder,
+        report_to=[],
+        use_cpu=True,
+        bf16=False,
+        num_value_samples=group,
+        filter_all_incorrect=False,
+        per_device_train_batch_size=prompts,
+        **options,
+    )
     dataset = Dataset.from_dict({"prompt": [str(prompt) for prompt in range(prompts)]})
     pending = [Script(first, scores).rewards, script.rewards]
     made = ScriptedA2PO(

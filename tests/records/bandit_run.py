@@ -13,9 +13,16 @@ def train_bandit(path, evaluate, resume=False, rewards=(0.0, 0.5, 1.0), trackers
     policy, mesh = Tabular(1, len(rewards)), make_mesh("replica:-1")
     with RunFolder.open(path, {"seed": 0}, resume) as folder:
         train(
-            Bandit(rewards), policy, objectives.make("grpo"), TrainSettings(**settings), 0, folder, mesh,
-            evaluate=evaluate, trackers=trackers,
-        )  # fmt: skip
+            Bandit(rewards),
+            policy,
+            objectives.make("grpo"),
+            TrainSettings(**settings),
+            0,
+            folder,
+            mesh,
+            evaluate=evaluate,
+            trackers=trackers,
+        )
 
 
 def interrupted_at(stop, evaluate):

@@ -340,9 +340,16 @@ def test_every_threshold_has_a_range(name):
 def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
     def trained(path, monitors, evaluate=lambda step, parameters: Evaluation({}), resume=False):
         train_bandit(
-            path, evaluate, resume, rewards=(0.5, 0.9, 1.0), steps=40, group_size=16, evaluate_every=5,
-            checkpoint_every=10, monitors=monitors,
-        )  # fmt: skip
+            path,
+            evaluate,
+            resume,
+            rewards=(0.5, 0.9, 1.0),
+            steps=40,
+            group_size=16,
+            evaluate_every=5,
+            checkpoint_every=10,
+            monitors=monitors,
+        )
         return [(path / name).read_bytes() for name in ("metrics.jsonl", "warnings.jsonl")]
 
     monitors = "low_entropy(below=0.8, steps=4), falling_outcomes(by=0.2, steps=4)"

@@ -85,9 +85,13 @@ def test_an_experiment_on_a_terminal(tmp_path):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, 160))
     command = [
-        sys.executable, "-m", "experiments.hypergrid", "--preset=smoke", "--objectives=grpo,ips_grpo",
+        sys.executable,
+        "-m",
+        "experiments.hypergrid",
+        "--preset=smoke",
+        "--objectives=grpo,ips_grpo",
         f"--out={tmp_path}",
-    ]  # fmt: skip
+    ]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL, stderr=theirs) as process:
         os.close(theirs)
         text = b""

@@ -113,8 +113,10 @@ def test_a_folder_with_many_numbers_of_outcomes_has_a_row_for_each(tmp_path):
     """Records as written by `experiments.many_outcomes`."""
     records = [
         {"objective": "grpo", "num_outcomes": count, "seed": seed, "share": count / (seed + step)}
-        for count in (16, 64) for seed in (1, 2) for step in (1, 3)
-    ]  # fmt: skip
+        for count in (16, 64)
+        for seed in (1, 2)
+        for step in (1, 3)
+    ]
     write_run(tmp_path / "run", {"objectives": "grpo", "num_outcomes": "16,64", "seeds": "1:3"}, records)
     connection = results.load(tmp_path, parquet=tmp_path / "tables")
     assert values(connection, "select objective, last_num_outcomes, seed, share, num_outcomes from runs") == [

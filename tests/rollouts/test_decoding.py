@@ -122,9 +122,7 @@ def test_behaviour_is_the_distribution_that_was_sampled_from(rules, twice):
             assert sampled.behaviour_log_probs[member][t] == pytest.approx(math.log(probs[token]), abs=1e-5)
             entropy = -sum(p * math.log(p) for p in probs if p > 0)
             assert sampled.behaviour_entropy[member][t] == pytest.approx(entropy, abs=1e-5)
-            np.testing.assert_allclose(
-                np.exp(sampled.top_log_probs[member][t]), np.sort(probs)[: -3 : -1], atol=1e-5
-            )  # fmt: skip
+            np.testing.assert_allclose(np.exp(sampled.top_log_probs[member][t]), np.sort(probs)[:-3:-1], atol=1e-5)
             switches += token in SWITCH and t > 0
     # Else the beginning of thoughts would not be tested.
     assert switches > 20
@@ -266,8 +264,10 @@ def test_rules_are_those_of_transformers():
     logits = np.random.default_rng(0).normal(size=(20, 60)).astype(np.float32) * 3
     theirs = torch.tensor(logits) / 0.7
     for warp in (
-        transformers.TopKLogitsWarper(20), transformers.TopPLogitsWarper(0.8), transformers.MinPLogitsWarper(0.05),
-    ):  # fmt: skip
+        transformers.TopKLogitsWarper(20),
+        transformers.TopPLogitsWarper(0.8),
+        transformers.MinPLogitsWarper(0.05),
+    ):
         theirs = warp(None, theirs)
     ours = Decoding.read("temperature=0.7, top_k=20, top_p=0.8, min_p=0.05")(jnp.asarray(logits))
     np.testing.assert_allclose(ours, torch.log_softmax(theirs, dim=-1).numpy(), atol=1e-5)

@@ -93,9 +93,16 @@ def test_a_dry_run_prints_the_commands_of_a_pod():
         shlex.split(line, comments=True) for line in done.stdout.splitlines() if not line.startswith("#")
     ]
     assert create == [
-        *queued, "create", "pod", "--node-id=pod", *where, "--accelerator-type=v5p-64",
-        "--runtime-version=v2-alpha-tpuv5", "--scopes=https://www.googleapis.com/auth/cloud-platform", "--spot",
-    ]  # fmt: skip
+        *queued,
+        "create",
+        "pod",
+        "--node-id=pod",
+        *where,
+        "--accelerator-type=v5p-64",
+        "--runtime-version=v2-alpha-tpuv5",
+        "--scopes=https://www.googleapis.com/auth/cloud-platform",
+        "--spot",
+    ]
     assert describe == [*queued, "describe", "pod", *where, "--format=value(state.state)"]
     assert archive[:3] == ["git", "archive", "--format=tar.gz"]
     assert copy == [*machines, "scp", archive[3].removeprefix("--output="), "pod:ipsrl.tar.gz", *where, "--worker=all"]
@@ -104,18 +111,29 @@ def test_a_dry_run_prints_the_commands_of_a_pod():
     # What the hosts are to run, as their shell reads it.
     remote = run[-1].removeprefix("--command=").partition(" && ")[2]
     assert shlex.split(remote) == [
-        "~/venv/bin/python", "-m", *EXPERIMENT, "--multihost", "--resume", "--out=$HOME/bucket/pod",
-    ]  # fmt: skip
+        "~/venv/bin/python",
+        "-m",
+        *EXPERIMENT,
+        "--multihost",
+        "--resume",
+        "--out=$HOME/bucket/pod",
+    ]
 
 
 def test_a_slice_that_is_taken_away_is_asked_for_again(pod):
     done, did = pod(
         describe=[
-            "fail NOT_FOUND: no such resource", "WAITING_FOR_RESOURCES", "fail the network is down", "ACTIVE",
-            "SUSPENDING", "SUSPENDED", "fail NOT_FOUND: no such resource", "ACTIVE",
+            "fail NOT_FOUND: no such resource",
+            "WAITING_FOR_RESOURCES",
+            "fail the network is down",
+            "ACTIVE",
+            "SUSPENDING",
+            "SUSPENDED",
+            "fail NOT_FOUND: no such resource",
+            "ACTIVE",
         ],
         ssh=["installed", "fail connection lost", "installed", "done"],
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     once = ["create", "scp", "ssh", "ssh"]
     assert did == [*once, "delete", *once, "delete"]

@@ -99,13 +99,30 @@ def test_results_are_kept_and_become_tables(tmp_path):
     results.add(killed | {"number": 1, "problems": ["metrics.jsonl differs"]})
     results.add(killed | {"number": 0, "problems": []})
     results.add(
-        {"trial": "full_disk", "case": "sweep on a full disk", "number": 0, "room": 2048, "used": 9216, "status": 1,
-         "in_words": True, "tracebacks": 0, "problems": []}
-    )  # fmt: skip
+        {
+            "trial": "full_disk",
+            "case": "sweep on a full disk",
+            "number": 0,
+            "room": 2048,
+            "used": 9216,
+            "status": 1,
+            "in_words": True,
+            "tracebacks": 0,
+            "problems": [],
+        }
+    )
     results.add(
-        {"trial": "long_run", "case": "bandit", "number": 0, "steps": 20, "memory": [1.0, 1.0], "descriptors": [5, 5],
-         "growth": 0.0, "problems": []}
-    )  # fmt: skip
+        {
+            "trial": "long_run",
+            "case": "bandit",
+            "number": 0,
+            "steps": 20,
+            "memory": [1.0, 1.0],
+            "descriptors": [5, 5],
+            "growth": 0.0,
+            "problems": [],
+        }
+    )
     assert [row["number"] for row in json.loads(file.read_text())] == [0, 1, 0, 0]
     again = reliability.Results(file, row())
     assert again.has(trial="kills", case="single", number=1, planned=10)

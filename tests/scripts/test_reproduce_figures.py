@@ -212,8 +212,8 @@ def test_the_list(capsys):
 def test_who_ends_it_ends_the_experiment_too(tmp_path):
     command = [sys.executable, "scripts/reproduce_figures.py", f"--out={tmp_path}", "--preset=smoke"]
     with subprocess.Popen(
-        [*command, "--only=path_multiplicity"], cwd=ROOT, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        [*command, "--only=path_multiplicity"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as process:
         while not (locks := list(tmp_path.glob("runs/path_multiplicity-*/.lock"))):
             assert process.poll() is None
             time.sleep(0.1)
@@ -267,8 +267,14 @@ def test_a_study_with_a_headline_gets_results_and_a_page(play, tmp_path, monkeyp
     assert [path.name for path in pages.iterdir()] == ["index.md"]
     play("--only=recovery_time", f"--claims={pages}")
     assert read_json(tmp_path / "result.json")["claims"]["it is so"] == {
-        "verdict": "supported", "of": "x of a", "claimed": "above 0", "mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5,
-    }  # fmt: skip
+        "verdict": "supported",
+        "of": "x of a",
+        "claimed": "above 0",
+        "mean": 0.5,
+        "low": 0.4,
+        "high": 0.6,
+        "seeds": 5,
+    }
     page, index = ((pages / name).read_text() for name in ("recovery_time.md", "index.md"))
     assert "# It is so.\n\n**Supported** on dice ([2601.21669]" in page
     assert "| it is so | supported | 0.5 [0.4, 0.6], true if above 0: x of a, 5 seeds |" in page

@@ -12,9 +12,16 @@ from benchmarks import growth, grpo_step, measuring
 from benchmarks.workloads import WORKLOADS
 
 SMALL = {
-    "hidden_size": 16, "num_layers": 1, "num_heads": 2, "num_key_value_heads": 2, "intermediate_size": 32,
-    "prompts": 4, "group_size": 2, "prompt_length": 3, "completion_length": 3,
-}  # fmt: skip
+    "hidden_size": 16,
+    "num_layers": 1,
+    "num_heads": 2,
+    "num_key_value_heads": 2,
+    "intermediate_size": 32,
+    "prompts": 4,
+    "group_size": 2,
+    "prompt_length": 3,
+    "completion_length": 3,
+}
 
 
 def test_parameters_are_counted_as_the_policy_has_them():

@@ -58,9 +58,12 @@ def test_it_writes_everything_and_says_what_holds(tmp_path, capsys):
     assert (square["mean"], square["seeds"]) == (pytest.approx(12.0), 5)
     assert list(summary["numbers"]) == ["square"]
     assert summary["final"][1] == {
-        "name": "x^2", "power": 2.0, "height": summary["paper"]["square"]["ours"],
-        "place": {"mean": 2.0, "low": 2.0, "high": 2.0, "seeds": 5}, "word": ["power"] * 5,
-    }  # fmt: skip
+        "name": "x^2",
+        "power": 2.0,
+        "height": summary["paper"]["square"]["ours"],
+        "place": {"mean": 2.0, "low": 2.0, "high": 2.0, "seeds": 5},
+        "word": ["power"] * 5,
+    }
     drawn = imread(tmp_path / "out" / "small_study.png")[..., :3]
     assert 0.02 < np.mean(np.any(drawn < 0.95, axis=-1)) < 0.9
     assert (tmp_path / "out" / "small_study.pdf").read_bytes().startswith(b"%PDF")
@@ -74,8 +77,14 @@ def test_records_are_tidy(tmp_path):
     records = metric_log.read(tmp_path / "metrics.jsonl")
     assert len(records) == 2 * 5 * 5
     assert records[-1] == {
-        "step": 4, "name": "x^2", "power": 2.0, "seed": 4, "height": 16.04, "place": 2.0, "word": "power",
-    }  # fmt: skip
+        "step": 4,
+        "name": "x^2",
+        "power": 2.0,
+        "seed": 4,
+        "height": 16.04,
+        "place": 2.0,
+        "word": "power",
+    }
 
 
 def test_a_finished_study_computes_nothing_again_and_prints_the_same(tmp_path, capsys):

@@ -62,9 +62,15 @@ def test_flags_are_read_as_they_are_typed():
 
 def test_the_identity_of_a_run_leaves_out_what_only_selects():
     assert identity(Settings()) == {
-        "seeds": "0:3", "sizes": "2,4", "rates": "0.1", "rewards": "1.0,0.5", "pair": "2.0,1.0", "steps": 5,
-        "fast": False, "name": "",
-    }  # fmt: skip
+        "seeds": "0:3",
+        "sizes": "2,4",
+        "rates": "0.1",
+        "rewards": "1.0,0.5",
+        "pair": "2.0,1.0",
+        "steps": 5,
+        "fast": False,
+        "name": "",
+    }
 
 
 @pytest.mark.parametrize(

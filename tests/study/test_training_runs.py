@@ -74,9 +74,14 @@ def test_a_finished_run_without_its_checkpoints_is_not_complete_until_it_is_trai
         raise KeyboardInterrupt
 
     grid = TrainingGrid(
-        Bandit((1.0, 0.0)), Tabular(1, 2), ("grpo",), (0,), TrainSettings(steps=2, prompts_per_step=1, group_size=4),
-        make_mesh("replica:1"), lambda step, parameters: Evaluation({"share": 0.5}),
-    )  # fmt: skip
+        Bandit((1.0, 0.0)),
+        Tabular(1, 2),
+        ("grpo",),
+        (0,),
+        TrainSettings(steps=2, prompts_per_step=1, group_size=4),
+        make_mesh("replica:1"),
+        lambda step, parameters: Evaluation({"share": 0.5}),
+    )
     output, run = Output(tmp_path, resume=True), tmp_path / "grpo" / "seed_0"
     trained = grid.train(output, "grpo", 0)
     write_json(tmp_path / "summary.json", {"complete": True})

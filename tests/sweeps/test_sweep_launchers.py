@@ -150,12 +150,22 @@ def test_a_dry_run_on_pods_prints_the_commands(folder):
         where = f"{folder.path.name}/{run.identity}"
         command = shlex.split(remote[-1].removeprefix("--command=").partition(" && ")[2])
         assert command == [
-            "~/venv/bin/python", "-m", *run.arguments, "--multihost", "--resume", f"--out=$HOME/bucket/{where}",
-        ]  # fmt: skip
+            "~/venv/bin/python",
+            "-m",
+            *run.arguments,
+            "--multihost",
+            "--resume",
+            f"--out=$HOME/bucket/{where}",
+        ]
         assert copy == [
-            "gcloud", "storage", "rsync", "--recursive", "--exclude=.*checkpoints/.*", f"gs://results/{where}",
+            "gcloud",
+            "storage",
+            "rsync",
+            "--recursive",
+            "--exclude=.*checkpoints/.*",
+            f"gs://results/{where}",
             str(folder.run_path(run)),
-        ]  # fmt: skip
+        ]
 
 
 @pytest.mark.slow

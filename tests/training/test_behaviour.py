@@ -20,9 +20,22 @@ from tests.objectives.groups import random_rollouts, sizes
 from tests.tiers import slow_after
 
 ACCEPTING = {
-    "reinforce", "ips_reinforce", "trajectory_balance", "vargrad", "detailed_balance", "subtrajectory_balance",
-    "reinvent", "supervised", "dpo", "f_dpo", "ipo", "rpo", "gpg", "remax", "rover",
-}  # fmt: skip
+    "reinforce",
+    "ips_reinforce",
+    "trajectory_balance",
+    "vargrad",
+    "detailed_balance",
+    "subtrajectory_balance",
+    "reinvent",
+    "supervised",
+    "dpo",
+    "f_dpo",
+    "ipo",
+    "rpo",
+    "gpg",
+    "remax",
+    "rover",
+}
 """The rows that read no probability of the sampling distribution."""
 BANDIT = Bandit(((1.0, 0.0, 0.5),) * 4)
 ARMS = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)

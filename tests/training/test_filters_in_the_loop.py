@@ -79,25 +79,39 @@ def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
         monkeypatch.setattr(module, name, lambda *arguments: calls.append(name) or function(*arguments))
 
     filters = {
-        "choose_by_difficulty": difficulty_filter, "learn_difficulty": difficulty_filter, "fill": dynamic_sampling,
+        "choose_by_difficulty": difficulty_filter,
+        "learn_difficulty": difficulty_filter,
+        "fill": dynamic_sampling,
         "with_best_answer": refinements,
-    }  # fmt: skip
+    }
     for name, module in (*filters.items(), ("sample_groups", tools)):
         spy(module, name)
     state = run(tmp_path / "off")
     assert calls == ["sample_groups"] * 7
     assert {name.partition("/")[0] for name in stored_tree.named_leaves(state)} == {
-        "step", "seed", "given", "parameters", "optimizer_state",
-    }  # fmt: skip
+        "step",
+        "seed",
+        "given",
+        "parameters",
+        "optimizer_state",
+    }
     names = set().union(*metric_log.read(tmp_path / "off" / "metrics.jsonl"))
     run(tmp_path / "on", **ALL)
     assert set(calls) == {*filters, "sample_groups"}
     more = set().union(*metric_log.read(tmp_path / "on" / "metrics.jsonl")) - names
     assert more == {
-        "sampling_rounds", "kept_groups", "trajectories_sampled", "tokens_sampled", "prompts_scanned",
-        "prompts_sampled", "prompt_survival", "sampled_reward", "zero_variance_groups", "difficulty_error",
+        "sampling_rounds",
+        "kept_groups",
+        "trajectories_sampled",
+        "tokens_sampled",
+        "prompts_scanned",
+        "prompts_sampled",
+        "prompt_survival",
+        "sampled_reward",
+        "zero_variance_groups",
+        "difficulty_error",
         "off_policy_reward",
-    }  # fmt: skip
+    }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -66,9 +66,17 @@ def run(path, policy, mesh_text, resume=False, steps=SETTINGS.steps):
     settings = dataclasses.replace(SETTINGS, steps=steps)
     with RunFolder.open(path, {}, resume) as folder:
         state = train(
-            FIRST_TOKEN, policy, objectives.make(OBJECTIVE), settings, 3, folder, mesh, adapters, evaluate,
+            FIRST_TOKEN,
+            policy,
+            objectives.make(OBJECTIVE),
+            settings,
+            3,
+            folder,
+            mesh,
+            adapters,
+            evaluate,
             frozen=frozen,
-        )  # fmt: skip
+        )
     return state, adapters, frozen, seen, metric_log.read(folder.metrics_path)
 
 
@@ -136,7 +144,11 @@ def test_a_step_holds_the_frozen_weights_once():
     arguments = (state, *groups, jax.random.key(0), frozen)
     compiled = compiled_update.lower(
         *jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arguments),
-        policy=policy, objective=objective, optimizer=optimizer, batching=WHOLE_BATCH, temperature=1.0,
-    ).compile()  # fmt: skip
+        policy=policy,
+        objective=objective,
+        optimizer=optimizer,
+        batching=WHOLE_BATCH,
+        temperature=1.0,
+    ).compile()
     once = sum(leaf.nbytes for leaf in jax.tree.leaves((state, groups, frozen)))
     assert compiled.memory_analysis().argument_size_in_bytes < 1.05 * once

@@ -34,9 +34,14 @@ from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 pytestmark = pytest.mark.eight_devices
 
 SETTINGS = TrainSettings(
-    steps=7, prompts_per_step=16, group_size=4, learning_rate=0.01, batching=Batching(mini_batches=2),
-    evaluate_every=3, checkpoint_every=2,
-)  # fmt: skip
+    steps=7,
+    prompts_per_step=16,
+    group_size=4,
+    learning_rate=0.01,
+    batching=Batching(mini_batches=2),
+    evaluate_every=3,
+    checkpoint_every=2,
+)
 
 
 class Case(NamedTuple):
@@ -70,9 +75,16 @@ def with_shares(step: int, parameters) -> Evaluation:
 def run(path: Path, case: Case, evaluate=sum_of_squares, resume=False, initial_parameters=None, seed=5) -> TrainState:
     with RunFolder.open(path, {"objective": case.objective, "seed": seed}, resume) as folder:
         return train(
-            case.environment, case.policy, objectives.make(case.objective), case.settings, seed, folder, case.mesh,
-            initial_parameters, evaluate,
-        )  # fmt: skip
+            case.environment,
+            case.policy,
+            objectives.make(case.objective),
+            case.settings,
+            seed,
+            folder,
+            case.mesh,
+            initial_parameters,
+            evaluate,
+        )
 
 
 def bits(tree) -> list[bytes]:

@@ -33,9 +33,14 @@ from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 # More prompts than a step takes, so that it matters which ones are chosen.
 BANDIT, ON_BANDIT = Bandit(((1.0, 0.5, 0.0), (0.0, 1.0, 1.0), (0.2, 0.0, 1.0), (1.0, 0.0, 0.0))), Tabular(4, 3)
 SETTINGS = TrainSettings(
-    steps=6, prompts_per_step=2, group_size=8, temperature=0.8, learning_rate=0.05, batching=Batching(epochs=2),
+    steps=6,
+    prompts_per_step=2,
+    group_size=8,
+    temperature=0.8,
+    learning_rate=0.05,
+    batching=Batching(epochs=2),
     evaluate_every=2,
-)  # fmt: skip
+)
 # The third has the seed of the first: only its rate makes it another run.
 SEEDS, RATES = (3, 11, 3), (0.05, 0.05, 0.2)
 

@@ -67,9 +67,15 @@ def one_step(mesh_text, policy=POLICY):
         prompts = shard_prompts(choose_prompts(FIRST_TOKEN, 3, 0, PROMPTS), mesh)
         groups = collect(FIRST_TOKEN, policy, behaviour, prompts, 3, 0, GROUP_SIZE, 1.0)
         after, metrics = compiled_update(
-            state, *shard_prompts(groups, mesh), jax.random.key(5), policy=policy, objective=OBJECTIVE,
-            optimizer=SGD, batching=Batching(micro_batches=2), temperature=1.0,
-        )  # fmt: skip
+            state,
+            *shard_prompts(groups, mesh),
+            jax.random.key(5),
+            policy=policy,
+            objective=OBJECTIVE,
+            optimizer=SGD,
+            batching=Batching(micro_batches=2),
+            temperature=1.0,
+        )
     # Donated buffers are only used where the result lies as the argument did.
     for leaf, sharding in zip(*map(jax.tree.leaves, (after, shardings(placed, mesh))), strict=True):
         assert leaf.sharding.is_equivalent_to(sharding, leaf.ndim)
@@ -101,9 +107,14 @@ def test_samples_loss_and_gradients_are_those_of_one_device(mesh, policy, alone)
 
 
 SETTINGS = TrainSettings(
-    steps=4, prompts_per_step=PROMPTS, group_size=GROUP_SIZE, optimizer="sgd", learning_rate=0.1,
-    batching=Batching(mini_batches=2), checkpoint_every=2,
-)  # fmt: skip
+    steps=4,
+    prompts_per_step=PROMPTS,
+    group_size=GROUP_SIZE,
+    optimizer="sgd",
+    learning_rate=0.1,
+    batching=Batching(mini_batches=2),
+    checkpoint_every=2,
+)
 # A reference policy lies in its place as well.
 WITH_REFERENCE = objectives.make("grpo(kl=0.1)")
 
@@ -199,9 +210,16 @@ def compiled(mesh, objective, policy=LARGE):
             )
         )
         update = compiled_update.lower(
-            state, trajectories, outcomes, key, policy=policy, objective=objective, optimizer=ADAM,
-            batching=Batching(micro_batches=2), temperature=1.0,
-        )  # fmt: skip
+            state,
+            trajectories,
+            outcomes,
+            key,
+            policy=policy,
+            objective=objective,
+            optimizer=ADAM,
+            batching=Batching(micro_batches=2),
+            temperature=1.0,
+        )
         return update.compile(), sampler.compile(), state, placed
 
 

@@ -120,9 +120,17 @@ def run(path, case, mesh="data:8", stop=None):
 
     with RunFolder.open(path, {}, resume=True) as folder:
         state = train(
-            case.task, case.policy, objectives.make(case.objective), settings, 3, folder, make_mesh(mesh),
-            evaluate=evaluate, source=source, reward=case.reward,
-        )  # fmt: skip
+            case.task,
+            case.policy,
+            objectives.make(case.objective),
+            settings,
+            3,
+            folder,
+            make_mesh(mesh),
+            evaluate=evaluate,
+            source=source,
+            reward=case.reward,
+        )
     return stored_tree.named_leaves(jax.device_get(state)), (path / "metrics.jsonl").read_bytes()
 
 

@@ -94,9 +94,16 @@ def test_prompts_outside_the_batch_keep_their_log_partition():
             trajectories, prompts=dataclasses.replace(trajectories.prompts, index=jnp.array(prompts))
         )
         state, _ = compiled_update(
-            state, trajectories, outcomes, jax.random.key(0), policy=policy, objective=objective,
-            optimizer=optimizer, batching=WHOLE_BATCH, temperature=1.0,
-        )  # fmt: skip
+            state,
+            trajectories,
+            outcomes,
+            jax.random.key(0),
+            policy=policy,
+            objective=objective,
+            optimizer=optimizer,
+            batching=WHOLE_BATCH,
+            temperature=1.0,
+        )
         after.append(np.asarray(state.objective_parameters["log_partition"]))
     np.testing.assert_allclose(np.abs(after[0]), [0.1, 0.1, 0.0], atol=1e-6)
     assert after[0][0] == after[1][0] == after[2][0]

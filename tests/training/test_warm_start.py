@@ -22,9 +22,14 @@ CAUSAL = HypospaceCausal(3)
 SMALL = HypospaceCausal(2)
 POLICY = Transformer(SMALL.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
 SETTINGS = WarmStart(
-    admissible_share=0.9, zipf_exponent=2.0, steps=150, prompts_per_step=14, answers_per_prompt=8, learning_rate=1e-2,
+    admissible_share=0.9,
+    zipf_exponent=2.0,
+    steps=150,
+    prompts_per_step=14,
+    answers_per_prompt=8,
+    learning_rate=1e-2,
     renderings=2,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("share", "exponent"), [(0.0, 1.0), (0.6, 0.0), (0.6, 2.0), (1.0, 1.0)])

@@ -155,8 +155,18 @@ def test_colours_and_languages_are_known_elsewhere():
     lexers = {read_phrase(name) for lexer, aliases, *_ in get_all_lexers() for name in (lexer, *aliases)}
     unknown = {s[0] for s in ALL.asked[PROMPT["programming_language"]].answers if lexers.isdisjoint(s)}
     assert unknown == {
-        "algol", "apex", "assembly", "hack", "logo", "oberon", "pl/i", "processing", "scratch", "simula", "vimscript"
-    }  # fmt: skip
+        "algol",
+        "apex",
+        "assembly",
+        "hack",
+        "logo",
+        "oberon",
+        "pl/i",
+        "processing",
+        "scratch",
+        "simula",
+        "vimscript",
+    }
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,13 @@ def save_sentencepiece(folder, words):
     for word in spelled:
         merges |= {(word[:end], word[end]): None for end in range(1, len(word))}
     pieces = [
-        *SPECIAL, "<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *map(chr, range(33, 127)), "\u2581",
+        *SPECIAL,
+        "<unk>",
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+        *map(chr, range(33, 127)),
+        "\u2581",
         *("".join(pair) for pair in merges),
-    ]  # fmt: skip
+    ]
     vocabulary = {piece: token for token, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = Tokenizer(models.BPE(vocabulary, list(merges), byte_fallback=True, unk_token="<unk>"))
     tokenizer.normalizer = normalizers.Replace(" ", "\u2581")

@@ -28,10 +28,22 @@ READER = MoleculeReader(rewards.qed())
 PARACETAMOL = "CC(=O)Nc1ccc(O)cc1"
 # Chains, a symmetry, one ring, fused, bridged and spiro rings, cubane; atoms that hydrogens or chirality tell apart.
 MOLECULES = (
-    "CCO", "CC(C)(C)C", "Cc1ccccc1C", "c1ccc2ccccc2c1", "C1CC2CC1CC2", "C1CC11CC1", "C1CCC11OCCO1", "CC12CC1C2",
-    "C12C3C4C1C5C2C3C45", "FC(F)(F)c1ccncc1", "c1ccc2[nH]ccc2c1",
-    "c1c[nH]cn1", "Cc1cn[nH]c1", "c1ccc(-c2cn[nH]c2)cc1", "C[C@H](O)[C@@H](C)O",
-)  # fmt: skip
+    "CCO",
+    "CC(C)(C)C",
+    "Cc1ccccc1C",
+    "c1ccc2ccccc2c1",
+    "C1CC2CC1CC2",
+    "C1CC11CC1",
+    "C1CCC11OCCO1",
+    "CC12CC1C2",
+    "C12C3C4C1C5C2C3C45",
+    "FC(F)(F)c1ccncc1",
+    "c1ccc2[nH]ccc2c1",
+    "c1c[nH]cn1",
+    "Cc1cn[nH]c1",
+    "c1ccc(-c2cn[nH]c2)cc1",
+    "C[C@H](O)[C@@H](C)O",
+)
 
 
 def random_strings(smiles, number):

@@ -205,9 +205,10 @@ def test_verification_reads_what_stands_before_a_stop_string(folder):
 def test_without_stop_strings_the_programs_are_those_of_any_text(folder):
     environment = asked(folder)
     state = environment.reset(jax.random.key(0), jnp.int32(0), jnp.int32(0))
-    ours, plain = (jax.make_jaxpr(step)(state, jnp.int32(5)) for step in (
-        environment.step, lambda *given: TokenStream.step(environment, *given)
-    ))  # fmt: skip
+    ours, plain = (
+        jax.make_jaxpr(step)(state, jnp.int32(5))
+        for step in (environment.step, lambda *given: TokenStream.step(environment, *given))
+    )
     assert str(ours) == str(plain)
     assert len(state) == 2
 

@@ -50,11 +50,33 @@ def test_vectors_are_read(answer):
 @pytest.mark.parametrize(
     "answer",
     [
-        "", "2 3", "2 3 5 7", "[2, 3, 5", "2, 3, 5]", "2,, 3, 5", "2.0 3 5", "02 3 5", "0 3 5", "-2 3 5", "+2 3 5",
-        "2;3;5", "2 3 five", "2 3 5.", "2 3 1e0", "2 3 ５", "2 3 ²", "(2, 3, 5)", "2 * 3 * 5", "12345 3 5",
-        "2 3 5 or 2 3 6", "__import__('os')", "lambda n: 2", "2 " * 5000, "[" * 5000,
+        "",
+        "2 3",
+        "2 3 5 7",
+        "[2, 3, 5",
+        "2, 3, 5]",
+        "2,, 3, 5",
+        "2.0 3 5",
+        "02 3 5",
+        "0 3 5",
+        "-2 3 5",
+        "+2 3 5",
+        "2;3;5",
+        "2 3 five",
+        "2 3 5.",
+        "2 3 1e0",
+        "2 3 ５",
+        "2 3 ²",
+        "(2, 3, 5)",
+        "2 * 3 * 5",
+        "12345 3 5",
+        "2 3 5 or 2 3 6",
+        "__import__('os')",
+        "lambda n: 2",
+        "2 " * 5000,
+        "[" * 5000,
     ],
-)  # fmt: skip
+)
 def test_other_texts_have_no_outcome(answer):
     assert TASK.parse_text(f"<answer>{answer}</answer>") == -1
     assert TASK.parse_text("2 3 5") == -1
@@ -81,7 +103,7 @@ def test_one_and_the_number_itself_are_not_proper():
         ({"most_solutions": 20, "least_solutions": 30}, "and 30 to 20 solutions together: choose wider limits$"),
         ({"numbers": 1, "least_solutions": 50, "most_solutions": 90}, "^no 1 numbers from 6 to 96 have"),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_do_not_exist_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         Factors(**fields)

@@ -167,8 +167,10 @@ def test_lists_of_objectives_may_hold_all():
     everything = names()
     assert compare.chosen_objectives(("all",)) == everything
     assert compare.chosen_objectives(("grpo", "all", "ips_grpo(floor=0.2)", "grpo")) == (
-        "grpo", *(name for name in everything if name != "grpo"), "ips_grpo(floor=0.2)",
-    )  # fmt: skip
+        "grpo",
+        *(name for name in everything if name != "grpo"),
+        "ips_grpo(floor=0.2)",
+    )
 
 
 @pytest.mark.parametrize(

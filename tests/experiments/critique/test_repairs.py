@@ -103,9 +103,14 @@ def test_stored_rows_are_asked_with_their_history():
     assert plain.checksum != stored.checksum
     with pytest.raises(ValueError, match="shown must hold the prompts of prompt_index, in the same order"):
         StoredGroups(
-            SUM, policy, 1, prompt_index=np.array([1]), tokens=stored.tokens[:1], lengths=stored.lengths[:1],
+            SUM,
+            policy,
+            1,
+            prompt_index=np.array([1]),
+            tokens=stored.tokens[:1],
+            lengths=stored.lengths[:1],
             shown=SUM.prompts(np.array([0])),
-        )  # fmt: skip
+        )
 
 
 @pytest.mark.parametrize(

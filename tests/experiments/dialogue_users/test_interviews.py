@@ -111,7 +111,11 @@ def test_measures_by_hand():
 def test_a_transformer_is_measured_by_its_dialogues():
     found = learned_in_context(MANAGERS, (0, 1), 1, samples=64)
     assert {name: values.shape for name, values in found.items()} == {
-        "reward": (2, 1), "commonest": (2, 1), "entropy": (2, 1), "information": (2, 1), "entropies": (2, 1, 3, 2)
-    }  # fmt: skip
+        "reward": (2, 1),
+        "commonest": (2, 1),
+        "entropy": (2, 1),
+        "information": (2, 1),
+        "entropies": (2, 1, 3, 2),
+    }
     assert (found["entropy"] > 0.5).all()
     assert (found["information"] < 0.1).all()

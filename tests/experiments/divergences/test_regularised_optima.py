@@ -52,8 +52,11 @@ def test_divergences_by_hand():
     middle = 0.75 * np.log(1.5) + 0.25 * np.log(0.5)
     hellinger = 1 - 2 * np.sqrt(0.75 * 0.25)
     for name, wanted in (
-        ("reverse_kl", kl), ("forward_kl", kl), ("jensen_shannon", 2 * middle), ("alpha", 4 * hellinger),
-    ):  # fmt: skip
+        ("reverse_kl", kl),
+        ("forward_kl", kl),
+        ("jensen_shannon", 2 * middle),
+        ("alpha", 4 * hellinger),
+    ):
         np.testing.assert_allclose(divergence_of(probs, reference, name), wanted, rtol=1e-12)
         assert divergence_of(probs, probs, name) == pytest.approx(0.0, abs=1e-15)
 

@@ -36,7 +36,11 @@ def test_measures_before_training():
     entropy = 0.2 * of_fork + 0.8 * of_step
     assert measured == pytest.approx(
         {
-            "score": 4 / 9 * 0.9**8, "effective": 4.0, "entropy": entropy, "share": 0.2 * of_fork / entropy,
+            "score": 4 / 9 * 0.9**8,
+            "effective": 4.0,
+            "entropy": entropy,
+            "share": 0.2 * of_fork / entropy,
             "overlap": 1.0,
-        }, rel=1e-3,
-    )  # fmt: skip
+        },
+        rel=1e-3,
+    )

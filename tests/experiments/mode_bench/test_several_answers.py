@@ -59,9 +59,9 @@ def test_measures_of_answers_written_down():
     outcomes = np.array([[3, 3, 5, -1], [2, -1, -1, -1], [-1, -1, -1, -1], [0, 1, 2, 3]])
     found = measures(outcomes, outcomes >= 0)
     of_three = np.exp(2 / 3 * np.log(3 / 2) + 1 / 3 * np.log(3))
-    assert found == pytest.approx({
-        "pass_1": 0.5, "pcmd": (2 / 3 + 1) / 2, "defined": 0.5, "effective": (of_three + 1 + 0 + 4) / 4
-    }, rel=1e-6)  # fmt: skip
+    assert found == pytest.approx(
+        {"pass_1": 0.5, "pcmd": (2 / 3 + 1) / 2, "defined": 0.5, "effective": (of_three + 1 + 0 + 4) / 4}, rel=1e-6
+    )
     assert measures(outcomes[1:3], outcomes[1:3] >= 0)["pcmd"] == 0
 
 

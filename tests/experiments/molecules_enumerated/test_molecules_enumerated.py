@@ -13,8 +13,12 @@ from tests.experiments.recorded import recorded
 def test_there_is_an_arm_for_each_training():
     curves = list(molecules_enumerated.curves(PRESETS["smoke"]))
     assert [tuple(curve.labels.values()) for curve in curves] == [
-        (COUNTS, SGD), (EXACT, SGD), (COUNTS, LARGE), (COUNTS, ADAM), (EXACT, ADAM),
-    ]  # fmt: skip
+        (COUNTS, SGD),
+        (EXACT, SGD),
+        (COUNTS, LARGE),
+        (COUNTS, ADAM),
+        (EXACT, ADAM),
+    ]
 
 
 @pytest.mark.slow

@@ -70,9 +70,10 @@ def test_the_policy_is_where_the_loss_of_the_catalog_is_least(text, weight):
     pairs = np.repeat(np.argwhere(wins), wins[wins > 0], axis=0)
     objective = make(f"rpo(form={text}, beta={beta}, eta={eta * weight})")
     rollouts = rollouts_of(
-        np.zeros((len(pairs), 2, 1)), rewards=np.tile([1.0, 0.0], (len(pairs), 1)),
+        np.zeros((len(pairs), 2, 1)),
+        rewards=np.tile([1.0, 0.0], (len(pairs), 1)),
         reference_log_probs=np.log(reference)[pairs][..., None],
-    )  # fmt: skip
+    )
     weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(len(pairs))))
 
     def loss(logits):

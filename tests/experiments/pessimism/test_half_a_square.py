@@ -72,8 +72,9 @@ def test_an_ensemble_knows_the_half_with_data_and_disagrees_in_the_other_one():
         spread, error = [], []
         for left in (0.0, 0.5):
             places = jnp.asarray(random.uniform(size=(300, 2)) * [0.5, 1.0] + [left, 0.0])
-            each = jnp.stack([predicted(jax.tree.map(lambda leaf, m=m: leaf[m], ensemble), places, actions)
-                              for m in range(MEMBERS)])  # fmt: skip
+            each = jnp.stack(
+                [predicted(jax.tree.map(lambda leaf, m=m: leaf[m], ensemble), places, actions) for m in range(MEMBERS)]
+            )
             rewards = square.moved(places, actions)[1]
             spread.append(float(each[..., 2].std(axis=0).mean()))
             error.append(float(jnp.abs(each.mean(axis=0)[:, 2] - rewards).mean()))
@@ -83,12 +84,16 @@ def test_an_ensemble_knows_the_half_with_data_and_disagrees_in_the_other_one():
 
 def test_more_weight_lowers_values_and_a_radius_of_0_is_combo():
     seeds = (0, 1)
-    gaps = [runs(Pessimism(beta=beta, steps=1000, discount=0.9, rate=30.0), seeds, 100, 0.5).values["gap"].mean()
-            for beta in (0.0, 0.1)]  # fmt: skip
+    gaps = [
+        runs(Pessimism(beta=beta, steps=1000, discount=0.9, rate=30.0), seeds, 100, 0.5).values["gap"].mean()
+        for beta in (0.0, 0.1)
+    ]
     assert gaps[0] > 0.1 > -0.1 > gaps[1]
     # Few steps, because training soon enlarges what rounding leaves of a radius that is nearly 0.
-    found = [runs(Pessimism(beta=0.1, radius=radius, steps=20, discount=0.9, rate=30.0), seeds, 100, 0.5).values
-             for radius in (0.0, 1e-9, 0.5)]  # fmt: skip
+    found = [
+        runs(Pessimism(beta=0.1, radius=radius, steps=20, discount=0.9, rate=30.0), seeds, 100, 0.5).values
+        for radius in (0.0, 1e-9, 0.5)
+    ]
     np.testing.assert_allclose(found[0]["gap"], found[1]["gap"], atol=1e-4)
     assert np.abs(found[0]["gap"] - found[2]["gap"]).max() > 1e-3
 

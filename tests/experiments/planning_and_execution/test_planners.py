@@ -49,10 +49,16 @@ def test_measures_are_those_of_a_distribution_written_down(monkeypatch):
     monkeypatch.setattr("experiments.planning_and_execution.planners.scores", lambda *_: scores)
     found = planners().measured(None)
     right = (TASK.fits * shares).sum(axis=1).mean()
-    assert found == pytest.approx({
-        "accuracy": right * 0.9**5, "right_plan": right, "execution": 0.9**5, "plan_entropy": 0.3,
-        "execution_entropy": 0.5, "semantic_entropy": -(shares * np.log(shares)).sum(),
-    })  # fmt: skip
+    assert found == pytest.approx(
+        {
+            "accuracy": right * 0.9**5,
+            "right_plan": right,
+            "execution": 0.9**5,
+            "plan_entropy": 0.3,
+            "execution_entropy": 0.5,
+            "semantic_entropy": -(shares * np.log(shares)).sum(),
+        }
+    )
 
 
 def test_measures_of_a_policy_are_finite_and_its_executions_those_of_the_task():

@@ -39,9 +39,13 @@ def test_the_shared_part_moves_questions_that_were_not_asked():
 
 def test_replayed_answers_are_those_of_the_sampler():
     sampled = sample_groups(
-        TASK, POLICY, jax.tree.map(lambda leaf: leaf[0], prior((0,))), TASK.prompts(jnp.arange(8)),
-        jax.random.key(2), 16,
-    )  # fmt: skip
+        TASK,
+        POLICY,
+        jax.tree.map(lambda leaf: leaf[0], prior((0,))),
+        TASK.prompts(jnp.arange(8)),
+        jax.random.key(2),
+        16,
+    )
     lengths = sampled.written.sum(axis=-1)
     given = given_answers(sampled.prompts, sampled.tokens, lengths, own=sampled.token_mask)
     found = replayed(TASK, given)

@@ -27,7 +27,7 @@ from experiments.search_strata.searchers import (
     reward_table,
     trained,
     two_strata,
-)  # fmt: skip
+)
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.structures import Sizes
 from ipsrl.synthetic_rollouts import synthetic_rollouts

@@ -15,16 +15,22 @@ def a_map(survivors, seeds=4):
     return Records(
         [
             {
-                "rule": "no baseline", "alpha": alpha, "group_size": size, "seed": seed, "step": 9,
-                "critical_alpha": border, "second": 0.1 * (seed < survivors[row][column]),
-                "survived": int(seed < survivors[row][column]), "second_at_rest": 0.1 * (alpha > border),
+                "rule": "no baseline",
+                "alpha": alpha,
+                "group_size": size,
+                "seed": seed,
+                "step": 9,
+                "critical_alpha": border,
+                "second": 0.1 * (seed < survivors[row][column]),
+                "survived": int(seed < survivors[row][column]),
+                "second_at_rest": 0.1 * (alpha > border),
             }
             for seed in range(seeds)
             for row, alpha in enumerate((0.0, 1.0, 1.5))
             for column, (size, border) in enumerate(((2, 2.0), (4, 1.0)))
         ],
         LABELS,
-    )  # fmt: skip
+    )
 
 
 def all_beyond(records):

@@ -114,8 +114,10 @@ def test_records_say_all_that_is_told():
     assert (entry.word, entry.evidence, entry.unseen, entry.several) == ("other", "seen", "SoftGate", "")
     assert entry.beside == "1.00 : 0 : 0"
     assert entry.walks == "uniform over correct: evenly; full tie 0.20 : 0.30 : 0.50"
-    assert entry.texts == {"uniform": dict.fromkeys(CASES, "1.00 : 0 : 0"),
-                            "skewed": dict.fromkeys(CASES, "0.20 : 0.30 : 0.50")}  # fmt: skip
+    assert entry.texts == {
+        "uniform": dict.fromkeys(CASES, "1.00 : 0 : 0"),
+        "skewed": dict.fromkeys(CASES, "0.20 : 0.30 : 0.50"),
+    }
     np.testing.assert_allclose(entry.ends["uniform"]["binary"], np.tile([1, 0, 0], (12, 1)))
     np.testing.assert_allclose(entry.ends["skewed"]["binary"], kept["binary"].ends)
 

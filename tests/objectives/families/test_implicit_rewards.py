@@ -144,9 +144,12 @@ def test_loss_and_gradient_by_the_logits_are_those_of_the_released_code(rho):
     actions = Actions(jnp.asarray(tokens[None]), jnp.asarray(mask[None], bool))
     before = score_logits(jnp.float32(old[None]), actions, 1.0)
     rollouts = rollouts_of(
-        before.log_probs, mask[None], rewards=np.float32([[1, 0]]),
-        proximal_log_probs=before.log_probs, proximal_mean_log_probs=before.mean_log_probs,
-    )  # fmt: skip
+        before.log_probs,
+        mask[None],
+        rewards=np.float32([[1, 0]]),
+        proximal_log_probs=before.log_probs,
+        proximal_mean_log_probs=before.mean_log_probs,
+    )
 
     def of_logits(logits):
         output = make(f"rover(beta={rho})")(score_logits(logits, actions, 1.0), rollouts)

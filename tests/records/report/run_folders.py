@@ -54,7 +54,7 @@ def write_run(
             for p in (0, 1)
             for text, r, name in answers[: 3 if s == 0 else 2]
         ],
-    )  # fmt: skip
+    )
     write_lines(path / "warnings.jsonl", [{"step": 2, "monitor": "low_entropy", "message": text} for text in warnings])
     if complete:
         write(path / "summary.json", {"complete": True, **metrics[-1]})

@@ -34,8 +34,10 @@ def test_seeds_are_one_row_with_their_interval_and_settings_are_others(tmp_path)
     write_run(tmp_path / "ips", "ips_grpo(floor=0.2)", value=0.6)
     task = only_task(tmp_path)
     assert [group["label"] for group in task["groups"]] == [
-        "ips_grpo(floor=0.2)", "grpo, group_size=16", "grpo, group_size=8",
-    ]  # fmt: skip
+        "ips_grpo(floor=0.2)",
+        "grpo, group_size=16",
+        "grpo, group_size=8",
+    ]
     assert task["telling"] == ["group_size"]
     assert task["groups"][1]["settings"] == {"group_size": "16"}
     assert task["shared"]["training.steps"] == "6"
@@ -136,8 +138,10 @@ def test_many_runs_in_one_file_are_told_apart(tmp_path):
     write(tmp_path / "run/config.json", {"objectives": "a,b", "seeds": "0:2"})
     records = [
         {"step": step, "objective": name, "seed": seed, "share": step / 10}
-        for name in "ba" for seed in (0, 1) for step in (0, 5)
-    ]  # fmt: skip
+        for name in "ba"
+        for seed in (0, 1)
+        for step in (0, 5)
+    ]
     write_lines(tmp_path / "run/metrics.jsonl", records)
     task = only_task(tmp_path)
     assert [group["label"] for group in task["groups"]] == ["b", "a"]
@@ -201,9 +205,7 @@ def test_empty_sections_say_why(tmp_path):
     empty = shown(tmp_path)["empty"]
     assert empty["curves"] == "No run here has metrics.jsonl, which training writes step by step."
     assert empty["warnings"] == "No run here had monitors: no metrics.jsonl has their metrics."
-    assert set(empty) == {
-        "results", "curves", "outcomes", "completions", "settings", "figures", "claims", "warnings",
-    }  # fmt: skip
+    assert set(empty) == {"results", "curves", "outcomes", "completions", "settings", "figures", "claims", "warnings"}
     write_lines(path / "metrics.jsonl", [{"step": 3, "objective": "a"}, {"step": 3, "objective": "a"}])
     assert shown(tmp_path)["empty"]["curves"].startswith("No metrics.jsonl here has records of an objective")
     write_lines(path / "metrics.jsonl", [{"step": 1, "monitor/low_entropy": 0.0}])
@@ -219,8 +221,11 @@ def test_environments_commands_and_changes_are_listed_once(tmp_path):
     (environment,) = made["environments"]
     assert environment["starts"] == 3
     assert environment["entries"] == {
-        "python": "3.12.1", "jax": "0.10.2", "devices": "2 x cpu", "git_commit": "0123456789abcdef-dirty",
-    }  # fmt: skip
+        "python": "3.12.1",
+        "jax": "0.10.2",
+        "devices": "2 x cpu",
+        "git_commit": "0123456789abcdef-dirty",
+    }
     assert made["commands"] == ["python -m experiments.hypergrid --objectives=grpo"]
     assert made["changes"] == [{"runs": 2, "diff": "+ a line\n"}]
 
@@ -319,9 +324,18 @@ def test_numbers_have_four_digits():
 
 
 OF_A_RUN = (
-    "two_outcomes.txt", "two_outcomes.png", "uncommitted.diff", "config.json", "environment.json", "summary.json",
-    "labels.json", "metrics.jsonl", "outcomes.jsonl", "completions.jsonl", "warnings.jsonl",
-)  # fmt: skip
+    "two_outcomes.txt",
+    "two_outcomes.png",
+    "uncommitted.diff",
+    "config.json",
+    "environment.json",
+    "summary.json",
+    "labels.json",
+    "metrics.jsonl",
+    "outcomes.jsonl",
+    "completions.jsonl",
+    "warnings.jsonl",
+)
 
 
 @pytest.mark.parametrize("name", OF_A_RUN)

@@ -129,8 +129,9 @@ def test_curves_follow_their_controls(opened):
 
     choose(opened, "view", "each seed")
     assert set(drawn(opened)) == {
-        *(f"{name}, seed {seed}" for name in ("grpo", "ips_grpo") for seed in range(3)), f"{hostile}, seed 0"
-    }  # fmt: skip
+        *(f"{name}, seed {seed}" for name in ("grpo", "ips_grpo") for seed in range(3)),
+        f"{hostile}, seed 0",
+    }
     tick(opened, "#logarithmic")
     assert opened.execute_script("return document.getElementById('curve').layout.yaxis.type") == "log"
 
@@ -263,8 +264,15 @@ def test_a_folder_of_experiments_alone(browser, tmp_path):
     browser.get(write_report(tmp_path, tmp_path / "report.html").as_uri())
     assert browser.get_log("browser") == []
     assert [link.text for link in browser.find_elements("css selector", "nav a")] == [
-        "Results", "Figures", "Curves", "Outcomes", "Answers before and after", "Warnings", "Claims", "Settings",
+        "Results",
+        "Figures",
+        "Curves",
+        "Outcomes",
+        "Answers before and after",
+        "Warnings",
+        "Claims",
+        "Settings",
         "How to run it again",
-    ]  # fmt: skip
+    ]
     curves = browser.find_element("id", "curves")
     assert curves.text.splitlines() == ["Curves", "No run here has metrics.jsonl, which training writes step by step."]

@@ -104,9 +104,17 @@ def test_empty_places_are_no_samples():
     mask = jnp.array([[[True, True], [True, False], [True, True], [False, False]]])
     zeros = jnp.zeros(mask.shape)
     rollouts = Rollouts(
-        jnp.zeros(1, int), zeros, zeros, mask, zeros, zeros, jnp.array([[1.0, 0.0, 0.5, 0.0]]),
-        jnp.array([[3, -1, 4, -1]]), jnp.zeros((1, 4), bool), off_policy=jnp.array([[False, False, True, True]]),
-    )  # fmt: skip
+        jnp.zeros(1, int),
+        zeros,
+        zeros,
+        mask,
+        zeros,
+        zeros,
+        jnp.array([[1.0, 0.0, 0.5, 0.0]]),
+        jnp.array([[3, -1, 4, -1]]),
+        jnp.zeros((1, 4), bool),
+        off_policy=jnp.array([[False, False, True, True]]),
+    )
     means = {name: float(total / count) for name, (total, count) in group_metrics(rollouts).items()}
     assert means["reward"] == 0.5
     assert means["unparsed"] == pytest.approx(1 / 3)
