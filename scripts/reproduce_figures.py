@@ -123,12 +123,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
             raise ValueError(f"{missing[0]} has no preset {arguments.preset}: leave it out")
         names = [name for name in names if name in figures]
         if arguments.list:
-            print(
-                "\n".join(
-                    f"{name}: {figures[name][1].shows}\n    {command(*figures[name], arguments.preset)}"
-                    for name in names
-                )
-            )
+            for name in names:
+                print(f"{name}: {figures[name][1].shows}\n    {command(*figures[name], arguments.preset)}")
         else:
             folder = SweepFolder.at(arguments.out or Path("runs") / f"figures-{arguments.preset}")
             launcher = launcher_catalog.make(arguments.launcher)

@@ -160,6 +160,8 @@ def _lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
     objective, optimizer = objectives.make("ips_grpo"), make_optimizer("adam")
     over_prompts, whole = (NamedSharding(mesh, spec) for spec in (PartitionSpec(DATA), PartitionSpec()))
 
+    sharded = functools.partial(jax.ShapeDtypeStruct, sharding=over_prompts)
+
     def abstract(tree, sharding):
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
 
@@ -171,16 +173,9 @@ def _lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
         state = jax.tree.map(abstract, state, shardings(state_placements(state, policy, optimizer, mesh), mesh))
         key = abstract(jax.eval_shape(lambda: jax.random.key(0)), whole)
         length = (workload.prompts, environment.prompt_length)
-        prompts = Prompts(
-            *(
-                jax.ShapeDtypeStruct(shape, dtype, sharding=over_prompts)
-                for shape, dtype in ((length[:1], "int32"), (length, "int32"), (length, "bool"))
-            )
-        )
+        prompts = Prompts(sharded(length[:1], "int32"), sharded(length, "int32"), sharded(length, "bool"))
         sampler = sample_groups.lower(environment, policy, state.parameters, prompts, key, workload.group_size)
-        outcomes = Outcomes(
-            *(jax.ShapeDtypeStruct(groups, dtype, sharding=over_prompts) for dtype in ("float32", "int32"))
-        )
+        outcomes = Outcomes(sharded(groups, "float32"), sharded(groups, "int32"))
         update = compiled_update.lower(
             state,
             abstract(sampler.out_info, over_prompts),
@@ -230,25 +225,24 @@ class Machine:
 
 
 V5P_64 = Machine(
-    "v5p-64",
-    32,
-    459e12,
-    2765e9,
-    300e9,
-    "[Cloud TPU v5p](https://cloud.google.com/tpu/docs/v5p): 459 TFLOP/s, 95 GiB and 2765 GB/s a chip, 1200 GB/s "
-    "in both directions over six links, so 100 GB/s a link and direction. Names count TensorCores, two to a chip: "
-    "v5p-64 is 32 chips, 2x4x4. A slice smaller than 4x4x4 has no wrap-around links, and "
-    "a corner has three: 300 GB/s.",
+    name="v5p-64",
+    devices=32,
+    operations=459e12,
+    memory=2765e9,
+    gathering=300e9,
+    sources="[Cloud TPU v5p](https://cloud.google.com/tpu/docs/v5p): 459 TFLOP/s, 95 GiB and 2765 GB/s a chip, 1200 "
+    "GB/s in both directions over six links, so 100 GB/s a link and direction. Names count TensorCores, two to a chip: "
+    "v5p-64 is 32 chips, 2x4x4. A slice smaller than 4x4x4 has no wrap-around links, and a corner has three: 300 GB/s.",
 )
 H200_64 = Machine(
-    "64 H200",
-    64,
-    989e12,
-    4800e9,
-    400e9 * 8 / 7,
-    "[H200](https://www.nvidia.com/en-us/data-center/h200/): 1979 TFLOP/s with sparsity, so 989 without, 141 GB and "
-    "4.8 TB/s, NVLink 450 GB/s in each direction; [DGX H200](https://docs.nvidia.com/dgx/dgxh200-user-guide/): eight "
-    "ports of 400 Gb/s InfiniBand to eight GPUs. All GPUs of a node together receive the 7/8 of a matrix that "
+    name="64 H200",
+    devices=64,
+    operations=989e12,
+    memory=4800e9,
+    gathering=400e9 * 8 / 7,
+    sources="[H200](https://www.nvidia.com/en-us/data-center/h200/): 1979 TFLOP/s with sparsity, so 989 without, 141 "
+    "GB and 4.8 TB/s, NVLink 450 GB/s in each direction; [DGX H200](https://docs.nvidia.com/dgx/dgxh200-user-guide/): "
+    "eight ports of 400 Gb/s InfiniBand to eight GPUs. All GPUs of a node together receive the 7/8 of a matrix that "
     "other nodes hold at 400 GB/s, so a whole one at 457 GB/s; NVLink is as fast.",
 )
 
@@ -334,30 +328,19 @@ def seven_billion() -> str:
         communication = passed * rounds * (1 - 1 / machine.devices) / machine.gathering
         longest = max((compute, "the matrix units"), (memory, "the memory"), (communication, "communication"))
         columns.append(
-            [
-                f"{whole.micro_batches * rounds:.0f}",
-                f"{_bytes_of_state(QWEN_7B) / machine.devices / 1e9:.2f} GB",
-                f"{compute:.2f} s",
-                f"{memory:.2f} s",
-                f"{passed * rounds / 1e9:,.0f} GB",
-                f"{communication:.2f} s",
-                f"{longest[0]:.2f} s ({longest[1]})",
-                f"{compute + communication:.2f} s",
-                f"{communication / (compute + communication):.0%}",
-            ]
+            {
+                "micro-batches": f"{whole.micro_batches * rounds:.0f}",
+                "parameters and Adam, a device": f"{_bytes_of_state(QWEN_7B) / machine.devices / 1e9:.2f} GB",
+                "matrix units at their peak": f"{compute:.2f} s",
+                "memory at its peak": f"{memory:.2f} s",
+                "matrices and gradients through each device": f"{passed * rounds / 1e9:,.0f} GB",
+                "communication at its peak": f"{communication:.2f} s",
+                "train step, all overlapped": f"{longest[0]:.2f} s ({longest[1]})",
+                "train step, nothing overlapped": f"{compute + communication:.2f} s",
+                "share of communication then": f"{communication / (compute + communication):.0%}",
+            }
         )
-    names = (
-        "micro-batches",
-        "parameters and Adam, a device",
-        "matrix units at their peak",
-        "memory at its peak",
-        "matrices and gradients through each device",
-        "communication at its peak",
-        "train step, all overlapped",
-        "train step, nothing overlapped",
-        "share of communication then",
-    )
-    lines += [f"| {name} | {' | '.join(cells)} |" for name, *cells in zip(names, *columns, strict=True)]
+    lines += [f"| {name} | {' | '.join(column[name] for column in columns)} |" for name in columns[0]]
     return "\n".join(lines)
 
 

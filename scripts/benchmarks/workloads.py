@@ -104,38 +104,11 @@ class Workload(Batch):
         return 4 * self.forward_operations(shared_prompt=True)
 
 
-S_MODEL = {
-    "vocabulary_size": 64,
-    "hidden_size": 128,
-    "num_layers": 4,
-    "num_heads": 4,
-    "num_key_value_heads": 4,
-    "intermediate_size": 512,
-}
-M_MODEL = {
-    "vocabulary_size": 512,
-    "hidden_size": 320,
-    "num_layers": 8,
-    "num_heads": 8,
-    "num_key_value_heads": 8,
-    "intermediate_size": 1024,
-}
-SMOLLM2_135M = {
-    "vocabulary_size": 49152,
-    "hidden_size": 576,
-    "num_layers": 30,
-    "num_heads": 9,
-    "num_key_value_heads": 3,
-    "intermediate_size": 1536,
-}
-QWEN_500M = {
-    "vocabulary_size": 151936,
-    "hidden_size": 896,
-    "num_layers": 24,
-    "num_heads": 14,
-    "num_key_value_heads": 2,
-    "intermediate_size": 4864,
-}
+_SIZES = "vocabulary_size", "hidden_size", "num_layers", "num_heads", "num_key_value_heads", "intermediate_size"
+S_MODEL = dict(zip(_SIZES, (64, 128, 4, 4, 4, 512), strict=True))
+M_MODEL = dict(zip(_SIZES, (512, 320, 8, 8, 8, 1024), strict=True))
+SMOLLM2_135M = dict(zip(_SIZES, (49152, 576, 30, 9, 3, 1536), strict=True))
+QWEN_500M = dict(zip(_SIZES, (151936, 896, 24, 14, 2, 4864), strict=True))
 """The shapes of real models; SmolLM2 itself has no biases."""
 
 COMPARED = {

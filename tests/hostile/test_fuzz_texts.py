@@ -24,37 +24,11 @@ from tests.tiers import fuzzed
 
 pytestmark = pytest.mark.slow
 
-PIECES = [
-    *"()[]{},;:=.+-*/%'\"\\#@! \t\n\0_",
-    "**",
-    "0:3",
-    "0:99999999",
-    "1e9",
-    "-1",
-    "nan",
-    "inf",
-    "1e999",
-    "0x",
-    "True",
-    "None",
-    "lambda: 0",
-    "if",
-    "__import__",
-    "alpha",
-    "floor",
-    "kl",
-    "k3",
-    "probability",
-    "exact",
-    "all",
-    "none",
-    "9" * 30,
-    "é",
-    "٣",
-    "\ud800",
-    "x" * 300,
-    "(" * 200,
-]
+SIGNS = [*"()[]{},;:=.+-*/%'\"\\#@! \t\n\0_", "**"]
+NUMBERS = ["0:3", "0:99999999", "1e9", "-1", "nan", "inf", "1e999", "0x", "9" * 30]
+CODE = ["True", "None", "lambda: 0", "if", "__import__"]
+ARGUMENTS = ["alpha", "floor", "kl", "k3", "probability", "exact", "all", "none"]
+PIECES = [*SIGNS, *NUMBERS, *CODE, *ARGUMENTS, "é", "٣", "\ud800", "x" * 300, "(" * 200]
 NAMES = [*objectives.names(), *environments.names(), "dynamic_sampling", "low_entropy", "local", "data", "steps"]
 noise = st.lists(st.sampled_from(PIECES + NAMES) | st.text(max_size=3), max_size=12).map("".join)
 

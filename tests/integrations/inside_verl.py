@@ -43,6 +43,8 @@ ACTOR = "actor_rollout_ref.actor"
 GROUP, LONGEST = 4, 8
 NO_DUAL_CLIP = f"{ACTOR}.clip_ratio_c=1e6"
 BY_ANSWER = f"{ACTOR}.loss_agg_mode=seq-mean-token-mean"
+LOSS, LOW, HIGH = (f"{ACTOR}.{name}" for name in ("policy_loss.loss_mode", "clip_ratio_low", "clip_ratio_high"))
+K3 = [f"{ACTOR}.{setting}" for setting in ("use_kl_loss=true", "kl_loss_coef=0.04", "kl_loss_type=low_var_kl")]
 OF_A_WHOLE_TRAINING = "grpo(kl=0.04, clip=(0.2, 0.28), aggregation=token_mean)"
 ALIKE = {
     "grpo": ("grpo", [BY_ANSWER, NO_DUAL_CLIP]),
@@ -55,42 +57,13 @@ ALIKE = {
             NO_DUAL_CLIP,
         ],
     ),
-    "dapo(overlong=0)": ("grpo", [f"{ACTOR}.clip_ratio_high=0.28", NO_DUAL_CLIP]),
-    "gspo": (
-        "grpo",
-        [
-            f"{ACTOR}.policy_loss.loss_mode=gspo",
-            f"{ACTOR}.clip_ratio_low=3e-4",
-            f"{ACTOR}.clip_ratio_high=4e-4",
-            BY_ANSWER,
-        ],
-    ),
-    "cispo(cap=1.2)": (
-        "grpo",
-        [f"{ACTOR}.policy_loss.loss_mode=cispo", f"{ACTOR}.clip_ratio_low=1", f"{ACTOR}.clip_ratio_high=0.2"],
-    ),
+    "dapo(overlong=0)": ("grpo", [f"{HIGH}=0.28", NO_DUAL_CLIP]),
+    "gspo": ("grpo", [f"{LOSS}=gspo", f"{LOW}=3e-4", f"{HIGH}=4e-4", BY_ANSWER]),
+    "cispo(cap=1.2)": ("grpo", [f"{LOSS}=cispo", f"{LOW}=1", f"{HIGH}=0.2"]),
     "rloo(ratio=token)": ("rloo", [BY_ANSWER, NO_DUAL_CLIP]),
-    "sapo": ("grpo", [f"{ACTOR}.policy_loss.loss_mode=sapo", BY_ANSWER]),
-    "grpo(kl=0.04)": (
-        "grpo",
-        [
-            f"{ACTOR}.use_kl_loss=true",
-            f"{ACTOR}.kl_loss_coef=0.04",
-            f"{ACTOR}.kl_loss_type=low_var_kl",
-            BY_ANSWER,
-            NO_DUAL_CLIP,
-        ],
-    ),
-    OF_A_WHOLE_TRAINING: (
-        "grpo",
-        [
-            f"{ACTOR}.clip_ratio_high=0.28",
-            f"{ACTOR}.use_kl_loss=true",
-            f"{ACTOR}.kl_loss_coef=0.04",
-            f"{ACTOR}.kl_loss_type=low_var_kl",
-            NO_DUAL_CLIP,
-        ],
-    ),
+    "sapo": ("grpo", [f"{LOSS}=sapo", BY_ANSWER]),
+    "grpo(kl=0.04)": ("grpo", [*K3, BY_ANSWER, NO_DUAL_CLIP]),
+    OF_A_WHOLE_TRAINING: ("grpo", [f"{HIGH}=0.28", *K3, NO_DUAL_CLIP]),
 }
 """Our objectives, and what verl has in their place: its advantage estimator and other settings."""
 

@@ -107,12 +107,8 @@ ALIKE = [
     ("gspo", GRPO, {**BY_ANSWER, "epsilon": 3e-4, "epsilon_high": 4e-4}),
     ("gspo(clip=0.1, kl=0.04)", GRPO, {**BY_ANSWER, "epsilon": 0.1, **PLAIN_K3}),
     ("gspo_token(clip=0.1)", GRPO, {**BY_ANSWER, "epsilon": 0.1}),
-    (
-        "luspo",
-        GRPO,
-        {"loss_type": "luspo", "importance_sampling_level": "sequence", "epsilon": 2e-3, "epsilon_high": 2.5e-3},
-    ),
-    ("luspo(clip=0.2)", GRPO, {"loss_type": "luspo", "importance_sampling_level": "sequence"}),
+    ("luspo", GRPO, {**BY_ANSWER, "loss_type": "luspo", "epsilon": 2e-3, "epsilon_high": 2.5e-3}),
+    ("luspo(clip=0.2)", GRPO, {**BY_ANSWER, "loss_type": "luspo"}),
     ("sapo", GRPO, {"loss_type": "sapo"}),
     (
         "sapo(temperature_positive=0.5, temperature_negative=3.0)",
@@ -149,63 +145,39 @@ def test_loss_and_gradient_are_those_of_trl(folder, text, kind, options):
         assert_steps_are(expected, kind, folder, rollouts, scores, **options)
 
 
+def of_vllm(**options):
+    """The options of corrections by their names in TRL."""
+    return {f"vllm_importance_sampling_{name}": value for name, value in options.items()}
+
+
 # Our text, TRL's trainer, and its options; with vLLM unless a sequence mask is compared.
 CORRECTED = [
-    (
-        "grpo(correction=truncated(1.2))",
-        GRPO,
-        {
-            "loss_type": "grpo",
-            "vllm_importance_sampling_mode": "token_truncate",
-            "vllm_importance_sampling_clip_max": 1.2,
-        },
-    ),
+    ("grpo(correction=truncated(1.2))", GRPO, {"loss_type": "grpo", **of_vllm(mode="token_truncate", clip_max=1.2)}),
     (
         "grpo(kl=corrected_k3(0.04), correction=truncated(1.5, level=sequence))",
         GRPO,
-        {
-            "loss_type": "grpo",
-            "beta": 0.04,
-            "vllm_importance_sampling_mode": "sequence_truncate",
-            "vllm_importance_sampling_clip_max": 1.5,
-        },
+        {"loss_type": "grpo", "beta": 0.04, **of_vllm(mode="sequence_truncate", clip_max=1.5)},
     ),
     (
         "dapo(overlong=0, correction=masked(0.8, 1.3))",
         GRPO,
-        {
-            "loss_type": "dapo",
-            "epsilon_high": 0.28,
-            "vllm_importance_sampling_mode": "token_mask",
-            "vllm_importance_sampling_clip_min": 0.8,
-            "vllm_importance_sampling_clip_max": 1.3,
-        },
+        {"loss_type": "dapo", "epsilon_high": 0.28, **of_vllm(mode="token_mask", clip_min=0.8, clip_max=1.3)},
     ),
     # A mask of sequences is TRL's default.
     (
         "cispo(cap=1.2, correction=masked(0.0, 1.5, level=sequence))",
         GRPO,
-        {"loss_type": "cispo", "epsilon_high": 1.2, "vllm_importance_sampling_clip_max": 1.5},
+        {"loss_type": "cispo", "epsilon_high": 1.2, **of_vllm(clip_max=1.5)},
     ),
     (
         "gspo(clip=0.1, correction=truncated(1.2))",
         GRPO,
-        {
-            **BY_ANSWER,
-            "epsilon": 0.1,
-            "vllm_importance_sampling_mode": "token_truncate",
-            "vllm_importance_sampling_clip_max": 1.2,
-        },
+        {**BY_ANSWER, "epsilon": 0.1, **of_vllm(mode="token_truncate", clip_max=1.2)},
     ),
     (
         "gspo(clip=0.1, correction=masked(0.6, 1.6, level=sequence))",
         GRPO,
-        {
-            **BY_ANSWER,
-            "epsilon": 0.1,
-            "vllm_importance_sampling_clip_min": 0.6,
-            "vllm_importance_sampling_clip_max": 1.6,
-        },
+        {**BY_ANSWER, "epsilon": 0.1, **of_vllm(clip_min=0.6, clip_max=1.6)},
     ),
     ("grpo(correction=sequence_mask(0.05))", GRPO, {"loss_type": "grpo", "off_policy_mask_threshold": 0.05}),
     ("sapo(correction=sequence_mask(0.1))", GRPO, {"loss_type": "sapo", "off_policy_mask_threshold": 0.1}),
