@@ -6,7 +6,7 @@ import jax
 
 
 def flags() -> str:
-    """For $XLA_FLAGS, with those that it has; read when JAX makes its backend.
+    """The value of $XLA_FLAGS, with the flags that it has; JAX reads it when it makes its backend.
 
     Without LLVM's optimisations, and without the emitters of fused loops, which alone take half of a compilation.
     """

@@ -21,7 +21,7 @@ EXCEPTIONS = {
 MODULES_OF_A_FOLDER = 15
 TOKENS_OF_A_LINE, TOKENS_OF_A_FILES_LINE = 10, 12
 TOKENS_OF_A_STUDY = 2_650
-"""At the mean, of what it takes along, too: where they are fewer, lower it."""
+"""The mean over studies, with what a study takes along; lower it where they are fewer."""
 NOT_CODE = {
     tokenize.COMMENT,
     tokenize.NL,

@@ -38,16 +38,16 @@ class Result:
 
     @property
     def reward(self) -> float:
-        """At the end, mean over seeds."""
+        """The reward at the end, mean over seeds."""
         return self.records.mean("reward")
 
     @property
     def outcomes(self) -> float:
-        """Effective outcomes at the end, mean over seeds."""
+        """The effective outcomes at the end, mean over seeds."""
         return self.records.mean("effective_outcomes")
 
     def equals(self, other: "Result") -> bool:
-        """In every seed at every measurement."""
+        """Whether rank and measures are the same, in every seed at every measurement."""
         mine, theirs = (
             np.stack([result.records.curve(measure)[1] for measure in MEASURES])
             for result in (self, other)

@@ -68,8 +68,11 @@ class EqualTokens:
         )
 
     def run(self, arm: Learner, learning_rate: float, seed: int) -> list[dict[str, float]]:
-        """At each of the `marks` the mean probability of right answers to all prompts, `score`, to those without
-        initial success, `hard`, and to the `others`, NaN if there are none; and the number of `updates`.
+        """Trains an arm and measures it at each of the `marks`.
+
+        updates: the number of updates so far.
+        score, hard, others: the mean probability of right answers to all prompts, to those without initial success, and
+          to the others; NaN if there are none.
         """
         with jax.set_mesh(own_device_mesh()):
             hard = without_success(self.repairers.first_answers(seed))

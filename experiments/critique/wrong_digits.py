@@ -1,4 +1,4 @@
-"""Sums of which a policy is sure of a wrong digit, which it can repair where it is told the place: what it then learns.
+"""Policies that are sure of a wrong digit in half of their sums, and can repair it once a critic names the place.
 
 A critic's words narrow a search: of an answer with three digits, one of them wrong, there are 27 others with one other
 digit, nine where the place is known, and one where the answer is.

@@ -48,7 +48,7 @@ NAMES = {
     "dynamic": "dynamic sampling",
 }
 STEPS = tuple(NAMES)
-"""In the order in which they are added in turn."""
+"""The steps, in the order in which they are added in turn."""
 ALONE, IN_TURN, LEFT_OUT = "added to GRPO", "in turn", "left out of DAPO"
 TASK = WorkedAnswers.from_short_to_long()
 POINTS = 21

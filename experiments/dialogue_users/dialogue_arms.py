@@ -125,7 +125,7 @@ def points(settings: Settings, bonuses: str, arm: str) -> study.Points:
 
 
 def entropies(settings: Settings, bonuses: str, arm: str) -> study.Points:
-    """At the end, the entropy of the master's choice at each turn where it chooses, for each kind of user."""
+    """The final entropy of the master's choice at each turn where it chooses, for each kind of user."""
     found, _ = learned(settings, bonuses, arm)
     every = managers_of(settings, bonuses, arm).environment.every
     seeds, _, kinds, blocks = found["entropies"].shape

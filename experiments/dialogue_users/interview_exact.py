@@ -19,7 +19,7 @@ def log_probs_of(environment: Interview, logits: Array) -> Array:
 
 @functools.partial(jax.jit, static_argnames="environment")
 def course(environment: Interview, log_probs: Array, user: Array | int) -> tuple[Array, Array]:
-    """In each turn of dialogues with a user, the distribution of the phase `[turns, phases]`, and the expected reward.
+    """The distribution of the phase in each turn of dialogues with a user, `[turns, phases]`, and the expected reward.
 
     The environment must have `sees="states"`; differentiable in `log_probs` `[S, V]` of `log_probs_of`.
     """

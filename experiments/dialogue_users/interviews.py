@@ -1,4 +1,4 @@
-"""Managers of `interview`, trained with and without meta-learning over kinds of users; what becomes of their phases.
+"""Managers of `interview`, trained with and without meta-learning over kinds of users, and measures of their phases.
 
 A seed decides the initial policy, the dialogues of training and those of an adaptation. Tasks are kinds of users.
 """

@@ -92,7 +92,7 @@ def sampled(
 
 
 def of_table(probs: np.ndarray) -> dict[str, np.ndarray]:
-    """From distributions `[S, U, 3]`, each `[S, 1]`.
+    """Measures distributions `[S, U, 3]`; each value is `[S, 1]`.
 
     accuracy: probability of the right outcomes at the end.
     rarer at the end, rarer at B: share of the rarer one among these at the end, and where accuracy first reaches B, NaN
@@ -105,7 +105,7 @@ def of_table(probs: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def of_words(probs: np.ndarray, rewards: np.ndarray) -> dict[str, np.ndarray]:
-    """From distributions `[S, U, P, K]` and rewards `[P, K]`, means over prompts, each `[S, 1]`.
+    """Measures distributions `[S, U, P, K]` under rewards `[P, K]`: means over prompts, each `[S, 1]`.
 
     accuracy, effective: probability of right words, and exp(H) of their shares, at the end.
     effective at B, pass@k at B: exp(H), and exact pass@k with k = `TRIES`, where accuracy first reaches `SHARED_BAR`.

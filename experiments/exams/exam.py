@@ -33,7 +33,7 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
 UNITS = ("trajectories", "tokens")
-"""In which a budget is counted."""
+"""Units in which a budget is counted."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,7 @@ def spread(right: int, arms: int) -> np.ndarray:
 
 
 def measures(logits: np.ndarray, right: int) -> dict[str, np.ndarray]:
-    """From `[..., K]` logits, of which the first are of right outcomes: each `[...]`.
+    """Measures logits `[..., K]`, where right outcomes come first; each value is `[...]`.
 
     entropy: of the policy, in nats.
     accuracy: probability of the right outcomes.

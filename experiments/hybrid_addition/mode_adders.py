@@ -1,4 +1,4 @@
-"""Transformers that add in two modes: a prior whose short answers are mostly wrong, and what becomes of both modes."""
+"""Transformers that add in two modes: a prior whose short answers are mostly wrong, and both modes in training."""
 
 import dataclasses
 import functools

@@ -185,7 +185,7 @@ def mixing_time(policy: np.ndarray, transitions: np.ndarray) -> float:
 
 
 def at_discount(discount: float, length: int, seeds: Sequence[int]) -> Points:
-    """At one length: n error^2 `[S, 1]`, its exact limit, norms of rewards, and how well the policy is reproduced."""
+    """Measures at one length: n error^2 and n regret `[S, 1]`, the exact limit, norms of rewards, policy's error."""
     with jax.enable_x64(True):
         process = Process.drawn(0, discount)
         expert = np.exp(process.log_policy)

@@ -21,7 +21,7 @@ LATE = tuple(np.log([0.83, 0.12, 0.03, 0.01, 0.005, 0.005]).tolist())
 
 
 def measures(probs: np.ndarray, start: str) -> dict[str, np.ndarray]:
-    """From `[..., 6]`: the true reward, the probability of the hack, and KL(policy || start) in nats.
+    """True reward, probability of the hack, and KL(policy || start) in nats, of distributions `[..., 6]`.
 
     wasted: whether the policy hacks, with more than half of its probability, or stagnates, less than 0.1 nats away.
     """

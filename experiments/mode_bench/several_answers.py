@@ -61,7 +61,7 @@ class SeveralAnswers:
 
     @functools.cached_property
     def prior(self) -> Parameters:
-        """From the disk cache, if it was ever taught; one for all seeds."""
+        """The prior, one for all seeds, from the disk cache if it was taught before."""
         others = dataclasses.replace(self.task, skip=TRAINING + HELD_OUT, problems=self.taught)
         rows = demonstrated(others)
         known_by = {

@@ -95,7 +95,7 @@ class Pretraining:
 
     @property
     def environment(self) -> Molecules:
-        """With QED as the reward, which supervised training does not read."""
+        """The environment of the prior; its reward, QED, is not read by supervised training."""
         return Molecules(self.vocabulary, rewards.qed(), max_tokens=self.max_tokens)
 
     @functools.cached_property

@@ -92,7 +92,7 @@ def curves(settings: Settings) -> study.Curves:
 
 
 def measures(probs: np.ndarray, ends: tuple[int, int]) -> dict[str, np.ndarray]:
-    """From distributions `[S, U, K]`: the share of the first end, exp(H) of both shares, the probability of both."""
+    """Share of the first end, exp(H) of both shares, and probability of both, of distributions `[S, U, K]`."""
     both = probs[..., ends]
     reward = both.sum(axis=-1)
     shares = both / reward[..., None]

@@ -85,7 +85,7 @@ def train(
 
 
 def trained(text: str, seeds: Sequence[int], steps: int, rate: float, radius: float) -> Points:
-    """At the end of training, by `MEASURED_BY` samples of each policy.
+    """Trains; measures each policy at the end by `MEASURED_BY` samples.
 
     reward: the mean reward. effective: exp(H) of the shares of the right paths, 1 to 3. length: |s| / lambda, which
     grows where the policy undoes its perturbation.

@@ -1,4 +1,4 @@
-"""A grid of which data cover the left half: a learned model guesses rewards in the right half, and is wrong there."""
+"""Offline RL on a grid with data in its left half only: a learned model guesses rewards in the right half, wrongly."""
 
 import functools
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A square of which data cover the left half: networks learn a model of it, and the values of a policy in that model.
+"""Offline RL on a square with data in its left half only: networks learn a model, and the values of a policy in it.
 
 Each seed has a map of its own: rewards, and a wind that pushes, are smooth random functions of the place, so that what
 a model makes of the right half is wrong, and as often too good as too bad. The critic (`critic`) is
@@ -84,7 +84,7 @@ def following(places: Array, displacements: Array) -> Array:
 
 
 def network(random: np.random.Generator, outputs: int, *shape: int) -> Network:
-    """At its start; several of them with leading axes of this shape."""
+    """A network at its start, or several with leading axes of this shape."""
     sizes = (2, WIDTH, WIDTH, outputs)
     layers = []
     for inputs, units in itertools.pairwise(sizes):

@@ -26,7 +26,7 @@ from ipsrl.training.priors import Learners
 
 DIGITS = 10
 ANSWERS = 16
-"""To each prompt, from which strategic tokens are mined."""
+"""The number of answers to each prompt from which strategic tokens are mined."""
 MOST_INSIDE = 1.25
 """Times that a strategic token is, on average, in the answers that have it: our reading of the paper's "few"."""
 

@@ -1,4 +1,4 @@
-"""In how many ways an agent searches: different behaviours, right and wrong ones, among sampled answers."""
+"""Counts of an agent's ways to search: different behaviours, right and wrong ones, among sampled answers."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 
 ANSWERS = 256
-"""To each question."""
+"""The number of answers to each question."""
 TRIES = (1, 4, 16, 64)
 """The k of pass@k."""
 HELD_OUT = "held_out_"

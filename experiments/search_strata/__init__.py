@@ -91,7 +91,7 @@ def curves(settings: Settings) -> study.Curves:
 
 
 def exact(arm: str, settings: Settings) -> study.Points:
-    """On two strata, up to groups of eight, of which all are enumerated."""
+    """Exact training on two strata: all groups, of up to eight answers, are enumerated."""
     objective, group = objective_of(arm, "first_token"), min(settings.group_size, 8)
     values = two_strata(objective, settings.updates, group, settings.exact_rate)
     return study.Points(range(settings.updates + 1), values)

@@ -32,9 +32,9 @@ from ipsrl.structures import Rollouts, Sizes
 
 EQUAL, LONGER, SHORTER = "equal", "longer", "shorter"
 WORTH = {EQUAL: (0.0, 1.0, 1.0, 1.0), LONGER: (0.0, 0.4, 0.7, 1.0), SHORTER: (0.0, 1.0, 0.7, 0.4)}
-"""Regime -> what a right answer is worth after 0 to 3 look-ups."""
+"""Regime -> the rewards of a right answer after 0 to 3 look-ups."""
 ANSWERS = 64
-"""To each prompt, of which behaviours are counted."""
+"""The number of answers to each prompt whose behaviours are counted."""
 GRPO = "grpo"
 SAN = "san"
 VALUE = "running_baseline"

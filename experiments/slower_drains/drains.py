@@ -24,7 +24,7 @@ MORE, LATER = 0.1, 1.1
 
 
 def measures(probs: np.ndarray, rewards: Sequence[float], every: int) -> dict[str, np.ndarray]:
-    """From distributions `[S, U, K]`, `every` batches apart, each `[S, 1]`.
+    """Measures distributions `[S, U, K]` that are `every` batches apart; each value is `[S, 1]`.
 
     reward: probability of the right outcomes at the end.
     effective: exp(H) of their shares at the end.

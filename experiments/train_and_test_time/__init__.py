@@ -110,7 +110,7 @@ def each_fix(
 
 
 def peak(value: str, budgets: tuple[int, ...], **labels: str) -> study.Claim:
-    """At one of the budgets in between a value is over 0.02 above those at the first and last."""
+    """Whether, at one of the budgets in between, a value is over 0.02 above those at the first and last."""
 
     def at(budget: int) -> study.Number:
         return at_budget(value, step=budget, **labels)

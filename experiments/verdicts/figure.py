@@ -20,7 +20,7 @@ CELL, BAR_SHARE = 1.2, 0.82
 STRIP, GAP, LINE = 0.25, 0.05, 0.125
 HEAD, WORD = 1.27, 0.5
 LETTERS = 44
-"""In a line of names."""
+"""The most characters in a line of names."""
 
 Row = Sequence[PublishedVerdict]
 """Objectives that do the same."""

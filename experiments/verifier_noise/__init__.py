@@ -101,7 +101,7 @@ def curves(settings: Settings) -> study.Curves:
 
 
 def wrong_signs(records: Records) -> int:
-    """At how many policies and J the exact drift has another sign than J."""
+    """The number of pairs of a policy and J at which the exact drift has another sign than J."""
     rows = records.having("J")
     signs = np.sign(rows.column("drift").round(9))
     return int((signs != np.sign(rows.column("J"))).sum())

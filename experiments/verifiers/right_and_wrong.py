@@ -68,7 +68,7 @@ def trained_on(
 
 
 def measures(probs: np.ndarray) -> dict[str, np.ndarray]:
-    """From distributions `[S, U, 6]`, each `[S, U]`.
+    """Measures distributions `[S, U, 6]`; each value is `[S, U]`.
 
     accuracy: probability of the right outcomes.
     effective: exp(H) of their shares, 1 to 3.

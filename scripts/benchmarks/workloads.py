@@ -116,7 +116,7 @@ COMPARED = {
     "M": Workload(**M_MODEL, prompts=16, group_size=8, prompt_length=16, completion_length=32),
     "L": Workload(**M_MODEL, prompts=8, group_size=16, prompt_length=128, completion_length=64),
 }
-"""For which the best settings of other trainers are known."""
+"""Workloads for which the best settings of other trainers are known."""
 
 WORKLOADS = COMPARED | {
     # For accelerators.

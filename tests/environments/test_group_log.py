@@ -33,7 +33,7 @@ def test_answers_of_a_prompt_and_step_are_a_group(tmp_path):
 
 
 def test_groups_of_a_prompt_in_a_step_are_told_apart(tmp_path):
-    """In their order where another prompt came once, and by a column, which tells them apart wherever they stand."""
+    """Groups differ by their order if another prompt stands between, or by a column, wherever they stand."""
     rows = [row("p", "a"), row("p", "b"), row("q", "a"), row("q", "b"), row("p", "c"), row("p", "c", 0)]
     log = GroupLog.read(written(tmp_path / "log.jsonl", rows))
     assert log.prompts == ('"p"', '"p"', '"q"')

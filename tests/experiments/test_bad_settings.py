@@ -131,7 +131,7 @@ def said(settings, flag, value):
 
 @pytest.mark.parametrize("study", catalog.every().values(), ids=lambda study: study.name)
 def test_every_flag_has_a_range(study):
-    """Or names what it may be: refusals that a field declares are tried here, and nowhere one by one."""
+    """A flag has a range or names its values: refusals that a field declares are tried here, and nowhere one by one."""
     settings = study.presets["smoke"]
     found = {
         flag: [said(settings, flag, value) for value in OUT_OF_RANGE.get(kind, ())]

@@ -32,7 +32,7 @@ def test_grpo_ends_on_one_mode_and_inverse_probability_scaling_learns_the_grid(t
 
 
 def test_inverse_probability_scaling_recovers_more_hypotheses(tmp_path):
-    """With one seed and a fifth of the steps of the demo, whose claim needs more seeds."""
+    """One seed and a fifth of the demo's steps are run; the demo's claim needs more seeds."""
     flags = ("--objectives=grpo,ips_grpo(floor=0.2)", "--seeds=0", "--steps=60", "--evaluate_every=60")
     final = {row["objective"]: row["recovery"] for row in summary_of("hypospace", tmp_path, *flags)["final"]}
     assert 1.5 * final[GRPO]["mean"] < final[IPS]["mean"] < final[CEILING]

@@ -109,7 +109,7 @@ FILES = {
     "finished/metrics.jsonl": '{"step": 1, "reward": 0.5}\n',
     "finished/summary.json": '{"complete": true}',
 }
-"""In the folder that calls are given as `FOLDER`."""
+"""Files in the folder that calls are given as `FOLDER`."""
 
 
 def settings_of(**changed) -> TrainSettings:

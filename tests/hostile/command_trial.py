@@ -30,7 +30,7 @@ BAD: dict[object, tuple[str, ...]] = {
     KINDS[tuple[str, ...]]: ("grpo(", "grpo(**x)", "1+1", DEEP, ""),
     KINDS[tuple[tuple[float, ...], ...]]: ("1,nan;1,1", ";;", "x", ""),
 }
-"""For each type of flags texts that are none of it; of texts, what is neither a path nor the name of anything."""
+"""Type of flags -> texts that are not of this type; for texts, neither a path nor the name of anything."""
 ANY_TEXT = ("system_prompt", "beginning", "title", "help", "sql")
 """Flags that are not tried: without a bad text, or by hand."""
 READ_LATER = ("--model_dir=", "--optimizer=", "--extensions=")
@@ -86,7 +86,7 @@ class Said:
 
 
 def of_flags(name: str) -> Iterator[Trial]:
-    """For every flag of a study texts that are not of its type."""
+    """Trials of every flag of a study with texts that are not of its type."""
     study = catalog.find(name)
     settings = type(study.presets["smoke"])
     may_be_empty = {field.name for field in dataclasses.fields(settings) if field.default == ()}
@@ -109,7 +109,7 @@ def _further_flags(study: Study) -> dict[str, Kind]:
 
 
 def of_script(name: str) -> Iterator[Trial]:
-    """For every flag of a script texts that are not of its type."""
+    """Trials of every flag of a script with texts that are not of its type."""
     yield from _of_parser(importlib.import_module(f"scripts.{name}").parser(), (f"scripts.{name}", *SCRIPTS[name]))
 
 

@@ -225,7 +225,7 @@ FOR_TUNIX = [name for name in objectives.names() if not refusal(objectives.make(
 
 @pytest.mark.parametrize("name", one_of_each_kind(FOR_TUNIX))
 def test_a_step_of_every_kind_of_objective_is_that_of_ipsrl(name):
-    """On ragged answers, in two micro-batches where there may be any."""
+    """Answers are ragged, and come in two micro-batches where an objective allows these."""
     objective = objectives.make(name)
     expected = np.asarray(our_gradient(small_tunix.Table().table[...], *first_batch(), objective))
     scale = 0.1 / np.abs(expected).max()

@@ -46,7 +46,7 @@ CASES = [(name, torch.float32) for name in UNDRAWN] + [(name, torch.bfloat16) fo
 
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=str)
 def test_gradients_are_those_of_jax(name, dtype):
-    """On ragged answers; in bfloat16 the scores are rounded first, and the gradient last."""
+    """Answers are ragged; in bfloat16 the scores are rounded first, and the gradient last."""
     objective, made = objectives.make(name), bridge(name)
     rows, scores = given()
     leaves = [values.to(dtype).requires_grad_() for values in scores]

@@ -80,7 +80,7 @@ class Observed(PPOTrainerSync):
 
 
 class Answers:
-    """In place of verl's agent loop: random words, the same at a step of each run, for TransferQueue.
+    """Stands in for verl's agent loop: random words, the same at a step of each run, for TransferQueue.
 
     Args:
       number: of answers to a prompt.

@@ -46,7 +46,7 @@ def optimal_value(counts, probs, rewards, beta):
 
 
 def regression(beta1, beta2, tokens):
-    """In a bandit's first batch: the residual towards the uniform reference."""
+    """The row of a regression; in a bandit's first batch its residual is towards the uniform reference."""
     return Row(
         True,
         None,

@@ -7,7 +7,7 @@ from tests.objectives.token_values import clipped, policy_gradient, sequence_sum
 
 
 def among_best(counts, rewards, kept=0.5):
-    """From the definition: the group, sorted; all that are as good as the last that is kept."""
+    """Advantages by definition: the sorted group's best part, with all that are as good as the last of it."""
     group = np.sort(np.repeat(rewards, counts))[::-1]
     chosen = rewards >= group[int(np.ceil(kept * len(group))) - 1]
     return np.where(chosen, standardised(counts * chosen, rewards), 0)

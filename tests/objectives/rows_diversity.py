@@ -25,7 +25,7 @@ def uniform_frequency(counts, rewards, valid=None):
 
 
 def passing(counts, rewards, k=2):
-    """From the definition: every set of k is one sample of a Bernoulli distribution."""
+    """Advantages by definition: every set of k is one sample of a Bernoulli distribution."""
     group = np.repeat(np.arange(len(counts)), counts)
     sets = list(itertools.combinations(range(len(group)), k))
     success = np.array([(rewards[group[list(members)]] > 0).any() for members in sets], float)
@@ -44,7 +44,7 @@ def unlikely(counts, probs, rewards, beta=0.25):
 
 
 def set_score(counts, rewards, size=2):
-    """From the definition: the mean score of the sets that hold a sample, less that of all sets."""
+    """Advantages by definition: the mean score of the sets that hold a sample, less that of all sets."""
     group = np.repeat(np.arange(len(counts)), counts)
     sets = list(itertools.combinations(range(len(group)), size))
     score = [rewards[group[list(m)]].mean() * len(set(group[list(m)])) / size for m in sets]
@@ -57,7 +57,7 @@ def set_score(counts, rewards, size=2):
 
 
 def elliptical(counts, rewards, features, beta=0.01, ridge=0.01, without=0):
-    """From the definition: an inverse for each answer, of the covariance `without` so many of it."""
+    """Rewards by definition: an inverse for each answer, of the covariance that leaves out `without` of its copies."""
     if not (counts * rewards > 0).any():
         return rewards
     centred_features = features - counts @ features / counts.sum()

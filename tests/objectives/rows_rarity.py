@@ -23,7 +23,7 @@ def smoothing(probs, rewards, positive=0.1, negative=0.1):
 
 
 def influence(counts):
-    """From the definition: the diversity of the group, and of the group without one answer."""
+    """`[K]` by definition: the diversity of the group, less that of the group without one answer."""
 
     def diversity(counts):
         return 1 - (counts**2).sum() / counts.sum() ** 2

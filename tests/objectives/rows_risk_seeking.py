@@ -14,7 +14,7 @@ def relative_utility(counts, rewards, beta=2.0):
 
 
 def best_of_sets(counts, rewards, k=2, baseline="rest_of_set", graded=False):
-    """From the definition: all sets that hold a sample, and all that do not."""
+    """Advantages by definition: all sets that hold a sample, and all that do not."""
     group = np.repeat(np.arange(len(counts)), counts)
     values = rewards[group] if graded else (rewards[group] > 0).astype(float)
     size, advantages = len(group), np.zeros(len(counts))

@@ -20,7 +20,7 @@ def sum_of_normalised(counts, rewards, weights=(1.0, 1.0)):
 
 
 def best_of_sets(counts, rewards, k=2, divisions=16):
-    """From the definition: all sets that hold a sample, less all sets."""
+    """Advantages by definition: all sets that hold a sample, less all sets."""
     group = np.repeat(np.arange(len(counts)), counts)
     middles = (np.arange(divisions) + 0.5) / divisions
     worth = np.stack([middles, 1 - middles], axis=1) @ (rewards[:, None] * SHARES[: len(rewards)]).T

@@ -124,7 +124,7 @@ def valid(build, **arguments):
     [(name, argument) for name in names() for argument in inspect.signature(CATALOG[name]).parameters],
 )
 def test_every_argument_of_the_catalog_changes_something(name, argument):
-    """On its own, or next to one or two other arguments that are not at their defaults."""
+    """It does so on its own, or beside one or two other arguments that are not at their defaults."""
     build = CATALOG[name]
     hints = typing.get_type_hints(build)
     defaults = {key: parameter.default for key, parameter in inspect.signature(build).parameters.items()}

@@ -346,7 +346,7 @@ def test_groups_that_say_nothing_get_exactly_zero(text):
 
 @every_objective
 def test_groups_that_say_nothing_have_no_gradient(text):
-    """Not even one of rounding, which Adam would make a step of full size; also off-policy."""
+    """The gradient is exactly 0, also off-policy: Adam would turn rounding into a step of full size."""
     objective = make(text)
     if objective.penalties or isinstance(objective.surrogate, PULLING):
         pytest.skip("it pulls back to another policy, whatever the rewards")

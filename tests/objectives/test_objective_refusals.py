@@ -14,7 +14,7 @@ from tests.objectives.groups import sizes
 
 @contextlib.contextmanager
 def refused(message):
-    """In one sentence."""
+    """Passes if the block raises ValueError with this message, in one sentence."""
     with pytest.raises(ValueError, match=message) as error:
         yield
     assert "\n" not in str(error.value)
@@ -137,6 +137,6 @@ RUNS = [
 
 @pytest.mark.parametrize(("text", "available", "group_size", "sizes", "message"), RUNS)
 def test_impossible_runs_are_refused_in_one_sentence(text, available, group_size, sizes, message):
-    """And possible ones are not."""
+    """Runs without a message are possible, and are not refused."""
     with contextlib.nullcontext() if message is None else refused(message):
         make(text).check(frozenset(available), group_size, sizes)

@@ -126,7 +126,7 @@ def test_large_rewards_that_differ_by_rounding_share_the_utility(text, right):
 
 
 def test_a_prompt_whose_rewards_change_by_rounding_alone_has_no_deviation():
-    """In two batches, the second of which would be divided by the rounding between them."""
+    """The second of two batches would otherwise be divided by the rounding between them."""
     objective = make("dcpo")
     state = objective.init(Sizes(1))
     for reward in (0.9, np.float32(0.9) + np.float32(4e-7)):

@@ -79,7 +79,7 @@ def assert_same(actual, expected):
 
 
 def assert_steps_are(expected, kind, folder, rollouts, scores, **options):
-    """In one piece and in several."""
+    """Compares steps in one piece and in several."""
     for micro_batches in (1, 4):
         assert_same(step_of(kind, folder, rollouts, scores, micro_batches, **options), expected)
 

@@ -312,7 +312,7 @@ def minus_squared_steps(log_ratio, advantages, mask):
 
 
 def sub_trajectories(decay):
-    """From the definition: every part of every answer."""
+    """The values by definition: a mean over every part of every answer."""
 
     def values(log_ratio, advantages, mask):
         residuals, found = of_steps(log_ratio, advantages, mask), np.zeros(mask.shape)

@@ -136,7 +136,7 @@ def test_gradients_reach_the_adapters_through_frozen_matrices(frozen):
 
 @pytest.mark.parametrize("frozen", slow_after(1, ["bfloat16", "float32", *FEW_BITS]))
 def test_rematerialised_layers_have_the_same_gradient(frozen):
-    """Their matrices are the slices of stacks, which bfloat16 and few bits need in another type."""
+    """The layers' matrices are slices of stacks, which bfloat16 and few bits need in another type."""
     policy = adapted(frozen)
     adapters, rest = parameters_of(policy, trained=True)
     with jax.set_mesh(own_device_mesh()):

@@ -1,4 +1,4 @@
-"""One command draws all figures: what is missing, and nothing twice; what fails is told and stops nothing else."""
+"""One command draws all missing figures, and none twice; a failure is reported and stops no other figure."""
 
 import dataclasses
 import fcntl

@@ -13,7 +13,7 @@ from ipsrl.study.numbers import Best, Combined, Computed, Constant, Final, Numbe
 
 LAST_STEP = 10**6
 RUNS = 5000
-"""At most so many decide a share that lies near its limit."""
+"""The most runs that decide a share near its limit."""
 
 
 def with_stand_ins(part):

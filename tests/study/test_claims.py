@@ -158,7 +158,7 @@ def test_a_claim_among_records_sees_no_others():
 
 
 def test_the_number_that_decides_is_the_clearest_where_one_part_is_enough():
-    """In half-widths of intervals, whatever the units, at the level at which that part decides."""
+    """Clearness is in half-widths of intervals, whatever the units, at the level at which that part decides."""
     seeds = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
     of = records(close=0.01 * seeds + 0.46, clear=0.5 * seeds - 40.0, true=seeds + 50.0)
     parts = [above(final("x", arm=arm), 0.5) for arm in ("close", "clear", "true")]

@@ -82,7 +82,7 @@ def test_one_error_ends_the_others():
 
 @pytest.mark.slow
 def test_jobs_of_slurm_work_on_runs(folder):
-    """With the executor of submitit that needs no SLURM."""
+    """The executor is the one of submitit that needs no SLURM."""
     small = [make_run("two_outcomes", "smoke", learning_rate=rate, steps=20, seeds="0:2") for rate in (1e38, 0.02)]
     launcher = launcher_catalog.make("slurm(cluster=local, cpus=1, further=('account=mine',))")
     ended = {run.identity: state for run, state in launcher.launch(folder, small, restarts=0)}
@@ -170,7 +170,7 @@ def test_a_dry_run_on_pods_prints_the_commands(folder):
 
 @pytest.mark.slow
 def test_results_of_pods_are_fetched(folder, tmp_path, monkeypatch, capsys):
-    """With a stand-in for gcloud whose slices are always there, and where the second run has no luck."""
+    """A stand-in for gcloud always has its slices; the second run has no luck."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "gcloud").write_text(
         "#!/usr/bin/env bash\n"

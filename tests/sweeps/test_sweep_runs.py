@@ -210,7 +210,7 @@ def test_a_python_file_without_runs_is_refused(tmp_path, text, message):
 
 @pytest.mark.slow
 def test_importing_experiments_touches_no_device():
-    """Or the processes of the local launcher, which are forked after it, would hang."""
+    """Processes of the local launcher, which are forked after the import, would otherwise hang."""
     program = "import jax\n" + "".join(f"import experiments.{name}\n" for name in EXPERIMENTS)
     # JAX refuses this once it has looked for devices.
     program += "jax.config.update('jax_num_cpu_devices', 3)\nprint(len(jax.devices()))"

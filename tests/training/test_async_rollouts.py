@@ -24,7 +24,7 @@ CORRECTED = "reinforce(correction=truncated(level=sequence))"
 
 
 def test_each_step_learns_from_groups_of_the_policy_before_the_last_update(monkeypatch):
-    """And the devices are told to sample before the host begins to verify."""
+    """The devices also begin to sample before the host begins to verify."""
     events = []
 
     def drawn(environment, policy, parameters, *others):

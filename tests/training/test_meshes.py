@@ -158,7 +158,7 @@ def test_a_run_goes_on_with_another_mesh(whole_run, tmp_path):
 
 
 class OnlyInPrograms(Transformer):
-    """Its parameters are not made one after the other on the first device."""
+    """A transformer whose parameters must be made in a program, not one after the other on the first device."""
 
     def init(self, key):
         assert isinstance(key, jax.core.Tracer)

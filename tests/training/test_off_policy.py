@@ -89,7 +89,7 @@ def collected(reference=None, environment=TREE, policy=POLICY, **changes):
 
 @pytest.mark.slow
 def test_easy_groups_keep_their_own_answers():
-    """At most the mean reward of the second best group, which is replaced itself."""
+    """Groups with at most the mean reward of the second best are replaced, that one included."""
     every, _, plain = collected()
     means = np.asarray(plain[1].rewards.mean(axis=1))
     at_most = np.sort(means)[-2].item()

@@ -141,7 +141,7 @@ def interrupted(path, case):
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_interrupted_run_ends_as_one_that_was_not(name, tmp_path):
-    """At the same bits, or on another mesh up to rounding; and no device falls far behind."""
+    """It ends at the same bits, or on another mesh up to rounding; and no device falls far behind."""
     with compilations_of("update") as programs:
         whole, records = run(tmp_path / "whole", CASES[name])
     assert len(programs) <= 1

@@ -67,7 +67,7 @@ def test_slope_of_the_expected_weight():
 
 @pytest.mark.parametrize("num_outcomes", [2, 3, 6])
 def test_the_group_mean_costs_one_sample(num_outcomes):
-    """For alpha = 1 and a floor that cannot act; the weights of one sample less say the same."""
+    """The fields of a group mean and of one sample less are equal, for alpha = 1 and a floor that cannot act."""
     random = np.random.default_rng(num_outcomes)
     for group_size in (2, 5, 16, 64):
         probs, rewards = random.dirichlet(np.ones(num_outcomes)), random.uniform(0.1, 5, num_outcomes)

@@ -49,7 +49,7 @@ def partial_tie_ratio(times, probs, rewards):
     ],
 )
 def test_a_tie_breaks_by_a_power_of_time(probs, rewards):
-    """With one worse outcome as t^(-1/2), with L of them as t^(-L / (L + 1))."""
+    """The power is t^(-1/2) with one worse outcome, and t^(-L / (L + 1)) with L of them."""
     times = np.array([1e7, 1e9])
     distributions = integrate(probs, rewards, 0.0, times)
     tied = np.sort(distributions[:, np.array(rewards) == max(rewards)], axis=1)

@@ -11,7 +11,7 @@ RULES = ["no baseline", "group mean", "group mean and std"]
 
 
 def test_tie_collapse_time():
-    """In updates; times the step size, 1/2, it is 249, 497, 995, 1989, 3979."""
+    """Numbers of updates: times the step size, 1/2, they are 249, 497, 995, 1989 and 3979."""
     updates = [time_scales.tie_collapse_time(group_size, 0.5) for group_size in (4, 8, 16, 32, 64)]
     np.testing.assert_allclose(np.array(updates) * 0.5, [249, 497, 995, 1989, 3979], atol=0.5)
     assert time_scales.tie_collapse_time(4, 0.5, reward=2.0) == pytest.approx(updates[0] / 4)
@@ -22,7 +22,7 @@ def test_tie_collapse_time():
     [(1e-2, 5.4, 4.2, 1.54), (1e-4, 420, 417, 3.87), (1e-6, 41673, 41667, 6.18), (1e-8, 4.17e6, 4.17e6, 8.48)],
 )
 def test_recovery_times(start, finite, hyperbolic, ideal):
-    """To half the target probability, 0.2, with G = 16."""
+    """Times to half the target probability, 0.2, with G = 16."""
     rewards, weights = (4.0, 1.0), count_weights(16)
     assert time_scales.recovery_time(start, 0.1, rewards, weights) == pytest.approx(finite, rel=8e-3)
     assert time_scales.recovery_coefficient(rewards, weights) == 24.0

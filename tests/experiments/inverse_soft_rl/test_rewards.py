@@ -70,7 +70,7 @@ def test_batches_are_as_single_problems():
 
 
 def test_uniform_weights_give_the_posterior_mean_of_normal_rewards():
-    """Then what another member of the class is off by is independent of how far that member is away, on average."""
+    """Its error is uncorrelated with its difference from another member of the class, which is farther off."""
     transitions, _, _, law = expert()
     rewards = np.random.default_rng(1).normal(size=(4000, 6, 3))
     uniform = np.full((6, 3), 1 / 18)

@@ -73,7 +73,7 @@ def test_ends_of_a_ball(ball):
 
 
 def test_cql_is_the_penalised_kl_ball():
-    """At eta = 1: max_q E_q Q - KL(q, d) = log E_d exp Q, at the q of the ball of radius KL(q, d)."""
+    """max_q E_q Q - KL(q, d) = log E_d exp Q for eta = 1, at the q of the ball of radius KL(q, d)."""
     values, probs = random_distribution(2)
     q = probs * np.exp(values) / (probs @ np.exp(values))
     kept = q > 0

@@ -85,7 +85,7 @@ def test_similarity_of_token_counts():
 @pytest.mark.parametrize(("group", "width"), [(3, 8), (8, 3), (6, 5)])
 @pytest.mark.parametrize("leave_one_out", [False, True])
 def test_the_bonus_is_that_of_an_inverse_for_each_answer(group, width, leave_one_out):
-    """In features, not in products of answers; the last two answers are alike, and far from the others."""
+    """Inverses are in features, not in products of answers; the last two answers are alike, and far from the others."""
     features = np.random.default_rng(group).normal(size=(group, width)) + 5.0
     features[-2:] = 6.0 * features[-1]
     phi, rewards = features - features.mean(axis=0), np.arange(group) % 2

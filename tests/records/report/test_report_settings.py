@@ -1,4 +1,4 @@
-"""Settings are told apart by as few of them as do."""
+"""Runs of a report are distinguished by as few settings as suffice."""
 
 import itertools
 

@@ -90,7 +90,7 @@ def test_it_is_around_all_other_wrappers():
 
 @pytest.mark.slow
 def test_remax_trains_on_them():
-    """With plain gradient steps: minus the gradient of the mean of (r - greedy reward) log pi over the groups."""
+    """The expected steps are plain gradient steps on the mean of (r - greedy reward) log pi over the groups."""
     settings = TrainSettings(
         2, 6, 4, optimizer="sgd", learning_rate=0.1, max_gradient_norm=None, greedy_answers=GreedyAnswers()
     )
