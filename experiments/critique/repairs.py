@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ipsrl.environments import critiques
+from ipsrl.environments.listed_task import NO_OUTCOME
 from ipsrl.environments.tasks.addition import Addition
 from ipsrl.environments.tasks.countdown import Countdown
-from ipsrl.environments.text import NO_OUTCOME, STOP
+from ipsrl.environments.text import STOP
 
 CRITICS = {
     "first_mistake": critiques.first_mistake,

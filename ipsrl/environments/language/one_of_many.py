@@ -17,8 +17,9 @@ from ipsrl.checking.fields import one_of
 from ipsrl.checking.paths import expanded
 from ipsrl.environments.environment import check_number
 from ipsrl.environments.language.open_questions import OpenQuestion, read_questions
+from ipsrl.environments.listed_task import check_space
 from ipsrl.environments.reading.phrases import SENTENCE_STOP_STRINGS, STOP_STRINGS, read_phrase, read_sentence
-from ipsrl.environments.text import TextTask, check_space
+from ipsrl.environments.text import TextTask
 
 PACKAGED = Path(__file__).with_suffix(".json")
 READERS = {"exact": read_phrase, "mention": read_sentence}

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from ipsrl.checking.fields import between, one_of
-from ipsrl.environments.text import NO_OUTCOME, TextTask
+from ipsrl.environments.listed_task import NO_OUTCOME
+from ipsrl.environments.text import TextTask
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 THINK, NO_THINK, WORKED, MODULO, REVERSED = "<think>", "<no_think>", ":", "%", "reversed"

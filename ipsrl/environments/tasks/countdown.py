@@ -13,10 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ipsrl.checking.fields import between, one_of
+from ipsrl.environments.listed_task import LARGEST_SPACE, NO_OUTCOME, check_space
 from ipsrl.environments.reading import arithmetic, expressions
 from ipsrl.environments.reading.expressions import OPERATORS, Form, Tree
 from ipsrl.environments.tasks.countdown_solver import Solver
-from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_space
+from ipsrl.environments.text import TextTask
 from ipsrl.slow_tasks import report_if_slow
 
 SMALLEST_TARGET = 10

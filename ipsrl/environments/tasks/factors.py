@@ -16,7 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from ipsrl.checking.fields import between
-from ipsrl.environments.text import LARGEST_SPACE, TextTask
+from ipsrl.environments.listed_task import LARGEST_SPACE
+from ipsrl.environments.text import TextTask
 
 DRAWS_FOR_A_PROBLEM = 200
 # The smallest number with two proper divisors, and the largest that ModeBench takes.

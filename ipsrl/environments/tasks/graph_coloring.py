@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ipsrl.checking.fields import between, open_probability
-from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, check_space
+from ipsrl.environments.listed_task import LARGEST_SPACE, NO_OUTCOME, check_choice, check_space
+from ipsrl.environments.text import TextTask
 from ipsrl.slow_tasks import report_if_slow
 
 UNCOLORED = "?"

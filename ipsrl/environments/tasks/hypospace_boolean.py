@@ -13,10 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ipsrl.checking.fields import between, one_of
+from ipsrl.environments.listed_task import NO_OUTCOME
 from ipsrl.environments.reading.answer_text import BULLET, SIGN, marker, without_remark
 from ipsrl.environments.reading.arithmetic import BRACKETS, chain
 from ipsrl.environments.reading.expressions import prefix
-from ipsrl.environments.text import NO_OUTCOME, TextTask
+from ipsrl.environments.text import TextTask
 
 VARIABLES = ("x", "y")
 OPERATORS = {"basic": ("AND", "OR"), "extended": ("AND", "OR", "NOT"), "full": ("AND", "OR", "NOT", "NOR")}

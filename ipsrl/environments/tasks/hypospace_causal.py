@@ -15,8 +15,9 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from ipsrl.checking.fields import between
+from ipsrl.environments.listed_task import NO_OUTCOME, check_choice, check_space
 from ipsrl.environments.reading.answer_text import BULLET, SIGN, WITHDRAWN, marker, without_remark
-from ipsrl.environments.text import NO_OUTCOME, TextTask, check_choice, check_space
+from ipsrl.environments.text import TextTask
 
 NO_EDGES = "No edges"
 LARGEST_COMPLETE = 4  # up to this many nodes, every observation set is a prompt

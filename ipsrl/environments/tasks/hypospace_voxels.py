@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ipsrl.checking.fields import between
+from ipsrl.environments.listed_task import check_choice, check_space
 from ipsrl.environments.reading.answer_text import LONGEST_ANSWER, marker, plain_lines, read_lines, without_thoughts
-from ipsrl.environments.text import TextTask, check_choice, check_space
+from ipsrl.environments.text import TextTask
 
 NEXT_LAYER = ";"
 _HEADER = re.compile(

@@ -6,9 +6,9 @@ each, 384 to train on and 128 to evaluate on at every level. Graph colouring and
 
 from typing import Any
 
+from ipsrl.environments.listed_task import check_choice
 from ipsrl.environments.tasks.factors import Factors
 from ipsrl.environments.tasks.graph_coloring import GraphColoring
-from ipsrl.environments.text import check_choice
 
 TRAINING, HELD_OUT = 384, 128
 LEVELS: dict[str, dict[int, dict[str, Any]]] = {

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ipsrl.checking.fields import between
-from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice
+from ipsrl.environments.listed_task import LARGEST_SPACE, check_choice
+from ipsrl.environments.text import TextTask
 from ipsrl.slow_tasks import report_if_slow
 
 DRAWS_FOR_A_PROBLEM = 200

@@ -12,7 +12,8 @@ import numpy as np
 
 from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import between
-from ipsrl.environments.text import TextTask, check_choice
+from ipsrl.environments.listed_task import check_choice
+from ipsrl.environments.text import TextTask
 from ipsrl.environments.token_stream import of_each_answer, written_answers
 from ipsrl.structures import Trajectories
 

@@ -403,6 +403,6 @@ def test_files_that_are_refused(tmp_path, content, message):
 
 
 def test_too_many_answers_are_refused(monkeypatch):
-    monkeypatch.setattr("ipsrl.environments.text.LARGEST_SPACE", 10)
+    monkeypatch.setattr("ipsrl.environments.listed_task.LARGEST_SPACE", 10)
     with pytest.raises(ValueError, match="12 answers, more than the 10 that are enumerated: ask fewer questions"):
         OneOfMany(questions="month")

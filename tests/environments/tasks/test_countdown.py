@@ -178,6 +178,6 @@ def test_problems_that_cannot_be_are_refused_at_once(fields, most):
 
 
 def test_too_many_solutions(monkeypatch):
-    monkeypatch.setattr("ipsrl.environments.text.LARGEST_SPACE", 10)
+    monkeypatch.setattr("ipsrl.environments.listed_task.LARGEST_SPACE", 10)
     with pytest.raises(ValueError, match=r"have \d+ solutions, more than the 10 .*choose fewer problems or numbers"):
         _ = Countdown(numbers=3, problems=5, largest_number=9, largest_target=30).hypotheses
