@@ -7,7 +7,8 @@
 
 `Clip(low=2)` raises ValueError: "low is 2, it must lie between 0 and 1", and `Clip(epochs=2.5)` "epochs is 2.5, it
 must be a whole number", as its annotation says (see `ipsrl.checking.arguments`). The range of a tuple holds for each
-item, and None is accepted where the annotation allows it, so an optional field needs no range of its own. Conditions on
+item, and None is accepted where the annotation allows it, so an optional field needs no range of its own. A bound that
+depends on the fields above is a function of the object, `between(1, lambda clip: clip.epochs, 2)`. Other conditions on
 several fields belong in the class's own `__post_init__`, after `super().__post_init__()`.
 """
 
@@ -46,6 +47,8 @@ class Checked:
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value, allowed = getattr(self, field.name), field.metadata.get("range")
+            if callable(allowed):
+                allowed = allowed(self)
             called = (allowed and allowed.called) or f"{self.FIELD_PREFIX}{field.name}"
             if not asks_for_array(field.type):
                 if (taken := accepted(called, value, field.type)) is not value:
@@ -69,8 +72,8 @@ def _require_hashable(called: str, value: Any) -> None:
         ) from None
 
 
-def in_range(allowed: Range, default: Any = dataclasses.MISSING) -> Any:
-    """A field with the given range."""
+def in_range(allowed: Range | Callable[[Any], Range], default: Any = dataclasses.MISSING) -> Any:
+    """A field with the given range, or with one that is a function of the object, whose fields above are in range."""
     return dataclasses.field(default=default, metadata={"range": allowed})
 
 
@@ -100,10 +103,19 @@ def above(bound: float, default: Any = dataclasses.MISSING, called: str = "") ->
     return in_range(Range(phrase, lambda number: bound < number < math.inf, called=called), default)
 
 
-def between(low: float, high: float, default: Any = dataclasses.MISSING, called: str = "") -> Any:
-    """A field from `low` to `high`, both included."""
-    phrase = f"lie between {low} and {high}"
-    return in_range(Range(phrase, lambda number: low <= number <= high, called=called), default)
+def between(
+    low: float | Callable[[Any], float],
+    high: float | Callable[[Any], float],
+    default: Any = dataclasses.MISSING,
+    called: str = "",
+) -> Any:
+    """A field from `low` to `high`, both included; a bound may be a function of the object."""
+
+    def of(checked: Any) -> Range:
+        least, most = (bound(checked) if callable(bound) else bound for bound in (low, high))
+        return Range(f"lie between {least} and {most}", lambda number: least <= number <= most, called=called)
+
+    return in_range(of if callable(low) or callable(high) else of(None), default)
 
 
 def probability(default: Any = dataclasses.MISSING, called: str = "") -> Any:

@@ -122,7 +122,8 @@ class CommandLine:
         of_class = type(next(iter(presets.values())))
         self._settings = kinds_of(of_class)
         fields = dataclasses.fields(of_class)
-        ranges = {field.name: field.metadata["range"].phrase for field in fields if "range" in field.metadata}
+        # A range that depends on other fields has no phrase of its own.
+        ranges = {field.name: getattr(field.metadata.get("range"), "phrase", "") for field in fields}
 
         def define(kind: Callable[..., flags.FlagHolder], *arguments: Any) -> None:
             defined.append(kind(*arguments, flag_values=values).name)
