@@ -182,7 +182,7 @@ def _in_expression_text(task: Countdown, prompt: int, tree: expressions.Tree | N
 
 def _wrong_in(task: Countdown, prompt: int, numbers: Sequence[int], tree: expressions.Tree | None) -> tuple[str, str]:
     """A kind of mistake, and the number that it is about."""
-    left = collections.Counter(given := task.drawn_problems[prompt].numbers)
+    left = collections.Counter(given := task.asked[prompt].numbers)
     for number in numbers:
         if not left[number]:
             return "too often" if number in given else "not given", str(number)

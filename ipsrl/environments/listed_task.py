@@ -8,7 +8,7 @@ import abc
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,90 +28,118 @@ LARGEST_SPACE = 100_000
 
 @dataclasses.dataclass(frozen=True)
 class ListedTask(Checked, Questions):
-    """A task with a finite hypothesis space, of K hypotheses, and several observation sets: the prompts.
+    """A task with a finite hypothesis space, of K hypotheses, and several problems: the prompts.
 
-    Outcome ids are 0 .. K - 1 for the hypotheses, K and above for well-formed answers outside the hypothesis space (a
-    stable hash of their content), and -1 for answers that do not parse or that break a rule of the answer format. The
-    reward is 1 if the answer is valid for its prompt, else 0.
+    A problem and an answer are values of the task's own, which can be hashed. The task states which there are
+    (`problem_table`, `answers`), and how it writes and reads them; all else follows.
+
+    Outcome ids are 0 .. K - 1 for the hypotheses, in the order of `answers`, K and above for well-formed answers
+    outside the hypothesis space (a stable hash of their name), and -1 for answers that do not parse or that break a
+    rule of the answer format. The reward is 1 if the answer is right for its prompt, else 0.
+
+    Attributes:
+      lists_all: whether the hypothesis space holds every answer: any other one has no outcome.
+      answer_marker: the marker before an answer in text (`answer_text.marker`); None for answers between tags.
+      answer_line: with a marker, a whole line that belongs to the one above it.
+      answer_withdrawn: with a marker, the beginning of a line below the answer that leaves none.
     """
 
-    # Marker before an answer in text (`answer_text.marker`); None for answers between tags. And a whole line that
-    # belongs to the one above it.
+    lists_all: ClassVar[bool] = False
     answer_marker: ClassVar[re.Pattern[str] | None] = None
     answer_line: ClassVar[re.Pattern[str]]
-    # The beginning of a line below the answer that leaves none.
     answer_withdrawn: ClassVar[re.Pattern[str]] = WITHDRAWN
 
     # Members that a task defines.
 
     @property
     @abc.abstractmethod
-    def hypotheses(self) -> tuple[str, ...]:
-        """The K canonical names, in the order of their ids."""
+    def answers(self) -> tuple[Any, ...]:
+        """The K hypotheses, in the order of their ids, each as `outcome` looks it up."""
 
     @property
     @abc.abstractmethod
-    def admissible(self) -> np.ndarray:
-        """`[num_prompts, K]` bool, True if a hypothesis agrees with every observation of a prompt."""
+    def problem_table(self) -> Mapping[Any, Iterable[Any] | np.ndarray]:
+        """The problem of each prompt -> those of `answers` that are right, or `[K]` bool; cached, if it takes long."""
+
+    @abc.abstractmethod
+    def prompt_words(self, problem: Any, earlier: str) -> str:
+        """`prompt_text`, with this part on earlier answers, which may be empty."""
 
     @abc.abstractmethod
     def read_text(self, text: str) -> Answer | None:
         """Parses a whole answer, lines in the plain spelling of `answer_text`; None if it is none."""
 
-    @abc.abstractmethod
-    def prompt_words(self, prompt: int, earlier: str) -> str:
-        """`prompt_text`, with this part on earlier answers, which may be empty."""
+    def name(self, answer: Any) -> str:
+        """The canonical name of an answer; no two have the same."""
+        return str(answer)
 
-    @abc.abstractmethod
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
-        """`answer_text`."""
+    def answer_words(self, answer: Any, rng: np.random.Generator | None) -> str:
+        """`answer_text`; by default the name between answer tags."""
+        del rng
+        return f"<answer> {self.name(answer)} </answer>"
+
+    def meaning(self, problem: Any, answer: Answer) -> Answer | None:
+        """What an answer in text means under a problem, None if nothing; by default the same under every one."""
+        del problem
+        return answer
 
     def outcome(self, answer: Any) -> int:
-        """Outcome id of a parsed answer; -1 if it breaks a rule of the format. By default an answer is a name."""
+        """Outcome id of a parsed answer; -1 if it breaks a rule of the format."""
         known = self._id_of.get(answer)
-        return self.outside(answer) if known is None else known
+        if known is None:
+            return NO_OUTCOME if self.lists_all else self.outside(self.name(answer))
+        return known
+
+    def explains(self, problem: Any, answer: Any) -> bool:
+        """Whether an answer outside the hypothesis space is nevertheless right for a problem."""
+        del problem, answer
+        return False
+
+    def worth(self, outcome_id: np.ndarray) -> np.ndarray:
+        """The reward of right answers with these outcomes, float32."""
+        return np.ones(np.shape(outcome_id), np.float32)
+
+    # Members shared by all tasks.
+
+    @functools.cached_property
+    def asked(self) -> tuple[Any, ...]:
+        """The problem of each prompt."""
+        return tuple(self.problem_table)
+
+    @functools.cached_property
+    def hypotheses(self) -> tuple[str, ...]:
+        """The K names, in the order of their ids."""
+        return tuple(map(self.name, self.answers))
 
     @functools.cached_property
     def _id_of(self) -> dict[Any, int]:
-        """The id of each hypothesis, by what `outcome` looks up."""
-        return {name: i for i, name in enumerate(self.hypotheses)}
+        return {answer: i for i, answer in enumerate(self.answers)}
 
-    def admitting(self, right: Sequence[Sequence[Any]]) -> np.ndarray:
-        """`admissible`, of the right answers to each prompt as `outcome` looks them up."""
-        table = np.zeros((len(right), self.num_hypotheses), bool)
-        for row, answers in zip(table, right, strict=True):
-            row[[self._id_of[answer] for answer in answers]] = True
+    @functools.cached_property
+    def admissible(self) -> np.ndarray:
+        """`[num_prompts, K]` bool, whether a hypothesis is a right answer to a prompt."""
+        table = np.zeros((self.num_prompts, self.num_hypotheses), bool)
+        for row, right in zip(table, self.problem_table.values(), strict=True):
+            row[right if isinstance(right, np.ndarray) else [self._id_of[answer] for answer in right]] = True
         return table
-
-    def meaning(self, prompt: int, answer: Answer) -> Answer | None:
-        """What an answer in text means under its prompt, None if nothing; by default the same under every prompt."""
-        del prompt
-        return answer
-
-    def explains(self, prompt: int, answer: Any) -> bool:
-        """Whether an answer outside the hypothesis space is nevertheless valid for the prompt."""
-        del prompt, answer
-        return False
-
-    # Members shared by all tasks.
 
     @property
     def num_hypotheses(self) -> int:
         """K."""
-        return len(self.hypotheses)
+        return len(self.answers)
 
     @property
     def num_prompts(self) -> int:
-        return len(self.admissible)
+        return len(self.problem_table)
 
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
         check_number("prompt", prompt, self.num_prompts)
-        return self.prompt_words(prompt, listed_history(history))
+        return self.prompt_words(self.asked[prompt], listed_history(history))
 
     def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
         """The answer in the benchmark's text format: canonical without `rng`, else a random equivalent form."""
         check_number("hypothesis", hypothesis, self.num_hypotheses)
-        return self.answer_words(hypothesis, rng)
+        return self.answer_words(self.answers[hypothesis], rng)
 
     @checked
     def parse_text(self, text: str, prompt: int = 0) -> int:
@@ -138,14 +166,14 @@ class ListedTask(Checked, Questions):
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         check_number("prompt", prompt, self.num_prompts)
-        return OutcomeSpace(names=self.hypotheses, rewards=self.admissible[prompt].astype(np.float32))
+        return OutcomeSpace(self.hypotheses, self.admissible[prompt] * self.worth(np.arange(self.num_hypotheses)))
 
     def outside(self, content: str) -> int:
         """A stable outcome id, within int32, of a well-formed answer outside the K hypotheses."""
         return self.num_hypotheses + checksum(content) % (2**31 - self.num_hypotheses)
 
     def _outcome_in(self, prompt: int, answer: Answer | None) -> tuple[int, Answer | None]:
-        return self._outcome_of(None if answer is None else self.meaning(prompt, answer))
+        return self._outcome_of(None if answer is None else self.meaning(self.asked[prompt], answer))
 
     def _outcome_of(self, answer: Answer | None) -> tuple[int, Answer | None]:
         return (NO_OUTCOME if answer is None else self.outcome(answer)), answer
@@ -154,10 +182,10 @@ class ListedTask(Checked, Questions):
         index = np.asarray(prompt_index)
         outcome_id = np.array([[outcome for outcome, _ in group] for group in verified], np.int32)
         known = (outcome_id >= 0) & (outcome_id < self.num_hypotheses)
-        valid = known & self.admissible[index[:, None], np.where(known, outcome_id, 0)]
+        right = known & self.admissible[index[:, None], np.where(known, outcome_id, 0)]
         for row, column in np.argwhere(outcome_id >= self.num_hypotheses):
-            valid[row, column] = self.explains(int(index[row]), verified[row][column][1])
-        return Outcomes(rewards=valid.astype(np.float32), outcome_id=outcome_id)
+            right[row, column] = self.explains(self.asked[index[row]], verified[row][column][1])
+        return Outcomes(rewards=right * self.worth(outcome_id), outcome_id=outcome_id)
 
 
 @checked
@@ -173,13 +201,3 @@ def check_space(size: int, what: str, choose: str = "choose fewer") -> None:
     """Raises ValueError if there are more hypotheses than are enumerated; `what` begins the message."""
     if size > LARGEST_SPACE:
         raise ValueError(f"{what}, more than the {LARGEST_SPACE} that are enumerated: {choose}")
-
-
-def check_choice(what: str, value: Any, choices: Sequence[Any] | range) -> None:
-    """Raises ValueError unless `value` is one of `choices`."""
-    if isinstance(choices, range):
-        # 3.0 and True are in a range of integers as well.
-        if type(value) is not int or value not in choices:
-            raise ValueError(f"{what} must be an integer from {choices[0]} to {choices[-1]}, got {value!r}")
-    elif value not in choices:
-        raise ValueError(f"{what} must be one of {', '.join(map(str, choices))}, got {value!r}")

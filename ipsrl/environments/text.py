@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,11 +26,7 @@ SLACK = 2
 
 @dataclasses.dataclass(frozen=True)
 class TextTask(ListedTask, TokenStream):
-    """A task with a finite hypothesis space, of K hypotheses, and several observation sets: the prompts.
-
-    An answer ends with the stop token. Outcome ids are 0 .. K - 1 for the hypotheses, K and above for well-formed
-    answers outside the hypothesis space (a stable hash of their content), and -1 for answers that do not parse or that
-    break a rule of the answer format. The reward is 1 if the answer is valid for its prompt, else 0.
+    """A listed task in a compact language as well; an answer in it ends with the stop token.
 
     The compact prompt is `<bos>, observations, <answer>`, padded on the left; in the benchmark's sequential protocol
     earlier answers precede `<answer>`, each after an `<earlier>` mark.
@@ -39,7 +35,7 @@ class TextTask(ListedTask, TokenStream):
     optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask", "planning_mask"})
     stop_tokens: ClassVar[tuple[int, ...]] = (STOP,)
 
-    # Members that a task defines.
+    # Members that a task defines, besides those of `ListedTask`.
 
     @property
     @abc.abstractmethod
@@ -51,26 +47,30 @@ class TextTask(ListedTask, TokenStream):
     def planning_symbols(self) -> tuple[str, ...]:
         """The symbols of an answer that determine its structure, as opposed to its content."""
 
-    @property
     @abc.abstractmethod
-    def longest_answer(self) -> int:
-        """Number of tokens in the longest surface form from `render`, without the stop token."""
-
-    @abc.abstractmethod
-    def observation_symbols(self, prompt: int) -> list[str]:
-        """The observations of a prompt in compact symbols."""
-
-    @abc.abstractmethod
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
-        """The symbols of an answer: canonical without `rng`, else of a random equivalent form."""
+    def observation_symbols(self, problem: Any) -> list[str]:
+        """A problem in compact symbols."""
 
     @abc.abstractmethod
     def read_symbols(self, symbols: Sequence[str]) -> Answer | None:
         """Parses the symbols of an answer; None if they are not well-formed."""
 
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
-        """`answer_text`; by default the symbols between answer tags."""
-        return f"<answer> {' '.join(self.spell(hypothesis, rng))} </answer>"
+    def spell(self, answer: Any, rng: np.random.Generator | None) -> list[str]:
+        """The symbols of an answer: canonical without `rng`, else of a random equivalent form.
+
+        By default an answer is the tuple of its symbols.
+        """
+        del rng
+        return list(answer)
+
+    def name(self, answer: Any) -> str:
+        """The canonical name of an answer; by default its symbols."""
+        return " ".join(self.spell(answer, None))
+
+    @functools.cached_property
+    def longest_answer(self) -> int:
+        """Number of symbols in the longest form that `spell` gives; by default that of canonical forms."""
+        return max(len(self.spell(answer, None)) for answer in self.answers)
 
     # Members shared by all tasks.
 
@@ -152,7 +152,7 @@ class TextTask(ListedTask, TokenStream):
     def prompt_tokens(self, prompt: int, history: Sequence[Sequence[int]] = ()) -> list[int]:
         """The compact prompt, not padded, with the answers of `history` up to their stop tokens."""
         check_number("prompt", prompt, self.num_prompts)
-        tokens = [BEGIN, *(self._token_of[symbol] for symbol in self.observation_symbols(prompt))]
+        tokens = [BEGIN, *(self._token_of[symbol] for symbol in self.observation_symbols(self.asked[prompt]))]
         for answer in history:
             answer = [int(token) for token in answer]
             tokens += [EARLIER, *(answer[: answer.index(STOP)] if STOP in answer else answer)]
@@ -160,7 +160,7 @@ class TextTask(ListedTask, TokenStream):
 
     def question_text(self, prompt: int) -> str:
         """The compact prompt as a policy reads it, without the marks around it."""
-        return " ".join(self.observation_symbols(prompt))
+        return " ".join(self.observation_symbols(self.asked[prompt]))
 
     def answer_texts(self, answers: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
         """The compact answers as a policy wrote them, without stop tokens."""
@@ -169,7 +169,7 @@ class TextTask(ListedTask, TokenStream):
     def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
         """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""
         check_number("hypothesis", hypothesis, self.num_hypotheses)
-        return [*(self._token_of[symbol] for symbol in self.spell(hypothesis, rng)), STOP]
+        return [*(self._token_of[symbol] for symbol in self.spell(self.answers[hypothesis], rng)), STOP]
 
     def parse(self, tokens: Sequence[int] | np.ndarray) -> int:
         """Outcome id of answer tokens up to the first stop token; -1 if there is no stop token."""

@@ -10,7 +10,7 @@ from ipsrl.environments import critiques
 from ipsrl.environments.language.language_task import LanguageTask
 from ipsrl.environments.tasks.addition import WORDS, Addition
 from ipsrl.environments.tasks.addition_modes import AdditionModes
-from ipsrl.environments.tasks.countdown import Countdown
+from ipsrl.environments.tasks.countdown import Countdown, Puzzle
 from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.environments.tasks.long_work import LongWork
 from tests.environments.language.tokenizers_for_tests import save_tokenizer
@@ -36,8 +36,8 @@ def symbols(task, tokens):
 def problem(numbers, target):
     """A task with one prompt of our choice."""
     task = Countdown(numbers=len(numbers), problems=1, largest_number=9, largest_target=30)
-    solved = task.drawn_problems[0].__class__(numbers, target, task.drawn_problems[0].solutions)
-    task.__dict__["drawn_problems"] = (solved,)
+    (solutions,) = task.problem_table.values()
+    task.__dict__["problem_table"] = {Puzzle(numbers, target): solutions}
     return task
 
 
@@ -163,7 +163,7 @@ def slow_value(words):
 
 
 def slow_expression(task, prompt, words):
-    numbers, target = (task.drawn_problems[prompt].numbers, task.drawn_problems[prompt].target)
+    numbers, target = (task.asked[prompt].numbers, task.asked[prompt].target)
     read, left = slow_value(words), list(numbers)
     for end in range(1, len(words) + 1):
         # Behind a complete expression, or with a symbol that cannot stand there, reading has ended.
@@ -191,7 +191,7 @@ def test_random_expressions(task):
         prompt = rng.randrange(task.num_prompts)
         hypothesis = rng.choice(np.flatnonzero(task.admissible[prompt]).tolist())
         words = [task.vocabulary[token] for token in task.render(hypothesis, numbers)[:-1]]
-        given = [*map(str, task.drawn_problems[prompt].numbers)]
+        given = [*map(str, task.asked[prompt].numbers)]
         for _ in range(rng.choice((0, 1, 1, 2))):
             place = rng.randrange(len(words))
             kinds = [given, "+-*/"] if rng.random() < 0.9 else ["=", [*"123456789"]]

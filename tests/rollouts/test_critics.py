@@ -55,7 +55,7 @@ def groups_of(task, critic):
 def quoted(prompts, task):
     """For each prompt the tokens behind its question: the quotations, as lists."""
     for index, row in zip(prompts.index, prompts.tokens, strict=True):
-        question = [BEGIN, *(task.vocabulary.index(symbol) for symbol in task.observation_symbols(int(index)))]
+        question = [BEGIN, *(task.vocabulary.index(symbol) for symbol in task.observation_symbols(task.asked[index]))]
         shown = row[row.tolist().index(BEGIN) :].tolist()
         assert shown[: len(question)] == question
         assert shown[-1] == ANSWER

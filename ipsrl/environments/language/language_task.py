@@ -17,6 +17,7 @@ from ipsrl.environments.environment import OutcomeSpace, dictates
 from ipsrl.environments.language.chat_template import ChatTemplate, unread_tokens
 from ipsrl.environments.language.questions import Questions, Quotation
 from ipsrl.environments.language.tokenizer_folder import Token, prompt_tokens, read_stop_tokens, read_tokenizer
+from ipsrl.environments.listed_task import ListedTask
 from ipsrl.environments.reading.answer_text import CLOSES_THOUGHT, OPENS_THOUGHT, ends_in_thought, is_tag
 from ipsrl.environments.reading.stop_strings import StopStrings
 from ipsrl.environments.reading.verifier_pool import VerifierPool
@@ -51,7 +52,7 @@ class LanguageTask(TokenStream, Checked):
     `unread_tokens` are no part of it, all other special tokens are. Where the prompt ends within a thought, the answer
     begins within it.
 
-    Around a `TextTask` this is a `HypothesisEnvironment` as well.
+    Around a `ListedTask` this is a `HypothesisEnvironment` as well.
 
     Attributes:
       task: the questions and their verifier.
@@ -279,9 +280,9 @@ class LanguageTask(TokenStream, Checked):
         return tokens
 
     @property
-    def _known(self) -> TextTask:
-        if not isinstance(self.task, TextTask):
-            raise ValueError(f"the outcomes of {self.task} cannot be listed: hypotheses require a text task")
+    def _known(self) -> ListedTask:
+        if not isinstance(self.task, ListedTask):
+            raise ValueError(f"the outcomes of {self.task} cannot be listed: hypotheses require a listed task")
         return self.task
 
     def question_text(self, prompt: int) -> str:

@@ -64,7 +64,6 @@ class OneOfMany(TextTask):
     contents: str = dataclasses.field(init=False, default="")
 
     planning_symbols: ClassVar[tuple[str, ...]] = ()
-    longest_answer: ClassVar[int] = 1
     reads_quickly: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -73,30 +72,27 @@ class OneOfMany(TextTask):
         check_space(self.num_hypotheses, f"{self.source} has {self.num_hypotheses} answers", "ask fewer questions")
 
     @functools.cached_property
-    def asked(self) -> tuple[OpenQuestion, ...]:
-        """One question for each prompt."""
+    def problem_table(self) -> dict[OpenQuestion, list[str]]:
+        """The question of each prompt -> the names of its right answers."""
         names = (self.questions,) if isinstance(self.questions, str) else self.questions
-        return read_questions(expanded(self.source, "source") if self.source else PACKAGED, names)
+        questions = read_questions(expanded(self.source, "source") if self.source else PACKAGED, names)
+        return {question: [spellings[0] for spellings in question.answers] for question in questions}
+
+    @functools.cached_property
+    def answers(self) -> tuple[str, ...]:
+        return tuple(sorted(set().union(*self.problem_table.values())))
 
     @functools.cached_property
     def symbols(self) -> tuple[str, ...]:
         # No answer ends with a question mark.
-        return (*(f"{question.name}?" for question in self.asked), *self.hypotheses)
+        return (*(f"{question.name}?" for question in self.asked), *self.answers)
 
-    @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(sorted({spellings[0] for question in self.asked for spellings in question.answers}))
+    def observation_symbols(self, problem: OpenQuestion) -> list[str]:
+        return [f"{problem.name}?"]
 
-    @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        return self.admitting([[spellings[0] for spellings in question.answers] for question in self.asked])
-
-    def observation_symbols(self, prompt: int) -> list[str]:
-        return [f"{self.asked[prompt].name}?"]
-
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+    def spell(self, answer: str, rng: np.random.Generator | None) -> list[str]:
         del rng
-        return [self.hypotheses[hypothesis]]
+        return [answer]
 
     def read_symbols(self, symbols: Sequence[str]) -> str | None:
         return symbols[0] if len(symbols) == 1 and symbols[0] in self._id_of else None
@@ -108,20 +104,19 @@ class OneOfMany(TextTask):
     def reader(self) -> Callable[[str], str | None]:
         return READERS[self.reading]
 
-    def meaning(self, prompt: int, answer: str) -> str | None:
-        question = self.asked[prompt]
+    def meaning(self, problem: OpenQuestion, answer: str) -> str | None:
         if self.reading == "exact":
-            return question.meanings.get(answer, answer)
-        found = question.mentioned(answer) or {answer}
+            return problem.meanings.get(answer, answer)
+        found = problem.mentioned(answer) or {answer}
         return found.pop() if len(found) == 1 else None
 
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
+    def answer_words(self, answer: str, rng: np.random.Generator | None) -> str:
         """The name of the answer: other spellings may mean another answer under another question."""
         del rng
-        return self.hypotheses[hypothesis]
+        return answer
 
-    def prompt_words(self, prompt: int, earlier: str) -> str:
-        return f"{self.asked[prompt].question}\n{earlier}".strip()
+    def prompt_words(self, problem: OpenQuestion, earlier: str) -> str:
+        return f"{problem.question}\n{earlier}".strip()
 
     def beginning(self, prompt: int) -> str:
         """Words with which the answer begins, such as "One country in Europe is"."""

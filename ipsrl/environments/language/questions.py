@@ -112,7 +112,7 @@ class Questions(abc.ABC):
 class HypothesisEnvironment(Environment, Protocol):
     """An environment whose outcomes are K known hypotheses, in any vocabulary.
 
-    `TextTask` is one, in its own compact tokens, and `LanguageTask` around one, in the tokens of a language model.
+    `TextTask` is one in its own compact tokens, `LanguageTask` around a `ListedTask` in those of a language model.
 
     Attributes:
       hypotheses: K names, in the order of their outcome ids.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -10,7 +11,6 @@ from typing import ClassVar
 import numpy as np
 
 from ipsrl.checking.fields import between, one_of
-from ipsrl.environments.listed_task import NO_OUTCOME
 from ipsrl.environments.text import TextTask
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -89,6 +89,7 @@ class Addition(TextTask):
     # Those that say which spelling, or which mode, an answer has.
     planning_symbols: ClassVar[tuple[str, ...]] = (THINK, NO_THINK, "+", ".", "/", REVERSED)
     reads_quickly: ClassVar[bool] = True
+    lists_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,42 +121,47 @@ class Addition(TextTask):
         return range(self.modulus or 2 * self._numbers[-1] + 1)
 
     @functools.cached_property
-    def forms(self) -> tuple[tuple[str, ...], ...]:
-        """The symbols of each hypothesis, without scratchpad."""
-        return tuple(tuple(SPELLINGS[name](str(value))) for value in self.values for name in self.spellings)
+    def forms(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Each hypothesis -> the digits of its number, and its symbols without scratchpad."""
+        spelled = itertools.product(map(str, self.values), self.spellings)
+        forms = [(digits, tuple(SPELLINGS[spelling](digits))) for digits, spelling in spelled]
+        return {_joined(form): (digits, form) for digits, form in forms}
 
     @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(_joined(form) for form in self.forms)
+    def answers(self) -> tuple[str, ...]:
+        return tuple(self.forms)
+
+    def name(self, answer: str) -> str:
+        return answer
 
     @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        sums = np.array(self.summands).sum(axis=1)
-        right = (sums % self.modulus if self.modulus else sums)[:, None] == np.array(self.values)
-        return right.repeat(len(self.spellings), axis=1)
+    def problem_table(self) -> dict[tuple[int, int], tuple[str, ...]]:
+        """The two numbers of each prompt -> what their sum, or its remainder, may be called."""
+        each, table = len(self.answers) // len(self.values), {}
+        for first, second in self.summands:
+            right = (first + second) % len(self.values)
+            table[first, second] = self.answers[each * right :][:each]
+        return table
 
     @functools.cached_property
     def longest_answer(self) -> int:
-        work = self.scratchpad != "none"
-        return max(len(self._answer(hypothesis, work)) for hypothesis in range(self.num_hypotheses))
+        return max(len(self._answer(answer, self.scratchpad != "none")) for answer in self.answers)
 
-    def observation_symbols(self, prompt: int) -> list[str]:
-        first, second = self.summands[prompt]
+    def observation_symbols(self, problem: tuple[int, int]) -> list[str]:
+        first, second = problem
         remainder = [MODULO, *str(self.modulus)] if self.modulus else []
         return [*str(first), "+", *str(second), *remainder]
-
-    def _digits(self, hypothesis: int) -> str:
-        return str(self.values[hypothesis // len(self.spellings)])
 
     def _works(self, rng: np.random.Generator | None) -> bool:
         return self.scratchpad != "none" and rng is not None and bool(rng.integers(2))
 
-    def _answer(self, hypothesis: int, work: bool) -> list[str]:
+    def _answer(self, answer: str, work: bool) -> list[str]:
+        digits, form = self.forms[answer]
         mode = [THINK if work else NO_THINK] if self.scratchpad == "announced" else []
-        return [*mode, *([*self._digits(hypothesis)[::-1], WORKED] if work else []), *self.forms[hypothesis]]
+        return [*mode, *([*digits[::-1], WORKED] if work else []), *form]
 
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
-        return self._answer(hypothesis, self._works(rng))
+    def spell(self, answer: str, rng: np.random.Generator | None) -> list[str]:
+        return self._answer(answer, self._works(rng))
 
     def read_symbols(self, symbols: Sequence[str]) -> str | None:
         works = WORKED in symbols
@@ -169,17 +175,14 @@ class Addition(TextTask):
 
     read_text = staticmethod(_in_one_spelling)
 
-    def outcome(self, answer: str) -> int:
-        return self._id_of.get(answer, NO_OUTCOME)
-
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
-        work = " ".join(self._digits(hypothesis)[::-1]) + "\n" if self._works(rng) else ""
+    def answer_words(self, answer: str, rng: np.random.Generator | None) -> str:
+        work = " ".join(self.forms[answer][0][::-1]) + "\n" if self._works(rng) else ""
         if self.scratchpad == "announced":
             work = f"{THINK} {work.strip()} </think>\n" if work else f"{NO_THINK}\n"
-        return f"{work}<answer> {self.hypotheses[hypothesis]} </answer>"
+        return f"{work}<answer> {answer} </answer>"
 
-    def prompt_words(self, prompt: int, earlier: str) -> str:
-        first, second = self.summands[prompt]
+    def prompt_words(self, problem: tuple[int, int], earlier: str) -> str:
+        first, second = problem
         of_what = f"the remainder of ({first} + {second}) / {self.modulus}" if self.modulus else f"{first} + {second}"
         ways = "\n".join(_joined(SPELLINGS[name](str(EXAMPLE))) for name in self.spellings)
         return f"""\

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,11 +11,10 @@ from jax import Array
 
 from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import below_one, between, one_of
-from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.reading.answer_text import tagged_answer
 from ipsrl.environments.tasks.addition import EXAMPLE, HOW, NO_THINK, THINK, WORKED, Addition
 from ipsrl.environments.token_stream import written_answers
-from ipsrl.structures import Outcomes, Trajectories
+from ipsrl.structures import Trajectories
 
 MODES = ("short", "think")
 PROBLEMS_OF_A_DIFFICULTY = 36
@@ -101,25 +99,19 @@ class AdditionModes(Addition):
         return np.array([_difficulty(pair) for pair in self.summands], np.int32)
 
     @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
+    def answers(self) -> tuple[str, ...]:
         return tuple(f"{mode} {value}" for value in self.values for mode in MODES)
-
-    @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        return super().admissible.repeat(len(MODES), axis=1)
 
     @functools.cached_property
     def longest_answer(self) -> int:
         return 2 + 3 * len(str(self.values[-1]))
 
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+    def spell(self, answer: str, rng: np.random.Generator | None) -> list[str]:
         """The work of a number that belongs to no prompt has random carries, and none without `rng`."""
-        number, thinks = self._number_and_mode(hypothesis)
+        mode, number = answer.split()
         carries = np.zeros(len(number), int) if rng is None else rng.integers(2, size=len(number))
-        return self.answer([*zip(carries.tolist(), number[::-1], strict=True)] if thinks else None, number)
-
-    def _number_and_mode(self, hypothesis: int) -> tuple[str, bool]:
-        return str(self.values[hypothesis // 2]), bool(hypothesis % 2)
+        work = [*zip(carries.tolist(), number[::-1], strict=True)]
+        return self.answer(work if mode == "think" else None, number)
 
     def answer(self, work: Sequence[tuple[int, int | str]] | None, number: int | str) -> list[str]:
         """The symbols of an answer: short without `work`, the carry and the digit of each column."""
@@ -135,15 +127,15 @@ class AdditionModes(Addition):
     def reader(self) -> Callable[[str], str | None]:
         return _read
 
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
-        number, thinks = self._number_and_mode(hypothesis)
-        if not thinks:
+    def answer_words(self, answer: str, rng: np.random.Generator | None) -> str:
+        mode, number = answer.split()
+        if mode == "short":
             return f"{NO_THINK}\n<answer> {number} </answer>"
-        work = " ".join(self.spell(hypothesis, rng)[1:]).partition(f" {WORKED}")[0]
+        work = " ".join(self.spell(answer, rng)[1:]).partition(f" {WORKED}")[0]
         return f"{THINK} {work} </think>\n<answer> {number} </answer>"
 
-    def prompt_words(self, prompt: int, earlier: str) -> str:
-        first, second = self.summands[prompt]
+    def prompt_words(self, problem: tuple[int, int], earlier: str) -> str:
+        first, second = problem
         return f"""\
 What is {first} + {second}?
 
@@ -152,16 +144,7 @@ A right answer is worth 1 without work, and {1 - self.gamma:g} with work.
 {HOW[self.scratchpad]} in its digits alone between these tags, for instance:
 <answer> {EXAMPLE} </answer>"""
 
-    def outcome_space(self, prompt: int) -> OutcomeSpace:
-        space = super().outcome_space(prompt)
-        return dataclasses.replace(space, rewards=space.rewards * self._worth(np.arange(self.num_hypotheses)))
-
-    def _outcomes_of(self, prompt_index: Any, verified: list[list[tuple[int, Any]]]) -> Outcomes:
-        outcomes = super()._outcomes_of(prompt_index, verified)
-        return dataclasses.replace(outcomes, rewards=outcomes.rewards * self._worth(outcomes.outcome_id))
-
-    def _worth(self, outcome_id: np.ndarray) -> np.ndarray:
-        """What an outcome is worth if it is right."""
+    def worth(self, outcome_id: np.ndarray) -> np.ndarray:
         return np.where(outcome_id % 2 == 1, 1 - self.gamma, 1).astype(np.float32)
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> State:

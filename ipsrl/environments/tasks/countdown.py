@@ -6,9 +6,11 @@ several solutions.
 
 import dataclasses
 import functools
+import itertools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,11 +19,10 @@ from ipsrl.environments.listed_task import LARGEST_SPACE, NO_OUTCOME, check_spac
 from ipsrl.environments.reading import arithmetic, expressions
 from ipsrl.environments.reading.expressions import OPERATORS, Form, Tree
 from ipsrl.environments.tasks.countdown_solver import Solver
+from ipsrl.environments.tasks.drawing import DRAWS_FOR_A_PROBLEM, drawn_problems
 from ipsrl.environments.text import TextTask
-from ipsrl.slow_tasks import report_if_slow
 
 SMALLEST_TARGET = 10
-DRAWS_FOR_A_PROBLEM = 200
 # Of reasoning-gym, until a target is in its range.
 ATTEMPTS = 100
 # Of two numbers: either, their sum, product, difference and quotient.
@@ -29,13 +30,11 @@ VALUES_OF_TWO = 6
 TARGET = "="
 
 
-@dataclasses.dataclass(frozen=True)
-class Puzzle:
-    """One prompt: numbers in ascending order, the target, and all solutions in canonical form, shortest first."""
+class Puzzle(NamedTuple):
+    """One prompt: numbers in ascending order, and the target."""
 
     numbers: tuple[int, ...]
     target: int
-    solutions: tuple[Form, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,46 +105,53 @@ class Countdown(TextTask):
             )
 
     @functools.cached_property
-    def drawn_problems(self) -> tuple[Puzzle, ...]:
-        """One problem for each prompt."""
-        rng = random.Random(self.seed)
-        drawn: dict[tuple, Puzzle] = {}
+    def problem_table(self) -> dict[Puzzle, frozenset[Form]]:
+        """Each problem -> all of its solutions in canonical form."""
+        return drawn_problems(
+            self._draws(),
+            self.problems,
+            f"problems with {self.numbers} numbers up to {self.largest_number} and {self.least_solutions} solutions or "
+            "more",
+            "fewer problems, a smaller least_solutions or more numbers",
+        )
+
+    def _draws(self) -> Iterator[tuple[Puzzle, frozenset[Form]] | None]:
+        drawn: set[Puzzle] = set()
         found: set[Form] = set()
         # Numbers of which no further problem can be made.
         exhausted: set[tuple[int, ...]] = set()
         given = math.comb(self.largest_number + self.numbers - 1, self.numbers)
-        with report_if_slow(lambda: f"{len(drawn)} of {self.problems} problems of countdown are made"):
-            for number in range(DRAWS_FOR_A_PROBLEM * self.problems):
-                if self.source == "reasoning_gym":
-                    limits = self.numbers, self.largest_number, self.largest_target
-                    numbers, targets = problem_of_seed(self.seed + number, *limits)
-                else:
-                    numbers = tuple(sorted(rng.randint(1, self.largest_number) for _ in range(self.numbers)))
-                    every = range(SMALLEST_TARGET, self.largest_target + 1)
-                    targets = rng.sample(every, len(every))
-                if numbers in exhausted:
-                    continue
-                solver = Solver(numbers, self.use_all)
-                for target in targets:
-                    if (numbers, target) not in drawn and len(solver.solutions(target)) >= self.least_solutions:
-                        solutions = sorted(solver.solutions(target), key=_length_and_text)
-                        drawn[numbers, target] = Puzzle(numbers, target, tuple(solutions))
-                        found.update(solutions)
-                        break
-                else:
-                    if self.source == "uniform":
-                        exhausted.add(numbers)
-                if len(exhausted) == given:
-                    break
-                drawn_so_far = f"the first {len(drawn)} of {self.problems} problems have {len(found)} solutions"
-                check_space(len(found), drawn_so_far, "choose fewer problems or numbers, or a larger largest_number")
-                if len(drawn) == self.problems:
-                    return tuple(drawn.values())
-        raise ValueError(
-            f"only {len(drawn)} of {self.problems} problems with {self.numbers} numbers up to {self.largest_number} "
-            f"and {self.least_solutions} solutions or more were found in {number + 1} draws: "
-            "choose fewer problems, a smaller least_solutions or more numbers"
-        )
+        for numbers, targets in itertools.islice(self._samples(), DRAWS_FOR_A_PROBLEM * self.problems):
+            if numbers in exhausted:
+                yield None
+                continue
+            solver = Solver(numbers, self.use_all)
+            new = (puzzle for target in targets if (puzzle := Puzzle(numbers, target)) not in drawn)
+            puzzle = next((each for each in new if len(solver.solutions(each.target)) >= self.least_solutions), None)
+            if puzzle is not None:
+                solutions = solver.solutions(puzzle.target)
+                drawn.add(puzzle)
+                found.update(solutions)
+                so_far = f"the first {len(drawn)} of {self.problems} problems have {len(found)} solutions"
+                check_space(len(found), so_far, "choose fewer problems or numbers, or a larger largest_number")
+                yield puzzle, solutions
+                continue
+            yield None
+            if self.source == "uniform":
+                exhausted.add(numbers)
+            if len(exhausted) == given:
+                return
+
+    def _samples(self) -> Iterator[tuple[tuple[int, ...], list[int]]]:
+        """Numbers, and the targets that they may get, in the order in which they are tried."""
+        rng = random.Random(self.seed)
+        for seed in itertools.count(self.seed):
+            if self.source == "reasoning_gym":
+                yield problem_of_seed(seed, self.numbers, self.largest_number, self.largest_target)
+            else:
+                numbers = tuple(sorted(rng.randint(1, self.largest_number) for _ in range(self.numbers)))
+                every = range(SMALLEST_TARGET, self.largest_target + 1)
+                yield numbers, rng.sample(every, len(every))
 
     @property
     def longest_answer(self) -> int:
@@ -161,33 +167,18 @@ class Countdown(TextTask):
         return OPERATORS
 
     @functools.cached_property
-    def forms(self) -> tuple[Form, ...]:
-        """The canonical forms in id order: those with few words first."""
-        forms = {form for problem in self.drawn_problems for form in problem.solutions}
-        return tuple(sorted(forms, key=_length_and_text))
+    def answers(self) -> tuple[Form, ...]:
+        """The canonical forms: those with few words first."""
+        return tuple(sorted(set().union(*self.problem_table.values()), key=_length_and_text))
 
-    @functools.cached_property
-    def _id_of(self) -> dict[Form, int]:
-        return {form: i for i, form in enumerate(self.forms)}
+    def name(self, answer: Form) -> str:
+        return expressions.infix(expressions.as_tree(answer))
 
-    @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(expressions.infix(expressions.as_tree(form)) for form in self.forms)
-
-    @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        return self.admitting([problem.solutions for problem in self.drawn_problems])
-
-    def observation_symbols(self, prompt: int) -> list[str]:
-        problem = self.drawn_problems[prompt]
+    def observation_symbols(self, problem: Puzzle) -> list[str]:
         return [*map(str, problem.numbers), TARGET, str(problem.target)]
 
-    def _tree(self, hypothesis: int, rng: np.random.Generator | None) -> Tree:
-        shuffler = None if rng is None else random.Random(int(rng.integers(2**63)))
-        return expressions.as_tree(self.forms[hypothesis], shuffler)
-
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
-        return expressions.prefix(self._tree(hypothesis, rng))
+    def spell(self, answer: Form, rng: np.random.Generator | None) -> list[str]:
+        return expressions.prefix(_tree(answer, rng))
 
     def read_symbols(self, symbols: Sequence[str]) -> Tree | None:
         return expressions.read_prefix(symbols)
@@ -201,11 +192,10 @@ class Countdown(TextTask):
             return self._id_of[form]
         return NO_OUTCOME if arithmetic.value(answer) is None else self.outside(repr(form))
 
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
-        return f"<answer> {expressions.infix(self._tree(hypothesis, rng))} </answer>"
+    def answer_words(self, answer: Form, rng: np.random.Generator | None) -> str:
+        return f"<answer> {expressions.infix(_tree(answer, rng))} </answer>"
 
-    def prompt_words(self, prompt: int, earlier: str) -> str:
-        problem = self.drawn_problems[prompt]
+    def prompt_words(self, problem: Puzzle, earlier: str) -> str:
         use = "exactly once" if self.use_all else "at most once"
         return f"""\
 Write an expression that equals {problem.target}. Use each of the numbers {list(problem.numbers)} {use}, no other \
@@ -250,6 +240,11 @@ def problem_of_seed(seed: int, count: int, largest_number: int, largest_target: 
         if SMALLEST_TARGET <= value <= largest_target:
             return tuple(sorted(numbers)), [value]
     return tuple(sorted(numbers)), []
+
+
+def _tree(form: Form, rng: np.random.Generator | None) -> Tree:
+    shuffler = None if rng is None else random.Random(int(rng.integers(2**63)))
+    return expressions.as_tree(form, shuffler)
 
 
 def _length_and_text(form: Form) -> tuple[int, str]:

@@ -10,20 +10,21 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from ipsrl.checking.fields import between
-from ipsrl.environments.listed_task import LARGEST_SPACE
+from ipsrl.environments.listed_task import LARGEST_SPACE, check_space
+from ipsrl.environments.tasks.drawing import DRAWS_FOR_A_PROBLEM, drawn_problems
 from ipsrl.environments.text import TextTask
 
-DRAWS_FOR_A_PROBLEM = 200
 # The smallest number with two proper divisors, and the largest that ModeBench takes.
 SMALLEST, LARGEST = 6, 1000
 _NUMBER = "[1-9][0-9]{0,3}"
 _WHOLE = re.compile(rf"\[? ?{_NUMBER}(?:(?: ?, ?| ){_NUMBER})* ?\]?")
+
+# The divisors as text.
+Vector = tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,62 +78,47 @@ class Factors(TextTask):
         return {n: divisors for n, divisors in every.items() if len(divisors) >= 2}
 
     @functools.cached_property
-    def problem_table(self) -> dict[tuple[int, ...], list[str]]:
+    def problem_table(self) -> dict[tuple[int, ...], list[Vector]]:
         """The numbers of each prompt -> its solutions."""
-        rng, candidates, wanted = random.Random(self.seed), tuple(self._divisors), self.skip + self.problems
-        drawn, found = {}, set()
-        for _ in range(DRAWS_FOR_A_PROBLEM * wanted):
+        problems = drawn_problems(self._draws(), self.problems, "problems", "fewer, or wider limits", self.skip)
+        table, found = {}, set()
+        for numbers, divisors in problems.items():
+            table[numbers] = [*itertools.product(*divisors)]
+            found.update(table[numbers])
+            so_far = f"the first {len(table)} of {self.problems} problems have {len(found)} solutions"
+            check_space(len(found), so_far, "choose fewer problems or a smaller most_solutions")
+        return table
+
+    def _draws(self) -> Iterator[tuple[tuple[int, ...], list[list[str]]] | None]:
+        rng, candidates = random.Random(self.seed), tuple(self._divisors)
+        for _ in range(DRAWS_FOR_A_PROBLEM * (self.skip + self.problems)):
             numbers = tuple(sorted(rng.sample(candidates, self.numbers)))
             divisors = [self._divisors[number] for number in numbers]
-            if numbers in drawn or not self.least_solutions <= math.prod(map(len, divisors)) <= self.most_solutions:
-                continue
-            drawn[numbers] = [*map(" ".join, itertools.product(*divisors))] if len(drawn) >= self.skip else []
-            found.update(drawn[numbers])
-            if len(found) > LARGEST_SPACE:
-                raise ValueError(f"over {LARGEST_SPACE} solutions: choose fewer problems or a smaller most_solutions")
-            if len(drawn) == wanted:
-                return dict(list(drawn.items())[self.skip :])
-        raise ValueError(f"only {len(drawn)} of {wanted} problems were found: choose fewer, or wider limits")
+            is_wanted = self.least_solutions <= math.prod(map(len, divisors)) <= self.most_solutions
+            yield (numbers, divisors) if is_wanted else None
 
     @functools.cached_property
-    def _id_of(self) -> dict[str, int]:
-        every = set(itertools.chain.from_iterable(self.problem_table.values()))
-        return {vector: i for i, vector in enumerate(sorted(every))}
-
-    @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(self._id_of)
-
-    @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        return self.admitting([*self.problem_table.values()])
-
-    @property
-    def longest_answer(self) -> int:
-        return self.numbers
+    def answers(self) -> tuple[Vector, ...]:
+        return tuple(sorted(set(itertools.chain.from_iterable(self.problem_table.values()))))
 
     @property
     def symbols(self) -> tuple[str, ...]:
         return tuple(map(str, range(2, self.largest + 1)))
 
-    def observation_symbols(self, prompt: int) -> list[str]:
-        return [*map(str, list(self.problem_table)[prompt])]
+    def observation_symbols(self, problem: tuple[int, ...]) -> list[str]:
+        return [*map(str, problem)]
 
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
-        del rng
-        return self.hypotheses[hypothesis].split()
+    def read_symbols(self, symbols: Sequence[str]) -> Vector | None:
+        return tuple(symbols) if len(symbols) == self.numbers else None
 
-    def read_symbols(self, symbols: Sequence[str]) -> str | None:
-        return " ".join(symbols) if len(symbols) == self.numbers else None
-
-    def read_text(self, text: str) -> str | None:
+    def read_text(self, text: str) -> Vector | None:
         whole = " ".join(text.split())
         is_vector = _WHOLE.fullmatch(whole) and whole.startswith("[") == whole.endswith("]")
         return self.read_symbols(re.findall(_NUMBER, whole)) if is_vector else None
 
-    def prompt_words(self, prompt: int, earlier: str) -> str:
+    def prompt_words(self, problem: tuple[int, ...], earlier: str) -> str:
         return f"""\
-Give one divisor d, with 1 < d < n, of each of the numbers n = {", ".join(self.observation_symbols(prompt))}.
+Give one divisor d, with 1 < d < n, of each of the numbers n = {", ".join(map(str, problem))}.
 {earlier}
 You may think first. Then write the divisors between these tags, for instance, for n = 6, 35:
 <answer> 2 7 </answer>"""

@@ -9,17 +9,17 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from ipsrl.checking.fields import between, open_probability
-from ipsrl.environments.listed_task import LARGEST_SPACE, NO_OUTCOME, check_choice, check_space
+from ipsrl.environments.listed_task import LARGEST_SPACE, check_space
+from ipsrl.environments.tasks.drawing import DRAWS_FOR_A_PROBLEM, drawn_problems
 from ipsrl.environments.text import TextTask
-from ipsrl.slow_tasks import report_if_slow
 
 UNCOLORED = "?"
-DRAWS_FOR_A_PROBLEM = 200
 # For one seed: where graphs are too dense for their colors, reasoning-gym would look for one forever.
 ATTEMPTS = 10_000
 _PAIR = r'"?(\d{1,2})"? *: *"?(\d{1,2})"?'
@@ -73,13 +73,14 @@ class GraphColoring(TextTask):
     problems: int = between(1, LARGEST_SPACE, 64)
     least_solutions: int = between(1, LARGEST_SPACE, 2)
     renaming: bool = False
-    hidden: int = 0
+    hidden: int = between(0, lambda task: task.vertices, 0)
     skip: int = between(0, LARGEST_SPACE, 0)
     seed: int = between(0, 2**32 - 1, 0)
 
+    lists_all: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("hidden", self.hidden, range(self.vertices + 1))
         if self.hidden and self.renaming:
             raise ValueError("renaming needs hidden=0: where some colors are shown, the names of colors matter")
         assignments = self.colors**self.vertices
@@ -87,7 +88,7 @@ class GraphColoring(TextTask):
 
     @functools.cached_property
     def colorings(self) -> np.ndarray:
-        """Colors `[K, vertices]` of all assignments, from 1, in id order; with `renaming` the canonical ones alone."""
+        """Colors `[K, vertices]` of `answers`, all assignments, from 1; with `renaming` the canonical ones alone."""
         every = np.array(list(itertools.product(range(1, self.colors + 1), repeat=self.vertices)))
         if not self.renaming:
             return every
@@ -95,27 +96,24 @@ class GraphColoring(TextTask):
         return every[(every <= earlier + 1).all(axis=1)]
 
     @functools.cached_property
+    def answers(self) -> tuple[Coloring, ...]:
+        return tuple(map(tuple, self.colorings.tolist()))
+
+    @functools.cached_property
     def problem_table(self) -> dict[tuple[Edges, Shown], np.ndarray]:
         """The edges of each prompt's graph and the colors shown -> `[K]` bool, which assignments solve it."""
-        found: dict[tuple[Edges, Shown], np.ndarray] = {}
-        wanted = self.skip + self.problems
-        tried = DRAWS_FOR_A_PROBLEM * wanted
-        with report_if_slow(lambda: f"{len(found)} of {wanted} problems of graph_coloring are made"):
-            for seed in range(self.seed, self.seed + tried):
-                edges = graph_of_seed(seed, self.vertices, self.colors, self.edge_probability)
-                tails, heads = np.array(edges, int).reshape(-1, 2).T
-                solves = (self.colorings[:, tails] != self.colorings[:, heads]).all(axis=1)
-                shown = self._shown_of_seed(seed, solves)
-                solves &= ((self.colorings == shown) | (np.array(shown) == 0)).all(axis=1)
-                if solves.sum() >= self.least_solutions:
-                    found.setdefault((edges, shown), solves)
-                if len(found) == wanted:
-                    return dict(list(found.items())[self.skip :])
-        raise ValueError(
-            f"only {len(found)} of {wanted} graphs with {self.vertices} vertices and {self.least_solutions} "
-            f"solutions or more were found in {tried} draws: choose fewer problems, a smaller least_solutions or more "
-            "vertices"
-        )
+        what = f"graphs with {self.vertices} vertices and {self.least_solutions} solutions or more"
+        choose = "fewer problems, a smaller least_solutions or more vertices"
+        return drawn_problems(self._draws(), self.problems, what, choose, self.skip)
+
+    def _draws(self) -> Iterator[tuple[tuple[Edges, Shown], np.ndarray] | None]:
+        for seed in range(self.seed, self.seed + DRAWS_FOR_A_PROBLEM * (self.skip + self.problems)):
+            edges = graph_of_seed(seed, self.vertices, self.colors, self.edge_probability)
+            tails, heads = np.array(edges, int).reshape(-1, 2).T
+            solves = (self.colorings[:, tails] != self.colorings[:, heads]).all(axis=1)
+            shown = self._shown_of_seed(seed, solves)
+            solves &= ((self.colorings == shown) | (np.array(shown) == 0)).all(axis=1)
+            yield ((edges, shown), solves) if solves.sum() >= self.least_solutions else None
 
     def _shown_of_seed(self, seed: int, solves: np.ndarray) -> Shown:
         if not self.hidden:
@@ -125,32 +123,6 @@ class GraphColoring(TextTask):
         colors = self.colorings[rng.choice(np.flatnonzero(solves).tolist())].tolist()
         hidden = rng.sample(range(self.vertices), self.hidden)
         return tuple(0 if vertex in hidden else color for vertex, color in enumerate(colors))
-
-    @functools.cached_property
-    def edges(self) -> tuple[Edges, ...]:
-        """The edges of each prompt's graph."""
-        return tuple(edges for edges, _ in self.problem_table)
-
-    @functools.cached_property
-    def shown_colors(self) -> tuple[Shown, ...]:
-        """The colors that each prompt shows."""
-        return tuple(shown for _, shown in self.problem_table)
-
-    @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        return np.stack([*self.problem_table.values()])
-
-    @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(" ".join(map(str, row)) for row in self.colorings.tolist())
-
-    @functools.cached_property
-    def _id_of(self) -> dict[Coloring, int]:
-        return {tuple(row): i for i, row in enumerate(self.colorings.tolist())}
-
-    @property
-    def longest_answer(self) -> int:
-        return self.vertices
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -163,18 +135,18 @@ class GraphColoring(TextTask):
         """The colors: an assignment is only structure."""
         return tuple(map(str, range(1, self.colors + 1)))
 
-    def observation_symbols(self, prompt: int) -> list[str]:
-        colors = [str(color or UNCOLORED) for color in self.shown_colors[prompt]] if self.hidden else []
-        return [*(f"{tail}-{head}" for tail, head in self.edges[prompt]), *colors]
+    def observation_symbols(self, problem: tuple[Edges, Shown]) -> list[str]:
+        edges, shown = problem
+        colors = [str(color or UNCOLORED) for color in shown] if self.hidden else []
+        return [*(f"{tail}-{head}" for tail, head in edges), *colors]
 
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
-        return [str(color) for color in self._colors(hypothesis, rng)]
+    def spell(self, answer: Coloring, rng: np.random.Generator | None) -> list[str]:
+        return [str(color) for color in self._renamed(answer, rng)]
 
-    def _colors(self, hypothesis: int, rng: np.random.Generator | None) -> list[int]:
-        colors = self.colorings[hypothesis]
-        if rng is not None and self.renaming:
-            colors = rng.permutation(np.arange(1, self.colors + 1))[colors - 1]
-        return colors.tolist()
+    def _renamed(self, answer: Coloring, rng: np.random.Generator | None) -> list[int]:
+        if rng is None or not self.renaming:
+            return list(answer)
+        return rng.permutation(np.arange(1, self.colors + 1))[np.array(answer) - 1].tolist()
 
     def read_symbols(self, symbols: Sequence[str]) -> Coloring | None:
         return tuple(map(int, symbols)) if all(symbol.isdecimal() for symbol in symbols) else None
@@ -192,21 +164,22 @@ class GraphColoring(TextTask):
         if self.renaming and set(answer) <= set(range(1, self.colors + 1)):
             names = {color: name for name, color in enumerate(dict.fromkeys(answer), 1)}
             answer = tuple(names[color] for color in answer)
-        return self._id_of.get(answer, NO_OUTCOME)
+        return super().outcome(answer)
 
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
-        colors = {str(vertex): color for vertex, color in enumerate(self._colors(hypothesis, rng))}
+    def answer_words(self, answer: Coloring, rng: np.random.Generator | None) -> str:
+        colors = {str(vertex): color for vertex, color in enumerate(self._renamed(answer, rng))}
         return f"<answer> {json.dumps(colors)} </answer>"
 
-    def prompt_words(self, prompt: int, earlier: str) -> str:
-        shown = {str(vertex): color for vertex, color in enumerate(self.shown_colors[prompt]) if color}
+    def prompt_words(self, problem: tuple[Edges, Shown], earlier: str) -> str:
+        edges, colors = problem
+        shown = {str(vertex): color for vertex, color in enumerate(colors) if color}
         keep = f"\nThese vertices have their colors already, which must stay: {json.dumps(shown)}" if shown else ""
         return f"""\
 Please provide a coloring for this graph such that every vertex is not connected to a vertex of the same color. \
 The graph has these properties:
 
 Vertices: {list(range(self.vertices))}
-Edges: {list(self.edges[prompt])}
+Edges: {list(edges)}
 Possible colors: {list(range(1, self.colors + 1))}
 
 Return your solution as a JSON map of vertices to colors. (For example: {{"0": 1, "1": 2, "2": 3}}.){keep}

@@ -4,13 +4,14 @@ import dataclasses
 import functools
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import between, open_probability, probability
+from ipsrl.environments.tasks.drawing import drawn_problems
 from ipsrl.environments.text import MARKS, STOP, TextTask
 from ipsrl.environments.token_stream import of_each_answer, written_answers
 from ipsrl.structures import Trajectories
@@ -22,9 +23,12 @@ START_TOKEN = SWITCH_TOKEN + 1
 START = 0
 NAMES = "ABCDEFGHIJKLMNOPQRSTUVW"
 MOST_PROBLEMS = 4096
-MOST_DRAWS = 50_000
-"""Without a new graph, after which there are taken to be no more."""
 _BETWEEN = re.compile(r"->|[,→]")
+
+# Edges from one vertex to another, those of lower vertices first.
+Edges = tuple[tuple[int, int], ...]
+# The names of the vertices after the start.
+Walk = tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,31 +100,48 @@ class GraphSearch(TextTask):
         return np.pad(first + layers, ((0, 0), (0, 1)), constant_values=self.goal)
 
     @functools.cached_property
+    def answers(self) -> tuple[Walk, ...]:
+        return tuple(tuple(_named(walk)) for walk in self.walks)
+
+    @functools.cached_property
+    def _steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """`[K, depth]` each, where each edge of a hypothesis begins and ends."""
+        return np.pad(self.walks, ((0, 0), (1, 0)), constant_values=START)[:, :-1], self.walks
+
+    @functools.cached_property
     def _pairs(self) -> np.ndarray:
         """`[E, 2]`, all edges that a graph may have, those of the start first."""
-        steps = np.pad(self.walks, ((0, 0), (1, 0)), constant_values=START)
-        return np.unique(np.stack([steps[:, :-1], steps[:, 1:]], axis=-1).reshape(-1, 2), axis=0)
+        return np.unique(np.stack(self._steps, axis=-1).reshape(-1, 2), axis=0)
+
+    @functools.cached_property
+    def problem_table(self) -> dict[Edges, np.ndarray]:
+        """The edges of each prompt's graph -> `[K]` bool, which paths it has."""
+        choose = "fewer problems, larger sizes, or an edge_probability and a dead_first further from 0 and 1"
+        return drawn_problems(self._draws(), self.problems, "graphs with such branches", choose)
+
+    def _draws(self) -> Iterator[tuple[Edges, np.ndarray] | None]:
+        rng, known = random.Random(self.seed), set()
+        (tails, heads), certain = self._pairs.T, (self._pairs[:, 0] == START).tolist()
+        wanted = rng.random() < self.dead_first
+        while True:
+            graph = np.zeros((self.goal + 1, self.goal + 1), bool)
+            graph[tails, heads] = [of_start or rng.random() < self.edge_probability for of_start in certain]
+            leads = _leads_to_last(graph)[1 : self.branches + 1]
+            edges = tuple(map(tuple, np.argwhere(graph).tolist()))
+            if not leads[:-1].any() or leads[0] == wanted or edges in known:
+                yield None
+                continue
+            known.add(edges)
+            yield edges, graph[self._steps].all(axis=-1)
+            wanted = rng.random() < self.dead_first
 
     @functools.cached_property
     def graphs(self) -> np.ndarray:
         """`[num_prompts, V, V]` bool, whether there is an edge from one vertex to another."""
-        rng, found, in_vain = random.Random(self.seed), {}, 0
-        (tails, heads), certain = self._pairs.T, (self._pairs[:, 0] == START).tolist()
-        wanted = rng.random() < self.dead_first
-        while in_vain < MOST_DRAWS:
-            graph = np.zeros((self.goal + 1, self.goal + 1), bool)
-            graph[tails, heads] = [of_start or rng.random() < self.edge_probability for of_start in certain]
-            in_vain += 1
-            leads = _leads_to_last(graph)[1 : self.branches + 1]
-            if leads[:-1].any() and leads[0] != wanted and graph.tobytes() not in found:
-                found[graph.tobytes()], in_vain = graph, 0
-                wanted = rng.random() < self.dead_first
-            if len(found) == self.problems:
-                return np.stack([*found.values()])
-        raise ValueError(
-            f"only {len(found)} of {self.problems} graphs with such branches were found: choose fewer problems, larger "
-            "sizes, or an edge_probability and a dead_first further from 0 and 1"
-        )
+        graphs = np.zeros((self.num_prompts, self.goal + 1, self.goal + 1), bool)
+        for graph, edges in zip(graphs, self.asked, strict=True):
+            graph[tuple(np.transpose(edges))] = True
+        return graphs
 
     @functools.cached_property
     def leads(self) -> np.ndarray:
@@ -128,47 +149,37 @@ class GraphSearch(TextTask):
         return np.stack([_leads_to_last(graph) for graph in self.graphs])
 
     @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        steps = np.pad(self.walks, ((0, 0), (1, 0)), constant_values=START)
-        return self.graphs[:, steps[:, :-1], steps[:, 1:]].all(axis=-1)
-
-    @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(" ".join(self._named(walk)) for walk in self.walks)
-
-    @functools.cached_property
     def symbols(self) -> tuple[str, ...]:
-        return (SWITCH, *NAMES[: self.goal + 1], *(">".join(self._named(pair)) for pair in self._pairs))
+        return (SWITCH, *NAMES[: self.goal + 1], *(">".join(_named(pair)) for pair in self._pairs))
 
     @property
     def longest_answer(self) -> int:
         """A whole thought for each branch, and the switches."""
         return self.branches * (self.depth + 1) - 1
 
-    def observation_symbols(self, prompt: int) -> list[str]:
-        return [">".join(self._named(pair)) for pair in np.argwhere(self.graphs[prompt])]
+    def observation_symbols(self, problem: Edges) -> list[str]:
+        return [">".join(_named(edge)) for edge in problem]
 
-    def _named(self, vertices: Sequence[int] | np.ndarray) -> list[str]:
-        return [NAMES[vertex] for vertex in vertices]
-
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+    def spell(self, answer: Walk, rng: np.random.Generator | None) -> list[str]:
         """With `rng`, behind fewer thoughts than there are branches, beginnings of random hypotheses."""
         number = 0 if rng is None else int(rng.integers(self.branches))
-        before = [self.walks[rng.integers(self.num_hypotheses)][: rng.integers(1, self.depth)] for _ in range(number)]
-        walks = [*before, self.walks[hypothesis]]
-        return [symbol for walk in walks for symbol in (SWITCH, *self._named(walk))][1:]
+        before = [self.answers[rng.integers(self.num_hypotheses)][: rng.integers(1, self.depth)] for _ in range(number)]
+        return [symbol for walk in (*before, answer) for symbol in (SWITCH, *walk)][1:]
 
-    def read_symbols(self, symbols: Sequence[str]) -> str | None:
+    def answer_words(self, answer: Walk, rng: np.random.Generator | None) -> str:
+        return f"<answer> {' '.join(self.spell(answer, rng))} </answer>"
+
+    def read_symbols(self, symbols: Sequence[str]) -> Walk | None:
         last = " ".join(symbols).rpartition(SWITCH)[2].split()
-        return " ".join(last) if last and set(last) <= set(NAMES[: self.goal + 1]) else None
+        return tuple(last) if last and set(last) <= set(NAMES[: self.goal + 1]) else None
 
-    def read_text(self, text: str) -> str | None:
+    def read_text(self, text: str) -> Walk | None:
         return self.read_symbols(
             [SWITCH if word.lower() == SWITCH else word for word in _BETWEEN.sub(" ", text).split()]
         )
 
-    def prompt_words(self, prompt: int, earlier: str) -> str:
-        edges = ", ".join("->".join(self._named(pair)) for pair in np.argwhere(self.graphs[prompt]))
+    def prompt_words(self, problem: Edges, earlier: str) -> str:
+        edges = ", ".join("->".join(_named(edge)) for edge in problem)
         return f"""\
 Find a way from A to {NAMES[self.goal]} in this directed graph:
 {edges}
@@ -217,6 +228,10 @@ class Thoughts:
     first_correct: np.ndarray
     tokens: np.ndarray
     switches: np.ndarray
+
+
+def _named(vertices: Iterable[int]) -> list[str]:
+    return [NAMES[vertex] for vertex in vertices]
 
 
 def _leads_to_last(graph: np.ndarray) -> np.ndarray:

@@ -39,6 +39,8 @@ _NAME = re.compile(rf"^{_NAME_WORD}(?: +{_NAME_WORD}){{0,2}} *(?:\( *x *, *y *\)
 # A variable, or an operator and its operands. In a mechanistic key AND and OR may have more than two operands.
 Tree = str | tuple
 Key = str | tuple
+# Positions in `ROWS` with their outputs.
+Rows = tuple[tuple[int, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,50 +123,38 @@ class HypospaceBoolean(TextTask):
         return tuple(levels)
 
     @functools.cached_property
-    def keys(self) -> tuple[Key, ...]:
-        """The mechanistic keys in id order: shortest canonical expression first."""
+    def answers(self) -> tuple[Key, ...]:
+        """The mechanistic keys: shortest canonical expression first."""
         canonical = self._canonical[-1]
         return tuple(sorted(canonical, key=lambda key: canonical[key][:2]))
 
-    @functools.cached_property
-    def _id_of(self) -> dict[Key, int]:
-        return {key: i for i, key in enumerate(self.keys)}
-
-    @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(self._canonical[-1][key][1] for key in self.keys)
+    def name(self, answer: Key) -> str:
+        return self._canonical[-1][answer][1]
 
     @functools.cached_property
     def truth_tables(self) -> np.ndarray:
         """`[K, 4]` int, the outputs of each hypothesis for the rows (0, 0), (0, 1), (1, 0), (1, 1)."""
-        return np.array([[evaluate(key, x, y) for x, y in ROWS] for key in self.keys])
+        return np.array([[evaluate(key, x, y) for x, y in ROWS] for key in self.answers])
 
     @functools.cached_property
-    def observation_sets(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """One for each prompt: pairs of a row's position in `ROWS` and its output."""
+    def problem_table(self) -> dict[Rows, np.ndarray]:
+        """The observed rows of each prompt -> `[K]` bool, which expressions agree with them."""
+        table = self.truth_tables
         sizes = range(1, len(ROWS) + 1) if self.observations is None else (self.observations,)
-        return tuple(
-            tuple(zip(rows, outputs, strict=True))
+        return {
+            tuple(zip(rows, outputs, strict=True)): (table[:, rows] == outputs).all(axis=1)
             for size in sizes
             for rows in itertools.combinations(range(len(ROWS)), size)
-            for outputs in np.unique(self.truth_tables[:, rows], axis=0).tolist()
-        )
+            for outputs in np.unique(table[:, rows], axis=0).tolist()
+        }
 
-    @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        table = self.truth_tables
-        return np.stack(
-            [np.all([table[:, row] == output for row, output in shown], axis=0) for shown in self.observation_sets]
-        )
+    def observation_symbols(self, problem: Rows) -> list[str]:
+        return [f"(x={ROWS[row][0]},y={ROWS[row][1]})->{output}" for row, output in problem]
 
-    def observation_symbols(self, prompt: int) -> list[str]:
-        return [f"(x={ROWS[row][0]},y={ROWS[row][1]})->{output}" for row, output in self.observation_sets[prompt]]
+    def spell(self, answer: Key, rng: np.random.Generator | None) -> list[str]:
+        return prefix(self._tree(answer, rng))
 
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
-        return prefix(self._tree(hypothesis, rng))
-
-    def _tree(self, hypothesis: int, rng: np.random.Generator | None) -> Tree:
-        key = self.keys[hypothesis]
+    def _tree(self, key: Key, rng: np.random.Generator | None) -> Tree:
         return self._canonical[-1][key][2] if rng is None else self._random_tree(key, self.depth, rng)
 
     def _random_tree(self, key: Key, level: int, rng: np.random.Generator) -> Tree:
@@ -196,15 +186,13 @@ class HypospaceBoolean(TextTask):
     def outcome(self, answer: Tree) -> int:
         if depth_of(answer) > self.depth or not {*prefix(answer)} <= {*VARIABLES, *OPERATORS[self.operators]}:
             return NO_OUTCOME
-        return self._id_of[mechanistic_key(answer)]
+        return super().outcome(mechanistic_key(answer))
 
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
-        return f"Expression: {infix(self._tree(hypothesis, rng))}"
+    def answer_words(self, answer: Key, rng: np.random.Generator | None) -> str:
+        return f"Expression: {infix(self._tree(answer, rng))}"
 
-    def prompt_words(self, prompt: int, earlier: str) -> str:
-        observations = "\n".join(
-            f"(x={ROWS[row][0]}, y={ROWS[row][1]}) -> {output}" for row, output in self.observation_sets[prompt]
-        )
+    def prompt_words(self, problem: Rows, earlier: str) -> str:
+        observations = "\n".join(f"(x={ROWS[row][0]}, y={ROWS[row][1]}) -> {output}" for row, output in problem)
         return f"""\
 A trait of the offspring (0 or 1) follows from the traits x and y of its two parents by an unknown Boolean expression.
 

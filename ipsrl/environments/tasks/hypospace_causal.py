@@ -15,7 +15,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from ipsrl.checking.fields import between
-from ipsrl.environments.listed_task import NO_OUTCOME, check_choice, check_space
+from ipsrl.environments.listed_task import check_space
 from ipsrl.environments.reading.answer_text import BULLET, SIGN, WITHDRAWN, marker, without_remark
 from ipsrl.environments.text import TextTask
 
@@ -40,7 +40,8 @@ _WITHDRAWN = re.compile(
 )
 _NAME = re.compile(r"^[A-Za-z]+ *[=:](?![>=]) *")
 
-Edges = frozenset[tuple[str, str]]
+# Names of edges in the order of the alphabet, each once.
+Edges = tuple[str, ...]
 # (perturbed node, bit mask of the nodes that changed), by node.
 ObservationSet = tuple[tuple[int, int], ...]
 
@@ -68,20 +69,17 @@ class HypospaceCausal(TextTask):
     """
 
     nodes: int = between(2, 8, 3)
-    max_edges: int | None = None
-    perturbations: int | None = None
+    max_edges: int | None = between(1, lambda task: math.comb(task.nodes, 2), None)
+    perturbations: int | None = between(1, lambda task: task.nodes, None)
     seed: int = between(0, 2**32 - 1, 0)
 
+    lists_all = True
     answer_marker = marker("graph", "edges", "dag")
     answer_line = _LINE
     answer_withdrawn = _WITHDRAWN
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.max_edges is not None:
-            check_choice("max_edges", self.max_edges, range(1, math.comb(self.nodes, 2) + 1))
-        if self.perturbations is not None:
-            check_choice("perturbations", self.perturbations, range(1, self.nodes + 1))
         graphs = count_acyclic_graphs(self.nodes, self.edge_limit)
         given = f"{self.nodes} nodes with at most {self.edge_limit} edges give {graphs} graphs"
         check_space(graphs, given, "choose a smaller max_edges")
@@ -92,10 +90,6 @@ class HypospaceCausal(TextTask):
         if self.max_edges is not None:
             return self.max_edges
         return math.comb(self.nodes, 2) if self.nodes <= 5 else min(10, 2 * self.nodes)
-
-    @property
-    def longest_answer(self) -> int:
-        return self.edge_limit
 
     @functools.cached_property
     def node_names(self) -> tuple[str, ...]:
@@ -123,26 +117,32 @@ class HypospaceCausal(TextTask):
         return edges, reach @ (1 << np.arange(self.nodes))
 
     @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(", ".join(itertools.compress(self.edge_names, row)) or NO_EDGES for row in self.graphs[0])
+    def answers(self) -> tuple[Edges, ...]:
+        return tuple(tuple(itertools.compress(self.edge_names, row)) for row in self.graphs[0])
+
+    def name(self, answer: Edges) -> str:
+        return ", ".join(answer) or NO_EDGES
 
     @functools.cached_property
-    def _id_of(self) -> dict[frozenset[str], int]:
-        return {frozenset(itertools.compress(self.edge_names, row)): i for i, row in enumerate(self.graphs[0])}
+    def problem_table(self) -> dict[ObservationSet, np.ndarray]:
+        """The observation set of each prompt -> `[K]` bool, which graphs predict it."""
+        descendants, table = self.graphs[1], {}
+        for observations in self._observation_sets():
+            nodes, effects = map(list, zip(*observations, strict=True))
+            table[observations] = (descendants[:, nodes] == effects).all(axis=1)
+        return table
 
-    @functools.cached_property
-    def observation_sets(self) -> tuple[ObservationSet, ...]:
-        """One observation set for each prompt."""
+    def _observation_sets(self) -> list[ObservationSet]:
         sizes = range(1, self.nodes + 1) if self.perturbations is None else (self.perturbations,)
         if self.nodes > LARGEST_COMPLETE:
             rng = np.random.default_rng(self.seed)
-            return tuple(observations for size in sizes for observations in self._drawn_sets(size, rng))
-        return tuple(
+            return [observations for size in sizes for observations in self._drawn_sets(size, rng)]
+        return [
             tuple(zip(nodes, effects, strict=True))
             for size in sizes
             for nodes in itertools.combinations(range(self.nodes), size)
             for effects in np.unique(self.graphs[1][:, nodes], axis=0).tolist()
-        )
+        ]
 
     def _drawn_sets(self, size: int, rng: np.random.Generator) -> list[ObservationSet]:
         edges, descendants = self.graphs
@@ -164,31 +164,21 @@ class HypospaceCausal(TextTask):
                 break
         return list(drawn)
 
-    @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        descendants = self.graphs[1]
-        rows = []
-        for observations in self.observation_sets:
-            nodes, effects = map(list, zip(*observations, strict=True))
-            rows.append((descendants[:, nodes] == effects).all(1))
-        return np.stack(rows)
-
-    def observation_symbols(self, prompt: int) -> list[str]:
+    def observation_symbols(self, problem: ObservationSet) -> list[str]:
         symbols = []
-        for node, effect in self.observation_sets[prompt]:
+        for node, effect in problem:
             symbols.append(f"Perturb({self.node_names[node]})")
             symbols += [f"{name}:1" for other, name in enumerate(self.node_names) if effect >> other & 1]
         return symbols
 
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
-        edges = self.hypotheses[hypothesis].split(", ")
+    def spell(self, answer: Edges, rng: np.random.Generator | None) -> list[str]:
+        edges = list(answer) or [NO_EDGES]
         return edges if rng is None else [edges[i] for i in rng.permutation(len(edges))]
 
     def read_symbols(self, symbols: Sequence[str]) -> Edges | None:
         if list(symbols) == [NO_EDGES]:
-            return frozenset()
-        edges = [tuple(symbol.split("->")) for symbol in symbols]
-        return frozenset(edges) if edges and all(len(edge) == 2 for edge in edges) else None
+            return ()
+        return tuple(sorted({*symbols})) if symbols and {*symbols} <= {*self.edge_names} else None
 
     def read_text(self, text: str) -> Edges | None:
         """Edges on one or several lines: A->B, chains A->B->C, pairs (A, B), with any arrow, in any case."""
@@ -198,18 +188,15 @@ class HypospaceCausal(TextTask):
         if not _WHOLE.fullmatch(whole):
             return None
         chains = [re.findall(r"\w+", part) for part in _PART.findall(whole)]
-        return frozenset(edge for chain in chains for edge in itertools.pairwise(chain))
+        # Also unknown nodes, self-loops, cycles and too many edges, none of which are listed.
+        return tuple(sorted({f"{a}->{b}" for chain in chains for a, b in itertools.pairwise(chain)}))
 
-    def outcome(self, answer: Edges) -> int:
-        # Unknown nodes, self-loops, cycles and too many edges are all absent from the table.
-        return self._id_of.get(frozenset(f"{a}->{b}" for a, b in answer), NO_OUTCOME)
+    def answer_words(self, answer: Edges, rng: np.random.Generator | None) -> str:
+        return f"Graph: {', '.join(self.spell(answer, rng))}"
 
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
-        return f"Graph: {', '.join(self.spell(hypothesis, rng))}"
-
-    def prompt_words(self, prompt: int, earlier: str) -> str:
+    def prompt_words(self, problem: ObservationSet, earlier: str) -> str:
         lines = []
-        for node, effect in self.observation_sets[prompt]:
+        for node, effect in problem:
             effects = " ".join(f"{name}:{effect >> other & 1}" for other, name in enumerate(self.node_names))
             lines.append(f"Perturb({self.node_names[node]}) -> {effects}")
         observations = "\n".join(lines)

@@ -8,12 +8,12 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import numpy as np
 
 from ipsrl.checking.fields import between
-from ipsrl.environments.listed_task import check_choice, check_space
+from ipsrl.environments.listed_task import check_space
 from ipsrl.environments.reading.answer_text import LONGEST_ANSWER, marker, plain_lines, read_lines, without_thoughts
 from ipsrl.environments.text import TextTask
 
@@ -58,7 +58,7 @@ class HypospaceVoxels(TextTask):
 
     grid: int = between(2, 6, 3)
     max_height: int = between(1, 9, 3)
-    blocks: int = 3
+    blocks: int = between(1, lambda task: task.grid**2, 3)
     fixed: bool = False
 
     symbols = ("0", "1", NEXT_LAYER)
@@ -69,7 +69,6 @@ class HypospaceVoxels(TextTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("blocks", self.blocks, range(1, self.grid**2 + 1))
         structures = sum(math.comb(self.grid**2, k) * self.max_height**k for k in self._block_counts)
         given = f"top views of {self.blocks} blocks on a grid of side {self.grid} give {structures} structures"
         check_space(structures, given, "choose fewer blocks, a smaller grid or height")
@@ -83,47 +82,36 @@ class HypospaceVoxels(TextTask):
         return self.max_height * (self.grid**2 + 1) - 1
 
     @functools.cached_property
-    def top_views(self) -> tuple[str, ...]:
-        """One top view for each prompt: grid * grid digits in row-major order."""
-        cells = range(self.grid**2)
-        return tuple(
-            "".join("01"[cell in occupied] for cell in cells)
-            for count in self._block_counts
-            for occupied in itertools.combinations(cells, count)
-        )
+    def problem_table(self) -> dict[str, list[Stack]]:
+        """The top view of each prompt, grid * grid digits in row-major order -> the structures that have it."""
+        counts = self._block_counts
+        views = (cells for count in counts for cells in itertools.combinations(range(self.grid**2), count))
+        return {self._layer(occupied): self._stacks(occupied) for occupied in views}
+
+    def _layer(self, occupied: Container[int]) -> str:
+        return "".join("01"[cell in occupied] for cell in range(self.grid**2))
+
+    def _stacks(self, occupied: Sequence[int]) -> list[Stack]:
+        stacks = []
+        for heights in itertools.product(range(1, self.max_height + 1), repeat=len(occupied)):
+            columns = dict(zip(occupied, heights, strict=True))
+            layers = [{cell for cell in occupied if columns[cell] > layer} for layer in range(max(heights))]
+            stacks.append(tuple(map(self._layer, layers)))
+        return stacks
 
     @functools.cached_property
-    def _structures(self) -> tuple[tuple[int, Stack], ...]:
-        """Every structure with its prompt index, in id order."""
-        structures = []
-        for prompt, view in enumerate(self.top_views):
-            occupied = [cell for cell, digit in enumerate(view) if digit == "1"]
-            for heights in itertools.product(range(1, self.max_height + 1), repeat=len(occupied)):
-                stack = []
-                for layer in range(max(heights)):
-                    digits = ["0"] * len(view)
-                    for cell, height in zip(occupied, heights, strict=True):
-                        digits[cell] = "01"[height > layer]
-                    stack.append("".join(digits))
-                structures.append((prompt, tuple(stack)))
-        return tuple(structures)
+    def answers(self) -> tuple[Stack, ...]:
+        return tuple(itertools.chain.from_iterable(self.problem_table.values()))
 
-    @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(NEXT_LAYER.join(stack) for _, stack in self._structures)
+    def name(self, answer: Stack) -> str:
+        return NEXT_LAYER.join(answer)
 
-    @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        prompt_of = np.array([prompt for prompt, _ in self._structures])
-        return prompt_of == np.arange(len(self.top_views))[:, None]
+    def observation_symbols(self, problem: str) -> list[str]:
+        return list(problem)
 
-    def observation_symbols(self, prompt: int) -> list[str]:
-        return list(self.top_views[prompt])
-
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
-        stack = self._structures[hypothesis][1]
-        empty = 0 if rng is None else int(rng.integers(self.max_height - len(stack) + 1))
-        return list(NEXT_LAYER.join([*stack, *["0" * self.grid**2] * empty]))
+    def spell(self, answer: Stack, rng: np.random.Generator | None) -> list[str]:
+        empty = 0 if rng is None else int(rng.integers(self.max_height - len(answer) + 1))
+        return list(NEXT_LAYER.join([*answer, *["0" * self.grid**2] * empty]))
 
     def read_symbols(self, symbols: Sequence[str]) -> Stack | None:
         layers = "".join(symbols).split(NEXT_LAYER)
@@ -180,33 +168,30 @@ class HypospaceVoxels(TextTask):
             return None
         return [row.ljust(self.grid, "0") for row in rows]
 
-    def outcome(self, answer: Stack) -> int:
-        return super().outcome(NEXT_LAYER.join(answer))
-
-    def explains(self, prompt: int, answer: Stack) -> bool:
+    def explains(self, problem: str, answer: Stack) -> bool:
         supported = all(
             below >= block
             for lower, upper in itertools.pairwise(answer)
             for below, block in zip(lower, upper, strict=True)
         )
         # If all blocks are supported, the ground layer equals the view from above.
-        return supported and answer[:1] == (self.top_views[prompt],)
+        return supported and answer[:1] == (problem,)
 
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
+    def answer_words(self, answer: Stack, rng: np.random.Generator | None) -> str:
         lines = ["Structure:"]
-        for number, layer in enumerate("".join(self.spell(hypothesis, rng)).split(NEXT_LAYER), 1):
+        for number, layer in enumerate("".join(self.spell(answer, rng)).split(NEXT_LAYER), 1):
             lines += [f"Layer {number}:", self._rows(layer)]
         return "\n".join(lines)
 
     def _rows(self, layer: str) -> str:
         return "\n".join(" ".join(layer[start : start + self.grid]) for start in range(0, len(layer), self.grid))
 
-    def prompt_words(self, prompt: int, earlier: str) -> str:
+    def prompt_words(self, problem: str, earlier: str) -> str:
         return f"""\
 Unit blocks are stacked on a floor of {self.grid} x {self.grid} cells, at most {self.max_height} blocks high. Seen \
 from straight above, a cell shows 1 where its column holds at least one block and 0 where it is empty:
 
-{self._rows(self.top_views[prompt])}
+{self._rows(problem)}
 {earlier}
 Describe one structure with exactly this view from above. Among those possible, look for one that was not given before.
 

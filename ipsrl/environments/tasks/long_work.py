@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.checking.fields import at_least, between
+from ipsrl.checking.fields import between, one_of
 from ipsrl.environments.tasks.addition import WORKED, Addition
 
 State = tuple[Array, Array, Array]
@@ -29,25 +29,19 @@ class LongWork(Addition):
       the others: as in `Addition`; the scratchpad must be `optional`.
     """
 
-    scratchpad: str = "optional"
+    scratchpad: str = one_of("optional", default="optional")
     longest_work: int = between(1, MOST_WORK, 27)
-    work: int = at_least(0, 0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.scratchpad != "optional":
-            raise ValueError(f"scratchpad is {self.scratchpad}, it must be optional")
-        if self.work > self.longest_work:
-            raise ValueError(f"work is {self.work}, it must be at most longest_work, {self.longest_work}")
+    work: int = between(0, lambda task: task.longest_work, 0)
 
     @functools.cached_property
     def longest_answer(self) -> int:
-        return max(map(len, self.forms)) + self.longest_work + 1
+        return max(len(form) for _, form in self.forms.values()) + self.longest_work + 1
 
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+    def spell(self, answer: str, rng: np.random.Generator | None) -> list[str]:
+        number, form = self.forms[answer]
         length = 0 if rng is None else int(rng.integers(self.longest_work + 1))
-        digits = itertools.islice(itertools.cycle(self._digits(hypothesis)[::-1]), length)
-        return [*digits, *[WORKED] * (length > 0), *self.forms[hypothesis]]
+        digits = itertools.islice(itertools.cycle(number[::-1]), length)
+        return [*digits, *[WORKED] * (length > 0), *form]
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> State:
         return *super().reset(key, prompt_index, member), jnp.int32(0)

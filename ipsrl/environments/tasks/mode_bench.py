@@ -4,9 +4,9 @@ ModeBench (arXiv 2610.11064, github.com/liv-daliberti/modeBench) has five domain
 each, 384 to train on and 128 to evaluate on at every level. Graph colouring and factors need no outside tool.
 """
 
-from typing import Any
+from typing import Any, Literal
 
-from ipsrl.environments.listed_task import check_choice
+from ipsrl.checking.arguments import checked
 from ipsrl.environments.tasks.factors import Factors
 from ipsrl.environments.tasks.graph_coloring import GraphColoring
 
@@ -30,7 +30,12 @@ LEVELS: dict[str, dict[int, dict[str, Any]]] = {
 """Domain -> level -> fields of its environment."""
 
 
-def mode_bench(domain: str = "graph_coloring", level: int = 1, split: str = "training") -> GraphColoring | Factors:
+@checked
+def mode_bench(
+    domain: Literal["graph_coloring", "factors"] = "graph_coloring",
+    level: int = 1,
+    split: Literal["training", "held_out"] = "training",
+) -> GraphColoring | Factors:
     """The environment of a domain at a level.
 
     Levels are ours, by size. ModeBench chooses the problems of its levels 3 to 5 so that language models of 3, 7 and 14
@@ -48,9 +53,8 @@ def mode_bench(domain: str = "graph_coloring", level: int = 1, split: str = "tra
     Raises:
       ValueError: there is no such domain, level or split.
     """
-    check_choice("domain", domain, tuple(LEVELS))
-    check_choice("level", level, range(1, 6))
-    check_choice("split", split, ("training", "held_out"))
+    if level not in LEVELS[domain]:
+        raise ValueError(f"level is {level}, it must lie between 1 and {len(LEVELS[domain])}")
     problems = {"problems": TRAINING} if split == "training" else {"problems": HELD_OUT, "skip": TRAINING}
     environment = GraphColoring if domain == "graph_coloring" else Factors
     return environment(**LEVELS[domain][level], **problems)

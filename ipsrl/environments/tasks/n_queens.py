@@ -7,16 +7,15 @@ import dataclasses
 import functools
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ipsrl.checking.fields import between
-from ipsrl.environments.listed_task import LARGEST_SPACE, check_choice
+from ipsrl.environments.listed_task import LARGEST_SPACE
+from ipsrl.environments.tasks.drawing import DRAWS_FOR_A_PROBLEM, drawn_problems
 from ipsrl.environments.text import TextTask
-from ipsrl.slow_tasks import report_if_slow
 
-DRAWS_FOR_A_PROBLEM = 200
 FREE, QUEEN = "_", "Q"
 
 # The column of the queen in each row, from 0.
@@ -51,20 +50,15 @@ class NQueens(TextTask):
     """
 
     n: int = between(4, 9, 8)
-    min_remove: int = 7
-    max_remove: int = 7
+    min_remove: int = between(1, lambda task: task.n, 7)
+    max_remove: int = between(lambda task: task.min_remove, lambda task: task.n, 7)
     problems: int = between(1, LARGEST_SPACE, 64)
     least_solutions: int = between(1, LARGEST_SPACE, 2)
     seed: int = between(0, 2**32 - 1, 0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("max_remove", self.max_remove, range(1, self.n + 1))
-        check_choice("min_remove", self.min_remove, range(1, self.max_remove + 1))
-
     @functools.cached_property
-    def boards(self) -> tuple[Board, ...]:
-        """All boards with n queens that do not attack each other, by id: lexicographic, as reasoning-gym lists them."""
+    def answers(self) -> tuple[Board, ...]:
+        """All boards with n queens that do not attack each other, lexicographic, as reasoning-gym lists them."""
         boards: list[Board] = [()]
         for row in range(self.n):
             boards = [
@@ -78,40 +72,19 @@ class NQueens(TextTask):
     @functools.cached_property
     def problem_table(self) -> dict[Given, np.ndarray]:
         """The given queens of each prompt -> `[K]` bool, which boards have them."""
-        boards, problems = np.array(self.boards), {}
-        tried = DRAWS_FOR_A_PROBLEM * self.problems
-        with report_if_slow(lambda: f"{len(problems)} of {self.problems} problems of n_queens are made"):
-            for seed in range(self.seed, self.seed + tried):
-                given = problem_of_seed(seed, self.boards, self.min_remove, self.max_remove)
-                if given in problems:
-                    continue
-                valid = ((boards == given) | (np.array(given) < 0)).all(axis=1)
-                if valid.sum() >= self.least_solutions:
-                    problems[given] = valid
-                if len(problems) == self.problems:
-                    return problems
-        raise ValueError(
-            f"only {len(problems)} of {self.problems} boards with {self.least_solutions} solutions or more were found "
-            f"in {tried} draws: choose fewer problems, a smaller least_solutions, a larger n or a wider range from "
-            "min_remove to max_remove"
+        return drawn_problems(
+            self._draws(),
+            self.problems,
+            f"boards with {self.least_solutions} solutions or more",
+            "fewer problems, a smaller least_solutions, a larger n or a wider range from min_remove to max_remove",
         )
 
-    @functools.cached_property
-    def given_queens(self) -> tuple[Given, ...]:
-        """The given queens of each prompt."""
-        return tuple(self.problem_table)
-
-    @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        return np.stack([*self.problem_table.values()])
-
-    @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(" ".join(_columns(board)) for board in self.boards)
-
-    @property
-    def longest_answer(self) -> int:
-        return self.n
+    def _draws(self) -> Iterator[tuple[Given, np.ndarray] | None]:
+        boards = np.array(self.answers)
+        for seed in range(self.seed, self.seed + DRAWS_FOR_A_PROBLEM * self.problems):
+            given = problem_of_seed(seed, self.answers, self.min_remove, self.max_remove)
+            right = ((boards == given) | (np.array(given) < 0)).all(axis=1)
+            yield (given, right) if right.sum() >= self.least_solutions else None
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -122,29 +95,28 @@ class NQueens(TextTask):
         """The columns: a board is only structure."""
         return tuple(_columns(range(self.n)))
 
-    def observation_symbols(self, prompt: int) -> list[str]:
-        return _columns(self.given_queens[prompt])
+    def observation_symbols(self, problem: Given) -> list[str]:
+        return _columns(problem)
 
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+    def spell(self, answer: Board, rng: np.random.Generator | None) -> list[str]:
         del rng
-        return _columns(self.boards[hypothesis])
+        return _columns(answer)
 
-    def read_symbols(self, symbols: Sequence[str]) -> str | None:
+    def read_symbols(self, symbols: Sequence[str]) -> Board | None:
         is_board = len(symbols) == self.n and all(symbol.isdecimal() for symbol in symbols)
-        return " ".join(symbols) if is_board else None
+        return tuple(int(symbol) - 1 for symbol in symbols) if is_board else None
 
-    def read_text(self, text: str) -> str | None:
+    def read_text(self, text: str) -> Board | None:
         rows = [re.sub(r"[\s|]", "", line) for line in text.split("\n")]
         queen = re.compile(f"{FREE}*{QUEEN}{FREE}*")
         is_board = len(rows) == self.n and all(len(row) == self.n and queen.fullmatch(row) for row in rows)
-        return " ".join(_columns(row.index(QUEEN) for row in rows)) if is_board else None
+        return tuple(row.index(QUEEN) for row in rows) if is_board else None
 
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
+    def answer_words(self, answer: Board, rng: np.random.Generator | None) -> str:
         del rng
-        return f"<answer>\n{_drawn(self.boards[hypothesis])}\n</answer>"
+        return f"<answer>\n{_drawn(answer)}\n</answer>"
 
-    def prompt_words(self, prompt: int, earlier: str) -> str:
-        given = self.given_queens[prompt]
+    def prompt_words(self, problem: Given, earlier: str) -> str:
         example = "\n".join(["_ " * (self.n - 1) + "Q", "..."])
         return f"""\
 Your job is to complete an n x n chess board with n Queens in total, such that no two attack each other.
@@ -156,9 +128,9 @@ You can place a queen by replacing an underscore (_) with a Q.
 Your output should be also a board in the same format as the input, with queens placed on the board by replacing \
 underscores with the letter Q.
 
-Given the below board of size {self.n} x {self.n} your job is to place {given.count(-1)} queen(s) on the board such \
+Given the below board of size {self.n} x {self.n} your job is to place {problem.count(-1)} queen(s) on the board such \
 that no two queens attack each other.
-{_drawn(given)}
+{_drawn(problem)}
 {earlier}
 You may think first. Then write the whole board between these tags, a line for each row, for instance:
 <answer>

@@ -5,19 +5,23 @@ import functools
 import itertools
 import random
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import between
-from ipsrl.environments.listed_task import check_choice
+from ipsrl.environments.tasks.drawing import drawn_problems
 from ipsrl.environments.text import TextTask
 from ipsrl.environments.token_stream import of_each_answer, written_answers
 from ipsrl.structures import Trajectories
 
 Digits = tuple[int, ...]
+# The digits of a prompt and its goal.
+Problem = tuple[Digits, int]
+# A plan, and the digits of a result as text.
+Execution = tuple[str, ...]
 GOAL = "->"
 PROCEDURES: dict[str, Callable[[Digits], Digits]] = {
     "copy": lambda digits: digits,
@@ -30,8 +34,6 @@ PROCEDURES: dict[str, Callable[[Digits], Digits]] = {
 """Plan -> what it makes of a list of digits. No plan makes the same of two lists."""
 PLANS = tuple(PROCEDURES)
 MOST_PROBLEMS = 1024
-MOST_DRAWS = 20_000
-"""Without a new list, after which there are taken to be no more."""
 # Of these, all plans make different lists.
 EXAMPLE = (3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8)
 _ANSWER = re.compile(r"([a-z]+) ?:? ?([0-9](?:[ ,]*[0-9])*)")
@@ -80,36 +82,36 @@ class PlanAndExecute(TextTask):
     reads_quickly: ClassVar[bool] = True
 
     @functools.cached_property
-    def instances(self) -> tuple[tuple[Digits, int], ...]:
-        """The digits and the goal of each prompt; no two prompts have the same digits."""
-        rng, lists, in_vain = random.Random(self.seed), {}, 0
-        while in_vain < MOST_DRAWS:
+    def problem_table(self) -> dict[Problem, list[Execution]]:
+        """The digits and the goal of each prompt -> the plans that fit, carried out. No two have the same digits."""
+        what = f"lists of {self.length} digits that {self.fitting} plans fit"
+        choose = "fewer problems, a smaller fitting or a larger length"
+        lists = drawn_problems(self._draws(), self.problems, what, choose)
+        return {
+            (digits, goal): [each for each in _executions(digits) if each[1] == str(goal)]
+            for digits, goal in lists.items()
+        }
+
+    def _draws(self) -> Iterator[tuple[Digits, int] | None]:
+        rng = random.Random(self.seed)
+        while True:
             digits = tuple(rng.choices(range(10), k=self.length))
             begins = [carry_out(plan, digits)[0] for plan in PLANS]
             goal = rng.choice(begins)
-            in_vain += 1
-            if begins.count(goal) == self.fitting and digits not in lists:
-                lists[digits], in_vain = goal, 0
-            if len(lists) == self.problems:
-                return tuple(lists.items())
-        raise ValueError(
-            f"only {len(lists)} of {self.problems} lists of {self.length} digits that {self.fitting} plans fit were "
-            "found: choose fewer problems, a smaller fitting or a larger length"
-        )
+            yield (digits, goal) if begins.count(goal) == self.fitting else None
+
+    @functools.cached_property
+    def answers(self) -> tuple[Execution, ...]:
+        return tuple(each for digits, _ in self.asked for each in _executions(digits))
+
+    def name(self, answer: Execution) -> str:
+        plan, *digits = answer
+        return f"{plan}: {' '.join(digits)}"
 
     @functools.cached_property
     def fits(self) -> np.ndarray:
         """`[num_prompts, 6]` bool, which plans fit."""
-        return np.array([[carry_out(plan, digits)[0] == goal for plan in PLANS] for digits, goal in self.instances])
-
-    @functools.cached_property
-    def hypotheses(self) -> tuple[str, ...]:
-        return tuple(_joined(plan, carry_out(plan, digits)) for digits, _ in self.instances for plan in PLANS)
-
-    @functools.cached_property
-    def admissible(self) -> np.ndarray:
-        own = np.eye(self.problems, dtype=bool)[:, :, None]
-        return (own & self.fits[:, None]).reshape(self.problems, -1)
+        return self.admissible.reshape(self.problems, self.problems, len(PLANS)).diagonal().T
 
     @functools.cached_property
     def executions(self) -> np.ndarray:
@@ -117,35 +119,24 @@ class PlanAndExecute(TextTask):
         answers = [self.render(hypothesis) for hypothesis in range(self.num_hypotheses)]
         return np.array(answers, np.int32).reshape(self.problems, len(PLANS), self.length + 2)
 
-    @property
-    def longest_answer(self) -> int:
-        return 1 + self.length
-
-    def observation_symbols(self, prompt: int) -> list[str]:
-        digits, goal = self.instances[prompt]
+    def observation_symbols(self, problem: Problem) -> list[str]:
+        digits, goal = problem
         return [*map(str, digits), GOAL, str(goal)]
 
-    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
-        del rng
-        return self.hypotheses[hypothesis].replace(":", "").split()
-
-    def read_symbols(self, symbols: Sequence[str]) -> str | None:
+    def read_symbols(self, symbols: Sequence[str]) -> Execution | None:
         plan, digits = "".join(symbols[:1]), symbols[1:]
         is_answer = plan in PROCEDURES and len(digits) == self.length and all(digit.isdecimal() for digit in digits)
-        return _joined(plan, digits) if is_answer else None
+        return tuple(symbols) if is_answer else None
 
-    def read_text(self, text: str) -> str | None:
+    def read_text(self, text: str) -> Execution | None:
         found = _ANSWER.fullmatch(" ".join(text.lower().split()))
         return self.read_symbols([found[1], *re.sub("[ ,]", "", found[2])]) if found else None
 
-    def answer_words(self, hypothesis: int, rng: np.random.Generator | None) -> str:
-        del rng
-        return f"<answer> {self.hypotheses[hypothesis]} </answer>"
-
-    def prompt_words(self, prompt: int, earlier: str) -> str:
-        digits, goal = self.instances[prompt]
+    def prompt_words(self, problem: Problem, earlier: str) -> str:
+        digits, goal = problem
         example = EXAMPLE[: self.length]
-        ways = "\n".join(_joined(plan, carry_out(plan, example)) for plan in PLANS)
+        executions = [self.name(each) for each in _executions(example)]
+        ways = "\n".join(executions)
         return f"""\
 Choose a procedure that turns these digits into a list that begins with {goal}, and carry it out:
 {" ".join(map(str, digits))}
@@ -154,7 +145,7 @@ There are six procedures. Of the digits {" ".join(map(str, example))}, as an exa
 {ways}
 {earlier}
 You may think first. Then write the procedure and all digits of its result between these tags, for instance:
-<answer> {_joined("reverse", carry_out("reverse", example))} </answer>"""
+<answer> {executions[PLANS.index("reverse")]} </answer>"""
 
     @checked
     def failures(self, trajectories: Trajectories) -> "Failures":
@@ -223,9 +214,11 @@ def carry_out(plan: str, digits: Digits) -> Digits:
     Raises:
       ValueError: there is no such plan.
     """
-    check_choice("plan", plan, PLANS)
+    if plan not in PROCEDURES:
+        raise ValueError(f"plan is {plan!r}, it must be one of {', '.join(PLANS)}")
     return PROCEDURES[plan](digits)
 
 
-def _joined(plan: str, digits: Sequence[Any]) -> str:
-    return f"{plan}: {' '.join(map(str, digits))}"
+def _executions(digits: Digits) -> list[Execution]:
+    """All plans, carried out on the same digits."""
+    return [(plan, *map(str, carry_out(plan, digits))) for plan in PLANS]

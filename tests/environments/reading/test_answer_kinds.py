@@ -38,7 +38,7 @@ def countdown_forms(task, hypothesis):
         "b": plain.replace(" ", ""),
         "u": plain.replace("*", "×").replace("/", "÷").replace("-", "−"),
         "l": plain.replace("*", r"\times").replace("/", r"\div").replace("(", r"\left(").replace(")", r"\right)"),
-        "t": str(task.drawn_problems[prompt].target),
+        "t": str(task.asked[prompt].target),
     }
 
 

@@ -125,11 +125,11 @@ def test_scratchpads_have_no_part_in_the_outcome(scratchpad, answer, name):
 
 def test_random_forms_have_both_modes():
     hypothesis, rng = SMALL.hypotheses.index("reversed 7"), np.random.default_rng(0)
-    forms = {" ".join(SMALL.spell(hypothesis, rng)) for _ in range(20)}
+    forms = {" ".join(SMALL.spell("reversed 7", rng)) for _ in range(20)}
     assert forms == {"<no_think> reversed 7", "<think> 7 : reversed 7"}
     texts = {SMALL.answer_text(hypothesis, rng).replace("\n", " ") for _ in range(20)}
     assert texts == {f"{mode} <answer> reversed 7 </answer>" for mode in ("<no_think>", "<think> 7 </think>")}
-    assert " ".join(SMALL.spell(hypothesis, None)) == "<no_think> reversed 7"
+    assert " ".join(SMALL.spell("reversed 7", None)) == "<no_think> reversed 7"
 
 
 def test_the_control_token_is_the_fifth():
@@ -143,7 +143,7 @@ def test_the_control_token_is_the_fifth():
 
 def test_prompts_say_what_is_asked():
     first, second = SMALL.summands[0]
-    assert " ".join(SMALL.observation_symbols(0)) == f"{first} + {second} % 1 0"
+    assert SMALL.question_text(0) == f"{first} + {second} % 1 0"
     assert SMALL.prompt_text(0).startswith(f"What is the remainder of ({first} + {second}) / 10?\n")
     words = make("addition(digits=2, problems=1, spellings=(words,))")
     assert "\ntwo zero four six\n" in words.prompt_text(0)

@@ -115,11 +115,11 @@ def test_answers_in_text(text, name):
 
 
 def test_random_forms_have_carries_in_all_places_and_mean_the_same():
-    hypothesis, rng = TASK.hypotheses.index("think 42"), np.random.default_rng(0)
-    forms = {" ".join(TASK.spell(hypothesis, rng)) for _ in range(40)}
+    rng = np.random.default_rng(0)
+    forms = {" ".join(TASK.spell("think 42", rng)) for _ in range(40)}
     assert forms == {f"<think> {a} 2 {b} 4 : 4 2" for a in (0, 1) for b in (0, 1)}
-    assert TASK.spell(hypothesis, None) == ["<think>", *"0204", ":", *"42"]
-    assert TASK.spell(hypothesis - 1, rng) == ["<no_think>", *"42"]
+    assert TASK.spell("think 42", None) == ["<think>", *"0204", ":", *"42"]
+    assert TASK.spell("short 42", rng) == ["<no_think>", *"42"]
 
 
 def test_modes_and_worth_of_answers():

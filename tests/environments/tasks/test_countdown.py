@@ -98,15 +98,15 @@ def random_tree(numbers, rng):
     ids=str,
 )
 def test_every_prompt_has_exactly_its_own_solutions(task):
-    assert task.num_prompts == task.problems == len({(p.numbers, p.target) for p in task.drawn_problems})
+    assert task.num_prompts == task.problems == len(set(task.asked))
     assert len(set(task.hypotheses)) == task.num_hypotheses
-    for prompt, problem in enumerate(task.drawn_problems):
+    for prompt, (problem, solutions) in enumerate(task.problem_table.items()):
         assert len(problem.numbers) == task.numbers
         assert list(problem.numbers) == sorted(problem.numbers)
         assert 1 <= min(problem.numbers) <= max(problem.numbers) <= task.largest_number
         assert 10 <= problem.target <= task.largest_target
         expected = brute_force(problem.numbers, task.use_all)[problem.target]
-        assert set(problem.solutions) == expected
+        assert solutions == expected
         assert len(expected) >= task.least_solutions
         space = task.outcome_space(prompt)
         named = {name for name, reward in zip(space.names, space.rewards, strict=True) if reward == 1}
@@ -116,7 +116,7 @@ def test_every_prompt_has_exactly_its_own_solutions(task):
 def test_the_seed_draws_the_problems():
     again = catalog.make("countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2)")
     assert again == SMALL
-    assert again.drawn_problems == SMALL.drawn_problems != dataclasses.replace(SMALL, seed=1).drawn_problems
+    assert again.problem_table == SMALL.problem_table != dataclasses.replace(SMALL, seed=1).problem_table
 
 
 def test_problems_that_cannot_be_found_are_not_looked_for_again(monkeypatch):
@@ -124,7 +124,7 @@ def test_problems_that_cannot_be_found_are_not_looked_for_again(monkeypatch):
     solved = []
     monkeypatch.setattr(countdown, "Solver", lambda *given: solved.append(given) or Solver(*given))
     with pytest.raises(ValueError, match=r"only 5 of 64 problems with 4 numbers up to 2 and 2 solutions or more"):
-        _ = Countdown(problems=64, largest_number=2).drawn_problems
+        _ = Countdown(problems=64, largest_number=2).problem_table
     assert len(solved) < 100
 
 
@@ -134,9 +134,9 @@ def verdict_of(text, prompt=0):
 
 
 def test_other_expressions_have_outcomes_without_reward():
-    problem = SMALL.drawn_problems[0]
+    problem = SMALL.asked[0]
     a, b, c = problem.numbers
-    solution = infix(as_tree(problem.solutions[0]))
+    solution = SMALL.hypotheses[SMALL.admissible[0].argmax()]
     wrong = [f"({a} + {b}) * {c} + 1", f"{solution} + 1 - 1", f"{problem.target}", f"-({solution})", "1 + 1"]
     outcomes = [verdict_of(f"Answer: {text}") for text in wrong]
     assert all(outcome >= SMALL.num_hypotheses and reward == 0 for outcome, reward in outcomes)
@@ -147,7 +147,7 @@ def test_other_expressions_have_outcomes_without_reward():
 
 
 def test_prompts():
-    problem = SMALL.drawn_problems[1]
+    problem = SMALL.asked[1]
     text = SMALL.prompt_text(1)
     assert str(list(problem.numbers)) in text
     assert f"equals {problem.target}." in text

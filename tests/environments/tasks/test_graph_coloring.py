@@ -14,15 +14,16 @@ HIDDEN = GraphColoring(vertices=5, problems=12, hidden=3)
 
 def proper_colorings(task, prompt):
     """All proper colorings with three colors, by brute force."""
+    edges, _ = task.asked[prompt]
     return {
         colors
         for colors in itertools.product((1, 2, 3), repeat=5)
-        if all(colors[tail] != colors[head] for tail, head in task.edges[prompt])
+        if all(colors[tail] != colors[head] for tail, head in edges)
     }
 
 
 def admitted(task, prompt):
-    return {tuple(task.colorings[i].tolist()) for i in np.flatnonzero(task.admissible[prompt])}
+    return {task.answers[i] for i in np.flatnonzero(task.admissible[prompt])}
 
 
 def test_solutions_are_those_of_brute_force():
@@ -30,12 +31,12 @@ def test_solutions_are_those_of_brute_force():
         proper = proper_colorings(TASK, prompt)
         assert admitted(TASK, prompt) == proper
         up_to_names = {tuple(map([*dict.fromkeys(colors)].index, colors)) for colors in proper}
-        if TASK.edges[prompt] in RENAMED.edges:
-            assert RENAMED.admissible[RENAMED.edges.index(TASK.edges[prompt])].sum() == len(up_to_names)
+        if TASK.asked[prompt] in RENAMED.asked:
+            assert RENAMED.admissible[RENAMED.asked.index(TASK.asked[prompt])].sum() == len(up_to_names)
 
 
 def test_solutions_keep_the_colors_that_are_shown():
-    for prompt, shown in enumerate(HIDDEN.shown_colors):
+    for prompt, (_, shown) in enumerate(HIDDEN.asked):
         agree = [
             colors
             for colors in proper_colorings(HIDDEN, prompt)
@@ -43,7 +44,7 @@ def test_solutions_keep_the_colors_that_are_shown():
         ]
         assert admitted(HIDDEN, prompt) == {*agree}
         assert (shown.count(0), len(agree) >= 2) == (3, True)
-        assert HIDDEN.observation_symbols(prompt)[-5:] == [str(color or "?") for color in shown]
+        assert HIDDEN.question_text(prompt).split()[-5:] == [str(color or "?") for color in shown]
         words = HIDDEN.prompt_text(prompt).split("must stay: ")[1].split("\n")[0]
         assert [f'"{vertex}": {color}' in words for vertex, color in enumerate(shown)] == [color > 0 for color in shown]
 
@@ -52,7 +53,7 @@ def test_up_to_names_assignments_are_partitions():
     # Of 5 elements into at most 3 parts: 1 + 15 + 25.
     assert (TASK.num_hypotheses, RENAMED.num_hypotheses) == (3**5, 41)
     rng = np.random.default_rng(0)
-    spelled = {tuple(RENAMED.spell(40, rng)) for _ in range(40)}
+    spelled = {tuple(RENAMED.spell(RENAMED.answers[40], rng)) for _ in range(40)}
     assert len(spelled) == 6
     assert {RENAMED.outcome(tuple(map(int, colors))) for colors in spelled} == {40}
     assert TASK.outcome((2, 1, 2, 1, 2)) != TASK.outcome((1, 2, 1, 2, 1))
@@ -103,7 +104,7 @@ def test_other_maps_have_no_outcome(answer):
 def test_skipped_problems_are_held_out():
     whole, others = (GraphColoring(vertices=5, hidden=3, problems=n, skip=skip) for n, skip in ((20, 0), (8, 12)))
     assert [*HIDDEN.problem_table, *others.problem_table] == [*whole.problem_table]
-    assert GraphColoring(vertices=5, problems=4, skip=8).edges == TASK.edges[8:]
+    assert GraphColoring(vertices=5, problems=4, skip=8).asked == TASK.asked[8:]
 
 
 def test_colors_of_shown_vertices_have_names():
@@ -113,12 +114,12 @@ def test_colors_of_shown_vertices_have_names():
 
 def test_too_few_graphs_are_said():
     with pytest.raises(ValueError, match=r"^only \d of 64 graphs with 3 vertices and 2 solutions or more were found"):
-        GraphColoring(vertices=3).edges  # noqa: B018
+        GraphColoring(vertices=3).asked  # noqa: B018
 
 
 def test_graphs_that_are_too_dense_are_refused_and_not_sought_forever():
     with pytest.raises(ValueError, match=r"^none of 10000 graphs with 12 vertices and edge_probability 0\.9 was"):
-        GraphColoring(vertices=12, colors=2, edge_probability=0.9).edges  # noqa: B018
+        GraphColoring(vertices=12, colors=2, edge_probability=0.9).asked  # noqa: B018
 
 
 @pytest.mark.parametrize("probability", [0.2, 0.5, 0.8])
@@ -130,8 +131,8 @@ def test_problems_and_words_are_those_of_reasoning_gym(probability):
     graphs = [tuple(problem["metadata"]["puzzle"]["edges"]) for problem in problems]
     assert graphs == [graph_of_seed(7 + number, 5, 3, probability) for number in range(20)]
     task = GraphColoring(5, 3, probability, problems=4, least_solutions=1, seed=7)
-    assert task.edges == tuple(dict.fromkeys(graphs))[:4]
-    for prompt, edges in enumerate(task.edges):
+    assert [edges for edges, _ in task.asked] == [*dict.fromkeys(graphs)][:4]
+    for prompt, (edges, _) in enumerate(task.asked):
         problem = problems[graphs.index(edges)]
         assert task.prompt_text(prompt).startswith(problem["question"])
         # Theirs and ours agree on every assignment.

@@ -8,7 +8,8 @@ import pytest
 
 from experiments.thought_switching.underthinking import underthinking
 from ipsrl.environments.demonstrations import EarlySwitches
-from ipsrl.environments.tasks.graph_search import MOST_DRAWS, SWITCH, SWITCH_TOKEN, GraphSearch
+from ipsrl.environments.tasks.drawing import MOST_DRAWS
+from ipsrl.environments.tasks.graph_search import SWITCH, SWITCH_TOKEN, GraphSearch
 from ipsrl.environments.text import STOP
 from tests.environments.reading.answers import demonstrated, tokens_of, trajectories_of
 from tests.work import calls_of
@@ -117,10 +118,10 @@ def test_the_first_correct_thought_is_known(task):
 
 
 def test_random_forms_begin_with_other_thoughts():
-    forms = [TASK.spell(5, np.random.default_rng(seed)) for seed in range(100)]
+    forms = [TASK.spell(TASK.answers[5], np.random.default_rng(seed)) for seed in range(100)]
     assert {form.count(SWITCH) for form in forms} == {0, 1, 2}
     assert all(" ".join(form).endswith(TASK.hypotheses[5]) for form in forms)
-    assert " ".join(TASK.spell(5, None)) == TASK.hypotheses[5]
+    assert " ".join(TASK.spell(TASK.answers[5], None)) == TASK.hypotheses[5]
     assert TASK.vocabulary[SWITCH_TOKEN] == SWITCH
 
 

@@ -38,7 +38,7 @@ def test_spaces(operators, depth, expressions, functions):
     task = HypospaceBoolean(operators, depth)
     assert len(set(task.hypotheses)) == task.num_hypotheses == expressions
     assert len(np.unique(task.truth_tables, axis=0)) == functions
-    assert task.num_prompts == len(set(task.observation_sets))
+    assert task.num_prompts == len(set(task.asked))
 
 
 @pytest.mark.parametrize(("operators", "depth"), SIZES)
@@ -80,7 +80,7 @@ def test_which_changes_keep_the_mechanism(one, other, equal):
 def test_keys_have_the_truth_table_of_their_trees():
     task = HypospaceBoolean("full", 2)
     rng = np.random.default_rng(0)
-    for hypothesis, key in enumerate(task.keys):
+    for hypothesis, key in enumerate(task.answers):
         tree = task.read_symbols([task.vocabulary[token] for token in task.render(hypothesis, rng)[:-1]])
         assert depth_of(tree) <= 2
         assert [evaluate(tree, x, y) for x in (0, 1) for y in (0, 1)] == task.truth_tables[hypothesis].tolist()
@@ -91,24 +91,24 @@ def test_keys_have_the_truth_table_of_their_trees():
 def test_random_forms_are_uniform_over_trees():
     task = HypospaceBoolean("basic", 1)
     rng = np.random.default_rng(0)
-    drawn = Counter(tuple(task.spell(task.hypotheses.index("x"), rng)) for _ in range(3000))
+    drawn = Counter(tuple(task.spell("x", rng)) for _ in range(3000))
     # x itself, x AND x, x OR x.
     assert set(drawn) == {("x",), ("AND", "x", "x"), ("OR", "x", "x")}
     assert all(abs(count - 1000) < 5 * np.sqrt(3000 * 2 / 9) for count in drawn.values())
     deep = HypospaceBoolean("basic", 2)
-    forms = {tuple(deep.spell(deep.hypotheses.index("x"), rng)) for _ in range(300)}
+    forms = {tuple(deep.spell("x", rng)) for _ in range(300)}
     # OP a b with a and b from the three trees above, for two operators, and x.
     assert len(forms) == 1 + 2 * 9
 
 
 def test_a_prompt_by_hand():
     task = HypospaceBoolean("basic", 1, 2)
-    prompt = task.observation_sets.index(((0, 0), (3, 1)))
+    prompt = task.asked.index(((0, 0), (3, 1)))
     words = [task.vocabulary[token] for token in task.prompt_tokens(prompt)]
     assert words == ["<bos>", "(x=0,y=0)->0", "(x=1,y=1)->1", "<answer>"]
     assert "(x=0, y=0) -> 0\n(x=1, y=1) -> 1" in task.prompt_text(prompt)
     assert task.admissible[prompt].all()
-    prompt = task.observation_sets.index(((0, 0), (1, 1)))
+    prompt = task.asked.index(((0, 0), (1, 1)))
     assert [task.hypotheses[i] for i in np.flatnonzero(task.admissible[prompt])] == ["y", "x OR y"]
 
 

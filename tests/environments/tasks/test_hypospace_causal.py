@@ -28,7 +28,7 @@ def test_complete_collections(nodes, graphs, patterns):
     task = HypospaceCausal(nodes)
     assert len(set(task.hypotheses)) == task.num_hypotheses == graphs
     assert len(np.unique(task.graphs[1], axis=0)) == patterns
-    assert task.num_prompts == len(set(task.observation_sets))
+    assert task.num_prompts == len(set(task.asked))
     together = sum((Counter(SIZES[nodes, k]) for k in range(1, nodes + 1)), Counter())
     assert Counter(task.admissible.sum(1).tolist()) == together
 
@@ -54,7 +54,7 @@ def test_names_and_a_hand_worked_prompt():
     task = HypospaceCausal(3, perturbations=1)
     assert task.hypotheses[:3] == ("No edges", "A->B", "A->C")
     # Perturbing A changes B alone: A->B, and C is not a descendant of A or B.
-    prompt = task.observation_sets.index(((0, 0b010),))
+    prompt = task.asked.index(((0, 0b010),))
     explained = {task.hypotheses[i] for i in np.flatnonzero(task.admissible[prompt])}
     assert explained == {"A->B", "A->B, C->A", "A->B, C->B", "A->B, C->A, C->B"}
     words = [task.vocabulary[token] for token in task.prompt_tokens(prompt)]
@@ -101,13 +101,13 @@ def test_the_empty_graph_needs_its_token():
     assert task.parse([edge, edge, stop]) == task.parse([edge, stop]) == task.hypotheses.index("A->B")
 
 
-def test_many_nodes_draw_observation_sets():
+def test_many_nodes_draw_asked():
     task = HypospaceCausal(5, max_edges=4, seed=1)
-    sizes = Counter(len(observations) for observations in task.observation_sets)
+    sizes = Counter(len(observations) for observations in task.asked)
     assert set(sizes) == {1, 2, 3, 4, 5}
     assert max(sizes.values()) == 100
-    assert len(set(task.observation_sets)) == task.num_prompts
+    assert len(set(task.asked)) == task.num_prompts
     assert task.admissible.any(1).all()
-    assert task.observation_sets == HypospaceCausal(5, max_edges=4, seed=1).observation_sets
-    assert task.observation_sets != HypospaceCausal(5, max_edges=4, seed=2).observation_sets
+    assert task.asked == HypospaceCausal(5, max_edges=4, seed=1).asked
+    assert task.asked != HypospaceCausal(5, max_edges=4, seed=2).asked
     assert (HypospaceCausal(5).edge_limit, count_acyclic_graphs(5, 10)) == (10, 29281)

@@ -34,16 +34,13 @@ def test_sizes_of_admissible_sets(fields, sizes):
 
 def test_every_hypothesis_passes_the_validator_for_its_own_prompt_alone():
     task = HypospaceVoxels(grid=2, max_height=2, blocks=2)
-    for hypothesis, name in enumerate(task.hypotheses):
-        stack = tuple(name.split(";"))
-        assert [task.explains(prompt, stack) for prompt in range(task.num_prompts)] == list(
-            task.admissible[:, hypothesis]
-        )
+    for stack, right in zip(task.answers, task.admissible.T, strict=True):
+        assert [task.explains(view, stack) for view in task.asked] == right.tolist()
 
 
 def test_a_prompt_by_hand():
     task = HypospaceVoxels(blocks=1)
-    prompt = task.top_views.index(CORNER)
+    prompt = task.asked.index(CORNER)
     assert [task.vocabulary[token] for token in task.prompt_tokens(prompt)] == ["<bos>", *CORNER, "<answer>"]
     assert [task.hypotheses[i] for i in np.flatnonzero(task.admissible[prompt])] == [
         CORNER,
@@ -69,7 +66,7 @@ def test_a_prompt_by_hand():
 )
 def test_validator(layers, reward):
     task = HypospaceVoxels(blocks=1)
-    prompt = task.top_views.index(CORNER)
+    prompt = task.asked.index(CORNER)
     outcomes = task.verify_texts([prompt], [[layered(*layers)]])
     assert outcomes.rewards[0, 0] == reward
     name = ";".join(layers)

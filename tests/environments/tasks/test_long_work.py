@@ -39,17 +39,17 @@ def test_forced_work_comes_first_and_counts_for_nothing():
 def test_random_forms_repeat_the_digits_and_mean_the_same():
     task, rng = LongWork(digits=3, problems=4, longest_work=7), np.random.default_rng(0)
     number = 579 * len(task.spellings)
-    forms = [task.spell(number, rng) for _ in range(200)]
-    assert task.spell(number, None) == ["5", "7", "9"]
+    forms = [task.spell("579", rng) for _ in range(200)]
+    assert task.spell("579", None) == ["5", "7", "9"]
     assert {len(form) for form in forms} == {3, *range(3 + 2, 3 + 8 + 1)}
     assert max(forms, key=len) == [*"9759759", ":", *"579"]
     assert {task.parse([task.vocabulary.index(symbol) for symbol in form] + [2]) for form in forms} == {number}
-    longest = max(len(task.spell(hypothesis, None)) for hypothesis in range(task.num_hypotheses))
+    longest = max(len(task.spell(answer, None)) for answer in task.answers)
     assert task.longest_answer == longest + 8
 
 
 def test_bad_fields():
-    with pytest.raises(ValueError, match="scratchpad is none, it must be optional"):
+    with pytest.raises(ValueError, match="scratchpad is 'none', it must be one of optional"):
         LongWork(scratchpad="none")
-    with pytest.raises(ValueError, match="work is 9, it must be at most longest_work, 8"):
+    with pytest.raises(ValueError, match="work is 9, it must lie between 0 and 8"):
         LongWork(longest_work=8, work=9)

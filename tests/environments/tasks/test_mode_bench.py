@@ -35,8 +35,9 @@ def test_levels_are_made_by_name():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mode_bench(domain=countdown)", "domain must be one of graph_coloring, factors, got 'countdown'"),
-        ("mode_bench(split=test)", "split must be one of training, held_out, got 'test'"),
+        ("mode_bench(domain=countdown)", "domain=countdown is not one of graph_coloring, factors"),
+        ("mode_bench(split=test)", "split=test is not one of training, held_out"),
+        ("mode_bench(level=6)", "level is 6, it must lie between 1 and 5"),
     ],
 )
 def test_what_there_is_not_is_refused(text, message):

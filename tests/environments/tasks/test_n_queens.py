@@ -10,14 +10,14 @@ TASK = NQueens(n=6, min_remove=4, max_remove=6, problems=8, least_solutions=1)
 
 def test_numbers_of_solutions():
     # OEIS A000170.
-    assert [len(NQueens(n, 1, 1).boards) for n in range(4, 10)] == [2, 10, 4, 40, 92, 352]
-    for board in NQueens(8).boards:
+    assert [len(NQueens(n, 1, 1).answers) for n in range(4, 10)] == [2, 10, 4, 40, 92, 352]
+    for board in NQueens(8).answers:
         assert len(set(board)) == len({c + r for r, c in enumerate(board)}) == len({c - r for r, c in enumerate(board)})
 
 
 def test_prompts_admit_the_boards_with_their_queens():
-    for given, valid in zip(TASK.given_queens, TASK.admissible, strict=True):
-        for board, is_valid in zip(TASK.boards, valid, strict=True):
+    for given, valid in zip(TASK.asked, TASK.admissible, strict=True):
+        for board, is_valid in zip(TASK.answers, valid, strict=True):
             assert is_valid == all(queen in (-1, column) for queen, column in zip(given, board, strict=True))
     assert NQueens().admissible.sum(axis=1).min() == 4
 
@@ -50,19 +50,19 @@ def test_other_boards():
 
 def test_too_few_boards_are_said():
     with pytest.raises(ValueError, match=r"^only 1 of 8 boards with 2 solutions or more were found in 1600 draws"):
-        NQueens(n=4, min_remove=4, max_remove=4, problems=8, least_solutions=2).given_queens  # noqa: B018
+        NQueens(n=4, min_remove=4, max_remove=4, problems=8, least_solutions=2).asked  # noqa: B018
 
 
 def test_problems_and_words_are_those_of_reasoning_gym():
     theirs = pytest.importorskip("reasoning_gym", reason='pip install -e ".[reasoning_gym]"')
     data_set = theirs.create_dataset("n_queens", seed=3, size=30, n=6, min_remove=4, max_remove=6)
     problems = [data_set[number] for number in range(30)]
-    drawn = [problem_of_seed(3 + number, TASK.boards, 4, 6) for number in range(30)]
+    drawn = [problem_of_seed(3 + number, TASK.answers, 4, 6) for number in range(30)]
     puzzles = [problem["metadata"]["puzzle"] for problem in problems]
     assert drawn == [tuple(row.index("Q") if "Q" in row else -1 for row in puzzle) for puzzle in puzzles]
     task = NQueens(n=6, min_remove=4, max_remove=6, problems=8, least_solutions=1, seed=3)
-    assert task.given_queens == tuple(dict.fromkeys(drawn))[:8]
-    for prompt, given in enumerate(task.given_queens):
+    assert task.asked == tuple(dict.fromkeys(drawn))[:8]
+    for prompt, given in enumerate(task.asked):
         problem = problems[drawn.index(given)]
         assert task.prompt_text(prompt).startswith(problem["question"])
         right = [

@@ -164,8 +164,8 @@ def test_demonstrations_may_favour_plans():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match=r"plan must be one of copy, reverse, .*, increment, got .sort"):
+    with pytest.raises(ValueError, match=r"plan is 'sort', it must be one of copy, reverse, .*, increment$"):
         carry_out("sort", (1, 2, 3))
     crowded = PlanAndExecute(length=4, fitting=4, problems=1024)
-    with pytest.raises(ValueError, match=r"only \d+ of 1024 lists of 4 digits that 4 plans fit were found: choose"):
+    with pytest.raises(ValueError, match=r"only \d+ of 1024 lists of 4 digits that 4 plans fit were found in"):
         crowded.prompt_text(0)
