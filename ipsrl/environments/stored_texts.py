@@ -1,9 +1,11 @@
-"""Data sets of texts in the format of TensorFlow Datasets (TFDS), array_record, written without TensorFlow."""
+"""Data sets of texts in the format of TensorFlow Datasets (TFDS), array_record, written and read without TensorFlow."""
 
 import contextlib
 import io
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 VERSION = "1.0.0"
 
@@ -46,3 +48,48 @@ def write_texts(
     with contextlib.redirect_stdout(io.StringIO()):
         builder.download_and_prepare()
     return out / name
+
+
+def stored_split(
+    folder: Path, features: Sequence[str], split: str, what: str, remedy: str, others: str, as_bytes: bool = False
+) -> Sequence[Any]:
+    """The rows of a split, in the order of the files, as dicts; each is read when it is asked for.
+
+    Args:
+      folder: of a version of a data set, with all of its files.
+      features: names of texts that rows must have.
+      split: in the TFDS split syntax, such as "train", "test" or "train[:100]".
+      what: rows are called so in messages.
+      remedy: what to do about a folder that cannot be read.
+      others: what to do where a feature is missing.
+      as_bytes: gives each row as the example of TFDS that the file holds.
+
+    Raises:
+      ValueError: the folder holds no such data set in array_record, or no such split.
+    """
+    # Imported late: it takes a second, and nothing else needs it.
+    import tensorflow_datasets as tfds
+
+    try:
+        builder = tfds.builder_from_directory(folder)
+        known, splits = builder.info.features.keys(), ", ".join(builder.info.splits)
+    # TFDS reads several files, each of which may be missing or damaged in its own way.
+    except Exception as error:
+        raise ValueError(f"{folder} holds no data set that can be read ({said(error)}): {remedy}") from error
+    if missing := [name for name in features if name not in known]:
+        raise ValueError(f"{folder} has no feature {missing[0]!r}; known: {', '.join(sorted(known))}: {others}")
+    method = tfds.decode.DeserializeMethod
+    how = method.RAW_BYTES if as_bytes else method.DESERIALIZE_AND_DECODE
+    try:
+        return builder.as_data_source(split, deserialize_method=how)
+    except NotImplementedError:
+        raise ValueError(f"{folder} is not in the format array_record: {remedy}") from None
+    except ValueError as error:
+        raise ValueError(
+            f"{folder} has no {what} in the split {split!r} ({said(error)}); known splits: {splits}"
+        ) from None
+
+
+def said(error: Exception) -> str:
+    """What an error of TFDS says, on one line."""
+    return textwrap.shorten(f"{type(error).__name__}: {error}", 300)

@@ -19,6 +19,7 @@ from ipsrl.environments.language.questions import Answer, Questions
 from ipsrl.environments.listed_task import NO_OUTCOME, listed_history
 from ipsrl.environments.reading.answer_text import checksum
 from ipsrl.environments.reading.numeric_answers import read_number
+from ipsrl.environments.stored_texts import stored_split
 from ipsrl.structures import Outcomes
 
 
@@ -81,32 +82,18 @@ class MathAnswers(Checked, Questions):
 
     def _texts(self) -> list[tuple[str, str]]:
         """Question and reference of every row of the split, up to the limit."""
-        # Imported late: it takes a second, and nothing else needs it.
-        import tensorflow_datasets as tfds
-
         folder = expanded(self.data_dir, "data_dir")
         versions = sorted((folder / self.builder).glob("*/dataset_info.json"), key=lambda info: _version(info.parent))
         if not versions:
             raise ValueError(f"there is no data set {self.builder} in {folder}: {self._how_to_prepare(folder)}")
-        builder = tfds.builder_from_directory(versions[-1].parent)
-        missing = [key for key in (self.question_key, self.answer_key) if key not in builder.info.features]
-        if missing:
-            raise ValueError(
-                f"{self.builder} has no feature {missing[0]!r}; known: {', '.join(sorted(builder.info.features))}: set "
-                "question_key and answer_key"
-            )
-        try:
-            source = builder.as_data_source(split=self.split)
-        except NotImplementedError:
-            raise ValueError(
-                f"{versions[-1].parent} is not in the format array_record: remove it, and "
-                f"{self._how_to_prepare(folder)}"
-            ) from None
-        except ValueError as error:
-            raise ValueError(
-                f"{self.builder} has no questions in the split {self.split!r} ({error}); known splits: "
-                f"{', '.join(builder.info.splits)}"
-            ) from None
+        source = stored_split(
+            versions[-1].parent,
+            (self.question_key, self.answer_key),
+            self.split,
+            "questions",
+            f"remove it, and {self._how_to_prepare(folder)}",
+            "set question_key and answer_key",
+        )
         chosen = (source[number] for number in range(min(len(source), self.limit or len(source))))
         return [(row[self.question_key].decode(), row[self.answer_key].decode()) for row in chosen]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ipsrl.checking.paths import expanded
 from ipsrl.distributed.start_up import cache_folder
-from ipsrl.environments.stored_texts import VERSION
+from ipsrl.environments.stored_texts import VERSION, said, stored_split
 
 FEATURE = "smiles"
 MOSES = "moses"
@@ -70,7 +70,7 @@ class StoredMolecules(Sequence[str]):
                 found.extend(parse(record).features.feature[FEATURE].bytes_list.value[0].decode() for record in records)
         # Which errors a damaged record leads to depends on where it is damaged.
         except Exception as error:
-            raise ValueError(f"{self._name} cannot be read ({_first_line(error)}): {AGAIN}") from error
+            raise ValueError(f"{self._name} cannot be read ({said(error)}): {AGAIN}") from error
         return found
 
 
@@ -103,31 +103,12 @@ def molecules(source: str, split: str = "train") -> StoredMolecules:
     Raises:
       ValueError: the name cannot be one, they have not been made, there is no such split, or the files are damaged.
     """
-    # Imported late: it takes a second, and nothing else needs it.
-    import tensorflow_datasets as tfds
-
     check_source(source)
     folder = expanded(source, "the folder of molecules") if "/" in source else folder_of(source)
     if not folder.is_dir():
         how = "" if source == MOSES else f" --smiles=FILE --name={folder.name}"
         raise ValueError(f"there are no molecules in {folder}: run python scripts/make_molecules.py{how}")
-    try:
-        builder = tfds.builder_from_directory(folder / VERSION)
-        features, splits = tuple(builder.info.features), tuple(builder.info.splits)
-    # TFDS reads several files, each of which may be missing or damaged in its own way.
-    except Exception as error:
-        raise ValueError(f"{folder} holds no data set that can be read ({_first_line(error)}): {AGAIN}") from error
-    if features != (FEATURE,):
-        raise ValueError(f"{folder} is a data set of {', '.join(features)} instead of {FEATURE}: {AGAIN}")
-    try:
-        records = builder.as_data_source(split, deserialize_method=tfds.decode.DeserializeMethod.RAW_BYTES)
-    except NotImplementedError:
-        raise ValueError(f"{folder} is not in the format array_record: {AGAIN}") from None
-    except ValueError as error:
-        raise ValueError(
-            f"{folder} has no molecules in the split {split!r} ({_first_line(error)}); known splits: "
-            f"{', '.join(splits)}"
-        ) from None
+    records = stored_split(folder / VERSION, (FEATURE,), split, "molecules", AGAIN, AGAIN, as_bytes=True)
     found = StoredMolecules(records, f"{folder}, split {split}")
     # Files that are missing or cut are noticed here.
     found[0]
@@ -141,7 +122,3 @@ def _parser() -> Callable[[bytes], Any]:
     from tensorflow_datasets.proto import tf_example_pb2
 
     return tf_example_pb2.Example.FromString
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

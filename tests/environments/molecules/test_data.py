@@ -60,7 +60,7 @@ def test_what_has_not_been_made_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("split", ["dev", "test[:0]", "test["])
 def test_a_split_that_is_not_there_is_named(split, made):
-    with pytest.raises(ValueError, match=r"few has no molecules in the split .* \(.*\); known splits: train, test$"):
+    with pytest.raises(ValueError, match=r"few.* has no molecules in the split .* \(.*\); known splits: train, test$"):
         molecules(str(made), split)
 
 
@@ -85,14 +85,14 @@ def test_damaged_folders_are_one_sentence(folder):
     info.write_text(right[info].replace("array_record", "tfrecord"))
     refused("is not in the format array_record")
     features.write_text(right[features].replace('"smiles"', '"question"'))
-    refused("is a data set of question instead of smiles")
+    refused("has no feature .smiles.; known: question")
     for file in (features, info):
         file.write_text("{")
-        refused("few holds no data set that can be read")
+        refused("few.* holds no data set that can be read")
         file.unlink()
-        refused("few holds no data set that can be read")
+        refused("few.* holds no data set that can be read")
     shutil.rmtree(folder / "1.0.0")
-    refused("few holds no data set that can be read")
+    refused("few.* holds no data set that can be read")
 
 
 def test_damage_inside_a_file_is_noticed_when_it_is_read(tmp_path):
