@@ -100,6 +100,17 @@ def test_environment_example():
     np.testing.assert_allclose(jnp.exp(verdict.log_backward), 1 / (36 * probs[verdict.outcome_id]), rtol=1e-5)
 
 
+def test_text_task_example():
+    names = execute("docs/extending.md", "class Divisors", execute("docs/extending.md", "class TwoDice"))
+    task = names["Divisors"]()
+    assert task.admissible.sum(axis=1).tolist() == [1, 2, 2, 3, 2, 4, 2, 4, 3, 4, 2, 6]
+    assert [task.parse(task.render(5)), task.parse_text(task.answer_text(5))] == [5, 5]
+    texts = ["<answer> 2 </answer>", "<answer> 3 </answer>", "2", "<answer> 13 </answer>"]
+    outcomes = task.verify_texts([3], [texts])
+    assert outcomes.rewards.tolist() == [[1, 0, 0, 0]]
+    assert outcomes.outcome_id.tolist() == [[1, 2, -1, task.outside("13")]]
+
+
 @pytest.mark.slow
 def test_study_example(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "two_dice", module := types.ModuleType("two_dice"))

@@ -63,6 +63,8 @@ def test_every_form_of_a_hypothesis_is_read_back(task, data, seed):
     assert task.parse_text(text) == task.parse_text(task.answer_text(hypothesis)) == hypothesis
     if not isinstance(task, OneOfMany):
         assert task.parse_text(f"Let me think. A -> B?\n{text}\nI am sure of it: yes.") == hypothesis
+        if task.answer_marker is None:
+            assert task.parse_text(text.replace("<answer>", "").replace("</answer>", "")) == -1
 
 
 @every_task
@@ -166,6 +168,8 @@ def test_planning_tokens_choose_the_structure_of_an_answer(task, answer, plannin
 def test_outcome_space(task):
     space = task.outcome_space(1)
     assert space.names == task.hypotheses
+    assert len(set(space.names)) == task.num_hypotheses == task.admissible.shape[1]
+    assert task.num_prompts == len(task.admissible) == getattr(task, "problems", task.num_prompts)
     assert space.rewards.dtype == np.float32
     np.testing.assert_array_equal(space.rewards, task.admissible[1])
     assert space.target.sum() == pytest.approx(1)

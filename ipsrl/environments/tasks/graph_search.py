@@ -127,12 +127,11 @@ class GraphSearch(TextTask):
             graph = np.zeros((self.goal + 1, self.goal + 1), bool)
             graph[tails, heads] = [of_start or rng.random() < self.edge_probability for of_start in certain]
             leads = _leads_to_last(graph)[1 : self.branches + 1]
-            edges = tuple(map(tuple, np.argwhere(graph).tolist()))
-            if not leads[:-1].any() or leads[0] == wanted or edges in known:
+            if not leads[:-1].any() or leads[0] == wanted or graph.tobytes() in known:
                 yield None
                 continue
-            known.add(edges)
-            yield edges, graph[self._steps].all(axis=-1)
+            known.add(graph.tobytes())
+            yield tuple(map(tuple, np.argwhere(graph).tolist())), graph[self._steps].all(axis=-1)
             wanted = rng.random() < self.dead_first
 
     @functools.cached_property

@@ -53,7 +53,6 @@ def test_each_hypothesis_is_another_spelled_number(task):
 @pytest.mark.parametrize("task", [TASK, SMALL, Addition(2, 101, 40), Addition(2, problems=40)], ids=str)
 def test_right_are_all_spellings_of_the_sum(task):
     numbers = range(10 ** (task.digits - 1), 10**task.digits)
-    assert len(set(task.summands)) == task.num_prompts
     assert {number for pair in task.summands for number in pair} <= set(numbers)
     for prompt, (first, second) in enumerate(task.summands):
         total = first + second
@@ -98,7 +97,7 @@ def test_answers_in_text(text, name):
     ["00579", "579.00", "579.", "1,242", "5 7 9", "-579", "1999", "seventy nine", "579 or 580", "975 reversed"],
 )
 def test_other_answers_in_text_have_no_outcome(answer):
-    assert TASK.parse_text(f"<answer>{answer}</answer>") == TASK.parse_text("579") == -1
+    assert TASK.parse_text(f"<answer>{answer}</answer>") == -1
 
 
 @pytest.mark.parametrize(

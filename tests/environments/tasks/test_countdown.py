@@ -1,13 +1,11 @@
 """Countdown: solution sets against brute force, problems, the parser on text, and bounds."""
 
-import dataclasses
 import itertools
 import random
 from fractions import Fraction
 
 import pytest
 
-from ipsrl.environments import catalog
 from ipsrl.environments.reading.arithmetic import value
 from ipsrl.environments.reading.expressions import as_tree, canonical, infix, numbers_of
 from ipsrl.environments.tasks import countdown, countdown_solver
@@ -98,8 +96,6 @@ def random_tree(numbers, rng):
     ids=str,
 )
 def test_every_prompt_has_exactly_its_own_solutions(task):
-    assert task.num_prompts == task.problems == len(set(task.asked))
-    assert len(set(task.hypotheses)) == task.num_hypotheses
     for prompt, (problem, solutions) in enumerate(task.problem_table.items()):
         assert len(problem.numbers) == task.numbers
         assert list(problem.numbers) == sorted(problem.numbers)
@@ -111,12 +107,6 @@ def test_every_prompt_has_exactly_its_own_solutions(task):
         space = task.outcome_space(prompt)
         named = {name for name, reward in zip(space.names, space.rewards, strict=True) if reward == 1}
         assert named == {infix(as_tree(form)) for form in expected}
-
-
-def test_the_seed_draws_the_problems():
-    again = catalog.make("countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2)")
-    assert again == SMALL
-    assert again.problem_table == SMALL.problem_table != dataclasses.replace(SMALL, seed=1).problem_table
 
 
 def test_problems_that_cannot_be_found_are_not_looked_for_again(monkeypatch):

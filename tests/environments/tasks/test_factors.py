@@ -32,14 +32,6 @@ def test_numbers_of_solutions_are_products_of_numbers_of_divisors():
         assert len(solutions) == len(set(solutions)) == divisors[0] * divisors[1]
 
 
-def test_skipped_problems_are_held_out():
-    whole, first = Factors(problems=40), Factors(problems=24)
-    others = Factors(problems=16, skip=24)
-    assert [*first.problem_table, *others.problem_table] == [*whole.problem_table]
-    assert first.vocabulary == others.vocabulary
-    assert list(Factors(seed=1).problem_table) != list(Factors().problem_table)
-
-
 @pytest.mark.parametrize("answer", ["2 3 5", " 2,3, 5 ", "[2, 3, 5]", "[2 3 5]", "2\n3\n5", "[ 2 , 3 , 5 ]", "2 ,3 ,5"])
 def test_vectors_are_read(answer):
     found = TASK.parse_text(f"<think><answer>7 7 7</answer></think>I see.\n<answer>{answer}</answer> Done.")
@@ -79,7 +71,6 @@ def test_vectors_are_read(answer):
 )
 def test_other_texts_have_no_outcome(answer):
     assert TASK.parse_text(f"<answer>{answer}</answer>") == -1
-    assert TASK.parse_text("2 3 5") == -1
 
 
 def test_one_and_the_number_itself_are_not_proper():
@@ -109,8 +100,6 @@ def test_numbers_that_do_not_exist_are_refused(fields, message):
         Factors(**fields)
 
 
-def test_too_few_problems_and_too_many_solutions_are_said():
-    with pytest.raises(ValueError, match=r"^only \d of 64 problems were found in 12800 draws"):
-        Factors(numbers=1, largest=20, least_solutions=1).problem_table  # noqa: B018
+def test_too_many_solutions_are_said():
     with pytest.raises(ValueError, match="solutions, more than the 100000 that are enumerated: choose fewer"):
         Factors(numbers=5, largest=500, problems=2000, most_solutions=1000).admissible  # noqa: B018

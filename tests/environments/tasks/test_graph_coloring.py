@@ -98,23 +98,11 @@ def test_maps_are_read(text):
 )
 def test_other_maps_have_no_outcome(answer):
     assert TASK.parse_text(f"<answer>{answer}</answer>") == -1
-    assert TASK.parse_text(MAP) == -1
-
-
-def test_skipped_problems_are_held_out():
-    whole, others = (GraphColoring(vertices=5, hidden=3, problems=n, skip=skip) for n, skip in ((20, 0), (8, 12)))
-    assert [*HIDDEN.problem_table, *others.problem_table] == [*whole.problem_table]
-    assert GraphColoring(vertices=5, problems=4, skip=8).asked == TASK.asked[8:]
 
 
 def test_colors_of_shown_vertices_have_names():
     with pytest.raises(ValueError, match="renaming needs hidden=0: where some colors are shown"):
         GraphColoring(hidden=3, renaming=True)
-
-
-def test_too_few_graphs_are_said():
-    with pytest.raises(ValueError, match=r"^only \d of 64 graphs with 3 vertices and 2 solutions or more were found"):
-        GraphColoring(vertices=3).asked  # noqa: B018
 
 
 def test_graphs_that_are_too_dense_are_refused_and_not_sought_forever():

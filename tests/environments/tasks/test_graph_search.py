@@ -8,11 +8,9 @@ import pytest
 
 from experiments.thought_switching.underthinking import underthinking
 from ipsrl.environments.demonstrations import EarlySwitches
-from ipsrl.environments.tasks.drawing import MOST_DRAWS
 from ipsrl.environments.tasks.graph_search import SWITCH, SWITCH_TOKEN, GraphSearch
 from ipsrl.environments.text import STOP
 from tests.environments.reading.answers import demonstrated, tokens_of, trajectories_of
-from tests.work import calls_of
 
 TASK = GraphSearch()
 TASKS = [TASK, GraphSearch(branches=4, depth=3, dead_first=0.9), GraphSearch(3, 6, 0.3, 0.5, problems=16)]
@@ -51,7 +49,7 @@ def test_right_are_all_paths_from_start_to_goal(task):
         branches = [is_correct(heads, goal, [branch]) for branch in heads["A"]]
         assert len(branches) == task.branches
         assert any(branches[:-1])
-    assert len(set(task.hypotheses)) == task.num_hypotheses == task.branches ** (task.depth - 1)
+    assert task.num_hypotheses == task.branches ** (task.depth - 1)
 
 
 def test_the_first_branch_leads_nowhere_as_often_as_asked():
@@ -74,7 +72,6 @@ def test_the_first_branch_leads_nowhere_as_often_as_asked():
         ("<answer>C E I L</answer>", None),
         ("<answer>C E I K alternatively</answer>", None),
         ("<answer>CEIK</answer>", None),
-        ("C E I K", None),
     ],
 )
 def test_answers_in_text(text, name):
@@ -165,13 +162,3 @@ def test_underthinking_of_the_demonstrations():
 def test_graphs_are_those_of_seeds_that_were_published():
     found = [hashlib.sha256(task.graphs.tobytes()).hexdigest()[:16] for task in TASKS]
     assert found == ["047e64959839943d", "eb500893b08a3a18", "b0acc74b6c19a31b"]
-
-
-@pytest.mark.parametrize("fields", [{"problems": 4096, "depth": 2}, {"edge_probability": 1e-6}])
-def test_what_cannot_be_found_is_not_sought_for_long(fields):
-    def refuse():
-        with pytest.raises(ValueError, match=r"only \d+ of \d+ graphs with such branches were found"):
-            _ = GraphSearch(**fields).graphs
-
-    # Draws are not counted anew for each problem.
-    assert calls_of(refuse)[0] < 100 * MOST_DRAWS

