@@ -43,9 +43,9 @@ class TextTask(ListedTask, TokenStream):
         """The task's own tokens; the first of them has the index `len(MARKS)`."""
 
     @property
-    @abc.abstractmethod
     def planning_symbols(self) -> tuple[str, ...]:
-        """The symbols of an answer that determine its structure, as opposed to its content."""
+        """The symbols of an answer that determine its structure, as opposed to its content; by default none."""
+        return ()
 
     @abc.abstractmethod
     def observation_symbols(self, problem: Any) -> list[str]:

@@ -63,7 +63,6 @@ class OneOfMany(TextTask):
     reading: str = one_of(*READERS, default="exact")
     contents: str = dataclasses.field(init=False, default="")
 
-    planning_symbols: ClassVar[tuple[str, ...]] = ()
     reads_quickly: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

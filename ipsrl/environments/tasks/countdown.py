@@ -19,10 +19,12 @@ from ipsrl.environments.listed_task import LARGEST_SPACE, NO_OUTCOME, check_spac
 from ipsrl.environments.reading import arithmetic, expressions
 from ipsrl.environments.reading.expressions import OPERATORS, Form, Tree
 from ipsrl.environments.tasks.countdown_solver import Solver
-from ipsrl.environments.tasks.drawing import DRAWS_FOR_A_PROBLEM, drawn_problems
+from ipsrl.environments.tasks.drawing import drawn_problems
 from ipsrl.environments.text import TextTask
 
 SMALLEST_TARGET = 10
+# Solving a problem takes long.
+DRAWS_FOR_A_PROBLEM = 200
 # Of reasoning-gym, until a target is in its range.
 ATTEMPTS = 100
 # Of two numbers: either, their sum, product, difference and quotient.

@@ -5,8 +5,6 @@ from typing import TypeVar
 
 from ipsrl.slow_tasks import report_if_slow
 
-DRAWS_FOR_A_PROBLEM = 200
-"""How many are made for each problem wanted, where a draw takes long."""
 MOST_DRAWS = 50_000
 """Without a new problem, after which there are taken to be no more."""
 

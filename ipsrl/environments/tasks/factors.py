@@ -11,11 +11,10 @@ import math
 import random
 import re
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from ipsrl.checking.fields import between
 from ipsrl.environments.listed_task import LARGEST_SPACE, check_space
-from ipsrl.environments.tasks.drawing import DRAWS_FOR_A_PROBLEM, drawn_problems
+from ipsrl.environments.tasks.drawing import drawn_problems
 from ipsrl.environments.text import TextTask
 
 # The smallest number with two proper divisors, and the largest that ModeBench takes.
@@ -59,8 +58,6 @@ class Factors(TextTask):
     skip: int = between(0, LARGEST_SPACE, 0)
     seed: int = between(0, 2**32 - 1, 0)
 
-    planning_symbols: ClassVar[tuple[str, ...]] = ()
-
     def __post_init__(self) -> None:
         super().__post_init__()
         sizes = sorted(map(len, self._divisors.values()))
@@ -91,7 +88,7 @@ class Factors(TextTask):
 
     def _draws(self) -> Iterator[tuple[tuple[int, ...], list[list[str]]] | None]:
         rng, candidates = random.Random(self.seed), tuple(self._divisors)
-        for _ in range(DRAWS_FOR_A_PROBLEM * (self.skip + self.problems)):
+        while True:
             numbers = tuple(sorted(rng.sample(candidates, self.numbers)))
             divisors = [self._divisors[number] for number in numbers]
             is_wanted = self.least_solutions <= math.prod(map(len, divisors)) <= self.most_solutions

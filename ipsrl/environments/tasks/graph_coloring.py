@@ -9,14 +9,14 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from ipsrl.checking.fields import between, open_probability
 from ipsrl.environments.listed_task import LARGEST_SPACE, check_space
-from ipsrl.environments.tasks.drawing import DRAWS_FOR_A_PROBLEM, drawn_problems
+from ipsrl.environments.tasks.drawing import drawn_problems
 from ipsrl.environments.text import TextTask
 
 UNCOLORED = "?"
@@ -104,16 +104,16 @@ class GraphColoring(TextTask):
         """The edges of each prompt's graph and the colors shown -> `[K]` bool, which assignments solve it."""
         what = f"graphs with {self.vertices} vertices and {self.least_solutions} solutions or more"
         choose = "fewer problems, a smaller least_solutions or more vertices"
-        return drawn_problems(self._draws(), self.problems, what, choose, self.skip)
+        draws = map(self._drawn, itertools.count(self.seed))
+        return drawn_problems(draws, self.problems, what, choose, self.skip)
 
-    def _draws(self) -> Iterator[tuple[tuple[Edges, Shown], np.ndarray] | None]:
-        for seed in range(self.seed, self.seed + DRAWS_FOR_A_PROBLEM * (self.skip + self.problems)):
-            edges = graph_of_seed(seed, self.vertices, self.colors, self.edge_probability)
-            tails, heads = np.array(edges, int).reshape(-1, 2).T
-            solves = (self.colorings[:, tails] != self.colorings[:, heads]).all(axis=1)
-            shown = self._shown_of_seed(seed, solves)
-            solves &= ((self.colorings == shown) | (np.array(shown) == 0)).all(axis=1)
-            yield ((edges, shown), solves) if solves.sum() >= self.least_solutions else None
+    def _drawn(self, seed: int) -> tuple[tuple[Edges, Shown], np.ndarray] | None:
+        edges = graph_of_seed(seed, self.vertices, self.colors, self.edge_probability)
+        tails, heads = np.array(edges, int).reshape(-1, 2).T
+        solves = (self.colorings[:, tails] != self.colorings[:, heads]).all(axis=1)
+        shown = self._shown_of_seed(seed, solves)
+        solves &= ((self.colorings == shown) | (np.array(shown) == 0)).all(axis=1)
+        return ((edges, shown), solves) if solves.sum() >= self.least_solutions else None
 
     def _shown_of_seed(self, seed: int, solves: np.ndarray) -> Shown:
         if not self.hidden:

@@ -25,7 +25,7 @@ class LongWork(Addition):
 
     Attributes:
       longest_work: of the random forms.
-      work: number of digits that are forced; 0 for none.
+      work: number of digits that are forced, at most `longest_work`; 0 for none.
       the others: as in `Addition`; the scratchpad must be `optional`.
     """
 

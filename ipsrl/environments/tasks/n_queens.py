@@ -5,15 +5,16 @@ The task `n_queens` of reasoning-gym (github.com/open-thought/reasoning-gym, 0.1
 
 import dataclasses
 import functools
+import itertools
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ipsrl.checking.fields import between
 from ipsrl.environments.listed_task import LARGEST_SPACE
-from ipsrl.environments.tasks.drawing import DRAWS_FOR_A_PROBLEM, drawn_problems
+from ipsrl.environments.tasks.drawing import drawn_problems
 from ipsrl.environments.text import TextTask
 
 FREE, QUEEN = "_", "Q"
@@ -73,18 +74,16 @@ class NQueens(TextTask):
     def problem_table(self) -> dict[Given, np.ndarray]:
         """The given queens of each prompt -> `[K]` bool, which boards have them."""
         return drawn_problems(
-            self._draws(),
+            map(self._drawn, itertools.count(self.seed)),
             self.problems,
             f"boards with {self.least_solutions} solutions or more",
             "fewer problems, a smaller least_solutions, a larger n or a wider range from min_remove to max_remove",
         )
 
-    def _draws(self) -> Iterator[tuple[Given, np.ndarray] | None]:
-        boards = np.array(self.answers)
-        for seed in range(self.seed, self.seed + DRAWS_FOR_A_PROBLEM * self.problems):
-            given = problem_of_seed(seed, self.answers, self.min_remove, self.max_remove)
-            right = ((boards == given) | (np.array(given) < 0)).all(axis=1)
-            yield (given, right) if right.sum() >= self.least_solutions else None
+    def _drawn(self, seed: int) -> tuple[Given, np.ndarray] | None:
+        given = problem_of_seed(seed, self.answers, self.min_remove, self.max_remove)
+        right = ((np.array(self.answers) == given) | (np.array(given) < 0)).all(axis=1)
+        return (given, right) if right.sum() >= self.least_solutions else None
 
     @property
     def symbols(self) -> tuple[str, ...]:
