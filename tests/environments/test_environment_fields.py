@@ -21,7 +21,7 @@ FIELDS = [
     (Bandit, {"rewards": (1.0, float("nan"))}, "rewards must be a tuple of numbers"),
     (Bandit, {"rewards": ((1.0,), (1.0, 2.0))}, "rewards must be a tuple of numbers"),
     (VectorBandit, {"rewards": ((1.0,), (1.0, 2.0))}, "rewards must be a tuple of tuples of one length"),
-    (Tree, {"longest_step": 4}, "longest_step must be in 1 .. depth = 1 .. 3, not 4."),
+    (Tree, {"longest_step": 4}, "longest_step is 4, it must lie between 1 and 3"),
     (Tree, {"rewards": (1.0, 2.0)}, "rewards must be a tuple of depth [+] 1 = 4 finite numbers"),
     (Hypergrid, {"dimensions": 16, "side": 8}, "states fit into int32; 8[*][*]16 does not."),
     (HypospaceCausal, {"max_edges": 4}, "max_edges is 4, it must lie between 1 and 3, or None"),

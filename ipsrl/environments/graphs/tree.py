@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.checking.fields import Checked, at_least
+from ipsrl.checking.fields import Checked, at_least, between
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST
 
@@ -31,13 +31,11 @@ class Tree(Checked, StateGraph):
     """
 
     depth: int = at_least(1, 3)
-    longest_step: int = 3
+    longest_step: int = between(1, lambda tree: tree.depth, 3)
     rewards: tuple[float, ...] = (1.0, 0.8, 0.2, 0.05)
 
     def __post_init__(self):
         super().__post_init__()
-        if not 1 <= self.longest_step <= self.depth:
-            raise ValueError(f"longest_step must be in 1 .. depth = 1 .. {self.depth}, not {self.longest_step}.")
         right_length = isinstance(self.rewards, tuple) and len(self.rewards) == self.depth + 1
         if not right_length or not np.all(ALLOWED.holds(np.array(self.rewards))):
             raise ValueError(
