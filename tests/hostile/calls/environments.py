@@ -35,7 +35,7 @@ REFUSED = [
     ("GraphColoring(vertices=6.0)", "vertices is 6.0"),
     ("GraphColoring(hidden=2.5)", "hidden is 2.5, it must be a whole number"),
     ("environments.make('factors(numbers=many)')", "numbers"),
-    ("environments.make('mode_bench(level=9)')", "level must be an integer from 1 to 5, got 9"),
+    ("environments.make('mode_bench(level=9)')", "level is 9, it must lie between 1 and 5"),
     ("NQueens(n='8')", "n is '8'"),
     ("ReasoningGym(3)", "dataset is 3"),
     ("LanguageTask(3, '/nope', 100)", "task is 3"),
