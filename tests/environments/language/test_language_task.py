@@ -13,6 +13,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.language.language_task import LanguageTask
 from ipsrl.environments.language.math_answers import MathAnswers
 from ipsrl.environments.language.one_of_many import OneOfMany
+from ipsrl.environments.listed_task import ListedTask
 from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.environments.tasks.countdown import Countdown
@@ -29,8 +30,24 @@ from tests.environments.reading.answers import trajectories_of
 
 pytestmark = [pytest.mark.core, pytest.mark.eight_devices]
 
+
+@dataclasses.dataclass(frozen=True)
+class Remainders(ListedTask):
+    """A task in text alone."""
+
+    answers = (0, 1, 2)
+    problem_table = {number: [number % 3] for number in range(4)}
+
+    def prompt_words(self, problem, earlier):
+        return f"What is the remainder of {problem} / 3?\n{earlier}"
+
+    def read_text(self, text):
+        return int(text) if text.isdecimal() else None
+
+
 BOOLEAN = HypospaceBoolean("basic", 1, observations=2)
 TASKS = [
+    Remainders(),
     BOOLEAN,
     HypospaceCausal(2),
     HypospaceVoxels(2, 2, 1),
