@@ -6,7 +6,7 @@ from typing import TypeVar
 from ipsrl.slow_tasks import report_if_slow
 
 MOST_DRAWS = 50_000
-"""Without a new problem, after which there are taken to be no more."""
+"""The draws in a row without a new problem, after which there are taken to be no more."""
 
 Problem, Right = TypeVar("Problem"), TypeVar("Right")
 

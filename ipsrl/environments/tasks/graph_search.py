@@ -160,7 +160,7 @@ class GraphSearch(TextTask):
         return [">".join(_named(edge)) for edge in problem]
 
     def spell(self, answer: Walk, rng: np.random.Generator | None) -> list[str]:
-        """With `rng`, behind fewer thoughts than there are branches, beginnings of random hypotheses."""
+        """The symbols; with `rng`, behind fewer thoughts than there are branches, beginnings of random hypotheses."""
         number = 0 if rng is None else int(rng.integers(self.branches))
         before = [self.answers[rng.integers(self.num_hypotheses)][: rng.integers(1, self.depth)] for _ in range(number)]
         return [symbol for walk in (*before, answer) for symbol in (SWITCH, *walk)][1:]

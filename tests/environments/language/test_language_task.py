@@ -3,6 +3,7 @@
 import dataclasses
 import types
 from fractions import Fraction
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +37,7 @@ class Remainders(ListedTask):
     """A task in text alone."""
 
     answers = (0, 1, 2)
-    problem_table = {number: [number % 3] for number in range(4)}
+    problem_table: ClassVar = {number: [number % 3] for number in range(4)}
 
     def prompt_words(self, problem, earlier):
         return f"What is the remainder of {problem} / 3?\n{earlier}"
