@@ -40,7 +40,7 @@ class Remainders(ListedTask):
     problem_table: ClassVar = {number: [number % 3] for number in range(4)}
 
     def prompt_words(self, problem, earlier):
-        return f"What is the remainder of {problem} / 3?\n{earlier}"
+        return f"What is the remainder of {problem} / 3?\n{earlier}".strip()
 
     def read_text(self, text):
         return int(text) if text.isdecimal() else None
