@@ -7,14 +7,17 @@ and of the expected update alike.
 
 import abc
 import dataclasses
+import functools
+import math
 import zlib
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from ipsrl.checking.arguments import accepted, shown
 from ipsrl.checking.fields import Range
@@ -115,7 +118,12 @@ def checksum(reward: Reward | None) -> int:
             return f"{type(value).__qualname__}{inside}"
         if isinstance(value, Array | np.ndarray):
             return "" if learns else f"{value.dtype}{value.shape}{zlib.crc32(np.asarray(value).tobytes())}"
-        return f"{value.__module__}.{value.__qualname__}" if callable(value) else repr(value)
+        if isinstance(value, functools.partial):
+            return f"{described(value.func)}{value.args}{value.keywords}"
+        if callable(value):
+            named = value if hasattr(value, "__qualname__") else type(value)
+            return f"{named.__module__}.{named.__qualname__}"
+        return repr(value)
 
     learns = reward is not None and reward.learns
     return zlib.crc32(described(reward).encode())
@@ -187,6 +195,7 @@ class OnTop(Reward):
     """Base of rewards on top of another one, their `verifier`; None is the environment's own."""
 
     verifier: Reward | None
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field]]
 
     @property
     def learns(self) -> bool:
@@ -200,11 +209,12 @@ class OnTop(Reward):
         return outcomes.right_above if self.verifier is None else self.verifier.right_above(outcomes)
 
     def check(self, sizes: Sizes) -> None:
-        if accepted("verifier", self.verifier, Reward | None) is not None:
-            self.verifier.check(sizes)
+        verifier = accepted("verifier", self.verifier, Reward | None)
+        if verifier is not None:
+            verifier.check(sizes)
 
     def learned(self, trajectories: Trajectories, outcomes: Outcomes) -> Self:
-        if not self.learns:
+        if self.verifier is None or not self.verifier.learns:
             return self
         return dataclasses.replace(self, verifier=self.verifier.learned(trajectories, outcomes))
 
@@ -277,15 +287,17 @@ class PatternVerifier(OnTop):
             raise ValueError("a pattern of no tokens is in every answer: give at least one token")
 
     def check(self, sizes: Sizes) -> None:
-        if unknown := [token for token in self.pattern if not 0 <= token < (sizes.vocabulary_size or np.inf)]:
-            raise ValueError(f"the pattern has the token {unknown[0]}, but tokens are 0 to {sizes.vocabulary_size - 1}")
+        last = math.inf if sizes.vocabulary_size is None else sizes.vocabulary_size - 1
+        if unknown := [token for token in self.pattern if not 0 <= token <= last]:
+            raise ValueError(f"the pattern has the token {unknown[0]}, but tokens are 0 to {last}")
         super().check(sizes)
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         rewards, probs = _of(self.verifier, trajectories, outcomes)
-        found, last = True, trajectories.tokens.shape[-1] - len(self.pattern) + 1
+        last = trajectories.tokens.shape[-1] - len(self.pattern) + 1
         if last < 1:
             return rewards, probs
+        found = jnp.ones((*trajectories.tokens.shape[:-1], last), bool)
         for place, token in enumerate(self.pattern):
             columns = slice(place, place + last)
             found &= trajectories.written[..., columns] & (trajectories.tokens[..., columns] == token)
@@ -344,7 +356,7 @@ def _require_shape(what: str, array: Array, shape: tuple[int | None, ...]) -> No
 def _require(what: str, holds: Callable[[np.ndarray], Any], numbers: Array | np.ndarray | float) -> None:
     """Raises ValueError unless something holds for all numbers, where they are known."""
     # Inside a transformation they are tracers, or no arrays at all.
-    known = isinstance(numbers, int | float | np.ndarray | Array) and not isinstance(numbers, jax.core.Tracer)
+    known = isinstance(numbers, int | float | np.ndarray | Array) and not isinstance(numbers, Tracer)
     if known and not np.all(holds(np.asarray(numbers))):
         raise ValueError(f"{what}, not {shown(np.asarray(numbers).tolist())}")
 

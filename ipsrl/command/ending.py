@@ -172,7 +172,8 @@ class Ending:
         if isinstance(error, RuntimeError) and str(error).startswith("Unable to initialize backend"):
             return f"error: {_first_line(error)}"
         if isinstance(error, AssertionError) and _there_is_no_device():
-            return f"error: JAX has found no device of JAX_PLATFORMS={jax.config.jax_platforms}: leave it out for any"
+            asked = jax.config.values["jax_platforms"]
+            return f"error: JAX has found no device of JAX_PLATFORMS={asked}: leave it out for any"
         if isinstance(error, MemoryError) or (
             isinstance(error, JaxRuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
         ):
@@ -194,8 +195,9 @@ class _Stream(io.TextIOWrapper):
 
     def draw(self, text: str) -> None:
         """Writes what a progress line does: it moves, and then shows a text."""
-        moves = MOVES.match(text)[0]
-        self._write(moves + printable(text[len(moves) :], kept=""))
+        moves = MOVES.match(text)
+        assert moves is not None, "no moves at all match, too"
+        self._write(moves[0] + printable(text[moves.end() :], kept=""))
 
     def _write(self, text: str) -> None:
         try:
@@ -222,7 +224,7 @@ def _stream(descriptor: int, like: TextIO | None) -> TextIO:
     """A stream that writes to a descriptor, with the encoding and the buffering of another stream if there is one."""
     if like is None:
         return _Stream(open(descriptor, "wb", closefd=False), encoding="utf-8", line_buffering=True)
-    at_once = like.line_buffering or like.write_through
+    at_once = bool(like.line_buffering or getattr(like, "write_through", False))
     return _Stream(
         open(descriptor, "wb", closefd=False), encoding=like.encoding, errors=like.errors, line_buffering=at_once
     )

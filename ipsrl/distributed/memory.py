@@ -17,7 +17,7 @@ UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 def available() -> int:
     """Bytes of memory of all devices together; of devices that share the host's, the host's, or the container's."""
-    limits = [(device.memory_stats() or {}).get("bytes_limit") for device in jax.local_devices()]
+    limits = [(device.memory_stats() or {}).get("bytes_limit", 0) for device in jax.local_devices()]
     if all(limits):
         return sum(limits) * jax.process_count()
     of_host = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]

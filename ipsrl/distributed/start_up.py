@@ -72,10 +72,9 @@ class Cluster(Checked):
                     f"the coordinator is {self.coordinator!r}, it must be address:port, as 10.0.0.1:8476, with a port "
                     "from 1 to 65535"
                 )
-        if None not in (self.num_processes, self.process_id) and not self.process_id < self.num_processes:
-            raise ValueError(
-                f"process_id is {self.process_id}, it must be below num_processes, {self.num_processes}: the first is 0"
-            )
+        process, processes = self.process_id, self.num_processes
+        if process is not None and processes is not None and process >= processes:
+            raise ValueError(f"process_id is {process}, it must be below num_processes, {processes}: the first is 0")
 
 
 def cores() -> int:
@@ -99,7 +98,7 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
         is asked for 64 bits, which no program here is made for.
       RuntimeError: JAX has already been used with another number of devices.
     """
-    if jax.config.jax_enable_x64:
+    if jax.config.values["jax_enable_x64"]:
         raise ValueError(
             "JAX_ENABLE_X64 is set, but experiments compute in float32, whose numbers it changes: unset it"
         )
@@ -110,7 +109,7 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
         flags = os.environ.get("XLA_FLAGS", "")
         if host_devices > 1 and ONE_ORDER not in flags:
             os.environ["XLA_FLAGS"] = f"{flags} {ONE_ORDER}".strip()
-    if jax.config.jax_default_matmul_precision is None:
+    if jax.config.values["jax_default_matmul_precision"] is None:
         # Accelerators would round float32 operands to ten bits or seven; those of bfloat16 are multiplied as they are.
         jax.config.update("jax_default_matmul_precision", "highest")
     jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "compilation"))

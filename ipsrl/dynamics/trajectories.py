@@ -13,6 +13,8 @@ from ipsrl.policies.policy import distribution, entropy
 from ipsrl.structures import Trajectories
 
 MOST_TRAJECTORIES = 100_000
+Walk = tuple[tuple[int, int], ...]
+"""State and action of each step."""
 
 
 @functools.cache
@@ -23,12 +25,13 @@ def every_walk(environment: StateGraph) -> tuple[np.ndarray, np.ndarray, np.ndar
     Raises:
       ValueError: there are more than 100,000.
     """
-    states, actions = np.arange(environment.num_observations), np.arange(environment.vocabulary_size)
     with jax.ensure_compile_time_eval():
+        states, actions = jnp.arange(environment.num_observations), jnp.arange(environment.vocabulary_size)
         legal = np.asarray(environment.legal(states))
-        following = np.asarray(environment.step(*np.meshgrid(states, actions, indexing="ij")))
+        following = np.asarray(environment.step(*jnp.meshgrid(states, actions, indexing="ij")))
         first_state = int(environment.first_state(jnp.int32(0)))
-    walks, unfinished = [], [((), first_state)]
+    walks: list[Walk] = []
+    unfinished: list[tuple[Walk, int]] = [((), first_state)]
     while unfinished:
         walk, state = unfinished.pop()
         if state >= environment.num_observations:
@@ -61,7 +64,7 @@ def every_trajectory(environment: StateGraph, logits: Array, top_tokens: int = 0
     if logits.shape != expected:
         raise ValueError(f"logits has shape {logits.shape}, expected {expected}")
     states, actions, mask = (array[None] for array in every_walk(environment))
-    legal_actions = environment.legal(states)
+    legal_actions = environment.legal(jnp.asarray(states))
     # After its end a walk is put into state 0, where an action is legal.
     log_probs = distribution(logits[states], legal_actions, temperature=1.0)
     chosen = jnp.take_along_axis(log_probs, actions[..., None], axis=-1)[..., 0]

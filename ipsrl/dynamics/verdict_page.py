@@ -12,8 +12,8 @@ import numpy as np
 from ipsrl.dynamics.cases import (
     CASES,
     LOST,
-    REFERENCES,
     SAME,
+    SKEWED,
     SPLIT,
     STARTS,
     STEP_SIZE,
@@ -238,7 +238,7 @@ def document(
             still_there=f"{STILL_THERE:g}",
             several=f"{SEVERAL.number} steps of size {SEVERAL.size:g}",
             fits=f"{FITS:g}",
-            skewed=" : ".join(f"{chance:g}" for chance in REFERENCES["skewed"]),
+            skewed=" : ".join(f"{chance:g}" for chance in SKEWED),
             overlap=OVERLAP,
             beside=numbers(BESIDE),
             split=" : ".join(f"{share:g}" for share in SPLIT),

@@ -9,6 +9,7 @@ import functools
 from typing import Literal, get_args
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ipsrl import objectives
@@ -29,7 +30,8 @@ def verifier_of(youden: float, way: Way = "both") -> NoisyVerifier:
     """
     first, second = min(1.0, 1.0 - youden), max(0.0, -youden)
     rates = {"false negatives": (second, first), "false positives": (first, second)}
-    return NoisyVerifier(*rates.get(way, ((1.0 - youden) / 2,) * 2))
+    accepts_wrong, rejects_right = rates.get(way, ((1.0 - youden) / 2,) * 2)
+    return NoisyVerifier(accepts_wrong, rejects_right)
 
 
 @functools.cache
@@ -46,11 +48,15 @@ def exact_update(
     The reference policy has the logits `reference`, or is uniform.
     """
     with jax.enable_x64(True):
-        given = {
-            "environment": Bandit(tuple(map(float, right))),
-            "reference": None if reference is None else np.array(reference),
-        }
-        return np.asarray(expected_update(objectives.make(objective), np.array(logits), verifier, group_size, **given))
+        update = expected_update(
+            objectives.make(objective),
+            jnp.array(logits),
+            verifier,
+            group_size,
+            environment=Bandit(tuple(map(float, right))),
+            reference=None if reference is None else jnp.array(reference),
+        )
+        return np.asarray(update)
 
 
 def drift(

@@ -106,7 +106,7 @@ def _points(policies: np.ndarray, name: str, look: Trace) -> Trace:
 
 
 def _line(points: np.ndarray, name: str, look: Trace) -> Trace:
-    x, y = np.where(np.isnan(points), None, points).T.tolist()
+    x, y = np.where(np.isnan(points), np.array(None), points).T.tolist()
     return {
         "type": "scatter", "mode": "lines", "x": x, "y": y, "name": name, "line": look, "hoverinfo": "skip",
         "showlegend": bool(name) and len(points) > 0,

@@ -160,7 +160,11 @@ class Markers(Layer):
 
     def draw(self, axes: Axes, records: Records, styles: Styles) -> None:
         for name, places, values in self.series(records):
-            look = {"color": styles[name]["color"], "marker": styles[name]["marker"], "markerfacecolor": "white"}
+            look: style.Look = {
+                "color": styles[name]["color"],
+                "marker": styles[name]["marker"],
+                "markerfacecolor": "white",
+            }
             some = slice(None, None, max(1, len(places) // 15))
             bars = None
             if values.seeds > 1:
@@ -282,7 +286,7 @@ class HeatMap(Layer):
             axes.plot(columns, rows, "x", color="#D55E00", markersize=4, markeredgewidth=1.2)
         for (row, column), value in np.ndenumerate(values):
             if self.numbers and np.isfinite(value):
-                colour = "white" if image.norm(value) < 0.5 else "black"
+                colour = "white" if np.asarray(image.norm(value)) < 0.5 else "black"
                 axes.text(column, row, f"{value:{self.numbers}}", ha="center", va="center", fontsize=8, color=colour)
             if self.outlined is not None and self.outlined(places[column], heights[row]):
                 axes.add_patch(Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, **style.OUTLINE))
@@ -318,7 +322,7 @@ class Level:
 
     def draw(self, axes: Axes, settings: object) -> None:
         """Draws the layer on the axes."""
-        height = self.height(settings) if callable(self.height) else self.height
+        height = self.height if isinstance(self.height, int | float) else self.height(settings)
         axes.axhline(height, color="0.45", linewidth=1, linestyle=(0, (1, 2)), zorder=0)
         axes.annotate(
             self.text.format_map(vars(settings)), (0.01, height), (0, 2), va="bottom", fontsize=7.5,

@@ -1,7 +1,7 @@
 """Phase portraits of objectives on the triangle of policies over three outcomes."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import matplotlib
 import numpy as np
@@ -15,7 +15,7 @@ from matplotlib.patheffects import withStroke
 
 from ipsrl.dynamics.portraits import Portrait
 from ipsrl.figures import style, table
-from ipsrl.figures.style import Drawing
+from ipsrl.figures.style import Drawing, Look
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
 """Where all probability is on the first outcome, the second, the third."""
@@ -24,9 +24,9 @@ LINES_FOR_ONE_ARROW = 3
 SPEED_STEPS = 9
 PANEL = 2.0
 """Inches, the side of a panel."""
-ALONE = {"linestyle": "none", "markeredgewidth": 0.8}
-PATH = {"color": "#D55E00", "linewidth": 1.3, "solid_capstyle": "round"}
-REST = {
+ALONE: Look = {"linestyle": "none", "markeredgewidth": 0.8}
+PATH: Look = {"color": "#D55E00", "linewidth": 1.3, "solid_capstyle": "round"}
+REST: dict[str, Look] = {
     "attracts": {"marker": "o", "markersize": 8, "markerfacecolor": "black", "markeredgecolor": "white"},
     "saddle": {
         "marker": "o", "markersize": 6.5, "fillstyle": "left", "markeredgecolor": "black",
@@ -35,11 +35,17 @@ REST = {
     "repels": {"marker": "o", "markersize": 6.5, "markerfacecolor": "white", "markeredgecolor": "black"},
     "neutral": {"marker": "o", "markersize": 6.5, "markerfacecolor": "0.6", "markeredgecolor": "black"},
 }  # fmt: skip
-START = {"marker": "o", "markersize": 4.2, "color": PATH["color"], "markeredgecolor": "white", "markeredgewidth": 0.5}
-RESTING_EDGE = {"color": "0.35", "linewidth": 5, "alpha": 0.9, "solid_capstyle": "round"}
-PROPORTIONAL = {"marker": "*", "markersize": 6.5, "markerfacecolor": "#F0E442", "markeredgecolor": "black"}
-REFERENCE = {"marker": "D", "markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": "black"}
-STOPPED = {"marker": "X", "markersize": 5.5, "markerfacecolor": PATH["color"], "markeredgecolor": "white"}
+START: Look = {
+    "marker": "o",
+    "markersize": 4.2,
+    "color": PATH["color"],
+    "markeredgecolor": "white",
+    "markeredgewidth": 0.5,
+}
+RESTING_EDGE: Look = {"color": "0.35", "linewidth": 5, "alpha": 0.9, "solid_capstyle": "round"}
+PROPORTIONAL: Look = {"marker": "*", "markersize": 6.5, "markerfacecolor": "#F0E442", "markeredgecolor": "black"}
+REFERENCE: Look = {"marker": "D", "markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": "black"}
+STOPPED: Look = {"marker": "X", "markersize": 5.5, "markerfacecolor": PATH["color"], "markeredgecolor": "white"}
 
 
 CAPTION = (
@@ -75,7 +81,7 @@ def draw(portraits: Sequence[Portrait], group_size: int, reference: Sequence[flo
     heights.append(0.2 + 0.19 * max(2, math.ceil(len(key) / key_columns)))
     with style.looks():
         figure = Figure(figsize=(width, sum(heights)))
-        *bands, foot = figure.subfigures(len(heights), 1, height_ratios=heights)
+        *bands, foot = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights).ravel()
         for band, (rewards, block) in zip(bands, blocks.items(), strict=True):
             band.suptitle(f"rewards {', '.join(f'{reward:g}' for reward in rewards)}", fontsize=10.5, weight="bold")
             panels = band.subplots(lines[rewards], columns, squeeze=False).ravel()
@@ -111,7 +117,7 @@ def rows(portrait: Portrait) -> Iterator[table.Row]:
         yield series | {"measure": "resting_edge"} | _numbered("p", np.isin(range(3), edge) / 2)
 
 
-def _numbered(name: str, values: Sequence[float]) -> table.Row:
+def _numbered(name: str, values: Iterable[float]) -> table.Row:
     return {f"{name}{outcome}": value for outcome, value in enumerate(values, 1)}
 
 
@@ -134,7 +140,11 @@ def _draw_portrait(
     axes.set_title(name, fontsize=9.5, pad=11)
     if arguments:
         axes.text(0.5, 1.01, f"({arguments[0]}", transform=axes.transAxes, ha="center", fontsize=7.5, in_layout=False)
-    places = ({"xytext": (-6, -13)}, {"xytext": (6, -13), "ha": "right"}, {"xytext": (7, 0), "va": "center"})
+    places: tuple[Look, ...] = (
+        {"xytext": (-6, -13)},
+        {"xytext": (6, -13), "ha": "right"},
+        {"xytext": (7, 0), "va": "center"},
+    )
     for corner, reward, number, place in zip(CORNERS, portrait.rewards, "₁₂₃", places, strict=True):
         axes.annotate(f"r{number} = {reward:g}", corner, textcoords="offset points", fontsize=7.5, **place)
     if portrait.rests_everywhere:

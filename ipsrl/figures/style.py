@@ -11,6 +11,7 @@ import io
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -21,7 +22,10 @@ from ipsrl.distributed import hosts
 from ipsrl.figures import table
 from ipsrl.records.json_files import replace_file
 
-_LOOKS = {
+Look = dict[str, Any]
+"""Keyword arguments of Matplotlib."""
+
+_LOOKS: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.labelsize": 9,
@@ -42,7 +46,7 @@ _LOOKS = {
     "pdf.fonttype": 42,  # text stays text in the PDF
 }
 
-OUTLINE = {
+OUTLINE: Look = {
     "fill": False, "edgecolor": "#D55E00", "linewidth": 1.6, "clip_on": False,
     "path_effects": [withStroke(linewidth=3.2, foreground="white")],
 }  # fmt: skip

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.json_files import plain, replace_file
 
@@ -21,7 +23,7 @@ def point(interval: Interval) -> Row:
     return {"value": interval.mean, "low_95": interval.low, "high_95": interval.high, "seeds": interval.seeds}
 
 
-def curve(series: Row, values: Interval | Sequence[float], **places: Sequence) -> list[Row]:
+def curve(series: Row, values: Interval | Sequence[float], **places: Sequence[Any] | np.ndarray) -> list[Row]:
     """A row for each of n points.
 
     Args:

@@ -128,7 +128,7 @@ class GemmaBlock(nnx.Module):
         return hidden + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(hidden))), kept
 
 
-BLOCKS: dict[str, type[nnx.Module]] = {"llama": LlamaBlock, "gemma": GemmaBlock}
+BLOCKS: dict[str, type[LlamaBlock | GemmaBlock]] = {"llama": LlamaBlock, "gemma": GemmaBlock}
 
 
 # What the backward pass of a block recomputes instead of storing. Attention weights count as products with batch

@@ -34,8 +34,9 @@ def decoder_placement_rules(policy: TransformerConfig) -> PlacementRules:
     ]
     if not policy.tie_embeddings:
         rules.append(PlacementRule(r"lm_head/kernel", into, dtype=policy.dtype))
-    for names, (inputs, outputs) in ((COLUMNS, into), (ROWS, out_of)) if policy.lora is not None else ():
-        if adapted := "|".join(name for name in names if name in policy.lora.targets):
+    targets = () if policy.lora is None else policy.lora.targets
+    for names, (inputs, outputs) in ((COLUMNS, into), (ROWS, out_of)):
+        if adapted := "|".join(name for name in names if name in targets):
             rules.append(
                 PlacementRule(rf"layers/.*/({adapted})/lora_a", PartitionSpec(inputs, None), dtype=policy.dtype)
             )

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.checking.fields import Checked, above, at_least
+from ipsrl.checking.fields import Checked, above, at_least, finite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Llama3Scaling(Checked):
     """
 
     factor: float = at_least(1, called="factor of a rotary scaling")
-    low_frequency_factor: float
-    high_frequency_factor: float
+    low_frequency_factor: float = finite()
+    high_frequency_factor: float = finite()
     original_length: int = at_least(1)
 
     def __post_init__(self):

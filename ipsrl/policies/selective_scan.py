@@ -88,7 +88,12 @@ def _states(rates: Array, steps: Array, written: Array, write: Array, state: Arr
 def _recurrence(decays: Array, added: Array, first: Array, reverse: bool = False) -> Array:
     """h_t = a_t h_(t-1) + b_t along axis 0, from `first`; h_t = a_t h_(t+1) + b_t in reverse."""
     if platform() == "cpu":
-        return jax.lax.scan(lambda state, now: (_then(state, now),) * 2, first, (decays, added), reverse=reverse)[1]
+
+        def one(state: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+            state = _then(state, now)
+            return state, state
+
+        return jax.lax.scan(one, first, (decays, added), reverse=reverse)[1]
     kept, states = jax.lax.associative_scan(
         lambda one, other: (one[0] * other[0], _then(one[1], other)), (decays, added), reverse=reverse
     )

@@ -198,8 +198,8 @@ class _Network(nnx.Module):
           carries: what each layer knows before, leaves `[P, G, ...]` or `[P, 1, ...]`; None for nothing.
         """
         hidden, after = jnp.take(self.embedding[...], tokens, axis=0), []
-        carries = (None,) * len(self.layers) if carries is None else carries
-        for layer, carry in zip(self.layers, carries, strict=True):
+        before = (None,) * len(self.layers) if carries is None else carries
+        for layer, carry in zip(self.layers, before, strict=True):
             hidden, of_layer = layer(hidden, mask, carry)
             after.append(of_layer)
         return self.norm_f(hidden), tuple(after)
@@ -228,10 +228,7 @@ class _Mixer(nnx.Module):
         self.gate_proj = _Linear(policy, hidden, inner, keys)
         self.conv1d = _Convolution(policy, keys)
         self.x_proj = _Linear(policy, inner, rank + 2 * states, keys)
-        self.dt_proj = _Linear(policy, rank, inner, keys)
-        least, most = np.log(SHORTEST_STEP), np.log(LONGEST_STEP)
-        steps = jnp.exp(jax.random.uniform(keys.next(), inner, minval=least, maxval=most))
-        self.dt_proj.bias = nnx.Param(jnp.log(jnp.expm1(steps)))
+        self.dt_proj = _StepLengths(policy, rank, inner, keys)
         self.A_log = nnx.Param(jnp.tile(jnp.log(jnp.arange(1.0, states + 1)), (inner, 1)))
         self.D = nnx.Param(jnp.ones(inner))
         self.out_proj = _Linear(policy, inner, hidden, keys, policy.num_layers**-0.5)
@@ -246,7 +243,7 @@ class _Mixer(nnx.Module):
         convolved, last = self.conv1d(inputs, carry.inputs)
         convolved = jax.nn.silu(convolved)
         rank, write, read = jnp.split(self.x_proj(convolved).astype(jnp.float32), self.split, axis=-1)
-        steps = jax.nn.softplus(self.dt_proj(rank).astype(jnp.float32) + self.dt_proj.bias[...])
+        steps = self.dt_proj(rank)
         if mask is not None:
             # A step of no length leaves the state as it is.
             steps = steps * mask[..., None]
@@ -272,6 +269,19 @@ class _Linear(nnx.Module):
 
     def __call__(self, inputs: Array) -> Array:
         return matrix_product(inputs, self.kernel[...], self.dtype, activation_dtype(self.dtype))
+
+
+class _StepLengths(_Linear):
+    """softplus(x kernel + bias) in float32, at first log-uniform where x is 0."""
+
+    def __init__(self, policy: StateSpace, inputs: int, outputs: int, keys: Keys):
+        super().__init__(policy, inputs, outputs, keys)
+        least, most = np.log(SHORTEST_STEP), np.log(LONGEST_STEP)
+        steps = jnp.exp(jax.random.uniform(keys.next(), (outputs,), minval=least, maxval=most))
+        self.bias = nnx.Param(jnp.log(jnp.expm1(steps)))
+
+    def __call__(self, inputs: Array) -> Array:
+        return jax.nn.softplus(super().__call__(inputs).astype(jnp.float32) + self.bias[...])
 
 
 class _Convolution(nnx.Module):

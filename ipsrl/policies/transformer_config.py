@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ipsrl.checking.fields import Checked, between, one_of, positive
+from ipsrl.checking.fields import Checked, Range, between, in_range, one_of, positive
 from ipsrl.distributed import memory
 from ipsrl.policies.adapters import MATRICES, LoRA
 from ipsrl.policies.rotary import Rotary
@@ -12,6 +12,13 @@ BLOCK_NAMES = ("llama", "gemma")
 REMATERIALISATION_NAMES = ("none", "layer", "dots")
 # Twice as many as the deepest language models have; each takes a hundredth of a second or more to trace.
 MOST_LAYERS = 256
+
+
+def _increase(numbers: tuple[int, ...]) -> bool:
+    return list(numbers) == sorted(set(numbers)) and all(number >= 0 for number in numbers)
+
+
+INCREASING = Range("be increasing numbers from 0", _increase, of_whole=True, called="the layers of a sliding window")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +35,8 @@ class SlidingWindow(Checked):
     """
 
     window: int = positive()
-    layers: tuple[int, ...]
+    layers: tuple[int, ...] = in_range(INCREASING)
     rotary: Rotary = dataclasses.field(default_factory=Rotary)
-
-    def __post_init__(self):
-        super().__post_init__()
-        if list(self.layers) != sorted(set(self.layers)) or not all(number >= 0 for number in self.layers):
-            raise ValueError(f"The layers {self.layers} of a sliding window must be increasing numbers from 0.")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ipsrl.measures.seeds import Interval, mean_over_seeds
 
-Record = Mapping[str, Any]
+Record = dict[str, Any]
 
 EXACT = 0
 """`Interval.seeds` of a number without seeds; its interval is the number itself."""

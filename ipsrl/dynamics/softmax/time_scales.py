@@ -126,7 +126,7 @@ def restoring_rate(num_outcomes: int, weights: np.ndarray, reward: float = 1.0) 
       ValueError: there are fewer than two outcomes, the reward is not positive, or the weights are not `[G]`.
     """
     _check_tie(num_outcomes, reward)
-    return float(-reward * expected_weight_slope(1 / num_outcomes, weights) / num_outcomes**2)
+    return float(-reward * expected_weight_slope(np.array(1 / num_outcomes), weights) / num_outcomes**2)
 
 
 @checked

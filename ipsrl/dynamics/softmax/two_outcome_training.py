@@ -279,7 +279,7 @@ def _placed(
     keys = jax.vmap(lambda seed, cell: jax.random.fold_in(jax.random.key(seed), cell))
     runs = _Runs(
         keys=keys(np.resize(np.asarray(seeds), len(number)), number),
-        cell=number,
+        cell=jnp.asarray(number),
         group_size=of_runs([cell.group_size for cell in cells]),
         step_size=of_runs([cell.step_size for cell in cells]),
         log_ratio=of_runs([cell.log_ratio for cell in cells]),
@@ -350,5 +350,5 @@ def _first_passage(runs: _Runs, tables: Array, most_steps: Array) -> Array:
 
 def _by_cell(values: Array, cells: Sequence[Cell], seeds: Sequence[int]) -> np.ndarray:
     """`[..., R]` -> `[..., C, S]`, without padding."""
-    values = np.asarray(values)[..., : len(cells) * len(seeds)]
-    return values.reshape(*values.shape[:-1], len(cells), len(seeds))
+    of_runs = np.asarray(values)[..., : len(cells) * len(seeds)]
+    return of_runs.reshape(*of_runs.shape[:-1], len(cells), len(seeds))

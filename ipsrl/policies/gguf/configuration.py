@@ -5,6 +5,7 @@ Names and defaults are those of llama.cpp, which reads a file as this module doe
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.checking.arguments import shown
@@ -194,7 +195,7 @@ def _llama3(file: File, theta: float, head_dim: int) -> dict[str, Any]:
     frequencies = theta ** (-np.arange(half, dtype=np.float32) / half)
     for length in ORIGINAL_LENGTHS if stored.shape == (head_dim // 2,) and stored.min() >= 1 else ():
         scaling = Llama3Scaling(float(stored.max()), 1.0, 4.0, length)
-        if np.allclose(stored, frequencies / np.asarray(scaling(frequencies, theta)), rtol=1e-4, atol=0):
+        if np.allclose(stored, frequencies / np.asarray(scaling(jnp.asarray(frequencies), theta)), rtol=1e-4, atol=0):
             return {
                 "rope_type": "llama3",
                 "factor": scaling.factor,

@@ -40,7 +40,7 @@ class File:
         """
         if default and key not in self.metadata:
             return default[0]
-        found = self.metadata.get(key)
+        found: Any = self.metadata.get(key)
         numbers = (int, float) if kind is float else kind
         if (
             not isinstance(found, numbers)

@@ -74,7 +74,7 @@ class Reader(GGUFReader):
         _require("texts in lists", self._texts, MOST_TEXTS)
         is_little = (sys.byteorder == "little") == (self.byte_order == "I")
         length_at = struct.Struct("<Q" if is_little else ">Q").unpack_from
-        content, whole, texts = memoryview(self.data), len(self.data), []
+        content, whole, texts = self.data.data, len(self.data), []
         for _ in range(count):
             # A length that is cut is a length beyond the end.
             begin = start + 8

@@ -144,7 +144,8 @@ def require_read_as_written(folder: Path) -> None:
     from transformers import AutoTokenizer
 
     written = read_object(folder / "tokenizer.json")
-    read = json.loads(AutoTokenizer.from_pretrained(folder, local_files_only=True).backend_tokenizer.to_str())
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    read = json.loads(tokenizer.backend_tokenizer.to_str())
     for part in ("normalizer", "pre_tokenizer"):
         if read[part] != written[part]:
             raise ValueError(
@@ -161,9 +162,11 @@ def _byte_level(file: File, vocabulary: dict[str, int]) -> tuple[Any, bool]:
     if pre not in SPLITTINGS:
         raise ValueError(f"{file.path} has a pre-tokenizer {pre!r}, but only {', '.join(SPLITTINGS)} can be imported")
     splitting = SPLITTINGS[pre]
-    merges = [tuple(merge.split(" ")) for merge in file.texts("tokenizer.ggml.merges")]
+    merges: list[Any] = [tuple(merge.split(" ")) for merge in file.texts("tokenizer.ggml.merges")]
     backend = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=splitting.whole))
-    first = [pre_tokenizers.Digits(individual_digits=True)] if splitting.digits else []
+    first: list[pre_tokenizers.PreTokenizer] = []
+    if splitting.digits:
+        first.append(pre_tokenizers.Digits(individual_digits=True))
     if splitting.pattern is not None:
         first.append(pre_tokenizers.Split(Regex(splitting.pattern), behavior="isolated"))
     last = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=splitting.pattern is None)
@@ -182,7 +185,7 @@ def _sentence_pieces(file: File, kinds: list[int], vocabulary: dict[str, int], u
     if not isinstance(scores, list) or len(scores) != len(kinds):
         raise ValueError(f"{file.path} does not give a score to each of its {len(kinds)} tokens")
     gemma = file.architecture.startswith("gemma")
-    ranks = {token: scores[number] for token, number in vocabulary.items()}
+    ranks: dict[str, float] = {token: scores[number] for token, number in vocabulary.items()}
     if gemma:
         # Its runs of spaces are stored as such. The longest run comes first, then the order of tokens: not the scores.
         vocabulary = {token if token.strip(" ") else SPACE * len(token): number for token, number in vocabulary.items()}

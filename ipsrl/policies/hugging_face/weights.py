@@ -352,7 +352,8 @@ def _read(
     """A parameter of which each device gets its own slice; a slice for several devices of a process is read once."""
     read_before: dict[tuple[tuple[int | None, int | None], ...], np.ndarray] = {}
 
-    def read(index: tuple[slice, ...]) -> np.ndarray:
+    def read(index: tuple[slice, ...] | None) -> np.ndarray:
+        assert index is not None, "a device of this process has a part"
         key = tuple((part.start, part.stop) for part in index)
         if key not in read_before:
             part = values[index[::-1]].T if stored.transposed else values[index]
