@@ -46,6 +46,8 @@ class Checked:
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
+            if not field.init:
+                continue
             value, allowed = getattr(self, field.name), field.metadata.get("range")
             if callable(allowed):
                 allowed = allowed(self)

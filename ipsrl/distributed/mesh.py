@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from ipsrl.checking.arguments import checked, shown
 from ipsrl.distributed import hosts
@@ -80,7 +80,7 @@ def is_whole_cpu_program() -> bool:
     return platform() == "cpu" and mesh.size == math.prod(mesh.shape[axis] for axis in mesh.manual_axes)
 
 
-def check_prompts_divide(prompts: int, mesh: Mesh) -> None:
+def check_prompts_divide(prompts: int, mesh: Mesh | AbstractMesh) -> None:
     """Raises ValueError unless the number of prompts is a multiple of the size of the mesh axis "data"."""
     size = mesh.shape.get(DATA, 1)
     if prompts % size:

@@ -71,7 +71,7 @@ class Placement:
 NO_PARAMETER = Placement(None, PartitionSpec())
 
 
-def check_units(rules: PlacementRules, mesh: Mesh) -> None:
+def check_units(rules: PlacementRules, mesh: Mesh | AbstractMesh) -> None:
     """Raises ValueError if the axis `model` of a mesh would split a unit of a rule."""
     devices = mesh.shape.get(MODEL, 1)
     for name, number in dict.fromkeys(rule.units for rule in rules if rule.units is not None):

@@ -34,6 +34,7 @@ import numpy as np
 
 from ipsrl.environments.environment import Environment, check_number, require_tokens
 from ipsrl.environments.language.language_task import LanguageTask
+from ipsrl.environments.language.questions import HypothesisEnvironment
 from ipsrl.environments.reading import arithmetic, expressions
 from ipsrl.environments.tasks.addition import NO_THINK, THINK, WORDS, WORKED, Addition
 from ipsrl.environments.tasks.countdown import Countdown
@@ -67,17 +68,17 @@ def criticism_of(environment: Environment) -> Criticism | None:
     return KNOWN.get(type(task))
 
 
-def first_mistake(environment: TextTask | LanguageTask, prompt: int, attempt: Sequence[int]) -> list[int]:
+def first_mistake(environment: HypothesisEnvironment, prompt: int, attempt: Sequence[int]) -> list[int]:
     """The tokens that say where the first mistake of an attempt is, as above."""
     return _said(environment, prompt, attempt, where=True)
 
 
-def right_or_wrong(environment: TextTask | LanguageTask, prompt: int, attempt: Sequence[int]) -> list[int]:
+def right_or_wrong(environment: HypothesisEnvironment, prompt: int, attempt: Sequence[int]) -> list[int]:
     """The token, or for a language model the sentence, that says whether an attempt is right."""
     return _said(environment, prompt, attempt, where=False)
 
 
-def true_answer(environment: TextTask | LanguageTask, prompt: int) -> list[int]:
+def true_answer(environment: HypothesisEnvironment, prompt: int) -> list[int]:
     """The tokens of the first right hypothesis of a prompt, in its canonical form, without a stop token.
 
     Raises:
@@ -93,9 +94,9 @@ def true_answer(environment: TextTask | LanguageTask, prompt: int) -> list[int]:
     return [token for token in environment.render(int(right[0])) if token != STOP]
 
 
-def _said(environment: TextTask | LanguageTask, prompt: int, attempt: Sequence[int], where: bool) -> list[int]:
+def _said(environment: HypothesisEnvironment, prompt: int, attempt: Sequence[int], where: bool) -> list[int]:
     known = criticism_of(environment)
-    if known is None:
+    if known is None or not isinstance(environment, TextTask | LanguageTask):
         raise ValueError(f"nobody knows the mistakes of {environment}: critics know {', '.join(names())}")
     check_number("prompt", prompt, environment.num_prompts)
     attempt = require_tokens("the attempt", attempt, environment.vocabulary_size)

@@ -7,7 +7,7 @@ as a static argument.
 
 import dataclasses
 from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import jax
 import numpy as np
@@ -86,7 +86,7 @@ class Environment(Hashable, Protocol):
     @property
     def uses_tools(self) -> bool: ...
 
-    def prompts(self, index: Array) -> Prompts:
+    def prompts(self, index: Array | np.ndarray) -> Prompts:
         """The prompts with the indices `index` `[P]`."""
         ...
 
@@ -196,6 +196,11 @@ def check_number(what: str, number: Any, count: int) -> None:
     """Raises ValueError unless a prompt, or a hypothesis, with that number exists."""
     if not 0 <= accepted(what, number, int) < count:
         raise ValueError(f"{what} {number} does not exist: this task has {count}, numbered from 0")
+
+
+def waits_for_tools(environment: Environment) -> TypeGuard[ToolEnvironment]:
+    """Whether trajectories may wait for the words of a tool."""
+    return environment.uses_tools
 
 
 def dictates(environment: Environment) -> bool:

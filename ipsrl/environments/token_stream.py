@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
@@ -60,9 +61,9 @@ class TokenStream(abc.ABC):
         """Outcomes are not numbered: any text may be one."""
         return Sizes(num_prompts=self.num_prompts, vocabulary_size=self.vocabulary_size)
 
-    def prompts(self, index: Array) -> Prompts:
+    def prompts(self, index: Array | np.ndarray) -> Prompts:
         """As in `Environment`, in NumPy; only a traced index makes the whole table a constant of the program."""
-        if isinstance(index, jax.core.Tracer):
+        if isinstance(index, Tracer):
             return jax.tree.map(lambda column: jnp.asarray(column)[index], self.prompt_table)
         rows = np.asarray(index, np.int32)
         return jax.tree.map(lambda column: column[rows], self.prompt_table)

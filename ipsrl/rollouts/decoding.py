@@ -159,6 +159,7 @@ class Decoding(Checked):
           of_thought: as in `TokenPenalty`; needed only with a penalty.
         """
         if self.penalty is not None:
+            assert of_thought is not None, "a penalty needs the length of the thought"
             logits = self.penalty(logits, legal_actions, of_thought)
         log_probs = distribution(logits, legal_actions, self.temperature)
         # Where nothing is left out the program is that without rules, to the last bit.

@@ -17,7 +17,7 @@ def shuffled_prompts(environment: Environment, seed: Array, step: Array) -> Arra
 
 
 def choose_prompts(
-    environment: Environment, seed: Array, step: Array, prompts_per_step: int, start: Array | int = 0
+    environment: Environment, seed: Array | int, step: Array | int, prompts_per_step: int, start: Array | int = 0
 ) -> Prompts:
     """The prompts of a step, sampled without replacement; if there are too few, each is used about equally often.
 

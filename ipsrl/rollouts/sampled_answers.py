@@ -156,7 +156,8 @@ def answers_with_history(
             for prompt in np.flatnonzero(outcomes.outcome_id[:, 0] >= 0):
                 histories[prompt].append(tokens[prompt, 0][written[prompt, 0]].tolist())
         parts = (np.concatenate(part, axis=1) for part in zip(*shown, strict=True))
-        return Answers(Outcomes(rewards, outcome_id, right_above=outcomes.right_above), *parts)
+        found = Outcomes(jnp.asarray(rewards), jnp.asarray(outcome_id), right_above=outcomes.right_above)
+        return Answers(found, *parts)
 
     return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
 

@@ -17,7 +17,7 @@ from ipsrl.checking.arguments import accepted
 from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.distributed.per_device import per_device
 from ipsrl.distributed.placement import gathered
-from ipsrl.environments.environment import Environment, dictates
+from ipsrl.environments.environment import Environment, ToolEnvironment, dictates, waits_for_tools
 from ipsrl.policies.policy import Parameters, Policy, entropy, sample
 from ipsrl.rollouts.decoding import ORDINARY, Decoding
 from ipsrl.structures import Prompts, Trajectories, select
@@ -154,7 +154,7 @@ def advance(environment: Environment, policy: Policy, parameters: Parameters, sa
     policy_step = per_device(policy.step, prompts, (None, 0, 0, 0 if each_waits else None), 0)
 
     def idle(states, finished, position):
-        if not each_waits:
+        if not waits_for_tools(environment):
             return finished
         return finished | (position >= horizon) | _per_trajectory(environment.waiting)(states)
 
@@ -208,7 +208,7 @@ def advance(environment: Environment, policy: Policy, parameters: Parameters, sa
 
 
 @functools.partial(jax.jit, static_argnames="environment")
-def hear(environment: Environment, sampling: Sampling, replies: Array, lengths: Array, called: Array) -> Sampling:
+def hear(environment: ToolEnvironment, sampling: Sampling, replies: Array, lengths: Array, called: Array) -> Sampling:
     """Gives waiting trajectories the words of their tools.
 
     Args:
@@ -223,7 +223,7 @@ def hear(environment: Environment, sampling: Sampling, replies: Array, lengths: 
 
 def finish(sampling: Sampling) -> Trajectories:
     """The trajectories, of which those that have not ended are truncated."""
-    fields = {"legal_actions": None} | sampling.written
+    fields: dict[str, Any] = {"legal_actions": None} | sampling.written
     return Trajectories(prompts=sampling.prompts, truncated=~sampling.finished, final_state=sampling.states, **fields)
 
 

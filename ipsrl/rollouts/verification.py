@@ -6,6 +6,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
@@ -30,6 +31,7 @@ def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Out
         return _verified(environment, hosts.to_host(trajectories))
     # The part that applies to the first axis.
     whole = trajectories.tokens.sharding
+    assert isinstance(whole, NamedSharding), "`keep_prompts_sharded` has placed what was sampled"
     sharding = NamedSharding(whole.mesh, PartitionSpec(*whole.spec[:1]))
     verifier = verifier_of_rows(sharding, len(trajectories.tokens))
     mine = np.flatnonzero(verifier == jax.process_index())
@@ -94,7 +96,7 @@ def verify(environment: Environment, trajectories: Trajectories) -> Outcomes:
 
 
 def _check_dictated(environment: Environment, trajectories: Trajectories) -> None:
-    if trajectories.dictated is None or isinstance(trajectories.tokens, jax.core.Tracer):
+    if trajectories.dictated is None or isinstance(trajectories.tokens, Tracer):
         return
     largest = int(trajectories.tokens.max())
     if largest >= environment.vocabulary_size:

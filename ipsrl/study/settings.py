@@ -218,7 +218,7 @@ def shared(settings: Settings, kind: type[Checked]) -> dict[str, Any]:
 
 
 @functools.cache
-def kinds_of(settings_class: type[Settings]) -> dict[str, Kind]:
+def kinds_of(settings_class: type[Checked]) -> dict[str, Kind]:
     """Name -> kind, for the fields that are flags: those of a known type. Only presets set the others."""
     hints = typing.get_type_hints(settings_class)
     fields = dataclasses.fields(settings_class)
@@ -239,7 +239,7 @@ def read(settings_class: type[Settings], name: str, text: str) -> Any:
         raise ValueError(f"--{name} is {specifications.shortened(text)}, it must be {kind.described}{why}") from None
 
 
-def as_text(settings: Settings, name: str) -> str:
+def as_text(settings: Checked, name: str) -> str:
     """The text of a setting on a command line."""
     return kinds_of(type(settings))[name].write(getattr(settings, name))
 

@@ -5,7 +5,6 @@ import functools
 from typing import Any
 
 import jax
-from jax import Array
 
 from ipsrl.objectives.objective import Objective
 from ipsrl.structures import PolicyScores, Rollouts
@@ -33,7 +32,7 @@ def fields_read(objective: Objective, group_size: int, loss: bool = True) -> fro
     scores = dataclasses.replace(scores, prompt_log_probs=rollouts.prompt_log_probs)
     fields = {field.name: getattr(rollouts, field.name) for field in dataclasses.fields(rollouts)}
 
-    def learn(fields: dict[str, Array], scores: PolicyScores, state: Any, parameters: Any) -> Any:
+    def learn(fields: dict[str, Any], scores: PolicyScores, state: Any, parameters: Any) -> Any:
         rollouts = Rollouts(**fields)
         weights, state, _ = objective.weigh(rollouts, state)
         if not loss:

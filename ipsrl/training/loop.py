@@ -205,7 +205,7 @@ class _Alone:
             if not step and hosts.is_first() and is_complete(folder.path):
                 logging.warning("%s was complete, but has no checkpoints any more: it is trained anew.", folder.path)
             folder.withdraw_summary()
-        run_log.cut(folder.path, records)
+        run_log.cut(folder.path, records or {})
         if state.reference is None:
             state = dataclasses.replace(state, reference=self._fixed_reference)
         self.state = state
@@ -258,7 +258,7 @@ def _loop(
         for done in range(first + 1, settings.steps + 1):
             records = runs.step()
             due = evaluate is not None and (done % settings.evaluate_every == 0 or done == settings.steps)
-            parameters = runs.parameters() if due else None
+            parameters = runs.parameters() if due else []
             for run, log in list(going_on.items()):
                 record = {name: float(value) for name, value in records[run].items()}
                 try:

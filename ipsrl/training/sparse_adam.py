@@ -1,5 +1,7 @@
 """Adam for tables of which each step uses only a few rows."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -15,19 +17,20 @@ def sparse_adam(learning_rate: float) -> optax.GradientTransformation:
     """
     adam = optax.adam(learning_rate)
 
-    def init(parameters: optax.Params) -> list[optax.OptState]:
-        return [jax.vmap(adam.init)(leaf.ravel()) for leaf in jax.tree.leaves(parameters)]
+    # The names of arguments are those of optax.
+    def init(params: optax.Params) -> optax.OptState:
+        return [jax.vmap(adam.init)(leaf.ravel()) for leaf in jax.tree.leaves(params)]
 
     def of_element(gradient: Array, state: optax.OptState) -> tuple[Array, optax.OptState]:
         still = jnp.zeros_like(gradient), state
         return jax.tree.map(lambda old, new: jnp.where(gradient == 0, old, new), still, adam.update(gradient, state))
 
     def update(
-        gradients: optax.Updates, states: list[optax.OptState], parameters: optax.Params | None = None
-    ) -> tuple[optax.Updates, list[optax.OptState]]:
-        leaves, structure = jax.tree.flatten(gradients)
-        moved = [jax.vmap(of_element)(leaf.ravel(), state) for leaf, state in zip(leaves, states, strict=True)]
-        updates = [update.reshape(leaf.shape) for leaf, (update, _) in zip(leaves, moved, strict=True)]
-        return structure.unflatten(updates), [state for _, state in moved]
+        updates: optax.Updates, state: Any, params: optax.Params | None = None
+    ) -> tuple[optax.Updates, optax.OptState]:
+        leaves, structure = jax.tree.flatten(updates)
+        moved = [jax.vmap(of_element)(leaf.ravel(), of_leaf) for leaf, of_leaf in zip(leaves, state, strict=True)]
+        changes = [change.reshape(leaf.shape) for leaf, (change, _) in zip(leaves, moved, strict=True)]
+        return structure.unflatten(changes), [of_leaf for _, of_leaf in moved]
 
     return optax.GradientTransformation(init, update)

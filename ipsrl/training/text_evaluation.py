@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -60,14 +61,13 @@ def evaluate_text(
     else:
         at_once = settings.prompts_per_step if in_words else None
         answered = answers_with_history(environment, policy, parameters, key, queries, decoding, at_once)
-    outcomes = answered.outcomes
-    valid = outcomes.right
-    measured = answers.measure_answers(outcomes.outcome_id, valid, environment.admissible, protocol)
-    outcomes = np.where(valid, outcomes.outcome_id, -1)[:, :kept]
+    outcome_id, valid = np.asarray(answered.outcomes.outcome_id), np.asarray(answered.outcomes.right)
+    measured = answers.measure_answers(outcome_id, valid, environment.admissible, protocol)
+    outcomes = jnp.asarray(np.where(valid, outcome_id, -1)[:, :kept])
     # The estimator needs independent answers.
     tried = [k for k in PASS_AT if independent and k <= kept]
     pass_at = mean_pass_at_k(valid[:, :kept].sum(axis=1), kept, tried)
-    covered = mean_covered_at_k(outcomes, environment.admissible, tried)
+    covered = mean_covered_at_k(np.asarray(outcomes), environment.admissible, tried)
     sizes = {(low, high): measured.recovery_between(low, high) for low, high in SIZES}
     metrics = {
         **measured.means(),

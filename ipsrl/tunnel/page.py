@@ -53,7 +53,7 @@ def make() -> Dash:
 
     @app.callback(*shown, Output("link_problem", "children"), Input("url", "search"), Input("triangle", "clickData"))
     def set_controls(search: str | None, clicked: dict[str, Any] | None) -> list[Any]:
-        if ctx.triggered_id == "triangle":
+        if ctx.triggered_id == "triangle" and clicked is not None:
             start = [max(chance, LEAST) for chance in clicked["points"][0]["customdata"]]
             return [no_update] * 7 + start + [no_update]
         try:
@@ -124,11 +124,11 @@ def _report(error: Exception) -> None:
 
 def _layout() -> html.Div:
     wide, problem = {"width": "95%", "fontFamily": "monospace"}, {"color": "#B00020", "minHeight": "1.3em"}
-    number = {"type": "number", "debounce": True, "style": {"width": "5em"}}
+    number: dict[str, Any] = {"type": "number", "debounce": True, "style": {"width": "5em"}}
     png = {"format": "png", "scale": 3, "filename": "wind_tunnel"}
     # By default Plotly has a button that uploads a figure.
     config = {"displaylogo": False, "showSendToCloud": False, "toImageButtonOptions": png}
-    graph = {"figure": figures.EMPTY, "config": config}
+    graph: dict[str, Any] = {"figure": figures.EMPTY, "config": config}
     what = "The verdict is on four fixed vectors of rewards and twelve starts, not those of the sliders."
     controls = [
         html.H3("What does this objective do?"), dcc.Input(id="objective", list="names", debounce=True, style=wide),

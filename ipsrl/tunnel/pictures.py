@@ -78,7 +78,7 @@ class Controls(Checked):
         return "?" + urllib.parse.urlencode({name: as_text(self, name) for name in kinds_of(Controls)}, safe=",()=")
 
     @property
-    def program(self) -> Self:
+    def program(self) -> "Controls":
         """The same state, where what needs no new program, and does not change the verdict, is by default."""
         size = Controls.step_size if self.steps == 1 else self.step_size
         return Controls(self.objective, group_size=self.group_size, steps=self.steps, step_size=size)
@@ -135,7 +135,7 @@ def verdict_of(controls: Controls) -> tuple[str, str, str]:
 
 @functools.cache
 def _verdict(program: Controls) -> tuple[str, str, str]:
-    published = read_json(PUBLISHED) if PUBLISHED.exists() else {"group_size": 0, "verdicts": []}
+    published: dict[str, Any] = read_json(PUBLISHED) if PUBLISHED.exists() else {"group_size": 0, "verdicts": []}
     if program.steps == 1 and program.group_size == published["group_size"]:
         for row in published["verdicts"]:
             if row["objective"] == program.objective:

@@ -117,7 +117,11 @@ class HypothesisEnvironment(Environment, Protocol):
     Attributes:
       hypotheses: K names, in the order of their outcome ids.
       admissible: `[num_prompts, K]` bool, True if a hypothesis is a right answer to a prompt.
+      stop_tokens: the tokens that end an answer.
     """
+
+    @property
+    def stop_tokens(self) -> tuple[int, ...]: ...
 
     @property
     def hypotheses(self) -> tuple[str, ...]: ...

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 import jax
 import numpy as np
@@ -14,6 +14,7 @@ from jax import Array
 from ipsrl.distributed import hosts
 from ipsrl.environments import critiques
 from ipsrl.environments.environment import Environment, require_tokens
+from ipsrl.environments.language.questions import HypothesisEnvironment
 from ipsrl.environments.token_stream import of_each_answer
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.sources.source import Groups, Sampled
@@ -21,6 +22,24 @@ from ipsrl.structures import Trajectories
 
 Words = list[list[list[int]]]
 """`[P][G]` lists of tokens, one for each attempt."""
+
+
+def quoting(sampled: Sampled) -> HypothesisEnvironment:
+    """The environment, whose prompts can quote an attempt.
+
+    Raises:
+      ValueError: it writes no such prompts.
+    """
+    if not _quotes(sampled.environment):
+        raise ValueError(
+            "a second attempt is made to a prompt that quotes the first, which "
+            f"{type(sampled.environment).__name__} does not write: take a text task"
+        )
+    return sampled.environment
+
+
+def _quotes(environment: Environment) -> TypeGuard[HypothesisEnvironment]:
+    return hasattr(environment, "prompts_with_critique")
 
 
 class Critic(abc.ABC):
@@ -54,22 +73,23 @@ class ScriptedCritic(Critic):
     """
 
     @abc.abstractmethod
-    def words(self, environment: Environment, prompt: int, attempt: Sequence[int]) -> Sequence[int]:
+    def words(self, environment: HypothesisEnvironment, prompt: int, attempt: Sequence[int]) -> Sequence[int]:
         """The words about the tokens of an attempt at a prompt, at least one token."""
 
     def check(self, sampled: Sampled) -> None:
         """Raises ValueError also if what it says about an empty answer to the first prompt is not words."""
-        self._words(sampled.environment, 0, [sampled.environment.stop_tokens[0]])
+        environment = quoting(sampled)
+        self._words(environment, 0, [environment.stop_tokens[0]])
 
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, key: Array
     ) -> tuple[Words, Array | float]:
         del parameters, key
-        words = functools.partial(self._words, sampled.environment)
+        words = functools.partial(self._words, quoting(sampled))
         say = functools.partial(of_each_answer, words, *as_lists(attempts[0]))
         return hosts.broadcast(hosts.first_does(say)), 0.0
 
-    def _words(self, environment: Environment, prompt: int, attempt: Sequence[int]) -> list[int]:
+    def _words(self, environment: HypothesisEnvironment, prompt: int, attempt: Sequence[int]) -> list[int]:
         words = self.words(environment, prompt, attempt)
         words = require_tokens("what the critic says", words, environment.vocabulary_size)
         if not words:
@@ -97,7 +117,7 @@ class _OfKnownMistakes(ScriptedCritic):
 class FirstMistake(_OfKnownMistakes):
     """Says where the first mistake of an attempt is; `ipsrl.environments.critiques` defines what that is."""
 
-    def words(self, environment: Environment, prompt: int, attempt: Sequence[int]) -> Sequence[int]:
+    def words(self, environment: HypothesisEnvironment, prompt: int, attempt: Sequence[int]) -> Sequence[int]:
         return critiques.first_mistake(environment, prompt, attempt)
 
 
@@ -105,7 +125,7 @@ class FirstMistake(_OfKnownMistakes):
 class RightOrWrong(_OfKnownMistakes):
     """Says whether an attempt is right, in one token of a compact vocabulary, as the task has it and not a `Reward`."""
 
-    def words(self, environment: Environment, prompt: int, attempt: Sequence[int]) -> Sequence[int]:
+    def words(self, environment: HypothesisEnvironment, prompt: int, attempt: Sequence[int]) -> Sequence[int]:
         return critiques.right_or_wrong(environment, prompt, attempt)
 
 
@@ -127,7 +147,7 @@ class TrueAnswer(ScriptedCritic):
                 )
         super().check(sampled)
 
-    def words(self, environment: Environment, prompt: int, attempt: Sequence[int]) -> Sequence[int]:
+    def words(self, environment: HypothesisEnvironment, prompt: int, attempt: Sequence[int]) -> Sequence[int]:
         del attempt
         return critiques.true_answer(environment, prompt)
 
@@ -187,7 +207,7 @@ class Own(Critic):
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, key: Array
     ) -> tuple[Words, Array | float]:
-        environment, (prompts, answers) = sampled.environment, as_lists(attempts[0])
+        environment, (prompts, answers) = quoting(sampled), as_lists(attempts[0])
         number, each = len(answers[0]), list(itertools.chain.from_iterable(answers))
         # As wide as the prompts of second attempts, so that both are sampled by one program.
         asked = environment.prompts_for_critique(np.repeat(prompts, number), each, environment.history_width(2))

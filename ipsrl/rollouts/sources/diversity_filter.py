@@ -37,7 +37,7 @@ class DiversityFilter(Wrapper):
     outcomes: int = positive(16384, called="the number of outcomes counted for each prompt")
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
-        shape = self.innermost.environment.num_prompts, self.outcomes
+        shape = self.environment.num_prompts, self.outcomes
         # An outcome of -1 marks a free place.
         counted = jnp.full(shape, -1, jnp.int32), jnp.zeros(shape, jnp.int32)
         return replicated(counted), self.inner.init(actors, seed, reward)

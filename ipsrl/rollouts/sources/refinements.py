@@ -16,7 +16,7 @@ from ipsrl.checking.fields import at_least, finite, one_of
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.critics import Critic, as_lists
+from ipsrl.rollouts.sources.critics import Critic, as_lists, quoting
 from ipsrl.rollouts.sources.source import (
     Actors,
     Groups,
@@ -119,6 +119,7 @@ class OffPolicyAnswers(Wrapper):
 def _counted(metrics: Metrics, refined_mask: Array, spent: Array | float, groups: Groups) -> Metrics:
     """The metrics with those of refinements `[P, n, T]`, of which the best are in the groups."""
     put_in = groups[0].off_policy
+    assert put_in is not None, "`with_best_answer` marks what it puts in"
     number, tokens = (metrics[name][0] for name in ("trajectories_sampled", "tokens_sampled"))
     return metrics | {
         "trajectories_sampled": (number + math.prod(refined_mask.shape[:2]), 0),
@@ -171,11 +172,7 @@ class SecondAttempt(Refine):
 
     def check(self, sampled: Sampled) -> None:
         """Raises ValueError if the environment writes no prompts that quote an attempt, or as the critic's `check`."""
-        if not hasattr(sampled.environment, "prompts_with_critique"):
-            raise ValueError(
-                "a second attempt is made to a prompt that quotes the first, which "
-                f"{type(sampled.environment).__name__} does not write: take a text task"
-            )
+        quoting(sampled)
         if self.critic is None:
             return
         if not isinstance(self.critic, Critic):
@@ -185,7 +182,7 @@ class SecondAttempt(Refine):
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
     ) -> tuple[Trajectories, Array | float]:
-        given, environment = attempts[0].prompts, sampled.environment
+        given, environment = attempts[0].prompts, quoting(sampled)
         trajectories, outcomes = _in_turn((dataclasses.replace(attempts[0], prompts=None), attempts[1]), number)
         trajectories = dataclasses.replace(trajectories, prompts=given)
         index, answers = as_lists(trajectories)

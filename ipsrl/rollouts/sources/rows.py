@@ -26,13 +26,14 @@ def checked_row(row: Mapping[str, Any], number: int, environment: Environment) -
     given, longest = row["answers"], environment.max_tokens
     if not (isinstance(given, Sequence | np.ndarray) and len(given)):
         raise ValueError(f"row {number} has no answers: give a list of lists of token ids")
-    answers = [_vector(answer, "iu") for answer in given]
-    for place, answer in enumerate(answers, start=1):
+    answers: list[np.ndarray] = []
+    for place, answer in enumerate((_vector(answer, "iu") for answer in given), start=1):
         if answer is None or not 1 <= len(answer) <= longest:
             raise ValueError(
                 f"answer {place} of row {number} must have 1 to {longest} token ids, not {given[place - 1]!r}"
             )
-    checked = {"prompt": int(row["prompt"]), "answers": answers}
+        answers.append(answer)
+    checked: dict[str, Any] = {"prompt": int(row["prompt"]), "answers": answers}
     for key, kinds in (("rewards", "biuf"), ("outcomes", "iu")):
         if key in row:
             checked[key] = _vector(row[key], kinds)

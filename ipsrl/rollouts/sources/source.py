@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.core import Tracer
 
 from ipsrl.checking.arguments import accepted
 from ipsrl.checking.fields import Checked, non_negative, positive
@@ -81,7 +82,13 @@ class Request:
 
 
 class Source(Checked):
-    """Base of what gives the groups of each step; immutable, so that it can be a static argument of `jax.jit`."""
+    """Base of what gives the groups of each step; immutable, so that it can be a static argument of `jax.jit`.
+
+    Attributes:
+      environment: of the prompts and the outcomes.
+    """
+
+    environment: Environment
 
     @property
     def on_host(self) -> bool:
@@ -220,6 +227,10 @@ class Sampled(Source):
         return rewarded(reward, trajectories, sharded(verify(self.environment, trajectories)), key)
 
 
+UNWRAPPED: Any = None
+"""In the place of the other source until a wrapper is around it."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Wrapper(Source):
     """Base of sources that change what another source gives; their state is a pair of their own and the other's.
@@ -228,7 +239,7 @@ class Wrapper(Source):
       inner: the other one; None until `around` has been called.
     """
 
-    inner: Source | None = dataclasses.field(default=None, init=False)
+    inner: Source = dataclasses.field(default=UNWRAPPED, init=False)
 
     asks: ClassVar[Literal["nothing", "policy", "prompts"]] = "nothing"
     """What it needs of the other source besides its groups: the policy, to sample or score with; or groups for chosen
@@ -316,8 +327,14 @@ class Wrapper(Source):
 
     @property
     def sampled(self) -> Sampled:
-        """The source inside all wrappers, where it samples."""
-        return self.innermost
+        """The source inside all wrappers, of one that `asks` for more than groups."""
+        innermost = self.innermost
+        assert isinstance(innermost, Sampled), "`check_inner` has refused others"
+        return innermost
+
+    @property
+    def environment(self) -> Environment:
+        return self.inner.environment
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         return None, self.inner.init(actors, seed, reward)
@@ -355,7 +372,7 @@ def sharded(tree: Any) -> Any:
     """Shards arrays `[P, ...]` by prompts over the mesh that is set, inside and outside jit."""
     if jax.sharding.get_abstract_mesh().empty:
         return tree
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree)):
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)):
         return keep_prompts_sharded(tree)
     return shard_prompts(tree, jax.sharding.get_mesh())
 
@@ -363,11 +380,7 @@ def sharded(tree: Any) -> Any:
 def replicated(tree: Any) -> Any:
     """Places a copy of arrays on every device of the mesh that is set; nothing changes inside jit."""
     leaves = jax.tree.leaves(tree)
-    if (
-        not leaves
-        or jax.sharding.get_abstract_mesh().empty
-        or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
-    ):
+    if not leaves or jax.sharding.get_abstract_mesh().empty or any(isinstance(leaf, Tracer) for leaf in leaves):
         return tree
     return replicate(tree, jax.sharding.get_mesh())
 

@@ -82,6 +82,7 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         response = self._checkpointer.save_async(step, stored_tree.storable(state), force=True, custom_metadata=note)
 
         def seal_when_written() -> None:
+            assert response is not None, "Orbax skips no step that is forced"
             response.result()  # when all hosts have written
             if hosts.is_first():
                 stored_tree.seal(self._directory / str(step))
@@ -160,10 +161,12 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
 
         context = ocp.Context()
         context.asynchronous.timeout_secs = SAVE_TIMEOUT_SECONDS
+        # Orbax declares a protocol whose method has arguments of other names than its own classes have.
+        latest: Any = ocp.training.preservation_policies.LatestN(self._keep)
         return ocp.training.Checkpointer(
-            self._directory,
+            str(self._directory),
             context=context,
-            preservation_policy=ocp.training.preservation_policies.LatestN(self._keep),
+            preservation_policy=latest,
             # Removes what a killed process had begun to write.
             cleanup_tmp_directories=True,
         )

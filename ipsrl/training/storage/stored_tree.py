@@ -56,7 +56,7 @@ def check(directory: Path, like: PyTree) -> None:
 
     # Orbax raises many types of errors for a file that it cannot read.
     try:
-        stored = ocp.metadata(directory).metadata
+        stored = ocp.metadata(str(directory)).metadata
     except Exception as error:
         raise DamagedTreeError(_first_line(error)) from error
     if stored is None:
@@ -70,7 +70,8 @@ def note(directory: Path) -> dict[str, Any] | None:
     """The JSON object that Orbax has saved beside the tree in `directory`, as its custom metadata; None for none."""
     from orbax.checkpoint import v1 as ocp
 
-    return ocp.metadata(directory).custom_metadata
+    found = ocp.metadata(str(directory)).custom_metadata
+    return found if isinstance(found, dict) else None
 
 
 def load(directory: Path, like: PyTree) -> PyTree:
@@ -94,7 +95,7 @@ def load(directory: Path, like: PyTree) -> PyTree:
         for name, leaf in storable(like).items()
     }
     try:
-        restored = ocp.load(directory, wanted)
+        restored = ocp.load(str(directory), wanted)
     except Exception as error:
         raise DamagedTreeError(_first_line(error)) from error
 
