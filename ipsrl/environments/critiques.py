@@ -89,8 +89,9 @@ def true_answer(environment: HypothesisEnvironment, prompt: int) -> list[int]:
     if not len(right):
         raise ValueError(f"prompt {prompt} has no right answer that could be said")
     if isinstance(environment, LanguageTask):
-        answer = environment.task.answer_text(int(right[0]))
-        return environment.tokenizer(answer, add_special_tokens=False)["input_ids"]
+        task = environment.task
+        assert isinstance(task, TextTask), "others list no hypotheses"
+        return environment.tokenizer(task.answer_text(int(right[0])), add_special_tokens=False)["input_ids"]
     return [token for token in environment.render(int(right[0])) if token != STOP]
 
 
@@ -102,6 +103,7 @@ def _said(environment: HypothesisEnvironment, prompt: int, attempt: Sequence[int
     attempt = require_tokens("the attempt", attempt, environment.vocabulary_size)
     if isinstance(environment, LanguageTask):
         task, [text] = environment.task, environment.answer_texts([attempt])
+        assert isinstance(task, TextTask), "critics know no others"
         # Texts of a model may take a reader long, so they are read where time is limited.
         [answer] = environment.verifier.read(task.reader, [environment.thought(prompt) + text])
         if answer is not None and is_right(task, prompt, task.outcome(answer)):

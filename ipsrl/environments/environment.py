@@ -86,7 +86,7 @@ class Environment(Hashable, Protocol):
     @property
     def uses_tools(self) -> bool: ...
 
-    def prompts(self, index: Array | np.ndarray) -> Prompts:
+    def prompts(self, index: Array) -> Prompts:
         """The prompts with the indices `index` `[P]`."""
         ...
 

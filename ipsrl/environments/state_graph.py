@@ -86,7 +86,7 @@ class StateGraph(abc.ABC):
         """The first state of a prompt's walks: 0, unless a subclass has several prompts."""
         return jnp.zeros_like(prompt_index)
 
-    def prompts(self, index: Array | np.ndarray) -> Prompts:
+    def prompts(self, index: Array) -> Prompts:
         """Without tokens: the observations show everything."""
         shape = (index.shape[0], 0)
         return Prompts(index, jnp.zeros(shape, jnp.int32), jnp.zeros(shape, bool))

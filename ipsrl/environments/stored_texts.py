@@ -34,7 +34,8 @@ def write_texts(
 
     if (out / name / VERSION).exists():
         raise ValueError(f"{out / name / VERSION} exists already: choose another folder")
-    builder = TextRows(
+    # The decorators of TFDS hide that this is a method.
+    builder: Any = TextRows(
         name=name,
         version=VERSION,
         features=tfds.features.FeaturesDict({feature: tfds.features.Text() for feature in features}),

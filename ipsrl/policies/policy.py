@@ -61,6 +61,18 @@ class Policy(Hashable, Protocol):
         ...
 
 
+class ReadsTexts(Policy, Protocol):
+    """A policy of texts, with what `optional_fields` names besides: transformers and state-space models."""
+
+    def prompt_log_probs(self, parameters: Parameters, prompts: Prompts, temperature: float) -> tuple[Array, Array]:
+        """Log-probabilities of the tokens of prompts, and which of them count, both `[P, L]`."""
+        ...
+
+    def answer_features(self, parameters: Parameters, trajectories: Trajectories) -> Array:
+        """Features `[P, G, H]` of answers, made of hidden states."""
+        ...
+
+
 @runtime_checkable
 class Layered(Protocol):
     """A policy whose parameters under "layers" are the same arrays in each layer, numbered from 0."""

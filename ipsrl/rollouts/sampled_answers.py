@@ -115,7 +115,7 @@ def independent_answers(
     """
 
     def ask(index: np.ndarray, key: Array) -> Answers:
-        prompts = environment.prompts(index)
+        prompts = environment.prompts(jnp.asarray(index))
         sample = sampler_for(environment)
         sampled = sample(environment, policy, parameters, prompts, key, answers_per_prompt, decoding)
         return Answers(verify_on_hosts(environment, sampled), *_shown(sampled))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from ipsrl.environments.environment import Environment, dictates
 from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
-from ipsrl.policies.policy import Parameters, Policy, union
+from ipsrl.policies.policy import Parameters, Policy, ReadsTexts, union
 from ipsrl.structures import Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
 from ipsrl.training.micro_batches import join, split, totals
 from ipsrl.training.sparse_adam import sparse_adam
@@ -55,7 +55,7 @@ class TrainState:
     objective_state: Any
     objective_parameters: Any
     objective_optimizer_state: Any
-    seed: Array | None = None
+    seed: Array
     learning_rate: Array | None = None
     reference: Parameters | None = None
     source: Any = None
@@ -68,6 +68,7 @@ class TrainState:
         objective: Objective,
         optimizer: optax.GradientTransformation,
         environment: Environment,
+        seed: Array,
     ) -> "TrainState":
         """The state before the first step."""
         objective_parameters = objective.init_parameters(environment.sizes)
@@ -78,6 +79,7 @@ class TrainState:
             objective_state=objective.init(environment.sizes),
             objective_parameters=objective_parameters,
             objective_optimizer_state=_objective_optimizer(objective).init(objective_parameters),
+            seed=seed,
         )
 
 
@@ -199,7 +201,7 @@ def update(
     Returns:
       the new state, and metrics as scalars.
     """
-    scored = {"policy": policy, "objective": objective, "temperature": temperature}
+    scored: dict[str, Any] = {"policy": policy, "objective": objective, "temperature": temperature}
     rollouts = rollouts_of(
         state.parameters, state.reference, frozen, trajectories, outcomes, key,
         micro_batches=batching.total_micro_batches, **scored,
@@ -265,16 +267,19 @@ def rollouts_of(
     def optional_fields(shared, micro_batches):
         parameters, reference, frozen = shared
 
+        # `check_objective` has refused others where their methods are needed.
+        reader = cast(ReadsTexts, policy)
+
         def of_micro_batch(micro_batch):
             found = {}
             if "prompt_log_probs" in objective.needs:
-                log_probs, mask = policy.prompt_log_probs(union(parameters, frozen), micro_batch.prompts, temperature)
+                log_probs, mask = reader.prompt_log_probs(union(parameters, frozen), micro_batch.prompts, temperature)
                 found |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
             if "reference_log_probs" in objective.needs:
                 scores = policy.score(union(reference, frozen), micro_batch, temperature)
                 found["reference_log_probs"] = scores.log_probs
             if "answer_features" in objective.needs:
-                found["answer_features"] = policy.answer_features(union(reference, frozen), micro_batch)
+                found["answer_features"] = reader.answer_features(union(reference, frozen), micro_batch)
             if wanted := PROXIMAL_FIELDS & objective.needs:
                 scores = policy.score(union(parameters, frozen), micro_batch, temperature)
                 found |= {name: getattr(scores, name.removeprefix("proximal_")) for name in wanted}

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jax.core import Tracer
 from jax.sharding import Mesh
 
 from ipsrl.checking.arguments import checked
@@ -230,12 +231,10 @@ class Trainer(Checked):
     def first_state(self, seed: Array | int, parameters: Parameters, learning_rate: Array | None = None) -> TrainState:
         """A state without that of the source; with a learning rate of its own, if there is one."""
         optimizer = self.optimizer(learning_rate)
-        state = TrainState.create(parameters, self.objective, optimizer, self.environment)
+        state = TrainState.create(parameters, self.objective, optimizer, self.environment, jnp.asarray(seed, jnp.int32))
         # A step donates the parameters but not the reference.
         reference = _copied(parameters) if self.needs_reference else None
-        return dataclasses.replace(
-            state, seed=jnp.asarray(seed, jnp.int32), learning_rate=learning_rate, reference=reference
-        )
+        return dataclasses.replace(state, learning_rate=learning_rate, reference=reference)
 
     def begin(
         self, seed: Array, learning_rate: Array | None, parameters: Parameters | None, reward: Reward | None
@@ -306,7 +305,7 @@ class Trainer(Checked):
 
     def learn(self, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
         """Second half of a step: the update with any groups; the given state is donated."""
-        traced = isinstance(state.step, jax.core.Tracer)
+        traced = isinstance(state.step, Tracer)
         source, state = state.source, dataclasses.replace(state, source=None)
         state, metrics = (update if traced else compiled_update)(
             state, *groups, stream(state.seed, state.step, "objective"), self.frozen, policy=self.policy,
@@ -320,7 +319,7 @@ class Trainer(Checked):
 
 def _number(scalar: Array) -> Array | int:
     """A replicated number as an integer, because the host chooses prompts by it; unchanged inside jit."""
-    return scalar if isinstance(scalar, jax.core.Tracer) else int(hosts.to_host(scalar))
+    return scalar if isinstance(scalar, Tracer) else int(hosts.to_host(scalar))
 
 
 @jax.jit

@@ -99,9 +99,9 @@ class Forks(Checked, StateGraph):
 
     @functools.cached_property
     def _parents(self) -> np.ndarray:
-        states = np.arange(self.num_observations)[:, None]
         with jax.ensure_compile_time_eval():
-            reached = np.asarray(self.step(states, np.arange(self.branches)))
+            states = jnp.arange(self.num_observations)[:, None]
+            reached = np.asarray(self.step(states, jnp.arange(self.branches)))
         return np.bincount(reached.ravel(), minlength=self.num_observations + self.num_outcomes)
 
     def verify(self, trajectories: Trajectories) -> Outcomes:

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeGuard
 
 import numpy as np
 
@@ -162,3 +162,8 @@ class HypothesisEnvironment(Environment, Protocol):
     def history_width(self, answers: int) -> int:
         """Number of columns that hold every prompt with that many earlier answers."""
         ...
+
+
+def writes(environment: Environment, method: str) -> TypeGuard[HypothesisEnvironment]:
+    """Whether an environment has a method of `HypothesisEnvironment`, which others may lack."""
+    return hasattr(environment, method)

@@ -19,6 +19,7 @@ This module needs only the standard library and two modules like it: the process
 import random
 import re
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from ipsrl.environments.reading.answer_text import BULLET, SIGN, marker, without_remark
 from ipsrl.environments.reading.arithmetic import EQUALS, read_arithmetic, value
@@ -230,8 +231,8 @@ def read_expression(text: str) -> Tree | None:
     # A dash with a blank behind it is no sign here but a bullet.
     line = BULLET.sub("", " ".join(map(without_remark, text.split("\n"))), count=1)
     sides = EQUALS.split(_NAME.sub("", line, count=1))
-    trees = [read_arithmetic(side) for side in sides]
-    if any(tree is None for tree in trees):
+    trees = [tree for side in sides if (tree := read_arithmetic(side)) is not None]
+    if len(trees) < len(sides):
         return None
     if len(trees) > 1 and (len(values := {value(tree) for tree in trees}) > 1 or None in values):
         return None
@@ -239,7 +240,7 @@ def read_expression(text: str) -> Tree | None:
     return tree if _is_plain(tree) else None
 
 
-def _is_plain(tree: object) -> bool:
+def _is_plain(tree: object) -> TypeGuard[Tree]:
     """Whether a tree has no operators but the four, and only integers that are not too long."""
     if isinstance(tree, tuple):
         return tree[0] in OPERATORS and all(map(_is_plain, tree[1:]))

@@ -32,8 +32,8 @@ def read_by_math_verify(text: str) -> Fraction | None:
     number, as in `numeric_answers`: 50% is 50.
     """
     try:
-        # Without an alarm: signals work in no thread but the main one.
-        found = parse(without_thoughts(text)[-LONGEST_ANSWER:], parsing_timeout=None)
+        # Without an alarm, as it may be in spite of its annotation: signals work in no thread but the main one.
+        found = parse(without_thoughts(text)[-LONGEST_ANSWER:], parsing_timeout=None)  # ty: ignore[invalid-argument-type]
         return _exact(found[0]) if found else None
     # SymPy raises what its depths lead to, as of infinities or of a recursion that is too deep.
     except Exception:

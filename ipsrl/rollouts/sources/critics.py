@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeGuard
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -13,8 +13,8 @@ from jax import Array
 
 from ipsrl.distributed import hosts
 from ipsrl.environments import critiques
-from ipsrl.environments.environment import Environment, require_tokens
-from ipsrl.environments.language.questions import HypothesisEnvironment
+from ipsrl.environments.environment import require_tokens
+from ipsrl.environments.language.questions import HypothesisEnvironment, writes
 from ipsrl.environments.token_stream import of_each_answer
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.sources.source import Groups, Sampled
@@ -30,16 +30,12 @@ def quoting(sampled: Sampled) -> HypothesisEnvironment:
     Raises:
       ValueError: it writes no such prompts.
     """
-    if not _quotes(sampled.environment):
+    if not writes(sampled.environment, "prompts_with_critique"):
         raise ValueError(
             "a second attempt is made to a prompt that quotes the first, which "
             f"{type(sampled.environment).__name__} does not write: take a text task"
         )
     return sampled.environment
-
-
-def _quotes(environment: Environment) -> TypeGuard[HypothesisEnvironment]:
-    return hasattr(environment, "prompts_with_critique")
 
 
 class Critic(abc.ABC):

@@ -12,12 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import non_negative, positive
 from ipsrl.checking.paths import expanded
 from ipsrl.checking.regular_files import read_bytes
 from ipsrl.environments.environment import Environment, dictates
+from ipsrl.environments.language.questions import writes
 from ipsrl.policies.policy import Policy
 from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST, Reward, rewarded
 from ipsrl.rollouts.given_answers import given_answers
@@ -70,9 +72,10 @@ class StoredGroups(Source):
     environment: Environment
     policy: Policy
     prompts_per_step: int = positive()
-    prompt_index: np.ndarray
-    tokens: np.ndarray
-    lengths: np.ndarray
+    # The checker takes the field before for optional, as it does where any function makes a field.
+    prompt_index: np.ndarray  # ty: ignore[invalid-dataclass-field-order]
+    tokens: np.ndarray  # ty: ignore[invalid-dataclass-field-order]
+    lengths: np.ndarray  # ty: ignore[invalid-dataclass-field-order]
     rewards: np.ndarray | None = None
     outcome_id: np.ndarray | None = None
     log_probs: np.ndarray | None = None
@@ -179,7 +182,7 @@ class StoredGroups(Source):
             return np.stack([row[key] for row in rows]) if key in keys else None
 
         index, shown = np.array([row["prompt"] for row in rows]), None
-        if "history" in keys:
+        if "history" in keys and writes(environment, "prompts_with_history"):
             shown = environment.prompts_with_history(index, [row["history"] for row in rows])
         return cls(
             environment, policy, prompts_per_step, prompt_index=index, shown=shown,
@@ -274,8 +277,8 @@ class StoredGroups(Source):
         found = 0
         for name in TABLES:
             if (table := getattr(self, name)) is not None:
-                found = zlib.crc32(np.ascontiguousarray(table), found)
-        return found if self.shown is None else zlib.crc32(np.ascontiguousarray(self.shown.tokens), found)
+                found = zlib.crc32(np.ascontiguousarray(table).data, found)
+        return found if self.shown is None else zlib.crc32(np.ascontiguousarray(self.shown.tokens).data, found)
 
     @property
     def stale(self) -> bool:
@@ -325,7 +328,7 @@ class StoredGroups(Source):
         number, place = request.step // (stored // size), request.step % (stored // size)
         rows = _order(request.seed, number, stored)[place * size + np.arange(size)]
         rows += request.seed % self.parts * stored
-        return rows if isinstance(rows, jax.core.Tracer) else np.asarray(rows)
+        return rows if isinstance(rows, Tracer) else np.asarray(rows)
 
     def _answers(self, rows: Array | np.ndarray, log_probs: Array | None) -> Trajectories:
         tokens, lengths = (_taken(table, rows) for table in (self.tokens, self.lengths))
