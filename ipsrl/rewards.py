@@ -109,7 +109,10 @@ def _given(reward: Reward, trajectories: Trajectories, outcomes: Outcomes, key: 
 
 
 def checksum(reward: Reward | None) -> int:
-    """A number that two rewards share if they are the same and do not learn; of functions the name decides."""
+    """A number that two rewards share if they are the same and do not learn.
+
+    Of a function the name decides, and of `functools.partial` what it has been given, too.
+    """
 
     def described(value: object) -> str:
         if dataclasses.is_dataclass(value):
@@ -119,7 +122,8 @@ def checksum(reward: Reward | None) -> int:
         if isinstance(value, Array | np.ndarray):
             return "" if learns else f"{value.dtype}{value.shape}{zlib.crc32(np.asarray(value).tobytes())}"
         if isinstance(value, functools.partial):
-            return f"{described(value.func)}{value.args}{value.keywords}"
+            given = (value.func, *value.args, *value.keywords, *value.keywords.values())
+            return str([described(part) for part in given])
         if callable(value):
             named = value if hasattr(value, "__qualname__") else type(value)
             return f"{named.__module__}.{named.__qualname__}"

@@ -23,7 +23,7 @@ from ipsrl.rewards import (
     rewarded,
 )
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Rollouts
+from ipsrl.structures import Rollouts, Sizes
 
 ARMS = Bandit(((1.0, 0.0, 0.0), (0.0, 1.0, 1.0)))
 POLICY = Tabular(ARMS.num_observations, ARMS.vocabulary_size)
@@ -124,6 +124,11 @@ def test_a_pattern_is_accepted_wherever_it_stands(groups):
     np.testing.assert_array_equal(found, outcomes.rewards)
 
 
+def test_a_pattern_of_no_tokens_is_refused_also_where_nobody_knows_the_vocabulary():
+    with pytest.raises(ValueError, match="the pattern has the token -1"):
+        PatternVerifier((-1,)).check(Sizes(num_prompts=1))
+
+
 def test_matched_outcomes_learns_the_experts_distribution():
     """The policy follows the reward at once, so the weights become those of the expert."""
     expert, bandit = jnp.array([[0.7, 0.2, 0.1]]), Bandit((0.0, 0.0, 0.0))
@@ -213,6 +218,9 @@ def test_the_checksum_tells_rewards_apart():
         PatternVerifier((1,), RewardTable(table)),
         FormulaReward(update_of),
         FormulaReward(one_update),
+        FormulaReward(functools.partial(update_of, 1)),
+        FormulaReward(functools.partial(update_of, 2)),
+        RewardTable(table.astype(jnp.bfloat16)),
     ]
     assert len({checksum(reward) for reward in rewards}) == len(rewards)
     assert checksum(RewardTable(table)) == checksum(RewardTable(np.asarray(table)))

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from experiments.inference_routing.best_baseline import removable
 from experiments.inference_routing.best_fixed import best_fixed
@@ -31,7 +32,7 @@ class Runs:
     learning_rates: tuple[float, ...]
 
     @functools.cached_property
-    def measured(self) -> dict[str, np.ndarray]:
+    def measured(self) -> dict[str, Array | np.ndarray]:
         """Each of `measures`, `[rate, seed, interval]`; the last rate is 0."""
 
         def of_run(rate, seed):
@@ -58,12 +59,14 @@ class Runs:
 
     def at_equal_weights(self) -> Points:
         """`measures` at the end without a step, as `uniform_` and their name, and `removable`."""
-        values = {f"uniform_{name}": value[-1, :, -1:] for name, value in self.measured.items()}
+        values: dict[str, Any] = {
+            f"uniform_{name}": value[-1, :, -1:] for name, value in self.measured.items()
+        }
         values["removable"] = removable(self.learner.layers, self.learner.p_min)
         return Points([self.rounds], values, self.seeds)
 
 
-def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, np.ndarray]:
+def measures(of: Learner, course: IntervalMeans, rounds: int) -> dict[str, Array | np.ndarray]:
     """Measures `[..., U]` of courses with U intervals, up to the end of each one.
 
     errors: exact error rate, times the number of tasks, less the errors of the best fixed expert within the budgets.

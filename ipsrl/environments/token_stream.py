@@ -61,7 +61,7 @@ class TokenStream(abc.ABC):
         """Outcomes are not numbered: any text may be one."""
         return Sizes(num_prompts=self.num_prompts, vocabulary_size=self.vocabulary_size)
 
-    def prompts(self, index: Array) -> Prompts:
+    def prompts(self, index: Array | np.ndarray) -> Prompts:
         """As in `Environment`, in NumPy; only a traced index makes the whole table a constant of the program."""
         if isinstance(index, Tracer):
             return jax.tree.map(lambda column: jnp.asarray(column)[index], self.prompt_table)

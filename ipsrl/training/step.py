@@ -55,7 +55,7 @@ class TrainState:
     objective_state: Any
     objective_parameters: Any
     objective_optimizer_state: Any
-    seed: Array
+    seed: Array | None = None
     learning_rate: Array | None = None
     reference: Parameters | None = None
     source: Any = None
@@ -68,7 +68,6 @@ class TrainState:
         objective: Objective,
         optimizer: optax.GradientTransformation,
         environment: Environment,
-        seed: Array,
     ) -> "TrainState":
         """The state before the first step."""
         objective_parameters = objective.init_parameters(environment.sizes)
@@ -79,7 +78,6 @@ class TrainState:
             objective_state=objective.init(environment.sizes),
             objective_parameters=objective_parameters,
             objective_optimizer_state=_objective_optimizer(objective).init(objective_parameters),
-            seed=seed,
         )
 
 

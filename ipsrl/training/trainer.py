@@ -231,10 +231,12 @@ class Trainer(Checked):
     def first_state(self, seed: Array | int, parameters: Parameters, learning_rate: Array | None = None) -> TrainState:
         """A state without that of the source; with a learning rate of its own, if there is one."""
         optimizer = self.optimizer(learning_rate)
-        state = TrainState.create(parameters, self.objective, optimizer, self.environment, jnp.asarray(seed, jnp.int32))
+        state = TrainState.create(parameters, self.objective, optimizer, self.environment)
         # A step donates the parameters but not the reference.
         reference = _copied(parameters) if self.needs_reference else None
-        return dataclasses.replace(state, learning_rate=learning_rate, reference=reference)
+        return dataclasses.replace(
+            state, seed=jnp.asarray(seed, jnp.int32), learning_rate=learning_rate, reference=reference
+        )
 
     def begin(
         self, seed: Array, learning_rate: Array | None, parameters: Parameters | None, reward: Reward | None
@@ -305,10 +307,11 @@ class Trainer(Checked):
 
     def learn(self, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
         """Second half of a step: the update with any groups; the given state is donated."""
-        traced = isinstance(state.step, Tracer)
+        assert state.seed is not None, "`first_state` sets it"
+        traced, key = isinstance(state.step, Tracer), stream(state.seed, state.step, "objective")
         source, state = state.source, dataclasses.replace(state, source=None)
         state, metrics = (update if traced else compiled_update)(
-            state, *groups, stream(state.seed, state.step, "objective"), self.frozen, policy=self.policy,
+            state, *groups, key, self.frozen, policy=self.policy,
             objective=self.objective, optimizer=self.optimizer(state.learning_rate), batching=self.settings.batching,
             temperature=self.settings.temperature,
         )  # fmt: skip
@@ -317,8 +320,9 @@ class Trainer(Checked):
         return dataclasses.replace(state, source=source), metrics
 
 
-def _number(scalar: Array) -> Array | int:
+def _number(scalar: Array | None) -> Array | int:
     """A replicated number as an integer, because the host chooses prompts by it; unchanged inside jit."""
+    assert scalar is not None, "`first_state` sets the seed"
     return scalar if isinstance(scalar, Tracer) else int(hosts.to_host(scalar))
 
 
