@@ -34,7 +34,7 @@ def write_texts(
 
     if (out / name / VERSION).exists():
         raise ValueError(f"{out / name / VERSION} exists already: choose another folder")
-    # The decorators of TFDS hide that this is a method.
+    # The decorators of TFDS hide the signatures of methods.
     builder: Any = TextRows(
         name=name,
         version=VERSION,
@@ -72,7 +72,8 @@ def stored_split(
     import tensorflow_datasets as tfds
 
     try:
-        builder = tfds.builder_from_directory(folder)
+        # The decorators of TFDS hide the signatures of methods.
+        builder: Any = tfds.builder_from_directory(folder)
         known, splits = builder.info.features.keys(), ", ".join(builder.info.splits)
     # TFDS reads several files, each of which may be missing or damaged in its own way.
     except Exception as error:
