@@ -18,6 +18,7 @@ EXCEPTIONS = {
     "ipsrl.environments.molecules.rewards": "molecules are a task for anyone's policy",
 }
 """Modules that one study alone uses, and why a user of the package would import them: at most five."""
+CATALOG = "ipsrl.objectives.catalog"
 MODULES_OF_A_FOLDER = 15
 TOKENS_OF_A_LINE, TOKENS_OF_A_FILES_LINE = 10, 12
 TOKENS_OF_A_STUDY = 2_650
@@ -68,8 +69,8 @@ def used_by_one_study():
     """Module of the library -> the study, or folder of a subject, that alone uses it, by itself or through others."""
     users = collections.defaultdict(set)
     for name, path in MODULES.items():
-        # What a package's own page of contents imports is not used there.
-        if path.name != "__init__.py" or name.startswith("experiments."):
+        # What a package's own page of contents imports is not used there, but the catalog of objectives has rows.
+        if path.name != "__init__.py" or name.startswith("experiments.") or name == CATALOG:
             for other in imported(path):
                 users[other].add(name)
 

@@ -31,8 +31,8 @@ from ipsrl.checking.fields import one_of, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.figures.style import Drawing
+from ipsrl.objectives.catalog.expected_return import OverlongPunishment
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.claims import above, near
 from ipsrl.study.tuning import best_for_others, of_best

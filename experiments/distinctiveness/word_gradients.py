@@ -17,7 +17,7 @@ from experiments.words.stale_groups import (
     std_so_far,
     train_on_old_groups,
 )
-from ipsrl.objectives.advantages.distinct_pairs import shared_tokens
+from ipsrl.objectives.catalog.refinements import shared_tokens
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.rewards import NoisyVerifier

@@ -20,7 +20,7 @@ from ipsrl import objectives
 from ipsrl.checking.fields import share
 from ipsrl.environments.agents.knowledge_graph import STOP
 from ipsrl.measures.diversity import distinct_outcomes
-from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.objectives.aggregation import SequenceSum
 from ipsrl.objectives.estimators.subgroups import normalised_among, stratum_of
 from ipsrl.objectives.objective import Objective, RolloutPart

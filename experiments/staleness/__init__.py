@@ -28,29 +28,37 @@ from ipsrl import study
 from ipsrl.checking.fields import any_of, between, one_of, positive
 from ipsrl.figures.layers import Bars
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.objectives.aggregation import TokenMean
+from ipsrl.objectives.catalog.balanced_clipping import BalancedClip
+from ipsrl.objectives.catalog.clipping import DivergenceMask, GradientPreservingClip, TruncatedRatio
+from ipsrl.objectives.catalog.token_probability import BoundedRatio
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates import clip_variants, ratio
+from ipsrl.objectives.surrogates import (
+    ClippedRatio,
+    ClippedSequenceRatio,
+    ImportanceRatio,
+    PolicyGradient,
+)
 from ipsrl.study.tuning import of_best
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
 
 SURROGATES = {
-    "no_ratio": ratio.PolicyGradient(),
-    "plain": clip_variants.ImportanceRatio(),
-    "grpo": ratio.ClippedRatio(),
-    "clip_higher": ratio.ClippedRatio(0.2, 0.28),
-    "gppo": clip_variants.GradientPreservingClip(dual_clip=10.0),
-    "cispo": clip_variants.TruncatedRatio(),
-    "bapo": clip_variants.BalancedClip(),
-    "dppo": clip_variants.DivergenceMask(),
-    "gspo": ratio.ClippedSequenceRatio(3e-4, 4e-4),
-    "tis": clip_variants.TruncatedRatio(cap=2.0),
-    "mis": ratio.BoundedRatio(2.0),
-    "answer_ratio": ratio.ClippedSequenceRatio(0.5, 1.0, "sum"),
-    "gppo_upper": clip_variants.GradientPreservingClip(negative_scale=0.0, dual_clip=10.0),
+    "no_ratio": PolicyGradient(),
+    "plain": ImportanceRatio(),
+    "grpo": ClippedRatio(),
+    "clip_higher": ClippedRatio(0.2, 0.28),
+    "gppo": GradientPreservingClip(dual_clip=10.0),
+    "cispo": TruncatedRatio(),
+    "bapo": BalancedClip(),
+    "dppo": DivergenceMask(),
+    "gspo": ClippedSequenceRatio(3e-4, 4e-4),
+    "tis": TruncatedRatio(cap=2.0),
+    "mis": BoundedRatio(2.0),
+    "answer_ratio": ClippedSequenceRatio(0.5, 1.0, "sum"),
+    "gppo_upper": GradientPreservingClip(negative_scale=0.0, dual_clip=10.0),
 }
 SIX = ("clip_higher", "gppo", "cispo", "bapo", "dppo", "gspo")
 NAMES = {name: name.upper() for name in SURROGATES} | {

@@ -31,7 +31,7 @@ from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.objectives.objective import Objective, Surrogate
-from ipsrl.objectives.surrogates.ratio import PolicyGradient
+from ipsrl.objectives.surrogates import PolicyGradient
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs
+from ipsrl.objectives.catalog.refinements import DistinctPairs
 from ipsrl.rewards import Reward
 from ipsrl.structures import Outcomes, Rollouts, Trajectories
 

@@ -94,8 +94,7 @@ def learned_once(
     parts = (
         "environments/*.py", "environments/molecules/*.py", "policies/*.py", "training/*.py", "rollouts/*.py",
         "rollouts/sources/*.py",
-        "objectives/*.py", "objectives/surrogates/*.py", "objectives/advantages/*.py",
-        "objectives/catalog/imitation.py", "structures.py", "rewards.py",
+        "objectives/*.py", "objectives/catalog/imitation.py", "structures.py", "rewards.py",
     )  # fmt: skip
     sources = [path for part in parts for path in package.glob(part)]
     key = {

@@ -50,11 +50,11 @@ from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.tasks.n_queens import NQueens
 from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
 from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds
-from ipsrl.objectives.advantages.baselines import GroupMean
+from ipsrl.objectives.advantages import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.frequency import outcome_frequency
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.policies.adapters import LoRA
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.tabular import Tabular

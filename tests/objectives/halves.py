@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from ipsrl.objectives.advantages.baselines import GroupMean
+from ipsrl.objectives.advantages import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean
-from ipsrl.objectives.surrogates.ratio import PolicyGradient
+from ipsrl.objectives.surrogates import PolicyGradient
 
 
 def weighing(objective):

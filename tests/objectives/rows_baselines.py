@@ -22,6 +22,11 @@ def among_shortest(rewards, mask):
     return found
 
 
+def less_mean_by_length(rewards, mask):
+    length = mask.sum(axis=-1)
+    return rewards - (length * rewards).sum(axis=-1, keepdims=True) / length.sum(axis=-1, keepdims=True)
+
+
 ROWS = {
     # Groups of equal rewards are silent where the greedy answer has them too, as in the generated tests.
     "remax": like_dr_grpo(lambda n, p, r: r - r[np.argmax(p)], tokens=sequence_sum(policy_gradient)),
@@ -30,4 +35,6 @@ ROWS = {
     "gfpo": like_grpo(tokens=token_mean(clipped(0.2, 0.2)), lengths=among_shortest),
     "gfpo(by=reward_per_token)": Row(False, 0, "equal rewards", lambda n, p, r: among_best(n, r)),
     "gfpo(kept=0.3, by=reward_per_token)": Row(False, 0, "equal rewards", lambda n, p, r: among_best(n, r, 0.3)),
+    # On a bandit all answers are equally long.
+    "opo": like_dr_grpo(tokens=token_mean(clipped(0.2, 0.2)), lengths=less_mean_by_length),
 }

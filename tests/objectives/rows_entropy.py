@@ -15,20 +15,6 @@ def into_the_band(counts, probs, rewards, high=0.7):
 
 
 ROWS = {
-    # The tokens of a bandit all have the same entropy: none is left out.
-    "forking_tokens": like_grpo(
-        tokens=token_mean(clipped(0.2, 0.28)),
-        lengths="lengths move the quantile of the entropies: see test_token_selection.py",
-    ),
-    "forking_tokens(threshold=quantile, denominator=all)": like_grpo(),
-    "forking_tokens(fraction=0.9)": like_grpo(),
-    "forking_tokens(tokens=planning)": like_grpo(),
-    # A bandit has no fork.
-    "simko": like_grpo(
-        tokens=token_mean(clipped(0.2, 0.2)),
-        lengths="the quantile of an answer's entropies depends on its length: see test_token_selection.py",
-    ),
-    "simko(top=2, spread=0.3, heavier=2.0, quantile=0.5)": like_grpo(),
     "aer": like_grpo(tokens=token_mean(clipped(0.2, 0.2))),
     # The mean of 1 - g is the probability of a wrong outcome.
     "aer(weight=complement, alpha=(0.5, 1.0))": like_grpo(

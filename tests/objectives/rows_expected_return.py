@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.objectives.rows import Row, centred, like_dr_grpo, like_grpo, never_silent, standardised
+from tests.objectives.rows import Row, like_dr_grpo, like_grpo, never_silent, standardised
 from tests.objectives.token_values import (
     PPO,
     clipped,
@@ -13,7 +13,6 @@ from tests.objectives.token_values import (
     sequence_mean,
     sequence_sum,
     token_mean,
-    whitened,
 )
 
 
@@ -37,15 +36,6 @@ def left_out(counts, probs, rewards):
     """A sample's reward minus the mean of the others in its group."""
     others = ((counts * rewards).sum() - rewards) / (counts.sum() - 1)
     return rewards - others
-
-
-def less_mean_by_length(rewards, mask):
-    length = mask.sum(axis=-1)
-    return rewards - (length * rewards).sum(axis=-1, keepdims=True) / length.sum(axis=-1, keepdims=True)
-
-
-def by_nonzero(counts, rewards):
-    return centred(counts, rewards) * counts.sum() / max(counts[rewards != 0].sum(), 1)
 
 
 ROWS = {
@@ -75,31 +65,10 @@ ROWS = {
         lambda n, p, r: left_out(n, p, r) - 0.05 * np.log(p * len(p))
     ),
     "rloo(kl=0.05)": never_silent(lambda n, p, r: left_out(n, p, r - 0.05 * np.log(p * len(p)))),
-    # Enumerated, each group is a batch of its own.
-    "reinforce_plus_plus": like_grpo(tokens=token_mean(clipped(0.2, 0.2)), lengths=whitened(lambda rewards: rewards)),
-    "reinforce_plus_plus(kl=0.05, unbiased_std=True)": never_silent(
-        lambda n, p, r: standardised(n, r - 0.05 * np.log(p * len(p)), unbiased=True)
-    ),
-    "reinforce_plus_plus(kl=k2(0.05, place=loss))": like_grpo(
-        lambda n, p, r: standardised(n, r) - 0.05 * np.log(p * len(p))
-    ),
-    # Discounted, a reward is worth less in a longer answer.
-    "reinforce_plus_plus(gamma=0.5)": Row(
-        False, 0, "no reward", lambda n, p, r: standardised(n, r), reads_dictated=True
-    ),
-    "reinforce_plus_plus_baseline": like_grpo(
-        tokens=token_mean(clipped(0.2, 0.2)),
-        lengths=whitened(lambda rewards: rewards - rewards.mean(axis=-1, keepdims=True)),
-    ),
     # The random answers differ in length, those of the bandit do not.
     "dapo": never_silent(
         lambda n, p, r: standardised(n, r), reads_width=True, tokens=token_mean(clipped(0.2, 0.28)), lengths=overlong
     ),
     "dapo(overlong=paper(limit=3, cache=2), overlong_filter=True)": never_silent(lambda n, p, r: standardised(n, r)),
     "dapo(overlong=0.0)": like_grpo(),
-    # On a bandit all answers are equally long.
-    "opo": like_dr_grpo(tokens=token_mean(clipped(0.2, 0.2)), lengths=less_mean_by_length),
-    "gpg": Row(False, 1, "equal rewards", lambda n, p, r: by_nonzero(n, r), tokens=token_mean(policy_gradient)),
-    "lite_ppo": like_grpo(tokens=token_mean(clipped(0.2, 0.2))),
-    "lite_ppo(unbiased_std=True)": like_grpo(lambda n, p, r: standardised(n, r, unbiased=True)),
 }

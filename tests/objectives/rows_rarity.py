@@ -18,10 +18,6 @@ def alike(counts):
     return (counts - 1) / counts.sum()
 
 
-def smoothing(probs, rewards, positive=0.1, negative=0.1):
-    return np.where(rewards > 0, -positive, negative) * np.log(probs)
-
-
 def influence(counts):
     """`[K]` by definition: the diversity of the group, less that of the group without one answer."""
 
@@ -52,16 +48,5 @@ ROWS = {
     "setpo": Row(True, None, "only one outcome", lambda n, p, r: standardised(n, r) + influence(n), tokens=PPO),
     "setpo(weight=3.0, standardise=False)": Row(
         True, None, "only one outcome", lambda n, p, r: centred(n, r) + 3 * influence(n)
-    ),
-    "differential_smoothing": Row(
-        False,
-        0,
-        "never",
-        lambda n, p, r: standardised(n, r) + smoothing(p, r),
-        tokens=PPO,
-        lengths="takes the probabilities of whole answers: see test_rarity.py",
-    ),
-    "differential_smoothing(positive=0.3, negative=0.0, standardise=False)": Row(
-        False, None, "no reward", lambda n, p, r: centred(n, r) + smoothing(p, r, 0.3, 0.0)
     ),
 }

@@ -5,8 +5,8 @@ The reference is uniform on the bandit, so that a policy's ratio to it is K p.
 
 import numpy as np
 
-from tests.objectives.rows import Row, centred, like_dr_grpo, like_grpo, never_silent, standardised
-from tests.objectives.token_values import clipped, constant_length, policy_gradient, sequence_mean, sequence_sum
+from tests.objectives.rows import Row, centred, never_silent, standardised
+from tests.objectives.token_values import clipped, policy_gradient, sequence_mean, sequence_sum
 
 
 def to_target(counts, probs, rewards, beta=0.1, threshold=None):
@@ -111,8 +111,4 @@ ROWS = {
         lengths="takes the probabilities of whole answers: see test_regularised.py",
     ),
     "alpha_dpg(alpha=0.9)": Row(False, 0, "no reward", filtered(0.9)),
-    "backward_correction": like_dr_grpo(lambda n, p, r: centred(n, r) / 0.5, tokens=constant_length(clipped(0.2, 0.2))),
-    "backward_correction(false_positive_rate=0.45, standardise=True)": like_grpo(),
-    "forward_correction": Row(False, None, "never", lambda n, p, r: r - 0.7, tokens=constant_length(clipped(0.2, 0.2))),
-    "forward_correction(standardise=True)": like_grpo(),
 }

@@ -10,11 +10,16 @@ import pytest
 
 from ipsrl.objectives import make, names
 from ipsrl.objectives.aggregation import SequenceSum
+from ipsrl.objectives.catalog.balance import RewardTiltBalance
+from ipsrl.objectives.catalog.implicit_rewards import (
+    AdvantageRegression,
+    AugmentedLikelihood,
+    BellmanRegression,
+    GroupVariance,
+)
 from ipsrl.objectives.catalog.regularised import MasteredDivergence
+from ipsrl.objectives.catalog.trust_region import MirrorDescent
 from ipsrl.objectives.objective import FIELDS_BY_SHAPE
-from ipsrl.objectives.surrogates.flow_balance import AugmentedLikelihood, RewardTiltBalance
-from ipsrl.objectives.surrogates.implicit_rewards import AdvantageRegression, BellmanRegression, GroupVariance
-from ipsrl.objectives.surrogates.ratio import MirrorDescent
 from tests.objectives.declared import ROWS
 from tests.objectives.groups import greedy_of, parts_of, random_rollouts, sizes
 from tests.objectives.halves import losing, weighing

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.objectives.shaping.inverse_scaling import InverseProbability
+from ipsrl.objectives.catalog.inverse_probability import InverseProbability
 from ipsrl.structures import Sizes
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ipsrl.objectives import make
-from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
 from ipsrl.objectives.catalog.token_probability import low_probability_confidence
 from ipsrl.objectives.objective import all_equal

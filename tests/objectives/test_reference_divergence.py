@@ -5,9 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.objectives.estimators.reference_divergence import token_divergence
-from ipsrl.objectives.penalties.kullback_leibler import AdaptiveKullbackLeibler, KullbackLeibler
-from ipsrl.objectives.shaping.reward_costs import AdaptiveDivergenceCost
+from ipsrl.objectives.penalties import (
+    AdaptiveDivergenceCost,
+    AdaptiveKullbackLeibler,
+    KullbackLeibler,
+    token_divergence,
+)
 from ipsrl.structures import Sizes
 from tests.objectives.groups import assert_close, by_log_probs, rollouts_of
 

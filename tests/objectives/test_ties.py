@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs
 from ipsrl.objectives.catalog.preferences import beats
+from ipsrl.objectives.catalog.refinements import DistinctPairs
 from ipsrl.objectives.catalog.regularised import ModeAnchor
 from ipsrl.structures import Sizes
 from tests.objectives.groups import advantages_of, rollouts_of

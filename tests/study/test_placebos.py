@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs
+from ipsrl.objectives.catalog.refinements import DistinctPairs
 from ipsrl.structures import Outcomes
 from ipsrl.study.placebos import RandomPairs, RandomRewards
 from ipsrl.synthetic_rollouts import synthetic_rollouts

@@ -11,7 +11,7 @@ import pytest
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, shard_prompts
 from ipsrl.environments.graphs.bandit import Bandit
-from ipsrl.objectives.reweighting.token_weights import ReturnToGo
+from ipsrl.objectives.catalog.whole_batch import ReturnToGo
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rewards import NoisyVerifier

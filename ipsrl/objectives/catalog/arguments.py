@@ -7,11 +7,16 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.estimators.reference_divergence import RewardEstimator
 from ipsrl.objectives.objective import Objective, Penalty, RolloutPart
-from ipsrl.objectives.penalties.kullback_leibler import AdaptiveKullbackLeibler, KullbackLeibler, LossEstimator
-from ipsrl.objectives.shaping.reward_costs import AdaptiveDivergenceCost, DivergenceCost
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.objectives.penalties import (
+    AdaptiveDivergenceCost,
+    AdaptiveKullbackLeibler,
+    DivergenceCost,
+    KullbackLeibler,
+    LossEstimator,
+    RewardEstimator,
+)
+from ipsrl.objectives.surrogates import ClippedRatio
 
 Clip = float | tuple[float, float]
 """Half-widths of a clip range, 1 - low to 1 + high: one number for both, or `(low, high)`."""
@@ -72,38 +77,6 @@ def corrected_k3(coefficient: float, target: float | None = None) -> KL:
 
 
 KL.NAMED.update({made.__name__: made for made in (k1, k2, k3, corrected_k3)})
-
-
-@dataclasses.dataclass(frozen=True)
-class Overlong:
-    """DAPO's punishment of long answers; a number alone is its weight.
-
-    Attributes:
-      weight: at the limit; 0 for none.
-      limit: tokens; None is the longest possible answer.
-      cache: tokens before the limit in which the punishment grows; None is a fifth of the limit.
-      form: beyond the limit, verl's form continues to grow.
-    """
-
-    weight: float = 1.0
-    limit: int | None = None
-    cache: int | None = None
-    form: Literal["paper", "verl"] = "paper"
-
-    NAMED: ClassVar[dict[str, Callable[..., "Overlong"]]] = {}
-
-
-def paper(weight: float = 1.0, limit: int | None = None, cache: int | None = None) -> Overlong:
-    """The paper's form."""
-    return Overlong(weight, limit, cache, "paper")
-
-
-def verl(weight: float = 1.0, limit: int | None = None, cache: int | None = None) -> Overlong:
-    """verl's form."""
-    return Overlong(weight, limit, cache, "verl")
-
-
-Overlong.NAMED.update({"paper": paper, "verl": verl})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,30 +1,34 @@
-"""Squared residuals as objectives: GFlowNet losses, FlowRL, REINVENT, and regressions of an implicit reward."""
+"""Flow balance: squared residuals of an equation that holds at the target distribution.
+
+With P_F the policy, P_B a backward policy that sums to one over the trajectories into an outcome x, and R > 0:
+
+    trajectory       log Z + sum_t log P_F - log R(x) - sum_t log P_B = 0
+    each step        log F(s) + log P_F(s'|s) - log F(s') - log P_B(s|s') = 0,    F(end) = R(x)
+
+Either equation makes the policy sample x with probability R(x) / Z. The value to maximise is minus the squared residual
+of an answer, the same at each of its tokens, so the mean over answers (`SequenceMean`) is minus the published loss.
+Advantages are log R(x), from `LogReward`. The gradient flows through the policy's log-probabilities and into the
+learned log Z or log F; Adam moves each entry at `learning_rate`, only in the steps that use it. The loss needs no
+importance ratio: stale samples only change the weights of the trajectories.
+"""
 
 import dataclasses
 from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
-from jax.scipy.special import logsumexp
 
-from ipsrl.checking.fields import finite, positive
-from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline, group_centred
+from ipsrl.checking.fields import finite, positive, share
+from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
-from ipsrl.objectives.estimators.answered import equal_among_answered
-from ipsrl.objectives.objective import Objective, RolloutPart
-from ipsrl.objectives.surrogates.flow_balance import (
-    LEARNING_RATE,
-    AugmentedLikelihood,
-    DetailedBalance,
-    GroupBalance,
-    RewardTiltBalance,
-    SubTrajectoryBalance,
-    TrajectoryBalance,
-)
-from ipsrl.objectives.surrogates.implicit_rewards import AdvantageRegression, BellmanRegression, GroupVariance
-from ipsrl.structures import Rollouts, Sizes, masked_mean, masked_sum
+from ipsrl.objectives.estimators.answered import equal_among_answered, mean_of_answered
+from ipsrl.objectives.estimators.discounting import discounted_sums
+from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
+from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate
+from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +46,31 @@ class LogReward(RolloutPart):
         positive = values > 0
         log_rewards = self.exponent * jnp.log(jnp.where(positive, values, 1.0))
         return jnp.where(positive, jnp.maximum(log_rewards, self.floor), self.floor)
+
+
+LEARNING_RATE = 0.1
+"""Learning rate of log Z and log F, a hundred times a usual policy's, as in torchgfn's benchmarks."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrajectoryBalance(Surrogate):
+    """-(log Z + sum log P_F - log R - sum log P_B)^2 (arXiv 2201.13259), with one learned log Z for each prompt.
+
+    log Z starts at 0. The metric `log_partition` is its mean over the groups.
+    """
+
+    learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
+    needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+
+    def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
+        return {"log_partition": jnp.zeros(sizes.num_prompts)}
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        log_partition = parameters["log_partition"][rollouts.prompt_index]
+        residual = log_partition[:, None] + _excess(scores, rollouts, advantages)
+        return _minus_square(residual, rollouts), _mean_over_groups("log_partition", log_partition)
 
 
 def trajectory_balance(
@@ -64,6 +93,27 @@ def trajectory_balance(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class GroupBalance(Surrogate):
+    """Trajectory balance with log Z estimated from the group (VarGrad; log-partition variance, arXiv 2302.05446).
+
+        log Z = mean over the group's answers with tokens of (log R + sum log P_B - sum log P_F)
+
+    The loss is the variance of the residual in the group; nothing is learned beside the policy. The gradient also flows
+    through the mean, which makes no difference: with f the residual without log Z,
+    d/dtheta mean (f_g - f)^2 = 2 mean (f_g - f) (f_g' - f') = 2 mean (f_g - f) f_g', since f_g - f sums to zero.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        excess = _excess(scores, rollouts, advantages)
+        mean = mean_of_answered(excess, rollouts)
+        residual = jnp.where(equal_among_answered(excess, rollouts), 0.0, excess - mean)
+        return _minus_square(residual, rollouts), _mean_over_groups("log_partition", -mean)
+
+
 def vargrad(log_reward_floor: float = -10.0, reward_exponent: float = 1.0) -> Objective:
     """VarGrad (arXiv 2302.05446): TB's loss with log Z = group mean of log R + sum log P_B - sum log P_F.
 
@@ -79,6 +129,47 @@ def vargrad(log_reward_floor: float = -10.0, reward_exponent: float = 1.0) -> Ob
         surrogate=GroupBalance(),
         aggregation=SequenceMean(),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class StateFlows(Surrogate):
+    """Base of the surrogates that learn log F for each state of each prompt, in a table that starts at 0.
+
+    A truncated trajectory counts as ended, with the reward it has.
+    """
+
+    learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
+    needs: ClassVar[frozenset[str]] = frozenset({"step_log_backward"})
+
+    def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
+        if sizes.num_states is None:
+            raise ValueError("the objective learns a flow for each state, but this environment does not number states")
+        return {"log_flows": jnp.zeros((sizes.num_prompts, sizes.num_states))}
+
+    def residuals(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any
+    ) -> tuple[Array, Metrics]:
+        """log F(s) + log P_F - log F(s') - log P_B of each action, `[P, G, T]`, 0 outside the trajectory."""
+        mask = rollouts.token_mask
+        flows = parameters["log_flows"]
+        # A flat table takes two thirds of the time, for reading and for adding gradients.
+        states = rollouts.prompt_index[:, None, None] * flows.shape[-1] + rollouts.observations
+        before = flows.ravel()[states]
+        is_last = jnp.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True) - 1
+        after = jnp.where(is_last, advantages, jnp.pad(before[..., 1:], ((0, 0), (0, 0), (0, 1))))
+        residuals = jnp.where(mask, before + scores.log_probs - after - rollouts.step_log_backward, 0.0)
+        return residuals, _mean_over_groups("log_partition", before[..., 0])
+
+
+@dataclasses.dataclass(frozen=True)
+class DetailedBalance(StateFlows):
+    """-(log F(s) + log P_F(s'|s) - log F(s') - log P_B(s|s'))^2 of each action (arXiv 2111.09266), F(end) = R."""
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        residuals, metrics = self.residuals(scores, rollouts, advantages, parameters)
+        return -(residuals**2), metrics
 
 
 def detailed_balance(
@@ -104,6 +195,40 @@ def detailed_balance(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class SubTrajectoryBalance(StateFlows):
+    """Balance of all parts of a trajectory, with lower weight for longer parts (SubTB, arXiv 2209.12782).
+
+        - sum_{i<j} decay^(j-i) (d_i + ... + d_(j-1))^2 / sum_{i<j} decay^(j-i)
+
+    d are the residuals of detailed balance; in the sum over a part i .. j all flows between its ends cancel. decay -> 0
+    gives the mean of detailed balance over the actions. With g_k = 1 + decay + ... + decay^k, the parts that contain
+    both actions s <= t of n have the total weight decay^(t-s+1) g_s g_(n-1-t), so the sum over parts is
+
+        decay sum_t g_(n-1-t) d_t (g_t d_t + 2 sum_{s<t} decay^(t-s) g_s d_s)
+
+    The inner sums are `discounted_sums`, so no array holds all parts. On two CPU cores with T = 512 it takes three
+    times as long as GRPO; half of that is reading the flows and their gradient, as in detailed balance.
+    """
+
+    decay: float = share(0.9)
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        residuals, metrics = self.residuals(scores, rollouts, advantages, parameters)
+        mask = rollouts.token_mask
+        to_come = jnp.maximum(mask.sum(axis=-1, keepdims=True) - 1 - jnp.arange(mask.shape[-1]), 0)
+        weights = np.cumsum(self.decay ** np.arange(mask.shape[-1]))
+        starts, norms = jnp.array(weights, jnp.float32), jnp.array(np.cumsum(weights), jnp.float32)
+        ends = starts[to_come]
+        begun = starts * residuals
+        # The sum up to t includes t itself: twice the sum, minus d_t, is d_t plus twice the earlier terms.
+        squares = (ends * residuals * (2 * discounted_sums(begun, self.decay) - begun)).sum(axis=-1)
+        loss = squares / norms[to_come[..., 0]]
+        return jnp.broadcast_to(-loss[..., None], mask.shape), metrics
+
+
 def subtrajectory_balance(
     decay: float = 0.9,
     log_reward_floor: float = -10.0,
@@ -125,6 +250,55 @@ def subtrajectory_balance(
         surrogate=SubTrajectoryBalance(learning_rate, decay),
         aggregation=SequenceMean(),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class RewardTiltBalance(Surrogate):
+    """-w (log Z + mean log pi - beta A - mean log pi_ref)^2, means over the answer's tokens (FlowRL, arXiv 2509.15207).
+
+    w is the answer's whole importance ratio, a constant, clipped to [1 - low, 1 + high]; `released_weight` does not
+    clip it, as the released code does in effect (its log is clamped to +-20 here). A is the group-normalised reward.
+    Because of the means, the loss is zero at pi = pi_ref exp(length * (beta A - log Z)).
+
+    The paper's log Z is a network of three layers on the prompt's hidden states. Our reading: a `table` with one
+    learned log Z for each prompt, which starts at 0, or the `group`'s mean of beta A + mean log pi_ref - mean log pi, a
+    constant for the gradient like a learned one.
+    """
+
+    beta: float = positive(15.0)
+    low: float = 0.2
+    high: float = 0.2
+    partition: Literal["table", "group"] = "table"
+    released_weight: bool = False
+    learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not (0.0 <= self.low <= 1.0 and self.high >= 0.0):
+            raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in [0, 1], high from 0 up")
+
+    def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
+        return {"log_partition": jnp.zeros(sizes.num_prompts)} if self.partition == "table" else {}
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_tilt = masked_mean(scores.log_probs - rollouts.reference_log_probs, mask, axis=-1)
+        excess = log_tilt - self.beta * advantages[..., 0]
+        if self.partition == "table":
+            log_partition = parameters["log_partition"][rollouts.prompt_index][:, None]
+            residual = log_partition + excess
+        else:
+            log_partition = -jax.lax.stop_gradient(mean_of_answered(excess, rollouts))
+            residual = jnp.where(equal_among_answered(excess, rollouts), 0.0, log_partition + excess)
+
+        log_ratio = masked_sum(scores.log_probs - rollouts.behaviour_log_probs, mask, axis=-1)
+        ratio = jax.lax.stop_gradient(jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)))
+        weight = ratio if self.released_weight else jnp.clip(ratio, 1.0 - self.low, 1.0 + self.high)
+        values = weight[..., None] * _minus_square(residual, rollouts)
+        return values, _mean_over_groups("log_partition", log_partition)
 
 
 def flowrl(
@@ -156,145 +330,15 @@ def flowrl(
     )
 
 
-def reinvent(sigma: float = 128.0) -> Objective:
-    """REINVENT (arXiv 1704.07555): loss (log P_prior + sigma R - log P_agent)^2 of whole answers, mean over answers.
-
-    The prior is the reference policy. For answers that the policy itself sampled, with delta the residual,
-
-        E[gradient] = -2 E[delta grad log P_agent] = -2 sigma grad (E[R] - KL(agent || prior) / sigma)
-
-    exactly, since sigma times what is in brackets is E[delta], and E[grad log P_agent] = 0. So the expected updates
-    rest at P_prior exp(sigma R) / Z, where delta is log Z for each answer; but no baseline removes the mean of delta,
-    which adds noise to each group. For answers with another distribution q (stale or replayed ones; there is no
-    importance ratio) nothing cancels: a table of logits rests where q delta = P_agent E_q[delta], which is the tilted
-    distribution only if log Z = 0 or q equals it, and approaches q where sigma R is large: replay imitates.
-
-    Degenerate: none; groups with equal rewards still train, those without reward towards the prior.
-    Evidence: code (MolecularAI/REINVENT4, schwallergroup/saturn); sigma is saturn's, REINVENT4 has 120.
-    Peers: REINVENT4, saturn.
-    """
-    return Objective(advantages=NoBaseline(), surrogate=AugmentedLikelihood(sigma), aggregation=SequenceMean())
+def _excess(scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Array:
+    """sum log P_F - log R - sum log P_B, `[P, G]`: the residual of trajectory balance without log Z."""
+    return masked_sum(scores.log_probs, rollouts.token_mask, axis=-1) - advantages[..., 0] - rollouts.log_backward
 
 
-def gvpo(beta: float = 0.1, anchor: Literal["behaviour", "reference"] = "behaviour") -> Objective:
-    """GVPO (arXiv 2504.19599): loss 1/2 variance in the group of beta log(pi / pi') - r, log pi of the whole answer.
-
-    The variance divides by G - 1. Over any answers its minimum is pi' exp(r / beta) / Z, as the group's mean cancels
-    log Z. `anchor` is pi': the policy that sampled (the released code), or the reference. With the policy that sampled
-    the first step on a batch is beta times that of RLOO, and equally good answers are lost; further steps are held
-    back. With the reference the mean update on-policy is beta times the gradient of E[r] - beta KL(pi || pi_ref), so
-    that they keep the reference's ratio.
-
-    Degenerate: groups with equal rewards are still pulled back to pi'.
-    Evidence: code (verl-recipe); the mean updates are derived.
-    Peers: verl-recipe.
-    """
-    return Objective(advantages=GroupMean(), surrogate=GroupVariance(beta, anchor), aggregation=SequenceMean())
+def _minus_square(residual: Array, rollouts: Rollouts) -> Array:
+    """`[P, G]` residuals of answers -> `[P, G, T]` values of their tokens."""
+    return jnp.broadcast_to(-(residual**2)[..., None], rollouts.tokens.shape)
 
 
-@dataclasses.dataclass(frozen=True)
-class OptimalAdvantage(RolloutPart):
-    """A = r - V*, V* = beta log( sum w exp(r / beta) / sum w ) over answers of the reference: A*-PO (arXiv 2505.20686).
-
-    w = pi_ref / mu, the probabilities of the whole answer, is 1 for answers that the reference itself has sampled, as
-    the paper's are; for the policy's own, this is self-normalised importance sampling, between the lowest and the
-    highest reward. `value`:
-
-        first     V* of the prompt's first group, kept for the rest of the training; within that group, as `others`;
-                  of several first groups in one batch, the mean of their V* is kept
-        others    V* of the other answers of the group, anew each time
-
-    so that V* never depends on the answer that it is subtracted from. Answers without tokens do not count. The state is
-    a table over prompts.
-    """
-
-    beta: float = positive(0.5, called="beta1, the temperature of the optimal value,")
-    value: Literal["first", "others"] = "first"
-    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
-    smallest_group: ClassVar[int] = 2
-
-    def init(self, sizes: Sizes) -> Any:
-        """The kept V* and whether there is one, both `[num_prompts]`; () for `others`."""
-        if self.value == "others":
-            return ()
-        return {"value": jnp.zeros(sizes.num_prompts), "known": jnp.zeros(sizes.num_prompts, bool)}
-
-    def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
-        answered = rollouts.answered
-        others = answered[:, None, :] & ~jnp.eye(values.shape[-1], dtype=bool)
-        silent = equal_among_answered(values, rollouts)
-        advantages = values - self._value_of(values, rollouts, others)
-        advantages = jnp.where(silent | ~others.any(axis=-1), 0.0, advantages)
-        if self.value == "others":
-            return advantages, state
-        prompts = rollouts.prompt_index
-        known, kept = state["known"][prompts], state["value"][prompts]
-        whole = self._value_of(values, rollouts, answered[:, None, :])[:, 0]
-        whole = masked_mean(whole, rollouts.same_prompt, axis=-1)
-        new_state = {
-            "value": state["value"].at[prompts].set(jnp.where(known, kept, whole)),
-            "known": state["known"].at[prompts].set(True),
-        }
-        return jnp.where(known[:, None], values - kept[:, None], advantages), new_state
-
-    def _value_of(self, values: Array, rollouts: Rollouts, counted: Array) -> Array:
-        """V* over the counted answers, `[P, N, G]` bool -> `[P, N]`; over all where there are none."""
-        counted |= ~counted.any(axis=-1, keepdims=True)
-        log_weight = rollouts.reference_log_probs - rollouts.behaviour_log_probs
-        log_weight = masked_sum(log_weight, rollouts.token_mask, axis=-1)[:, None, :]
-        log_share = jax.nn.log_softmax(jnp.where(counted, log_weight, -jnp.inf), axis=-1)
-        largest = jnp.where(counted, values[:, None, :], -jnp.inf).max(axis=-1, keepdims=True)
-        below = jnp.where(counted, (values[:, None, :] - largest) / self.beta, 0.0)
-        # The first form is exact for small rewards, the second where only the largest counts.
-        less = (jnp.exp(log_share) * jnp.expm1(below)).sum(axis=-1)
-        log_mean = jnp.where(less > -0.5, jnp.log1p(less), logsumexp(log_share + below, axis=-1))
-        return largest[..., 0] + self.beta * log_mean
-
-
-def a2po(beta1: float = 0.5, beta2: float = 1e-3, value: Literal["first", "others"] = "first") -> Objective:
-    """A*-PO (arXiv 2505.20686): loss (beta2 log(pi / pi_ref) - (r - V*))^2, V* = beta1 log of mean_ref exp(r / beta1).
-
-    V* is the optimal value of a prompt, from answers of the reference that the paper samples before training. Our
-    reading: it is that of the prompt's `first` group, weighted to the reference, which it is at the start; or of the
-    `others` in each group, see `OptimalAdvantage`. Over any answers the minimum is pi_ref exp(r / beta2) / Z if V* =
-    beta2 log Z, so if beta1 = beta2; on-policy V* is only a baseline, and the mean update is 2 beta2 times the gradient
-    of E[r] - beta2 KL(pi || pi_ref), whatever beta1. With the default of beta2 equally good answers return to the
-    reference's ratio, but a thousand times more slowly than wrong ones are lost. TRL drops prompts that the reference
-    never solves; here they pull the policy to the reference.
-
-    Degenerate: a prompt's first group, if its rewards are equal, pulls to the reference; so does every such group whose
-    reward is V*.
-    Evidence: code (TRL); estimating V* from groups is our reading, the mean update is derived.
-    Peers: TRL.
-    """
-    return Objective(
-        advantages=OptimalAdvantage(beta1, value),
-        surrogate=AdvantageRegression(beta2),
-        aggregation=SequenceMean(),
-    )
-
-
-def rover(beta: float = 1.0, standardise: bool = False, aggregation: AggregationName = "token_mean") -> Objective:
-    """ROVER (arXiv 2509.24981): loss (Q - sg(A + mean over a' of Q(s', a')))^2, Q = beta log(pi / pi_old), A centred.
-
-    pi_old is the policy before the first optimiser step on the batch, which takes one more scoring pass; s' the state
-    of the next token, a' any of its tokens; A = r - group mean at every token, as for Countdown, or divided by the
-    standard deviation, as for mathematics (`standardise`). beta is the paper's rho, 1, with four mini-batches a step.
-
-    The paper analyses a softmax of the uniform policy's exact Q, which is the uniform policy on equal rewards. But Q
-    restarts from zero at each batch: at pi = pi_old the residual is -A, and the gradient -2 beta A grad log pi, 2 beta
-    times that of `dr_grpo(aggregation=token_mean)`, so that equally good answers are lost. Further steps regress a
-    single token on pi_old exp(A / beta), which keeps ties in large groups; in pairs, where the rarer answer is often
-    missing, they lose it faster. In longer answers the mean over a' is beta (KL(u || pi_old) - KL(u || pi)), u uniform,
-    which falls as a token is unlearned at s', so that moves to s' are held back. Equal rewards move nothing, however
-    many paths an outcome has.
-
-    Degenerate: groups with equal rewards get exactly zero where the policy is the one that sampled, and pull back to it
-    where it has moved.
-    Evidence: code (its repository); what it does is derived.
-    """
-    return Objective(
-        advantages=group_centred(standardise),
-        surrogate=BellmanRegression(beta),
-        aggregation=aggregated_by(aggregation),
-    )
+def _mean_over_groups(name: str, values: Array) -> Metrics:
+    return {name: (values.sum(), jnp.float32(values.size))}

@@ -8,13 +8,27 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.checking.fields import below_one, share
-from ipsrl.objectives.advantages.baselines import AboveGreedy
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.subgroups import normalised_among
-from ipsrl.objectives.objective import Objective, RolloutPart, rounding
-from ipsrl.objectives.surrogates.ratio import PolicyGradient
+from ipsrl.objectives.objective import Objective, RolloutPart, all_equal, rounding
+from ipsrl.objectives.surrogates import PolicyGradient
 from ipsrl.structures import Rollouts, Sizes, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class AboveGreedy(RolloutPart):
+    """A_g = r_g - r(greedy answer): ReMax (arXiv 2310.10505); the baseline does not depend on the group.
+
+    Groups whose rewards are all the greedy answer's get exactly zero.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"greedy_rewards"})
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        greedy = rollouts.greedy_rewards[:, None]
+        silent = all_equal(jnp.concatenate([values, greedy], axis=-1))
+        return jnp.where(silent[:, None], 0.0, values - greedy)
 
 
 def remax(aggregation: AggregationName = "sequence_sum") -> Objective:
@@ -83,6 +97,37 @@ def spo(
     Evidence: our reading (abstract); the clip is our choice.
     """
     return with_clip(clip, aggregation, advantages=TrackedValue(decay))
+
+
+@dataclasses.dataclass(frozen=True)
+class LengthWeightedMean(RolloutPart):
+    """A_g = r_g - sum(length r) / sum(length) over the group: OPO (arXiv 2505.23585).
+
+    The baseline of least variance if the squared norm of an answer's gradient is proportional to its number of tokens.
+    """
+
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        length = rollouts.token_mask.sum(axis=-1)
+        mean = (length * values).sum(axis=-1, keepdims=True) / jnp.maximum(length.sum(axis=-1, keepdims=True), 1)
+        return jnp.where(all_equal(values)[:, None], 0.0, values - mean)
+
+
+def opo(
+    clip: Clip = 0.2,
+    aggregation: AggregationName = "token_mean",
+) -> Objective:
+    """OPO (arXiv 2505.23585): A = r - sum(length r) / sum(length) over the group.
+
+    The baseline of least variance, if the squared norm of an answer's gradient grows as its length; it holds the answer
+    itself. The paper takes one step on each batch, where ratios are 1; clip and mean over tokens are verl's.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: code (verl).
+    Peers: verl.
+    """
+    return with_clip(clip, aggregation, advantages=LengthWeightedMean())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,28 +1,69 @@
-"""GRPO with other treatments of tokens that moved far, or whose log-probability covaries with their advantage."""
+"""GRPO with other treatments of tokens whose importance ratio has left its range.
+
+Almost all are a policy gradient with a constant weight w on each token, grad J = w A grad log pi (e_l and e_h are the
+lower and upper clip limits, r is the importance ratio):
+
+    part                      A > 0, r > 1 + e_h     A < 0, r < 1 - e_l     elsewhere
+    ClippedRatio (PPO)        0                      0                      r
+    ImportanceRatio           r                      r                      r
+    GradientPreservingClip    beta2 (1 + e_h)        beta1 (1 - e_l)        r
+    TruncatedRatio (CISPO)    min(r, cap)            r                      min(r, cap)
+    TaperedRatio (TOPR)       1                      r                      1 if A > 0, else min(r, 1)
+    DivergenceMask (DPPO)     0 or min(r, cap), by the divergence between the two policies; elsewhere min(r, cap)
+    BalancedClip (BAPO)       as PPO, with limits found for each mini-batch
+
+Where |log r| is beyond `LOG_RATIO_LIMIT` the weight is 0, except in CISPO and TOPR.
+"""
 
 import dataclasses
-from typing import Any, ClassVar, Literal
+import math
+from typing import Literal
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.checking.fields import positive, share
-from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
+from ipsrl.checking.fields import above, at_least, non_negative, positive
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence, with_clip
-from ipsrl.objectives.estimators.ranks import largest
-from ipsrl.objectives.estimators.token_shares import rounded_down, token_covariance
-from ipsrl.objectives.objective import Metrics, Objective, Penalty
-from ipsrl.objectives.reweighting.token_selection import DropHighCovariance
-from ipsrl.objectives.surrogates.clip_variants import (
-    BalancedClip,
-    DivergenceMask,
-    FlippedRatio,
-    GradientPreservingClip,
-    ImportanceRatio,
-    TruncatedRatio,
-)
-from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
+from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio, with_constant_weight
+from ipsrl.objectives.objective import Metrics, Objective, Surrogate
+from ipsrl.objectives.surrogates import LimitedRatio, ratio_metrics
+from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class GradientPreservingClip(LimitedRatio):
+    """The clip's value, with a bounded gradient at clipped tokens (GPPO, arXiv 2508.07629; CE-GPPO, arXiv 2509.20712).
+
+        w A,   w = beta1 (1 - low)  where A < 0 and rho < 1 - low
+               w = beta2 (1 + high) where A > 0 and rho > 1 + high
+               w = rho              elsewhere;                          gradient w A grad log pi
+
+    beta1 = beta2 = 1 has PPO's value everywhere. `dual_clip` removes the gradient where A < 0 and rho > dual_clip. The
+    gradient is also zero where |log rho| is beyond `LOG_RATIO_LIMIT`.
+    """
+
+    low: float = 0.2
+    high: float = 0.28
+    negative_scale: float = non_negative(1.0)
+    positive_scale: float = non_negative(1.0)
+    dual_clip: float | None = above(1, None)
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio = importance_ratio(scores, rollouts)
+        too_low = (advantages < 0) & (ratio < 1.0 - self.low)
+        too_high = (advantages > 0) & (ratio > 1.0 + self.high)
+        weight = jnp.where(too_low, self.negative_scale * (1.0 - self.low), ratio)
+        weight = jnp.where(too_high, self.positive_scale * (1.0 + self.high), weight)
+        values = with_constant_weight(weight, log_importance_ratio(scores, rollouts), scores, rollouts) * advantages
+        changed = too_low | too_high
+        if self.dual_clip is not None:
+            floor = jnp.where(advantages < 0, self.dual_clip * advantages, -jnp.inf)
+            changed |= values < floor
+            values = jnp.maximum(values, floor)
+        return values, ratio_metrics(ratio, rollouts.token_mask, changed)
 
 
 def gppo(
@@ -72,6 +113,29 @@ def ce_gppo(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class TruncatedRatio(Surrogate):
+    """clip(rho, floor, cap) A log pi, the clipped ratio a constant (CISPO, arXiv 2506.13585): no token is dropped.
+
+    REINFORCE with truncated importance weights; its value does not estimate the return.
+    """
+
+    cap: float = 5.0
+    floor: float = 0.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 <= self.floor < self.cap < math.inf:
+            raise ValueError(
+                f"ratios are clipped to [{self.floor}, {self.cap}], they need 0 <= floor < cap with a finite cap"
+            )
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio = importance_ratio(scores, rollouts)
+        weight = jax.lax.stop_gradient(jnp.clip(ratio, self.floor, self.cap))
+        return weight * advantages * scores.log_probs, ratio_metrics(ratio, rollouts.token_mask, weight != ratio)
+
+
 def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: AggregationName = "token_mean") -> Objective:
     """CISPO (arXiv 2506.13585): sg(clip(rho, floor, cap)) A log pi: no token is dropped.
 
@@ -88,6 +152,28 @@ def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: AggregationName = "
         surrogate=TruncatedRatio(cap=cap, floor=floor),
         aggregation=aggregated_by(aggregation),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class FlippedRatio(LimitedRatio):
+    """min(1 / rho, cap) A where A > 0, min(rho, cap) A elsewhere: ASPO (arXiv 2510.06062).
+
+    The gradient is this weight, a constant, times A grad log pi: good tokens that have become unlikely weigh most, as
+    bad ones that have become likely do. Tokens beyond PPO's clip, rho > 1 + high where A > 0 and rho < 1 - low
+    elsewhere, have none; those that `cap` changes keep theirs. rho is clipped before it is flipped.
+    """
+
+    low: float = 0.2
+    high: float = 0.2
+    cap: float = at_least(1, 3.0)
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio, good = importance_ratio(scores, rollouts), advantages > 0
+        kept = jnp.where(good, jnp.minimum(ratio, 1.0 + self.high), jnp.maximum(ratio, 1.0 - self.low))
+        weight = jax.lax.stop_gradient(jnp.minimum(jnp.where(good, 1.0 / kept, kept), self.cap))
+        moving = with_constant_weight(weight, log_importance_ratio(scores, rollouts), scores, rollouts)
+        values = jnp.where(kept != ratio, weight, moving) * advantages
+        return values, ratio_metrics(ratio, rollouts.token_mask, kept != ratio)
 
 
 def aspo(
@@ -114,59 +200,85 @@ def aspo(
     )
 
 
-BAPO: dict[str, dict[str, Any]] = {
-    "paper": {
-        "target": 0.4,
-        "low_start": 0.6,
-        "low_end": 0.9,
-        "low_step": 0.02,
-        "high_start": 1.2,
-        "high_end": 3.0,
-        "high_step": 0.05,
-        "dual_clip": None,
-    },
-    "code": {
-        "target": 1.0,
-        "low_start": 0.6,
-        "low_end": 0.8,
-        "low_step": 0.05,
-        "high_start": 1.2,
-        "high_end": 2.0,
-        "high_step": 0.05,
-        "dual_clip": 3.0,
-    },
-}
-"""Values of the arguments of `bapo` that are None; those of the released code are from its yaml."""
+TOP_TOKENS = 20
+"""K of the divergences over the most likely tokens; with a smaller vocabulary, the bucket with the rest is empty."""
 
 
-def bapo(
-    form: Literal["paper", "code"] = "paper",
-    target: float | None = None,
-    low: tuple[float, float, float] | None = None,
-    high: tuple[float, float, float] | None = None,
-    dual_clip: float | None = None,
-    aggregation: AggregationName = "token_mean",
-) -> Objective:
-    """BAPO (arXiv 2510.18927): clip(rho, c_low, c_high), limits widened until tokens with A > 0 have their share.
+@dataclasses.dataclass(frozen=True)
+class DivergenceMask(Surrogate):
+    """Drops tokens that leave the trust region, measured by a divergence (DPPO, arXiv 2602.04879).
 
-    Paper and released code differ in the measure (`target` is a share weighted by probability, or the unweighted
-    quotient of positive to negative), in which limit moves first, in its ranges, and in the dual clip: see
-    `BalancedClip`. `low` and `high` are start, end and step of a limit. Every argument that is None takes its value
-    from `BAPO`; `dual_clip=1e9` switches the released dual clip off, because no ratio reaches it. The limits are
-    ratios, found for each mini-batch from sums over all of it.
+        M min(rho, cap) A,   M = 0 where D > threshold and (A > 0 and rho > 1, or A < 0 and rho < 1), else 1
+        gradient M min(rho, cap) A grad log pi
 
-    Degenerate: groups with equal rewards get zero; a mini-batch of only such groups keeps the start limits.
-    Evidence: paper and code (BAPO's repository); the mean over tokens is our reading.
+    D is a divergence between mu, the behaviour policy, and pi, the policy being trained, at the token's position:
+
+        binary_tv   |mu - pi| of the sampled token
+        binary_kl   mu log(mu / pi) + (1 - mu) log((1 - mu) / (1 - pi)), 1e-8 added inside the second logarithm
+        top_tv, top_kl   total variation, or KL(mu || pi), over the `TOP_TOKENS` most likely tokens of mu, the
+                         sampled token, and one bucket with the rest; masses are at least 1e-12
+
+    Tokens that move back towards mu are kept, unless |log rho| is beyond `LOG_RATIO_LIMIT`; PPO is the case D = |rho -
+    1|. `ratio_cap = None` is no cap. Arrays of the K most likely tokens take K times the memory of other losses and
+    more than K times GRPO's time, because they do not fit into a processor's caches.
     """
-    given: dict[str, Any] = {"target": target, "dual_clip": dual_clip}
-    for name, limits in (("low", low), ("high", high)):
-        given |= {f"{name}_{part}": limits and limits[i] for i, part in enumerate(("start", "end", "step"))}
-    released = {name: BAPO[form][name] for name, value in given.items() if value is None}
-    return Objective(
-        advantages=GroupMeanStd(),
-        surrogate=BalancedClip(form, **given | released),
-        aggregation=aggregated_by(aggregation),
-    )
+
+    divergence: Literal["binary_tv", "binary_kl", "top_tv", "top_kl"] = "binary_tv"
+    threshold: float = positive(0.15)
+    ratio_cap: float | None = at_least(1, None)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"top_log_probs"} if self.top_tokens else ())
+
+    @property
+    def top_tokens(self) -> int:
+        return TOP_TOKENS if self.divergence.startswith("top") else 0
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio = importance_ratio(scores, rollouts)
+        leaves = jnp.where(advantages > 0, ratio > 1.0, (advantages < 0) & (ratio < 1.0))
+        dropped = leaves & (self.between(jax.lax.stop_gradient(scores), rollouts) > self.threshold)
+        weight = jnp.where(dropped, 0.0, ratio if self.ratio_cap is None else jnp.minimum(ratio, self.ratio_cap))
+        metrics = ratio_metrics(ratio, rollouts.token_mask, dropped)
+        counted = masked_sum((advantages != 0).astype(jnp.float32), rollouts.token_mask)
+        metrics["clip_fraction"] = (metrics["clip_fraction"][0], counted)
+        weight = with_constant_weight(weight, log_importance_ratio(scores, rollouts), scores, rollouts)
+        return weight * advantages, metrics
+
+    def between(self, scores: PolicyScores, rollouts: Rollouts) -> Array:
+        """D for each token, `[P, G, T]`."""
+        mask = rollouts.token_mask
+        # A probability rounded above 1 would make the other side's mass negative.
+        log_mu, log_pi = (
+            jnp.minimum(jnp.where(mask, log_probs, 0.0), 0.0)
+            for log_probs in (rollouts.behaviour_log_probs, scores.log_probs)
+        )
+        if self.divergence == "binary_tv":
+            return jnp.abs(jnp.exp(log_mu) - jnp.exp(log_pi))
+        if self.divergence == "binary_kl":
+            others = jnp.log((1e-8 - jnp.expm1(log_mu)) / (1e-8 - jnp.expm1(log_pi)))
+            return jnp.exp(log_mu) * (log_mu - log_pi) - jnp.expm1(log_mu) * others
+        listed = (rollouts.top_tokens == rollouts.tokens[..., None]).any(axis=-1)
+        mu = _log_masses(log_mu, rollouts.top_log_probs, listed)
+        pi = _log_masses(log_pi, scores.top_log_probs, listed)
+        if self.divergence == "top_tv":
+            top, sampled, rest = (jnp.abs(jnp.exp(m) - jnp.exp(p)).sum(axis=-1) for m, p in zip(mu, pi, strict=True))
+            return (top + sampled + rest) / 2
+        top, sampled, rest = ((jnp.exp(m) * (m - p)).sum(axis=-1) for m, p in zip(mu, pi, strict=True))
+        return top + sampled + rest
+
+
+def _log_masses(log_probs: Array, top_log_probs: Array, listed: Array) -> tuple[Array, Array, Array]:
+    """`[P, G, T, ...]` masses of the top tokens, of the sampled token unless it is one of them, and of the rest.
+
+    Returned separately: concatenating them would only copy memory.
+    """
+    lowest = math.log(1e-12)
+    top = jnp.clip(top_log_probs, lowest, 0.0)
+    sampled = jnp.where(listed, lowest, jnp.maximum(log_probs, lowest))
+    rest = jnp.log(jnp.maximum(1.0 - jnp.exp(top).sum(axis=-1) - jnp.exp(sampled), 1e-12))
+    return top, sampled[..., None], rest[..., None]
 
 
 def dppo(
@@ -190,84 +302,5 @@ def dppo(
     return Objective(
         advantages=GroupMean(),
         surrogate=DivergenceMask(divergence, threshold=threshold, ratio_cap=ratio_cap),
-        aggregation=aggregated_by(aggregation),
-    )
-
-
-def clip_cov(
-    fraction: float = 2e-4,
-    lowest: float = 1.0,
-    highest: float = 5.0,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "token_mean",
-) -> Objective:
-    """Clip-Cov (arXiv 2505.22617): GRPO, but A = 0 at a few random tokens with lowest < cov < highest.
-
-    cov = (log pi - mean)(A - mean) over the valid tokens of the batch; max(1, floor(fraction N)) of N tokens are
-    sampled. Our reading: cov is that of the whole batch of rollouts under the policy that sampled it, instead of each
-    mini-batch under the policy being trained; both are the same on the first update of an unsplit batch. The authors'
-    32B script sets both clip limits to 1.
-
-    Degenerate: groups with equal rewards get zero; if no token lies between the limits, no token is dropped.
-    Evidence: paper and code (the authors' repository, verl).
-    Peers: verl.
-    """
-    return with_clip(
-        clip,
-        aggregation,
-        advantages=GroupMeanStd(),
-        reweighting=(DropHighCovariance(fraction, lowest=lowest, highest=highest),),
-    )
-
-
-ROUNDING = 1e-5
-"""Largest rounding difference, in nats, between sampler and scorer for the same token and policy."""
-
-
-@dataclasses.dataclass(frozen=True)
-class HighCovarianceDistance(Penalty):
-    """KL-Cov: coefficient * |log pi - log mu| on the tokens of highest covariance (arXiv 2505.22617).
-
-        on the max(1, floor(fraction N)) tokens with the largest `token_covariance`; mu is the behaviour policy
-
-    Only tokens with positive covariance are chosen, so a batch without preferences is not penalised (our reading). At
-    pi = mu the cost has no gradient, so the first update of a batch has no penalty. Differences up to `ROUNDING` count
-    as zero, because the absolute value would give rounding noise a gradient of full size.
-    """
-
-    name: ClassVar[str] = "covariance"
-    coefficient: float = positive(1.0, called="the coefficient of KL-Cov")
-    fraction: float = share(2e-3)
-
-    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
-        difference = jnp.where(rollouts.token_mask, scores.log_probs - rollouts.behaviour_log_probs, 0.0)
-        distance = jnp.abs(difference)
-        return jnp.where(distance <= ROUNDING, 0.0, distance), {}
-
-    def update_state(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
-        covariance = token_covariance(advantages, rollouts)
-        chosen = largest(covariance, covariance > 0, rounded_down(self.fraction, rollouts.token_mask))
-        return jnp.where(chosen, self.coefficient, 0.0), state
-
-
-def kl_cov(
-    fraction: float = 2e-3,
-    coefficient: float = 1.0,
-    aggregation: AggregationName = "token_mean",
-) -> Objective:
-    """KL-Cov (arXiv 2505.22617): rho A, no clip, minus beta |log pi - log mu| on the tokens of highest cov.
-
-    cov as in `clip_cov`, with the same reading; the max(1, floor(fraction N)) tokens with the largest cov pay
-    `coefficient` times the distance to the policy that sampled. The paper's fraction is 2e-3 for 7B and 2e-4 for 32B;
-    verl's default coefficient is 0.1. The penalty has no gradient on the first update of a batch.
-
-    Degenerate: groups with equal rewards get no advantage; a batch of only such groups has no penalty.
-    Evidence: paper and code (the authors' repository, verl).
-    Peers: verl.
-    """
-    return Objective(
-        advantages=GroupMeanStd(),
-        surrogate=ImportanceRatio(),
-        penalties=(HighCovarianceDistance(coefficient=coefficient, fraction=fraction),),
         aggregation=aggregated_by(aggregation),
     )

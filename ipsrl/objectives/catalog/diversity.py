@@ -1,34 +1,56 @@
-"""Objectives that keep several correct answers likely: the peers of inverse probability scaling.
+"""Objectives that keep several correct answers likely, by how an answer differs from the others of its group: peers of
+inverse probability scaling, and its placebo.
 
-Correct answers are those of `Rollouts.right`. `standardise` divides advantages by the group's standard deviation, so
-that every peer can be compared with and without it.
+Correct answers are those of `Rollouts.right`. Answers are alike if they have the same `outcome_id`; answers without a
+valid outcome (-1) count as one outcome, unless a part says otherwise. `standardise` divides advantages by the group's
+standard deviation, so that every peer can be compared with and without it.
 """
 
 import dataclasses
-from math import comb
-from typing import Literal
+from typing import ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from ipsrl.checking.fields import at_least
-from ipsrl.objectives.advantages.baselines import group_centred
-from ipsrl.objectives.advantages.set_advantages import PassAtK
+from ipsrl.checking.fields import at_least, non_negative, positive, probability
+from ipsrl.objectives.advantages import group_centred
 from ipsrl.objectives.aggregation import AggregationName
-from ipsrl.objectives.catalog.arguments import Clip, divergence, with_clip
-from ipsrl.objectives.estimators.frequency import same_outcome
-from ipsrl.objectives.objective import Objective, RolloutPart
-from ipsrl.objectives.reweighting.diversity_weights import UniformCorrect
-from ipsrl.objectives.shaping.diversity_rewards import (
-    DistinctShare,
-    EllipticalBonus,
-    PermutedInverseFrequency,
-    SimilarityDiscount,
-    UniformFrequency,
-    Unlikeliness,
-)
-from ipsrl.structures import Rollouts
+from ipsrl.objectives.catalog.arguments import Clip, with_clip
+from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
+from ipsrl.objectives.estimators.permutations import permuted_among
+from ipsrl.objectives.objective import Objective, RolloutPart, all_equal, rounding
+from ipsrl.objectives.shaping import InverseFrequency
+from ipsrl.structures import Rollouts, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class DistinctShare(RolloutPart):
+    """DARLING: quality times the share of other answers that differ from this one (arXiv 2509.02534).
+
+        r~_g = r_g Div_g,     Div_g = #{j : o_j not like o_g} / (n - 1)
+
+    `verifiable`: n and Div count correct answers only, and Div is at least `floor`; a single correct answer has Div 1
+    (our reading). Otherwise all answers count, there is no floor, and a group with negative rewards is first shifted
+    until the lowest reward is 0 (our reading of "shifted to be non-negative").
+    """
+
+    verifiable: bool = True
+    floor: float = probability(0.1)
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        unlike = ~same_outcome(rollouts.outcome_id)
+        if not self.verifiable:
+            quality = values - jnp.minimum(values.min(axis=-1, keepdims=True), 0.0)
+            quality = jnp.where(quality > rounding(values), quality, 0.0)
+            return quality * unlike.sum(axis=-1) / (values.shape[-1] - 1)
+        correct = rollouts.right
+        others = correct.sum(axis=-1, keepdims=True) - 1
+        share = (unlike & correct[:, None, :]).sum(axis=-1) / jnp.maximum(others, 1)
+        share = jnp.where(others > 0, share, 1.0)
+        return values * jnp.where(correct, jnp.maximum(share, self.floor), self.floor)
+
 
 FLOOR = 0.1
 
@@ -57,6 +79,29 @@ def darling(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class UniformFrequency(RolloutPart):
+    """GAPO: valid answers earn 1 minus the distance of their frequency from uniform (arXiv 2511.12596).
+
+        r~_g = 1 - |f(o_g) - 1/|V||  for valid answers,     -1 for others
+
+    f is the frequency among the valid answers of the group: the correct ones with an outcome. |V| is the
+    number of valid outcomes; `None` counts those in the group (our reading). The size of rewards is not used. With two
+    valid outcomes both always earn the same, so there is no preference.
+    """
+
+    valid: int | None = at_least(1, None, called="valid, the number of valid outcomes,")
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        valid = rollouts.right & (rollouts.outcome_id >= 0)
+        alike = jnp.maximum((same_outcome(rollouts.outcome_id) & valid[:, None, :]).sum(axis=-1), 1)
+        frequency = alike / jnp.maximum(valid.sum(axis=-1, keepdims=True), 1)
+        seen = jnp.round(masked_sum(1.0 / alike, valid, axis=-1))[:, None]
+        outcomes = jnp.maximum(seen, 1.0) if self.valid is None else self.valid
+        return jnp.where(valid, 1.0 - jnp.abs(frequency - 1.0 / outcomes), -1.0)
+
+
 def gapo(
     valid: int | None = None,
     standardise: bool = True,
@@ -77,47 +122,41 @@ def gapo(
     )
 
 
-def pass_at_k(
-    k: int = 2,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "sequence_mean",
-) -> Objective:
-    """Pass@k training (arXiv 2508.10751): A = E[(pass@k of S - its mean) / its std | o in S], S any k of the group.
+TOKEN_BUCKETS = 1024
+"""Number of buckets for token counts; tokens are taken modulo this."""
 
-    The mean is the group's pass@k, in closed form from its number of correct answers. Only correctness matters, and all
-    correct answers get the same. k = 1 gives GRPO with rewards 0 and 1. The default k is our choice. The released code
-    adds 1e-6 to the standard deviation; here nothing is added.
 
-    Degenerate: groups without a correct answer, or with fewer than k wrong ones, get exactly zero.
-    Evidence: code.
+@dataclasses.dataclass(frozen=True)
+class SimilarityDiscount(RolloutPart):
+    """DRA: rewards divided by the summed similarity to the group, including itself (arXiv 2505.09655).
+
+        r~_g = r_g / sum_j cos(e_g, e_j)
+
+    The paper embeds answers with a sentence encoder. Here e is one-hot in the `outcome`, which gives inverse
+    probability scaling divided by G, or counts the `tokens` of the answer modulo 1024, which reflects wording (our
+    reading). The released code compares all answers on a device; this compares a group.
     """
-    return with_clip(clip, aggregation, advantages=PassAtK(k))
+
+    similarity: Literal["outcome", "tokens"] = "outcome"
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        if self.similarity == "outcome":
+            return values / (values.shape[-1] * outcome_frequency(rollouts.outcome_id))
+        counts = jax.vmap(_bucket_counts)(rollouts.tokens, rollouts.token_mask)
+        length = jnp.maximum(jnp.sqrt((counts**2).sum(axis=-1)), 1.0)
+        summed = jnp.einsum("pgb,pg->pb", counts, 1.0 / length, precision="highest")
+        similarity = jnp.einsum("pgb,pb->pg", counts, summed, precision="highest") / length
+        # Each answer is similar to itself: the sum is at least 1, also for answers without tokens.
+        return values / jnp.maximum(similarity, 1.0)
 
 
-def unlikeliness(
-    beta: float = 0.25,
-    standardise: bool = True,
-    kl: float = 0.0,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "sequence_mean",
-) -> Objective:
-    """Unlikeliness reward (arXiv 2506.02355): r~ = r (1 - beta rank / G), rank 0 least likely of its group; then GRPO.
-
-    Ranks order the length-averaged behaviour log-probabilities; ties share the mean of their ranks, so the order within
-    the group does not matter (our reading). The paper uses G = 32, two epochs on each batch and 0.1 of the k3
-    divergence from a reference: `kl=0.1`. In a group that is all correct, the standard deviation scales small
-    differences up to full-size advantages.
-
-    Degenerate: groups without reward get exactly zero; equal rewards do not silence a group.
-    Evidence: code.
-    """
-    return with_clip(
-        clip,
-        aggregation,
-        reward_shaping=(Unlikeliness(beta),),
-        advantages=group_centred(standardise),
-        penalties=divergence(kl).penalty,
-    )
+def _bucket_counts(tokens: Array, mask: Array) -> Array:
+    """Number of tokens in each bucket for each answer of a group, `[G, T]` -> `[G, TOKEN_BUCKETS]` float32."""
+    group = len(tokens)
+    # Scattering with one combined index is faster than with two.
+    bucket = jnp.arange(group)[:, None] * TOKEN_BUCKETS + tokens % TOKEN_BUCKETS
+    return jnp.zeros(group * TOKEN_BUCKETS).at[bucket].add(mask).reshape(group, TOKEN_BUCKETS)
 
 
 def dra_grpo(
@@ -138,6 +177,50 @@ def dra_grpo(
     return with_clip(
         clip, aggregation, reward_shaping=(SimilarityDiscount(similarity),), advantages=group_centred(standardise)
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class EllipticalBonus(RolloutPart):
+    """RepExp: r + beta times how far an answer's features are from the others' of its group (arXiv 2510.11686).
+
+        leverage:       h_g = phi_g' (ridge I + sum_j phi_j phi_j')^-1 phi_g,    phi_g = f_g - mean of the group
+        leave_one_out:  the same with j != g, which is h_g / (1 - h_g)
+
+    f is `Rollouts.answer_features`, or one-hot in the outcome. The centre is that of the whole group in both, as in the
+    released code. h is at most 1 - 1/G, which each answer has nearly if all differ by much more than sqrt(ridge) in
+    directions of their own; where n of the group share theirs it is nearly 1/n - 1/G. Groups without a correct answer
+    get no bonus, nor do those whose h differ by less than 32 roundings of numbers near 1. Values are relative to the
+    group's smallest reward, for advantages that do not depend on a constant.
+    """
+
+    beta: float = non_negative(0.01)
+    ridge: float = positive(0.01)
+    leave_one_out: bool = False
+    features: Literal["hidden", "outcome"] = "hidden"
+    smallest_group: ClassVar[int] = 2
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"answer_features"} if self.features == "hidden" else ())
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        if self.features == "hidden":
+            features = rollouts.answer_features.astype(values.dtype)
+        else:
+            first_alike = same_outcome(rollouts.outcome_id).argmax(axis=-1)
+            features = jax.nn.one_hot(first_alike, values.shape[-1], dtype=values.dtype)
+        centred = features - features.mean(axis=-2, keepdims=True)
+        # Not from products of answers, whose squares lose half of the digits; the triangle is small where H is large.
+        triangle = jnp.linalg.qr(centred.mT, mode="r")
+        _, singular, right = jnp.linalg.svd(triangle, full_matrices=False)
+        kept = singular**2 / (singular**2 + self.ridge)
+        leverage = (right**2 * kept[..., None]).sum(axis=-2)
+        bonus = leverage / (1.0 - leverage) if self.leave_one_out else leverage
+        differs = leverage.max(axis=-1) - leverage.min(axis=-1) > 32 * jnp.finfo(leverage.dtype).eps
+        given = differs & rollouts.right.any(axis=-1)
+        # Relative to the group's smallest, so that a reward of 1 does not round a bonus of 0.01.
+        relative = jnp.where(all_equal(values)[:, None], 0.0, values - values.min(axis=-1, keepdims=True))
+        return relative + jnp.where(given[:, None], self.beta * bonus, 0.0)
 
 
 def rep_exp(
@@ -176,83 +259,21 @@ def rep_exp(
 
 
 @dataclasses.dataclass(frozen=True)
-class PolychromicScore(RolloutPart):
-    """Average score of the sets that contain an answer: E[ f(S) | o_g in S ] (arXiv 2509.25424, on a bandit).
+class PermutedInverseFrequency(InverseFrequency):
+    """Placebo of inverse probability scaling: its weights, permuted at random among a group's rewarded answers.
 
-        f(S) = (mean reward of S) (distinct outcomes in S) / n,    S uniform over the sets of n answers of the group
+        r~_g = r_g w_pi(g),    w = 1 / max(phat, floor)^alpha,    pi uniform over the permutations of {g : r_g != 0}
 
-    Its mean over the group is E[f(S)], so the group mean as baseline gives the advantage that the paper assigns to all
-    members of a set. Closed form: with m(c) samples of outcome c, a set of n - 1 others lacks c with probability
-    C(G-1-m, n-1) / C(G-1, n-1), and so on.
+    A weight acts only on a reward, so unrewarded answers are left out: for equal rewards the mean and variance of r~ in
+    every group are those of `InverseFrequency`, but weights are unrelated to outcomes. Random numbers come from
+    `Rollouts.keys`.
     """
 
-    set_size: int = at_least(2, 2, called="set_size, the answers of a set,")
-
-    @property
-    def smallest_group(self) -> int:
-        return self.set_size + 1
+    needs: ClassVar[frozenset[str]] = frozenset({"keys"})
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        group, size = values.shape[-1], self.set_size
-        alike = same_outcome(rollouts.outcome_id)
-        multiplicity = alike.sum(axis=-1)
-
-        def others_show(given: int) -> tuple[Array, Array]:
-            """For a set with `given` fixed members: `[P, G]`, the probability that the rest of it contains the outcome
-            of each sample if no fixed member does, and `[P, 1]`, the sum of these probabilities over the outcomes of
-            the group.
-            """
-            rest, draws = group - given, size - given
-            table = [1.0 - comb(max(rest - m, 0), draws) / comb(rest, draws) for m in range(group + 1)]
-            shown = jnp.float32(np.array(table))[multiplicity]
-            return shown, (shown / multiplicity).sum(axis=-1, keepdims=True)
-
-        # Expected distinct outcomes of a set with one, and with two, fixed members: theirs and those of the rest.
-        shown, distinct = others_show(1)
-        with_one = 1.0 + distinct - shown
-        shown, distinct = others_show(2)
-        own, other = shown[:, :, None], shown[:, None, :]
-        with_two = jnp.where(alike, 1.0 + distinct[..., None] - own, 2.0 + distinct[..., None] - own - other)
-        pairs = values[:, None, :] * with_two * (1.0 - jnp.eye(group))
-        others = (size - 1) / (group - 1) * pairs.sum(axis=-1)
-        return (values * with_one + others) / size**2
-
-
-def polychromic(
-    set_size: int = 2,
-    standardise: bool = False,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "sequence_mean",
-) -> Objective:
-    """Polychromic (arXiv 2509.25424): A = E[f(S) | o in S] - E[f(S)], f = mean r * distinct share, S k of the group.
-
-    Bandit form of Poly-PPO: the group replaces the trajectories sampled from one state, an outcome replaces a
-    trajectory. The paper samples sets of `set_size`; this is the exact mean over all sets in the group (our reading).
-    The default of `set_size` is our choice.
-
-    Degenerate: groups without reward, and groups of one outcome with equal rewards, get exactly zero.
-    Evidence: second-hand; the exact mean over sets is derived.
-    """
-    return with_clip(
-        clip, aggregation, reward_shaping=(PolychromicScore(set_size),), advantages=group_centred(standardise)
-    )
-
-
-def ucpo(
-    tau: float = 0.2,
-    standardise: bool = True,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "sequence_mean",
-) -> Objective:
-    """UCPO (arXiv 2605.00365): GRPO; A of n correct answers times 1 - tau + tau n (1/q) / sum 1/q, q their likelihoods.
-
-    q is the softmax, over the correct answers, of their length-averaged log-probabilities under the behaviour policy.
-    The weights have mean 1. The closest peer of IPS: it uses the model's probability instead of the frequency.
-
-    Degenerate: groups whose rewards are all equal get exactly zero.
-    Evidence: code.
-    """
-    return with_clip(clip, aggregation, advantages=group_centred(standardise), reweighting=(UniformCorrect(tau),))
+        weights = super().__call__(jnp.ones_like(values), rollouts)
+        return values * permuted_among(weights, values != 0, rollouts.keys)
 
 
 def placebo(

@@ -1,132 +1,26 @@
-"""GRPO that uses the entropy of tokens, or controls the entropy of the policy."""
+"""GRPO that controls the entropy of the policy."""
 
 import dataclasses
 import math
 from typing import ClassVar, Literal
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.checking.fields import at_least, between, positive, probability, share
-from ipsrl.objectives.advantages.baselines import GroupMeanStd
-from ipsrl.objectives.aggregation import AggregationName, TokenMean
-from ipsrl.objectives.catalog.arguments import Clip, both_sides, with_clip
-from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio, with_constant_weight
-from ipsrl.objectives.estimators.ranks import quantile
+from ipsrl.checking.fields import at_least, positive, probability, share
+from ipsrl.objectives.advantages import GroupMeanStd
+from ipsrl.objectives.aggregation import AggregationName
+from ipsrl.objectives.catalog.arguments import with_clip
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, all_equal
-from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
-from ipsrl.objectives.reweighting.token_selection import HighEntropyTokens, Kept
-from ipsrl.objectives.surrogates.ratio import LimitedRatio, clipped
+from ipsrl.objectives.penalties import EntropyBonus
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean
 
-
-def forking_tokens(
-    fraction: float = 0.2,
-    threshold: Literal["rank", "quantile"] = "rank",
-    denominator: Literal["kept", "all"] = "kept",
-    clip: Clip = (0.2, 0.28),
-    tokens: Kept = "highest",
-) -> Objective:
-    """80/20 forking tokens (arXiv 2506.01939): GRPO, clip 0.2 / 0.28, on only the fifth of tokens with the highest H.
-
-    Mean over the kept tokens; `denominator="all"` with `threshold="quantile"` is TRL's, whose steps are smaller by
-    about the fraction. The kept tokens are chosen once, among all valid tokens of a batch of rollouts, by the entropy
-    of the policy that sampled it: our reading of the paper's "per batch". The denominators use N / N_kept of the whole
-    batch, so a mini-batch with more forking tokens weighs more. DAPO's overlong penalty and dynamic sampling, which the
-    paper also uses, are not included. `tokens` has controls: the `others`, as many `random` ones, or the `planning`
-    tokens that the environment marks.
-
-    Degenerate: groups with equal rewards get zero, but count in the choice; with equal entropies every token is kept.
-    Evidence: paper and code (TRL).
-    Peers: TRL.
-    """
-    return with_clip(
-        clip,
-        "token_mean",
-        advantages=GroupMeanStd(),
-        reweighting=(HighEntropyTokens(fraction, threshold, denominator, tokens),),
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class TopCredit(LimitedRatio):
-    """`ClippedRatio`, but at forks another gradient of right answers, another weight of wrong ones: SimKO.
-
-    (arXiv 2510.14807). A fork is a token whose entropy, in the policy that sampled it, is above the `quantile` of its
-    answer's. There, with the K likeliest tokens of that policy,
-
-        A > 0:  gradient rho A ( (1 - spread) grad log pi + spread / K sum_k grad log pi_k ), the value is rho A
-        A < 0, and the token is the likeliest:  `heavier` A in the place of A
-
-    A token whose clip is active has no gradient, as in PPO. An answer of one token has no fork. Tokens that are
-    impossible do not count among the K.
-    """
-
-    low: float = 0.2
-    high: float = 0.2
-    likeliest: int = at_least(1, 3, called="likeliest, the number of tokens that share the credit,")
-    spread: float = between(0.0, 1.0, 0.01)
-    heavier: float = positive(1.1)
-    quantile: float = between(0.0, 1.0, 0.8)
-    needs: ClassVar[frozenset[str]] = frozenset({"top_log_probs"})
-
-    @property
-    def top_tokens(self) -> int:
-        return self.likeliest
-
-    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
-        forks = self.forks(rollouts)
-        is_top = rollouts.tokens == rollouts.top_tokens[..., 0]
-        advantages = jnp.where(forks & is_top & (advantages < 0), self.heavier * advantages, advantages)
-        ratio = importance_ratio(scores, rollouts)
-        spread = with_constant_weight(
-            ratio,
-            log_importance_ratio(scores, rollouts),
-            dataclasses.replace(scores, log_probs=self._spread_log_probs(scores, rollouts)),
-            rollouts,
-        )
-        ratio = jnp.where(forks & (advantages > 0), spread, ratio)
-        return clipped(ratio, rollouts.token_mask, advantages, self.low, self.high)
-
-    def forks(self, rollouts: Rollouts) -> Array:
-        """`[P, G, T]` bool."""
-        entropy, mask = rollouts.behaviour_entropy, rollouts.token_mask
-        of_answer = jax.vmap(jax.vmap(lambda values, valid: quantile(values, valid, self.quantile)))
-        return mask & (entropy > of_answer(entropy, mask)[..., None])
-
-    def _spread_log_probs(self, scores: PolicyScores, rollouts: Rollouts) -> Array:
-        possible = rollouts.token_mask[..., None] & jnp.isfinite(rollouts.top_log_probs[..., : self.likeliest])
-        top = jnp.where(possible, scores.top_log_probs[..., : self.likeliest], 0.0)
-        mean = top.sum(axis=-1) / jnp.maximum(possible.sum(axis=-1), 1)
-        return (1.0 - self.spread) * scores.log_probs + self.spread * mean
-
-
-def simko(
-    top: int = 3,
-    spread: float = 0.01,
-    heavier: float = 1.1,
-    quantile: float = 0.8,
-    clip: Clip = 0.2,
-) -> Objective:
-    """SimKO (arXiv 2510.14807): GRPO; at forks right answers teach `top` tokens, wrong ones the likeliest 1.1 times.
-
-    A fork is a token whose entropy is above the 0.8 quantile of its answer's. A right answer's token gives there 0.01
-    of its credit to the three likeliest tokens, see `TopCredit`. Answers of one token have no fork: on a bandit it is
-    GRPO. Forks and likeliest tokens are those of the policy that sampled; the authors find them anew, in the policy
-    being trained, at each optimiser step: the same in the first one on a batch.
-
-    Degenerate: groups with equal rewards get exactly zero.
-    Evidence: code (the authors').
-    """
-    return Objective(
-        advantages=GroupMeanStd(),
-        surrogate=TopCredit(*both_sides(clip), likeliest=top, spread=spread, heavier=heavier, quantile=quantile),
-        aggregation=TokenMean(),
-    )
-
-
 State = dict[str, Array]
+
+
+def mean_entropy(rollouts: Rollouts) -> Array:
+    """Mean entropy of the behaviour policy over all valid tokens, in nats, `[]`."""
+    return masked_mean(rollouts.behaviour_entropy, rollouts.token_mask)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,6 +97,30 @@ class AdaptiveEntropyBonus(Penalty):
         return jnp.maximum(1.0 - accuracy / self.rho, 0.0) if self.weight == "linear" else 1.0 - accuracy
 
 
+def aer(
+    tau: float = 0.4,
+    eta: float = 0.005,
+    step: Literal["sign", "proportional"] = "sign",
+    alpha: tuple[float, float] = (0.0, 0.02),
+    weight: Literal["indicator", "linear", "complement"] = "indicator",
+    rho: float = 0.5,
+    aggregation: AggregationName = "token_mean",
+) -> Objective:
+    """AER (arXiv 2510.10959): GRPO + alpha w(share of correct) H, alpha adapted so that H becomes tau times H_0.
+
+    Hard prompts get an entropy bonus; its scale starts at the first number of `alpha`, moves by `eta` after every
+    batch, and stays between 0 and the second. H_0 is the entropy of the first batch. All arguments but the last are
+    those of `AdaptiveEntropyBonus`. The three components are the abstract's; their formulas, and every number but tau,
+    are our reading: use them as the start of a sweep.
+
+    Degenerate: groups with equal rewards get no advantage, all-wrong ones the bonus alone (`bonus_only_prompts`); if
+    every answer is right, every prompt counts as solved, and this is GRPO.
+    Evidence: our reading (abstract); tau second-hand.
+    """
+    bonus = AdaptiveEntropyBonus(alpha[0], tau=tau, eta=eta, step=step, alpha_max=alpha[1], weight=weight, rho=rho)
+    return with_clip(0.2, aggregation, advantages=GroupMeanStd(), penalties=(bonus,))
+
+
 @dataclasses.dataclass(frozen=True)
 class EntropyFloor(EntropyBonus):
     """An entropy bonus that is active while the entropy is at or below an absolute target (Skywork-OR1, arXiv
@@ -231,30 +149,6 @@ class EntropyFloor(EntropyBonus):
         return jnp.broadcast_to(now, (rollouts.rewards.shape[0], 1, 1)), after
 
 
-def aer(
-    tau: float = 0.4,
-    eta: float = 0.005,
-    step: Literal["sign", "proportional"] = "sign",
-    alpha: tuple[float, float] = (0.0, 0.02),
-    weight: Literal["indicator", "linear", "complement"] = "indicator",
-    rho: float = 0.5,
-    aggregation: AggregationName = "token_mean",
-) -> Objective:
-    """AER (arXiv 2510.10959): GRPO + alpha w(share of correct) H, alpha adapted so that H becomes tau times H_0.
-
-    Hard prompts get an entropy bonus; its scale starts at the first number of `alpha`, moves by `eta` after every
-    batch, and stays between 0 and the second. H_0 is the entropy of the first batch. All arguments but the last are
-    those of `AdaptiveEntropyBonus`. The three components are the abstract's; their formulas, and every number but tau,
-    are our reading: use them as the start of a sweep.
-
-    Degenerate: groups with equal rewards get no advantage, all-wrong ones the bonus alone (`bonus_only_prompts`); if
-    every answer is right, every prompt counts as solved, and this is GRPO.
-    Evidence: our reading (abstract); tau second-hand.
-    """
-    bonus = AdaptiveEntropyBonus(alpha[0], tau=tau, eta=eta, step=step, alpha_max=alpha[1], weight=weight, rho=rho)
-    return with_clip(0.2, aggregation, advantages=GroupMeanStd(), penalties=(bonus,))
-
-
 def skywork_entropy(
     target: float = 0.2,
     step: float = 0.005,
@@ -271,11 +165,6 @@ def skywork_entropy(
     Peers: TRL.
     """
     return with_clip(0.2, aggregation, advantages=GroupMeanStd(), penalties=(EntropyFloor(target=target, step=step),))
-
-
-def mean_entropy(rollouts: Rollouts) -> Array:
-    """Mean entropy of the behaviour policy over all valid tokens, in nats, `[]`."""
-    return masked_mean(rollouts.behaviour_entropy, rollouts.token_mask)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,23 +1,20 @@
 """REINFORCE, GRPO and related objectives of the expected return."""
 
-from typing import Literal
+import dataclasses
+from collections.abc import Callable
+from typing import ClassVar, Literal
 
-from ipsrl.objectives.advantages.baselines import (
-    GroupMean,
-    GroupMeanBatchStd,
-    GroupMeanByNonzero,
-    GroupMeanStd,
-    LeaveOneOut,
-    LengthWeightedMean,
-    NoBaseline,
-)
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.checking.fields import at_least, non_negative
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, LeaveOneOut, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.arguments import KL, Clip, Overlong, both_sides, divergence, with_clip
-from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
-from ipsrl.objectives.reweighting.token_weights import ReturnToGo, WhitenedTokens, WithoutTruncated
-from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
-from ipsrl.objectives.surrogates.ratio import ClippedRatio, ClippedSequenceRatio, PolicyGradient
+from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence, with_clip
+from ipsrl.objectives.objective import Objective, RolloutPart
+from ipsrl.objectives.penalties import entropy_bonus
+from ipsrl.objectives.surrogates import ClippedRatio, ClippedSequenceRatio, PolicyGradient
+from ipsrl.structures import Rollouts
 
 
 def reinforce(aggregation: AggregationName = "sequence_sum", entropy: float = 0.0) -> Objective:
@@ -123,62 +120,96 @@ def rloo(
     )
 
 
-def reinforce_plus_plus(
-    gamma: float = 1.0,
-    clip: Clip = 0.2,
-    kl: float | KL = 0.0,
-    by_turn: bool = False,
-    unbiased_std: bool = False,
-    aggregation: AggregationName = "token_mean",
-) -> Objective:
-    """REINFORCE++ (arXiv 2501.03262): A = each token's return to go, whitened over all tokens of the batch.
+@dataclasses.dataclass(frozen=True)
+class Overlong:
+    """DAPO's punishment of long answers; a number alone is its weight.
 
-    The reward is given at the last token, or with `by_turn` where the environment pays it (our reading); `kl` times
-    the divergence from a reference is subtracted from each token's own reward, discounted by `gamma`. Groups are not
-    compared: other prompts are the baseline, and long answers weigh more in it. `unbiased_std` is verl's convention;
-    verl also adds 1e-8 to the variance, we add nothing. The paper's weight of the penalty is not in our sources; the
-    default is none, as in GRPO. Its estimator is as for RLOO.
-
-    Degenerate: a batch whose tokens all have the same return gets exactly zero; single groups are not checked.
-    Evidence: paper and code (verl).
-    Peers: verl.
+    Attributes:
+      weight: at the limit; 0 for none.
+      limit: tokens; None is the longest possible answer.
+      cache: tokens before the limit in which the punishment grows; None is a fifth of the limit.
+      form: beyond the limit, verl's form continues to grow.
     """
-    subtracted = divergence(kl, None, "reward", other_place=True)
-    return with_clip(
-        clip,
-        aggregation,
-        advantages=NoBaseline(),
-        reweighting=(
-            ReturnToGo(gamma, subtracted.coefficient, subtracted.estimator, by_turn),
-            WhitenedTokens(unbiased_std),
-        ),
-        penalties=subtracted.penalty,
-    )
+
+    weight: float = 1.0
+    limit: int | None = None
+    cache: int | None = None
+    form: Literal["paper", "verl"] = "paper"
+
+    NAMED: ClassVar[dict[str, Callable[..., "Overlong"]]] = {}
 
 
-def reinforce_plus_plus_baseline(
-    clip: Clip = 0.2,
-    kl: float | KL = 0.0,
-    unbiased_std: bool = False,
-    aggregation: AggregationName = "token_mean",
-) -> Objective:
-    """REINFORCE++ with baseline (arXiv 2501.03262): A = r - group mean, whitened over all tokens of the batch.
+def paper(weight: float = 1.0, limit: int | None = None, cache: int | None = None) -> Overlong:
+    """The paper's form."""
+    return Overlong(weight, limit, cache, "paper")
 
-    The mean of the whitening weighs answers by their length, so it need not be 0: groups with equal rewards then get
-    its negative, scaled. KL, off by default, is in the loss; k2 is our reading of the paper's choice, whose weight is
-    not in our sources. `unbiased_std` is as for `reinforce_plus_plus`.
 
-    Degenerate: a batch in which every group has equal rewards gets exactly zero; one such group among others does not.
-    Evidence: code (verl); KL is our reading.
-    Peers: verl, OpenRLHF.
+def verl(weight: float = 1.0, limit: int | None = None, cache: int | None = None) -> Overlong:
+    """verl's form."""
+    return Overlong(weight, limit, cache, "verl")
+
+
+Overlong.NAMED.update({"paper": paper, "verl": verl})
+
+
+@dataclasses.dataclass(frozen=True)
+class OverlongPunishment(RolloutPart):
+    """Soft punishment of long answers (DAPO, arXiv 2503.14476), before the rewards are normalised.
+
+        r - weight * max(0, excess),    excess = (length - (limit - cache)) / cache
+
+    0 up to limit - cache tokens, then linear, -weight at the limit. Beyond the limit the paper's form stays at -weight
+    and verl's continues to fall; up to the limit they are the same. Values are relative to the group's least punished
+    answer, so that small rewards are not rounded away behind what all have; advantages do not depend on a constant.
+
+    Attributes:
+      weight: of the punishment; 1 in the paper, where rewards are 1 and -1.
+      limit: tokens; None is the longest possible answer, T. The paper has 20480.
+      cache: tokens, at most the limit (else ValueError, for limit=None on the first batch); None is a fifth of the
+        limit, like the paper's 4096.
+      form: `paper` or `verl`.
     """
-    return with_clip(
-        clip,
-        aggregation,
-        advantages=GroupMean(),
-        reweighting=(WhitenedTokens(unbiased_std),),
-        penalties=divergence(kl, "k2").penalty,
-    )
+
+    weight: float = non_negative(1.0, called="the weight of the overlong punishment")
+    limit: int | None = at_least(1, None, called="the overlong limit, in tokens,")
+    cache: int | None = at_least(1, None, called="the overlong cache, in tokens,")
+    form: Literal["paper", "verl"] = "paper"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.limit is not None:
+            self._check_cache(self.limit)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        limit = rollouts.token_mask.shape[-1] if self.limit is None else self.limit
+        self._check_cache(limit)
+        cache = limit / 5 if self.cache is None else self.cache
+        excess = (rollouts.token_mask.sum(axis=-1) - (limit - cache)) / cache
+        punishment = self.weight * jnp.clip(excess, 0.0, 1.0 if self.form == "paper" else None)
+        return values - (punishment - punishment.min(axis=-1, keepdims=True))
+
+    def _check_cache(self, limit: int) -> None:
+        if self.cache is not None and self.cache > limit:
+            raise ValueError(f"the overlong cache of {self.cache} tokens is longer than the limit of {limit}")
+
+
+@dataclasses.dataclass(frozen=True)
+class WithoutTruncated(RolloutPart):
+    """Overlong filtering: 0 for answers truncated at the horizon, after the group was normalised with them (DAPO).
+
+        A_g N / (N of the other answers)  for answers that ended by themselves;  N: `tokens` or `answers` of the batch
+
+    The factor removes truncated answers from the denominator, as masking their tokens would (arXiv 2503.14476).
+    `counted` must name what the mean is over: all tokens of the batch, or its answers that have tokens.
+    """
+
+    counted: Literal["tokens", "answers"] = "tokens"
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mask = rollouts.token_mask if self.counted == "tokens" else rollouts.token_mask.any(axis=-1, keepdims=True)
+        left = mask & ~rollouts.truncated[..., None]
+        factor = mask.sum() / jnp.maximum(left.sum(), 1)
+        return jnp.where(rollouts.truncated[..., None], 0.0, factor * values)
 
 
 def dapo(
@@ -211,56 +242,5 @@ def dapo(
         advantages=GroupMeanStd(),
         reweighting=(WithoutTruncated(counted),) if overlong_filter else (),
         surrogate=ClippedRatio(*both_sides(clip), dual_clip=dual_clip),
-        aggregation=aggregated_by(aggregation),
-    )
-
-
-def lite_ppo(
-    clip: Clip = 0.2,
-    unbiased_std: bool = False,
-    aggregation: AggregationName = "token_mean",
-) -> Objective:
-    """Lite PPO (arXiv 2508.08221): A = (r - group mean) / std of the batch's rewards, clip 0.2, mean over all tokens.
-
-    The std is that of the uncentred rewards over the whole batch, which may be sharded over devices: nearly solved
-    prompts are not inflated as by the group's own std. TRL's is `unbiased_std` and adds 1e-4; we add nothing.
-
-    Degenerate: groups with equal rewards get exactly zero.
-    Evidence: paper and code (TRL).
-    Peers: TRL.
-    """
-    return with_clip(clip, aggregation, advantages=GroupMeanBatchStd(unbiased=unbiased_std))
-
-
-def opo(
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "token_mean",
-) -> Objective:
-    """OPO (arXiv 2505.23585): A = r - sum(length r) / sum(length) over the group.
-
-    The baseline of least variance, if the squared norm of an answer's gradient grows as its length; it holds the answer
-    itself. The paper takes one step on each batch, where ratios are 1; clip and mean over tokens are verl's.
-
-    Degenerate: groups with equal rewards get exactly zero.
-    Evidence: code (verl).
-    Peers: verl.
-    """
-    return with_clip(clip, aggregation, advantages=LengthWeightedMean())
-
-
-def gpg(aggregation: AggregationName = "token_mean") -> Objective:
-    """GPG (arXiv 2504.02546): A = (r - group mean) B / (answers of the batch with r != 0), B all of them; A log pi.
-
-    There is no importance ratio, and no standard deviation. The factor makes up for groups without signal; verl counts
-    answers whose reward is 0 for it, so batches with few correct answers take larger steps. verl divides by a further
-    constant, by default 1.
-
-    Degenerate: groups with equal rewards get exactly zero.
-    Evidence: code (verl).
-    Peers: verl.
-    """
-    return Objective(
-        advantages=GroupMeanByNonzero(),
-        surrogate=PolicyGradient(),
         aggregation=aggregated_by(aggregation),
     )

@@ -5,7 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.advantages.baselines import NoBaseline
+from ipsrl.objectives.advantages import NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.objective import Metrics, Objective, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum

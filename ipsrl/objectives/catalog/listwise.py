@@ -5,14 +5,25 @@ from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 from jax import Array
+from jax.scipy.special import logsumexp
 
 from ipsrl.checking.fields import non_negative, positive
-from ipsrl.objectives.advantages.baselines import group_centred
+from ipsrl.objectives.advantages import group_centred
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
-from ipsrl.objectives.estimators.answered import equal_among_answered, less_largest_of_answered, log_softmax_of_answered
+from ipsrl.objectives.estimators.answered import counted, equal_among_answered, less_largest_of_answered
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
+
+
+def log_softmax_of_answered(values: Array, rollouts: Rollouts) -> Array:
+    """`[P, G]`, log softmax of `[P, G]` over answers with tokens; 0 at the others.
+
+    Terms of unbounded size, such as rewards divided by a temperature, need to be those of
+    `less_largest_of_answered`: a compiled program may round them here in one way and there in another.
+    """
+    log_total = logsumexp(values, axis=-1, keepdims=True, where=counted(rollouts))
+    return jnp.where(rollouts.answered, values - log_total, 0.0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.checking.fields import non_negative
-from ipsrl.objectives.advantages.baselines import group_centred
+from ipsrl.objectives.advantages import group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence, with_clip
 from ipsrl.objectives.estimators.ranks import largest_of_rows, random_order
 from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate
-from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.objectives.penalties import entropy_bonus
+from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.structures import PolicyScores, Rollouts, control_token
 
 Planned = Literal["planning_mask", "high_entropy", "random", "first"]

@@ -1,11 +1,31 @@
 """Objectives that weigh prompts by how often they are solved: all correct answers of a prompt get the same."""
 
-from ipsrl.objectives.advantages.baselines import group_centred
-from ipsrl.objectives.advantages.set_advantages import MaximumLikelihood
+import dataclasses
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.checking.fields import non_negative, probability
+from ipsrl.objectives.advantages import group_centred
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
-from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.reweighting.diversity_weights import FocalWeight
+from ipsrl.objectives.objective import Objective, RolloutPart, all_equal, rounding
+from ipsrl.structures import Rollouts
+
+
+@dataclasses.dataclass(frozen=True)
+class FocalWeight(RolloutPart):
+    """F-GRPO: A (1 - mu)^gamma, mu the group's share of correct answers (arXiv 2602.06717).
+
+    A weight of the prompt, like the focal loss: all correct answers get the same. Zero if all are correct.
+    """
+
+    gamma: float = non_negative(1.0)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        wrong = (~rollouts.right).mean(axis=-1, dtype=jnp.float32)
+        return values * wrong[:, None, None] ** self.gamma
 
 
 def f_grpo(
@@ -23,6 +43,29 @@ def f_grpo(
     Evidence: second-hand; the default of gamma is our reading.
     """
     return with_clip(clip, aggregation, advantages=group_centred(standardise), reweighting=(FocalWeight(gamma),))
+
+
+@dataclasses.dataclass(frozen=True)
+class MaximumLikelihood(RolloutPart):
+    """A_g = (r_g - mean) / mean^q of the group: MaxRL (q = 1, arXiv 2602.02710), GARL (arXiv 2604.25907).
+
+    Between the return (q = 0) and the likelihood of success (q = 1). Zero if the mean is not positive, up to rounding,
+    or all rewards are equal. With rewards 0 and 1 and success probability p, the mean update is w grad p, where w tends
+    to p^-q as G grows; at q = 1, w = (1 - (1 - p)^(G-1)) / p. `centred=False` is A_g = r_g / mean^q; at q = 1 this is a
+    mean over the correct answers alone, and w = (1 - (1 - p)^G) / p.
+    """
+
+    centred: bool = True
+    q: float = probability(1.0)
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mean = values.mean(axis=-1, keepdims=True)
+        earns = mean > rounding(values)
+        scale = jnp.where(earns, mean, 1.0) ** self.q
+        if not self.centred:
+            return jnp.where(earns, values / scale, 0.0)
+        return jnp.where(earns & ~all_equal(values)[:, None], (values - mean) / scale, 0.0)
 
 
 def maxrl(

@@ -6,15 +6,28 @@ from typing import Any, ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.checking.fields import non_negative
-from ipsrl.objectives.advantages.baselines import GroupMean, group_centred
+from ipsrl.checking.fields import non_negative, probability
+from ipsrl.objectives.advantages import GroupMean, group_centred
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
-from ipsrl.objectives.estimators.frequency import same_outcome
+from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
 from ipsrl.objectives.objective import Objective, RolloutPart
-from ipsrl.objectives.reweighting.diversity_weights import InverseClusterSize
-from ipsrl.objectives.shaping.diversity_rewards import OutcomeEntropy
-from ipsrl.structures import Rollouts, Sizes, masked_sum
+from ipsrl.structures import Rollouts, Sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseClusterSize(RolloutPart):
+    """Uniqueness-aware RL: A_g n^-alpha for correct answers, n those of the group with its outcome (arXiv 2601.08763).
+
+    The advantages of the others do not change, so the sum over a group is no longer zero.
+    """
+
+    alpha: float = probability(1.0)
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        size = same_outcome(rollouts.outcome_id).sum(axis=-1, dtype=jnp.float32)
+        return values * jnp.where(rollouts.right, size**-self.alpha, 1.0)[..., None]
 
 
 def uniqueness_aware(
@@ -34,6 +47,26 @@ def uniqueness_aware(
     Evidence: second-hand; that only correct answers are weighed is our reading, the share m is derived.
     """
     return with_clip(clip, aggregation, advantages=group_centred(standardise), reweighting=(InverseClusterSize(alpha),))
+
+
+@dataclasses.dataclass(frozen=True)
+class OutcomeEntropy(RolloutPart):
+    """r + beta times a bonus for rare outcomes, by their frequencies in the group (arXiv 2604.27166).
+
+        entropy:  - log phat(o_g)     gini:  1 - phat(o_g)
+
+    With the policy's probabilities in the place of phat the mean update would be that of E[r] + beta H with Shannon's
+    entropy, and of E[r] + beta/2 (1 - sum p^2) with Gini's (`TsallisEntropy`). phat(o_g) holds the answer itself, so
+    the bonus of an outcome is at most beta log G, or beta (1 - 1/G), however rare it is.
+    """
+
+    beta: float = non_negative(0.1)
+    form: Literal["entropy", "gini"] = "entropy"
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        frequency = outcome_frequency(rollouts.outcome_id)
+        return values + self.beta * (-jnp.log(frequency) if self.form == "entropy" else 1.0 - frequency)
 
 
 def answer_entropy(
@@ -99,44 +132,6 @@ class OutcomeBonus(RolloutPart):
         return values + self.weight * bonus[..., None], state
 
 
-@dataclasses.dataclass(frozen=True)
-class SetInfluence(RolloutPart):
-    """A_g + weight (D(S) - D(S without o_g)), D = 1 - the share of pairs that are alike: SetPO (arXiv 2602.01062).
-
-    S is the group; its pairs are all G^2, an answer with itself included, and alike are answers with the same outcome.
-    With n answers of the outcome and M alike pairs, the second term is weight ((M - 2 n + 1) / (G - 1)^2 - M / G^2),
-    for large G weight 2/G (sum_c q_c^2 - q), q an outcome's share.
-    """
-
-    weight: float = non_negative(1.0)
-    smallest_group: ClassVar[int] = 2
-
-    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        group = rollouts.outcome_id.shape[-1]
-        # With G - n in the place of n and G^2 - M in that of M, a group of one outcome gets exactly zero.
-        unlike = (~same_outcome(rollouts.outcome_id)).sum(axis=-1, dtype=jnp.float32)
-        influence = (2.0 * unlike - (2.0 - 1.0 / group) * unlike.mean(axis=-1, keepdims=True)) / (group - 1.0) ** 2
-        return values + self.weight * influence[..., None]
-
-
-@dataclasses.dataclass(frozen=True)
-class DifferentialSmoothing(RolloutPart):
-    """A - positive log mu for correct answers, A + negative log mu for the others (arXiv 2511.19942).
-
-    mu is the behaviour policy's probability of the whole answer. Both terms are added after the baseline: unlikely
-    correct answers gain most, unlikely wrong ones lose most. The mean update adds the gradient of positive S(correct) -
-    negative S(wrong), S(set) = sum p (1 - log p) over the answers of the set.
-    """
-
-    positive: float = non_negative(0.1)
-    negative: float = non_negative(0.1)
-
-    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        log_probability = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
-        weight = jnp.where(rollouts.right, -self.positive, self.negative)
-        return values + (weight * log_probability)[..., None]
-
-
 def outcome_exploration(
     weight: float = 0.1,
     bonus: Literal["batch", "ucb", "ucb_mean", "ucb_con"] = "batch",
@@ -160,6 +155,26 @@ def outcome_exploration(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class SetInfluence(RolloutPart):
+    """A_g + weight (D(S) - D(S without o_g)), D = 1 - the share of pairs that are alike: SetPO (arXiv 2602.01062).
+
+    S is the group; its pairs are all G^2, an answer with itself included, and alike are answers with the same outcome.
+    With n answers of the outcome and M alike pairs, the second term is weight ((M - 2 n + 1) / (G - 1)^2 - M / G^2),
+    for large G weight 2/G (sum_c q_c^2 - q), q an outcome's share.
+    """
+
+    weight: float = non_negative(1.0)
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        group = rollouts.outcome_id.shape[-1]
+        # With G - n in the place of n and G^2 - M in that of M, a group of one outcome gets exactly zero.
+        unlike = (~same_outcome(rollouts.outcome_id)).sum(axis=-1, dtype=jnp.float32)
+        influence = (2.0 * unlike - (2.0 - 1.0 / group) * unlike.mean(axis=-1, keepdims=True)) / (group - 1.0) ** 2
+        return values + self.weight * influence[..., None]
+
+
 def setpo(
     weight: float = 1.0,
     standardise: bool = True,
@@ -176,29 +191,3 @@ def setpo(
     Evidence: second-hand; the kernel is our reading.
     """
     return with_clip(clip, aggregation, advantages=group_centred(standardise), reweighting=(SetInfluence(weight),))
-
-
-def differential_smoothing(
-    positive: float = 0.1,
-    negative: float = 0.1,
-    standardise: bool = True,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "sequence_mean",
-) -> Objective:
-    """DS-GRPO (arXiv 2511.19942): A = GRPO's - positive log mu(answer) if correct, + negative log mu if wrong.
-
-    An entropy of the correct answers alone: once wrong ones are rare GRPO's part is zero, and correct answers become
-    equally likely, as strings: an outcome is then as likely as it has ways to be written. Until then GRPO's part, if it
-    is the larger one, goes on to favour the likelier of them. log mu is the sum over the tokens, so that long answers
-    need smaller weights. `standardise=False` subtracts the group's mean only. Clip, aggregation and the default weights
-    are our choice.
-
-    Degenerate: no group gets zero, even if all rewards are equal.
-    Evidence: second-hand (Equation 6, in a re-implementation); the entropy is derived.
-    """
-    return with_clip(
-        clip,
-        aggregation,
-        advantages=group_centred(standardise),
-        reweighting=(DifferentialSmoothing(positive, negative),),
-    )

@@ -9,14 +9,15 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.checking.fields import non_negative, positive
-from ipsrl.objectives.advantages.baselines import GroupMean
-from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, Similarity
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, both_sides
+from ipsrl.objectives.estimators.frequency import same_outcome
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio
+from ipsrl.objectives.estimators.subgroups import normalised_among
 from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate, all_equal, rounding
-from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
-from ipsrl.objectives.surrogates.ratio import ClippedRatio, clipped
+from ipsrl.objectives.penalties import entropy_bonus
+from ipsrl.objectives.surrogates import ClippedRatio, clipped
 from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
 
 GAMMA = 0.1
@@ -61,17 +62,75 @@ class ShapedOffPolicy(Surrogate):
         return jnp.where(elsewhere, shaped * advantages, own), metrics
 
 
+Similarity = Literal["none", "outcome", "tokens"]
+
+
+def shared_tokens(tokens: Array, mask: Array) -> Array:
+    """Share of positions at which two answers of a group have the same token, `[P, G, T]` -> `[P, G, G]` in [0, 1].
+
+    Positions count up to the end of the longer answer; two empty answers have share 0.
+    """
+    # Padding on one side equals no token of the other. One answer at a time: all pairs at once would be [P, G, G, T].
+    real, others = jnp.where(mask, tokens, -1), jnp.where(mask, tokens, -2)
+
+    def with_one(other):
+        return (real == other[:, None]).sum(axis=-1, dtype=jnp.float32)
+
+    equal = jax.lax.map(with_one, jnp.moveaxis(others, 1, 0))
+    equal = jnp.moveaxis(equal, 0, -1)
+    length = mask.sum(axis=-1)
+    return equal / jnp.maximum(jnp.maximum(length[:, :, None], length[:, None, :]), 1)
+
+
 @dataclasses.dataclass(frozen=True)
-class LikelihoodOffPolicy(ClippedRatio):
-    """A log p for tokens of `Rollouts.off_policy` answers, p = pi(token); that of `ClippedRatio` for all others."""
+class DistinctPairs(RolloutPart):
+    """Group mean and std over the answers that differ enough from one of the opposite sign; 0 for the others.
 
-    needs: ClassVar[frozenset[str]] = frozenset({"off_policy"})
+        d_ij = |r_i - r_j| (1 - sim_ij),  i above and j below the group's mean
+        kept_i = [ mean_j or max_j d_ij >= tau ]
+        A_i = kept_i (r_i - mean) / std * G / (number kept)
 
-    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
-        mask, elsewhere = rollouts.token_mask, rollouts.off_policy[..., None]
-        ratio = importance_ratio(scores, rollouts)
-        own, metrics = clipped(ratio, mask & ~elsewhere, advantages, self.low, self.high, self.dual_clip)
-        return jnp.where(elsewhere, advantages * jnp.where(mask, scores.log_probs, 0.0), own), metrics
+    DaGRPO (arXiv 2512.06337), reconstructed from its abstract and summaries: all of it is our reading. The last factor
+    turns a mean over all answers into a mean over the kept ones. A reward at the group's mean has no opposite and is
+    not kept.
+
+    Attributes:
+      tau: minimum distinctiveness of a kept answer, in units of reward.
+      over: `mean` over the opposite answers, or `max` (then the most distinct opposite of a kept answer is kept too).
+      similarity: `shared_tokens` (G comparisons for each token); `outcome`, 1 for the same outcome and 0 otherwise; or
+        `none`, always 0.
+      baseline: mean and std over the `kept` answers, or over the whole `group`.
+    """
+
+    tau: float = non_negative(0.5)
+    over: Literal["mean", "max"] = "mean"
+    similarity: Similarity = "tokens"
+    baseline: Literal["kept", "group"] = "kept"
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        kept = self.kept(values, rollouts)
+        if self.baseline == "kept":
+            advantages = normalised_among(values, kept[:, :, None] & kept[:, None, :])
+        else:
+            advantages = jnp.where(kept, GroupMeanStd()(values, rollouts), 0.0)
+        return advantages * values.shape[-1] / jnp.maximum(kept.sum(axis=-1, keepdims=True), 1)
+
+    def kept(self, values: Array, rollouts: Rollouts) -> Array:
+        """`[P, G]` bool, True for answers that are distinct enough."""
+        centred = GroupMean()(values, rollouts)
+        side = jnp.where(jnp.abs(centred) <= rounding(values), 0.0, jnp.sign(centred))
+        opposite = side[:, :, None] * side[:, None, :] < 0
+        distance = jnp.abs(values[:, :, None] - values[:, None, :])
+        if self.similarity == "outcome":
+            distance *= ~same_outcome(rollouts.outcome_id)
+        elif self.similarity == "tokens":
+            distance *= 1.0 - shared_tokens(rollouts.tokens, rollouts.token_mask)
+        if self.over == "max":
+            distinctiveness = jnp.where(opposite, distance, 0.0).max(axis=-1)
+        else:
+            distinctiveness = masked_mean(distance, opposite, axis=-1)
+        return opposite.any(axis=-1) & (distinctiveness >= self.tau - rounding(values))
 
 
 def dagrpo(
@@ -127,6 +186,19 @@ def critique_grpo(
         aggregation=aggregated_by(aggregation),
         penalties=entropy_bonus(entropy),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class LikelihoodOffPolicy(ClippedRatio):
+    """A log p for tokens of `Rollouts.off_policy` answers, p = pi(token); that of `ClippedRatio` for all others."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"off_policy"})
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask, elsewhere = rollouts.token_mask, rollouts.off_policy[..., None]
+        ratio = importance_ratio(scores, rollouts)
+        own, metrics = clipped(ratio, mask & ~elsewhere, advantages, self.low, self.high, self.dual_clip)
+        return jnp.where(elsewhere, advantages * jnp.where(mask, scores.log_probs, 0.0), own), metrics
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,14 @@
-"""Policies regularised by an entropy or by a divergence from a reference, and rewards corrected for a noisy verifier.
+"""Policies regularised by an entropy or by a divergence from a reference.
 
 Between answers with equal rewards, every optimum anchored to a reference keeps the reference's ratio, so it never lifts
 an answer that the reference rarely gives; an entropy without reference, and MARA, make such answers equally likely.
+
+The gradient of E[r] - beta Omega(pi) is the policy gradient of the reward r - beta dOmega/dpi. The added term is
+computed from the behaviour policy, so it is a constant for the gradient, and exact in the first step on each batch.
+
+It may exceed rewards by orders of magnitude, and then float32 would round these away: so entropies and divergences are
+relative to the group's answer that pays most for them, for advantages that do not depend on a constant. Answers without
+tokens pay nothing.
 """
 
 import dataclasses
@@ -10,19 +17,46 @@ from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
 from jax import Array
+from jax.scipy.special import logsumexp
 
 from ipsrl.checking.fields import below_one, finite, non_negative, positive, share
-from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, LeaveOneOut, NoBaseline, group_centred
+from ipsrl.objectives.advantages import GroupMean, LeaveOneOut, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
-from ipsrl.objectives.estimators.divergences import Divergence
+from ipsrl.objectives.estimators.answered import less_largest_of_answered
+from ipsrl.objectives.estimators.divergences import Divergence, check_alpha, link
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
 from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, rounding
-from ipsrl.objectives.shaping.regularised_rewards import FilteredTarget, ReferenceDivergence, TsallisEntropy
-from ipsrl.objectives.surrogates.ratio import PolicyGradient
+from ipsrl.objectives.surrogates import PolicyGradient
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
-ALPHA = 0.5
+
+@dataclasses.dataclass(frozen=True)
+class ReferenceDivergence(RolloutPart):
+    """r - beta f'(u), u = behaviour / reference probability of the whole answer, f' up to a constant.
+
+    Its mean policy gradient, with a baseline, is that of E[r] - beta D_f(pi || ref). The links f', and the bound on
+    |log u| in some of them, are in `divergences`.
+    """
+
+    divergence: Divergence
+    beta: float = non_negative()
+    alpha: float = 0.5
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_alpha(self.divergence, self.alpha)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        log_ratio = rollouts.behaviour_log_probs - rollouts.reference_log_probs
+        log_ratio = masked_sum(log_ratio, rollouts.token_mask, axis=-1)
+        return values - self.beta * _relative(link(self.divergence, log_ratio, self.alpha), rollouts)
+
+
+def _relative(costs: Array, rollouts: Rollouts) -> Array:
+    """Costs `[P, G]` less the largest of the group, up to rounding: at most 0; 0 for answers without tokens."""
+    return jnp.where(rollouts.answered, less_largest_of_answered(costs, rollouts), 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,6 +203,28 @@ def dph_rl(
     )
 
 
+EXPONENT_LIMIT = 20.0
+"""(q - 1) log p is capped at this: for q < 1 the bonus of an unlikely answer is unbounded."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TsallisEntropy(RolloutPart):
+    """r - beta q/(q-1) p^(q-1), p the behaviour policy's probability of the whole answer; q = 1: r - beta log p.
+
+    Its mean policy gradient is that of E[r] + beta S_q, S_q = (1 - sum p^q) / (q - 1): Shannon's entropy at q = 1.
+    """
+
+    beta: float = non_negative()
+    q: float = positive(2.0)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        log_probability = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
+        if self.q == 1.0:
+            return values - self.beta * _relative(log_probability, rollouts)
+        exponent = jnp.minimum((self.q - 1.0) * log_probability, EXPONENT_LIMIT)
+        return values - self.beta * _relative(self.q / (self.q - 1.0) * jnp.expm1(exponent), rollouts)
+
+
 def tsallis(
     q: float = 2.0,
     beta: float = 0.1,
@@ -186,6 +242,9 @@ def tsallis(
     Evidence: derived.
     """
     return with_clip(clip, aggregation, reward_shaping=(TsallisEntropy(beta, q),), advantages=GroupMean())
+
+
+ALPHA = 0.5
 
 
 def f_divergence(
@@ -211,6 +270,29 @@ def f_divergence(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class FilteredTarget(RolloutPart):
+    """(p* / mu)^(1-alpha) of the whole answer, p* = pi_ref max(r, 0) / Z: alpha-DPG (arXiv 2512.05962).
+
+    mu is the behaviour policy, and Z the group's mean of pi_ref max(r, 0) / mu, so that no answer gets more than
+    G^(1-alpha). Its mean policy gradient is, but for the noise of Z, minus (1 - alpha) times that of an
+    alpha-divergence D_f(pi || p*), which is the forward KL at alpha = 0 and tends to the reverse KL as alpha -> 1; in
+    `divergences`, its alpha is 1 - alpha. Groups without reward get zero.
+    """
+
+    alpha: float = below_one(0.25)
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        log_ratio = rollouts.reference_log_probs - rollouts.behaviour_log_probs
+        correct = values > 0
+        log_weight = masked_sum(log_ratio, rollouts.token_mask, axis=-1) + jnp.log(jnp.where(correct, values, 1.0))
+        log_total = logsumexp(log_weight, axis=-1, keepdims=True, where=correct)
+        exponent = (1.0 - self.alpha) * (log_weight - log_total + jnp.log(values.shape[-1]))
+        return jnp.where(correct, jnp.exp(jnp.where(correct, exponent, 0.0)), 0.0)
+
+
 def alpha_dpg(alpha: float = 0.25, aggregation: AggregationName = "sequence_sum") -> Objective:
     """alpha-DPG (arXiv 2512.05962): A = (p* / mu)^(1-alpha) - mean of the others, p* = pi_ref r / Z; A log pi.
 
@@ -229,90 +311,4 @@ def alpha_dpg(alpha: float = 0.25, aggregation: AggregationName = "sequence_sum"
         advantages=LeaveOneOut(),
         surrogate=PolicyGradient(),
         aggregation=aggregated_by(aggregation),
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class BackwardCorrection(RolloutPart):
-    """(r - rho0) / J: its mean given the truth is the true reward (arXiv 2510.00915). Noisy if J is small.
-
-    rho0 is the rate at which wrong answers are accepted, rho1 the rate at which correct ones are rejected; the observed
-    reward has mean rho0 + J r given the true r in {0, 1}, with Youden's index J = 1 - rho0 - rho1. A baseline with the
-    group's standard deviation undoes this, as it undoes `ForwardCorrection`. Rates are the same for all prompts.
-    """
-
-    false_positive_rate: float = below_one()
-    false_negative_rate: float = below_one()
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.false_positive_rate + self.false_negative_rate >= 1.0:
-            raise ValueError(
-                f"false_positive_rate {self.false_positive_rate} and false_negative_rate {self.false_negative_rate} "
-                "leave no signal: their sum must be below 1"
-            )
-
-    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        # Youden's J, how closely the verifier follows the truth.
-        return (values - self.false_positive_rate) / (1.0 - self.false_positive_rate - self.false_negative_rate)
-
-
-@dataclasses.dataclass(frozen=True)
-class ForwardCorrection(RolloutPart):
-    """r - 1 + rho1: rho1 for an accepted answer, rho1 - 1 for a rejected one.
-
-    Its mean is 0 for a correct answer and -J for a wrong one, so without a baseline the mean update is J times the
-    noise-free one, for every rho0.
-    """
-
-    false_negative_rate: float = below_one()
-
-    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        return values - (1.0 - self.false_negative_rate)
-
-
-def backward_correction(
-    false_positive_rate: float = 0.2,
-    false_negative_rate: float = 0.3,
-    standardise: bool = False,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "constant_length",
-) -> Objective:
-    """Backward correction (arXiv 2510.00915): r~ = (r - rho0) / (1 - rho0 - rho1), A = r~ - group mean.
-
-    rho0 is the share of wrong answers that the verifier accepts, rho1 the share of correct answers that it rejects:
-    measure them, the defaults are only an example. The mean update is that without noise. `standardise=True` is GRPO,
-    whatever the rates: the negative control.
-
-    Degenerate: groups whose rewards are all equal get exactly zero.
-    Evidence: paper; that standardising undoes it is derived.
-    """
-    return with_clip(
-        clip,
-        aggregation,
-        reward_shaping=(BackwardCorrection(false_positive_rate, false_negative_rate),),
-        advantages=group_centred(standardise),
-    )
-
-
-def forward_correction(
-    false_negative_rate: float = 0.3,
-    standardise: bool = False,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "constant_length",
-) -> Objective:
-    """Forward correction (arXiv 2510.00915): A = rho1 where the verifier accepts, rho1 - 1 where it rejects.
-
-    rho1 is the share of correct answers that the verifier rejects: measure it, the default is only an example. The mean
-    update is 1 - rho0 - rho1 times that without noise. There is no baseline, because the group's mean would undo the
-    correction: `standardise=True`, GRPO's mean and standard deviation whatever the rate, is the negative control.
-
-    Degenerate: no group gets zero, even if all rewards are equal; with `standardise` those get exactly zero.
-    Evidence: paper; the weights, and that a baseline undoes them, are derived.
-    """
-    return with_clip(
-        clip,
-        aggregation,
-        reward_shaping=(ForwardCorrection(false_negative_rate),),
-        advantages=GroupMeanStd() if standardise else NoBaseline(),
     )

@@ -1,17 +1,21 @@
 """Objectives that treat correct and wrong answers by rules of their own."""
 
 import dataclasses
-from typing import Literal
+import math
+from typing import ClassVar, Literal
 
+import jax
+import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.checking.fields import non_negative
-from ipsrl.objectives.advantages.baselines import GroupMeanStd, GroupQuantileStd, NoBaseline
+from ipsrl.checking.fields import non_negative, share
+from ipsrl.objectives.advantages import GroupMeanStd, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
-from ipsrl.objectives.objective import Objective, RolloutPart
-from ipsrl.objectives.surrogates.clip_variants import TaperedRatio
-from ipsrl.structures import Rollouts
+from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio
+from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate, all_equal
+from ipsrl.objectives.surrogates import ratio_metrics
+from ipsrl.structures import PolicyScores, Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +79,26 @@ def ngrpo(
     return with_clip(clip, aggregation, advantages=GroupMeanStd(unbiased=unbiased_std, virtual=best))
 
 
+@dataclasses.dataclass(frozen=True)
+class TaperedRatio(Surrogate):
+    """w A log pi, w = 1 where A > 0 and min(rho, 1) elsewhere, a constant: TOPR (arXiv 2503.14286).
+
+    Good answers are imitated however old they are; bad ones that the policy no longer gives are left alone. rho is the
+    ratio `of` each token, or of the whole `answer`.
+    """
+
+    of: Literal["token", "answer"] = "token"
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        log_ratio = log_importance_ratio(scores, rollouts)
+        if self.of == "answer":
+            log_ratio = jnp.broadcast_to(log_ratio.sum(axis=-1, keepdims=True), log_ratio.shape)
+        weight = jnp.where(advantages > 0, 1.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
+        values = jax.lax.stop_gradient(weight) * advantages * scores.log_probs
+        ratio = importance_ratio(scores, rollouts)
+        return values, ratio_metrics(ratio, rollouts.token_mask, weight != ratio)
+
+
 def topr(
     positive: float = 1.0,
     negative: float = 1.0,
@@ -98,6 +122,28 @@ def topr(
         surrogate=TaperedRatio(of),
         aggregation=aggregated_by(aggregation),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupQuantileStd(RolloutPart):
+    """A_g = (r_g - K-quantile of the group) / std of the group: QAE (arXiv 2509.22611).
+
+    The quantile is the lowest reward of the group which at least a share K of its rewards do not exceed, so it is one
+    of them. With rewards 0 and 1 it is 0 if the share of correct answers is at most 1 - K, and 1 above. The standard
+    deviation is as in `GroupMeanStd`.
+    """
+
+    quantile: float = share(0.4)
+    unbiased: bool = False
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        # The offset undoes rounding in products such as 0.55 * 20, whose ceiling must be 11.
+        rank = max(math.ceil(self.quantile * values.shape[-1] - 1e-6), 1)
+        above = values - jnp.sort(values, axis=-1)[:, rank - 1, None]
+        std = values.std(axis=-1, keepdims=True, ddof=1 if self.unbiased else 0)
+        silent = all_equal(values)[:, None] | (std == 0)
+        return jnp.where(silent, 0.0, above / jnp.where(std == 0, 1.0, std))
 
 
 def qae(

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.checking.fields import at_least, finite, non_negative, probability
-from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
-from ipsrl.objectives.estimators.subgroups import Stratum, normalised_among, stratum_of, thinks
+from ipsrl.objectives.estimators.subgroups import Stratum, normalised_among, stratum_of
 from ipsrl.objectives.objective import Objective, RolloutPart, all_equal
 from ipsrl.structures import Rollouts, control_token, masked_mean
 
@@ -53,27 +53,6 @@ class StratifiedNorm(RolloutPart):
         return self.alpha * inside + (1.0 - self.alpha) * whole
 
 
-@dataclasses.dataclass(frozen=True)
-class BestOfMode(RolloutPart):
-    """A_g = (b_g - mean) / std of the group, b_g = 1 for the best of its mode, else 0 (HGPO, arXiv 2505.14631).
-
-    The best of a mode has the largest reward among the answers in that mode. Ties all get 1 (our reading; the paper
-    does not say): if each mode has a single reward, every answer is best and the group gets zero.
-    """
-
-    think_token: int = 0
-    smallest_group: ClassVar[int] = 2
-
-    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        mode = thinks(rollouts, self.think_token)
-        best = jnp.where(
-            mode,
-            jnp.where(mode, values, -jnp.inf).max(axis=-1, keepdims=True),
-            jnp.where(mode, -jnp.inf, values).max(axis=-1, keepdims=True),
-        )
-        return GroupMeanStd()(all_equal(jnp.stack([values, best], axis=-1)).astype(jnp.float32), rollouts)
-
-
 def stratified_grpo(
     alpha: float = 0.8,
     stratum: Stratum = "planning",
@@ -93,6 +72,34 @@ def stratified_grpo(
     Evidence: second-hand (two sources that agree); alpha, the keys and the bins are our reading.
     """
     return with_clip(clip, aggregation, advantages=StratifiedNorm(alpha, stratum, width, standardise))
+
+
+def thinks(rollouts: Rollouts, think_token: int) -> Array:
+    """`[P, G]` bool, True for answers whose control token is `think_token`, chosen or dictated; all others are in the
+    other mode.
+    """
+    return stratum_of(rollouts, "first_token") == think_token
+
+
+@dataclasses.dataclass(frozen=True)
+class BestOfMode(RolloutPart):
+    """A_g = (b_g - mean) / std of the group, b_g = 1 for the best of its mode, else 0 (HGPO, arXiv 2505.14631).
+
+    The best of a mode has the largest reward among the answers in that mode. Ties all get 1 (our reading; the paper
+    does not say): if each mode has a single reward, every answer is best and the group gets zero.
+    """
+
+    think_token: int = 0
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mode = thinks(rollouts, self.think_token)
+        best = jnp.where(
+            mode,
+            jnp.where(mode, values, -jnp.inf).max(axis=-1, keepdims=True),
+            jnp.where(mode, -jnp.inf, values).max(axis=-1, keepdims=True),
+        )
+        return GroupMeanStd()(all_equal(jnp.stack([values, best], axis=-1)).astype(jnp.float32), rollouts)
 
 
 @dataclasses.dataclass(frozen=True)

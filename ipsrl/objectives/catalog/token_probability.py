@@ -9,16 +9,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.checking.fields import Checked, at_least, non_negative, open_probability, positive, share
-from ipsrl.objectives.advantages.baselines import GroupMeanStd, group_centred
+from ipsrl.checking.fields import Checked, above, at_least, non_negative, open_probability, positive, probability, share
+from ipsrl.objectives.advantages import GroupMeanStd, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
-from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
+from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio
 from ipsrl.objectives.estimators.permutations import permuted_among
 from ipsrl.objectives.estimators.ranks import kth_largest, quantile
-from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, all_equal, rounding
-from ipsrl.objectives.reweighting.token_weights import ProbabilityWeight
-from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio
+from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, Surrogate, all_equal, rounding
+from ipsrl.objectives.surrogates import ClippedRatio, ratio_metrics
 from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
 
 PromptPart = Literal["all", "lowest", "question"]
@@ -34,9 +33,6 @@ class OfPrompt:
 
 
 OfPrompt.NAMED["prompt"] = OfPrompt
-
-THRESHOLD = 0.5
-"""Default of Lopti: behaviour probability at and above which a token waits for the second step."""
 
 
 def low_probability_confidence(log_probs: Array, mask: Array, fraction: float) -> Array:
@@ -150,6 +146,23 @@ def progrpo(
 
 
 @dataclasses.dataclass(frozen=True)
+class ProbabilityWeight(RolloutPart):
+    """A_t (alpha p_t + 1 - alpha), p_t the behaviour probability of the token: AR (arXiv 2505.12929), for both signs of
+    A.
+    """
+
+    alpha: float = probability(0.2)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        probability = jnp.exp(jnp.where(rollouts.token_mask, rollouts.behaviour_log_probs, 0.0))
+        return values * (self.alpha * probability + 1.0 - self.alpha)
+
+
+THRESHOLD = 0.5
+"""Default of Lopti: behaviour probability at and above which a token waits for the second step."""
+
+
+@dataclasses.dataclass(frozen=True)
 class LowProbabilityFirst(Checked):
     """Lopti (arXiv 2505.12929): first the tokens with behaviour probability below `threshold`, then all others.
 
@@ -195,6 +208,18 @@ def ar_lopti(
         penalties=divergence(kl).penalty,
         first=LowProbabilityFirst(threshold) if lopti else None,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundedRatio(Surrogate):
+    """clip(rho, 0, bound) A, without PPO's minimum (Lp-Reg, arXiv 2510.03222): the gradient is zero above the bound."""
+
+    bound: float = above(1, 10.0, called="the bound on the importance ratio")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio = importance_ratio(scores, rollouts)
+        values = jnp.minimum(ratio, self.bound) * advantages
+        return values, ratio_metrics(ratio, rollouts.token_mask, ratio > self.bound)
 
 
 @dataclasses.dataclass(frozen=True)

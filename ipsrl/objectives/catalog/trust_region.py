@@ -3,22 +3,18 @@
 import dataclasses
 from typing import Any, ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
+from ipsrl.checking import fields
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
-from ipsrl.objectives.objective import Objective, RolloutPart, all_equal
-from ipsrl.objectives.surrogates.ratio import (
-    ClippedGeometricMean,
-    ClippedSequenceRatio,
-    GammaWeight,
-    MirrorDescent,
-    ProbabilityClip,
-    SoftGate,
-)
-from ipsrl.structures import Rollouts, Sizes, masked_mean
+from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio, log_importance_ratio
+from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate, all_equal
+from ipsrl.objectives.surrogates import ClippedSequenceRatio, clipped, ratio_metrics
+from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
 
 
 def gspo(
@@ -81,6 +77,24 @@ def luspo(clip: Clip = (2e-3, 2.5e-3)) -> Objective:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class SoftGate(Surrogate):
+    """f(rho) A, f(rho) = (4 / tau) sigmoid(tau (rho - 1)): SAPO (arXiv 2511.20347), a smooth clip.
+
+    tau is `positive` where A > 0 and `negative` elsewhere. The gradient by log pi is 4 sigmoid (1 - sigmoid) rho A:
+    that of `PolicyGradient` at rho = 1, decreasing on both sides, faster for larger tau.
+    """
+
+    positive: float = fields.positive(1.0, called="the temperature of positive advantages")
+    negative: float = fields.positive(1.05, called="the temperature of negative advantages")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio = importance_ratio(scores, rollouts)
+        temperature = jnp.where(advantages > 0, self.positive, self.negative)
+        gate = 4.0 / temperature * jax.nn.sigmoid(temperature * (ratio - 1.0))
+        return gate * advantages, ratio_metrics(ratio, rollouts.token_mask)
+
+
 def sapo(
     temperature_positive: float = 1.0,
     temperature_negative: float = 1.05,
@@ -100,6 +114,31 @@ def sapo(
         surrogate=SoftGate(positive=temperature_positive, negative=temperature_negative),
         aggregation=aggregated_by(aggregation),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class GammaWeight(Surrogate):
+    """phi(W) A log pi, phi(W) = W^k exp(lambda (1 - W)), a constant: VESPO (arXiv 2602.10693).
+
+    W is the product of the ratios of an answer's tokens, one weight for all of them. (k, lambda) are `positive` where
+    A >= 0 and `negative` elsewhere. phi is 1 at W = 1, largest at W = k / lambda, and falls to 0 on both sides, so that
+    answers far from the behaviour policy fade.
+    """
+
+    positive: tuple[float, float] = fields.non_negative((2.0, 3.0), called="(k, lambda) of positive advantages")
+    negative: tuple[float, float] = fields.non_negative((3.0, 2.0), called="(k, lambda) of negative advantages")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        log_ratio = jax.lax.stop_gradient(log_importance_ratio(scores, rollouts)).sum(axis=-1, keepdims=True)
+        log_ratio = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+
+        def weight(k: float, decay: float) -> Array:
+            return jnp.exp(k * log_ratio - decay * jnp.expm1(log_ratio))
+
+        phi = jnp.where(advantages >= 0, weight(*self.positive), weight(*self.negative))
+        metrics = ratio_metrics(importance_ratio(scores, rollouts), rollouts.token_mask)
+        metrics["answer_weight"] = (masked_sum(phi, rollouts.token_mask), metrics["importance_ratio"][1])
+        return phi * advantages * scores.log_probs, metrics
 
 
 def vespo(
@@ -126,6 +165,27 @@ def vespo(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class ClippedGeometricMean(Surrogate):
+    """s A, s = exp( mean_t of min(log rho_t, high) where A > 0, of max(log rho_t, -low) elsewhere ): GMPO.
+
+    (arXiv 2507.20673). One ratio for the whole answer, at each of its tokens, from log-ratios that are clipped token by
+    token, on the side to which A pushes; ClippedSequenceRatio clips their mean. `low` and `high` are limits of log rho.
+    A clipped token has no gradient, the others have that of s A / length.
+    """
+
+    low: float = fields.positive(0.4, called="the lower limit of log-ratios")
+    high: float = fields.positive(0.4, called="the upper limit of log-ratios")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_ratio = log_importance_ratio(scores, rollouts)
+        limited = jnp.where(advantages > 0, jnp.minimum(log_ratio, self.high), jnp.maximum(log_ratio, -self.low))
+        mean = masked_mean(limited, mask, axis=-1)[..., None]
+        ratio = jnp.broadcast_to(jnp.exp(jnp.clip(mean, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)), mask.shape)
+        return ratio * advantages, ratio_metrics(ratio, mask, limited != log_ratio)
+
+
 def gmpo(
     clip: Clip = 0.4,
     kl: float | KL = 0.0,
@@ -145,6 +205,28 @@ def gmpo(
         aggregation=aggregated_by("sequence_mean"),
         penalties=divergence(kl, "k3").penalty,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class MirrorDescent(Surrogate):
+    """A log pi - tau/2 (log pi/mu)^2: a policy gradient with a squared log-ratio in the place of a clip.
+
+    `of` an `answer` squares the sum over its tokens, in equal parts at each of them (Kimi k1.5, arXiv 2501.12599); of a
+    `token`, each one's log-ratio. With A = r - V and log-probabilities summed over the answer, the maximum over all
+    policies is mu exp(A / tau), up to its normalisation.
+    """
+
+    tau: float = fields.non_negative(0.1)
+    of: Literal["answer", "token"] = "answer"
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_ratio = log_importance_ratio(scores, rollouts)
+        square = log_ratio**2
+        if self.of == "answer":
+            square = log_ratio.sum(axis=-1, keepdims=True) ** 2 / jnp.maximum(mask.sum(axis=-1, keepdims=True), 1)
+        values = advantages * scores.log_probs - self.tau / 2 * square
+        return values, ratio_metrics(importance_ratio(scores, rollouts), mask)
 
 
 def kimi_mirror_descent(
@@ -220,6 +302,29 @@ class SmoothedStandardisation(RolloutPart):
         mostly_group, mostly_all = ((1 - share) * a + share * b for a, b in ((of_group, of_all), (of_all, of_group)))
         smaller = jnp.where(jnp.abs(mostly_group) < jnp.abs(mostly_all), mostly_group, mostly_all)
         return smaller, {name: table.at[prompts].set(total[name]) for name, table in state.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class ProbabilityClip(Surrogate):
+    """PPO's clip with limits that widen as the behaviour probability q falls: DCPO (arXiv 2509.02333).
+
+        (1 + sqrt(max(1 - 4 low / q, 0))) / 2  <=  rho  <=  min((1 + sqrt(1 + 4 high / q)) / 2, limit)
+
+    that is |rho (rho - 1)| q <= low or high. No lower limit is below 1/2. `limit` is also the dual clip of
+    `ClippedRatio`.
+    """
+
+    low: float = fields.positive(0.16, called="the lower limit of |rho (rho - 1)| q")
+    high: float = fields.positive(0.2, called="the upper limit of |rho (rho - 1)| q")
+    limit: float = fields.above(1, 10.0, called="the limit of the importance ratio")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        inverse = jnp.exp(-jnp.where(mask, rollouts.behaviour_log_probs, 0.0))
+        lowest = (1.0 + jnp.sqrt(jnp.maximum(1.0 - 4.0 * self.low * inverse, 0.0))) / 2.0
+        highest = jnp.minimum((1.0 + jnp.sqrt(1.0 + 4.0 * self.high * inverse)) / 2.0, self.limit)
+        ratio = importance_ratio(scores, rollouts)
+        return clipped(ratio, mask, advantages, 1.0 - lowest, highest - 1.0, self.limit)
 
 
 def dcpo(

@@ -1,20 +1,16 @@
 """Objectives that read several rewards of each answer, `Rollouts.reward_parts`, in the place of one."""
 
 import dataclasses
-import itertools
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from ipsrl.checking.fields import at_least, non_negative
-from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
-from ipsrl.objectives.advantages.risk_seeking import BestOfSets
+from ipsrl.checking.fields import non_negative
+from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
-from ipsrl.objectives.objective import Objective, RolloutPart, all_equal
+from ipsrl.objectives.objective import Objective, RolloutPart
 from ipsrl.structures import Rollouts
 
 
@@ -53,51 +49,6 @@ class SumOfNormalised(RolloutPart):
         return total / jnp.where(std == 0, 1.0, std)
 
 
-@dataclasses.dataclass(frozen=True)
-class BestOfSetsByWeights(RolloutPart):
-    """A_g = E[f(S) | o_g in S] - E[f(S)], f(S) = mean over w of max of w . r in S: VPO (arXiv 2605.22817).
-
-    S is uniform over the sets of k of the group, and w over `weight_vectors`, a flat Dirichlet distribution on a grid.
-    The advantages of a group add up to zero; equal rewards get exactly zero. The mean of A_g grad log pi over a group
-    is an unbiased estimate of (1/k - 1/G) times the gradient of E[f(k answers)].
-
-    Attributes:
-      k: the size of a set, below that of the group: with the whole group every advantage would be zero.
-      divisions: of the grid; 1 leaves the mean of an answer's rewards.
-    """
-
-    k: int = at_least(2, 2, called="k, the size of a set,")
-    divisions: int = at_least(1, 16)
-    needs: ClassVar[frozenset[str]] = frozenset({"reward_parts"})
-
-    @property
-    def smallest_group(self) -> int:
-        return self.k + 1
-
-    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        parts = rollouts.reward_parts.astype(values.dtype)
-        group, number = parts.shape[-2:]
-        # Relative to the group's smallest, so that what is equal for all its answers adds exactly nothing.
-        equal = all_equal(parts.mT)[:, None]
-        parts = jnp.where(equal, 0.0, parts - parts.min(axis=-2, keepdims=True))
-        best = BestOfSets(self.k, baseline="none", graded=True)
-        vectors = jnp.asarray(weight_vectors(number, self.divisions), parts.dtype)
-        worth = group / self.k * jax.vmap(lambda weights: best(parts @ weights, rollouts))(vectors).mean(axis=0)
-        return GroupMean()(worth, rollouts)
-
-
-def weight_vectors(number: int, divisions: int) -> np.ndarray:
-    """`[V, M]`, the points (c + 1/M) / divisions, c all vectors of M whole numbers >= 0 whose sum is divisions - 1.
-
-    Each adds up to 1, and their mean is 1/M everywhere. V = C(divisions + M - 2, M - 1); for M = 2 they are the middles
-    of equal parts of the line between (1, 0) and (0, 1).
-    """
-    places = divisions + number - 2
-    bars = itertools.combinations(range(places), number - 1)
-    counts = np.diff([(-1, *chosen, places) for chosen in bars], axis=-1) - 1
-    return (counts + 1 / number) / divisions
-
-
 def gdpo(
     weights: tuple[float, ...] | None = None,
     clip: Clip = 0.2,
@@ -114,22 +65,3 @@ def gdpo(
     Peers: TRL, verl, NeMo-RL.
     """
     return with_clip(clip, aggregation, advantages=SumOfNormalised(weights))
-
-
-def vector_po(
-    k: int = 2,
-    divisions: int = 16,
-    clip: Clip = 0.2,
-    aggregation: AggregationName = "sequence_mean",
-) -> Objective:
-    """VPO (arXiv 2605.22817): A = E[f(S) | o in S] - E[f(S)], f = mean_w max_S w . r, w weights, S k of G.
-
-    r are the M rewards of an answer, and w ~ Dirichlet(1, .., 1): a set is worth more if each of its answers is best
-    for some weights. The mean over w is that over a grid of `divisions` to a side, C(divisions + M - 2, M - 1) vectors
-    in all. In the paper a set is sampled as one answer; here sets are all those of k in the group, as in Poly-PPO, and
-    nothing divides by a standard deviation (our reading). The defaults of `k` and `divisions` are our choice.
-
-    Degenerate: groups whose answers are equal in each reward get exactly zero.
-    Evidence: second-hand; the flat Dirichlet is our reading, the exact mean over sets is derived.
-    """
-    return with_clip(clip, aggregation, advantages=BestOfSetsByWeights(k, divisions))

@@ -6,15 +6,9 @@ the probability 1, and so outweigh all answers of a language model.
 
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import logsumexp
 
 from ipsrl.objectives.objective import all_equal, less_largest
 from ipsrl.structures import Rollouts, masked_mean
-
-
-def mean_of_answered(values: Array, rollouts: Rollouts) -> Array:
-    """`[P, 1]`, the mean of `[P, G]` over answers with tokens; 0 if there are none."""
-    return masked_mean(values, rollouts.answered, axis=-1)[:, None]
 
 
 def equal_among_answered(values: Array, rollouts: Rollouts) -> Array:
@@ -24,24 +18,19 @@ def equal_among_answered(values: Array, rollouts: Rollouts) -> Array:
 
 def largest_of_answered(values: Array, rollouts: Rollouts) -> Array:
     """`[P, 1]`, the largest of `[P, G]` over answers with tokens; over all if there are none."""
-    return jnp.where(_counted(rollouts), values, -jnp.inf).max(axis=-1, keepdims=True)
+    return jnp.where(counted(rollouts), values, -jnp.inf).max(axis=-1, keepdims=True)
 
 
 def less_largest_of_answered(values: Array, rollouts: Rollouts) -> Array:
     """`[P, G]`, see `less_largest`, the largest being that over answers with tokens, or over all if there are none."""
-    return less_largest(values, _counted(rollouts))
+    return less_largest(values, counted(rollouts))
 
 
-def log_softmax_of_answered(values: Array, rollouts: Rollouts) -> Array:
-    """`[P, G]`, log softmax of `[P, G]` over answers with tokens; 0 at the others.
-
-    Terms of unbounded size, such as rewards divided by a temperature, need to be those of
-    `less_largest_of_answered`: a compiled program may round them here in one way and there in another.
-    """
-    log_total = logsumexp(values, axis=-1, keepdims=True, where=_counted(rollouts))
-    return jnp.where(rollouts.answered, values - log_total, 0.0)
+def mean_of_answered(values: Array, rollouts: Rollouts) -> Array:
+    """`[P, 1]`, the mean of `[P, G]` over answers with tokens; 0 if there are none."""
+    return masked_mean(values, rollouts.answered, axis=-1)[:, None]
 
 
-def _counted(rollouts: Rollouts) -> Array:
+def counted(rollouts: Rollouts) -> Array:
     """`[P, G]` bool, the answers with tokens; in a group without one all, so that gradients are finite."""
     return rollouts.answered | ~rollouts.answered.any(axis=-1, keepdims=True)

@@ -42,10 +42,3 @@ def stratum_of(rollouts: Rollouts, stratum: Stratum, width: int = 1) -> Array:
     if stratum == "planning":
         counted = counted & rollouts.planning_mask
     return counted.sum(axis=-1) // width
-
-
-def thinks(rollouts: Rollouts, think_token: int) -> Array:
-    """`[P, G]` bool, True for answers whose control token is `think_token`, chosen or dictated; all others are in the
-    other mode.
-    """
-    return stratum_of(rollouts, "first_token") == think_token

@@ -5,7 +5,7 @@ import pytest
 
 from experiments import dapo_steps as study
 from experiments.dapo_steps import PLACEBO, STEPS
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.records.tidy import Records
 
 

@@ -28,7 +28,7 @@ from experiments.search_strata.searchers import (
     trained,
     two_strata,
 )
-from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.structures import Sizes
 from ipsrl.synthetic_rollouts import synthetic_rollouts
 

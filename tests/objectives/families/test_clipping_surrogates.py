@@ -8,24 +8,12 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.objectives.surrogates.clip_variants import (
-    BalancedClip,
-    DivergenceMask,
-    FlippedRatio,
-    GradientPreservingClip,
-    ImportanceRatio,
-    TaperedRatio,
-    TruncatedRatio,
-)
-from ipsrl.objectives.surrogates.ratio import (
-    BoundedRatio,
-    ClippedGeometricMean,
-    ClippedRatio,
-    ClippedSequenceRatio,
-    GammaWeight,
-    ProbabilityClip,
-    SoftGate,
-)
+from ipsrl.objectives.catalog.balanced_clipping import BalancedClip
+from ipsrl.objectives.catalog.clipping import DivergenceMask, FlippedRatio, GradientPreservingClip, TruncatedRatio
+from ipsrl.objectives.catalog.signs import TaperedRatio
+from ipsrl.objectives.catalog.token_probability import BoundedRatio
+from ipsrl.objectives.catalog.trust_region import ClippedGeometricMean, GammaWeight, ProbabilityClip, SoftGate
+from ipsrl.objectives.surrogates import ClippedRatio, ClippedSequenceRatio, ImportanceRatio
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import assert_close, by_log_probs, random_rollouts, rollouts_of
 from tests.tiers import slow_after

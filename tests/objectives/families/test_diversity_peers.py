@@ -9,15 +9,14 @@ import pytest
 from scipy.stats import chi2
 
 from ipsrl.objectives import make
-from ipsrl.objectives.reweighting.diversity_weights import UniformCorrect
-from ipsrl.objectives.shaping.diversity_rewards import (
+from ipsrl.objectives.catalog.diversity import (
     DistinctShare,
     EllipticalBonus,
     PermutedInverseFrequency,
     SimilarityDiscount,
-    Unlikeliness,
 )
-from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency
+from ipsrl.objectives.catalog.unlikely_answers import UniformCorrect, Unlikeliness
+from ipsrl.objectives.shaping import InverseFrequency
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 from tests.objectives.mean_updates import mean_update
 

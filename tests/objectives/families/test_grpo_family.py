@@ -7,14 +7,10 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.objectives.advantages.baselines import (
-    GroupMeanBatchStd,
-    GroupMeanByNonzero,
-    LeaveOneOut,
-    LengthWeightedMean,
-)
-from ipsrl.objectives.reweighting.token_weights import WhitenedTokens
-from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
+from ipsrl.objectives.advantages import LeaveOneOut
+from ipsrl.objectives.catalog.baselines import LengthWeightedMean
+from ipsrl.objectives.catalog.expected_return import OverlongPunishment
+from ipsrl.objectives.catalog.whole_batch import GroupMeanBatchStd, GroupMeanByNonzero, WhitenedTokens
 from ipsrl.structures import Sizes
 from tests.objectives.groups import advantages_of, assert_close, random_rollouts, rollouts_of, token_advantages
 

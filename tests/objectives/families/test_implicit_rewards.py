@@ -11,7 +11,7 @@ from ipsrl.dynamics.cases import WALKS
 from ipsrl.dynamics.expected_update import Steps
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.objectives import make
-from ipsrl.objectives.surrogates.implicit_rewards import BellmanRegression
+from ipsrl.objectives.catalog.implicit_rewards import BellmanRegression
 from ipsrl.policies.policy import Actions, score_logits
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.groups import all_groups, assert_close, bandit_rollouts, rollouts_of

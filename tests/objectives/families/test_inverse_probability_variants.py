@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ipsrl.environments.graphs.tree import Tree
-from ipsrl.objectives.shaping.inverse_scaling import (
+from ipsrl.objectives.catalog.inverse_probability import (
     InverseMovingFrequency,
     InverseProbability,
     InverseProbabilityLearned,

@@ -7,7 +7,7 @@ import pytest
 
 from ipsrl.objectives import make
 from ipsrl.objectives.catalog.plans import ControlAndResponse, planned_tokens
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import assert_close, rollouts_of, token_advantages
 

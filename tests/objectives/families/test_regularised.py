@@ -5,8 +5,13 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.objectives.catalog.regularised import MasteredDivergence, ModeAnchor, mastered_groups
-from ipsrl.objectives.shaping.regularised_rewards import ReferenceDivergence, TsallisEntropy
+from ipsrl.objectives.catalog.regularised import (
+    MasteredDivergence,
+    ModeAnchor,
+    ReferenceDivergence,
+    TsallisEntropy,
+    mastered_groups,
+)
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import advantages_of, assert_close, by_log_probs, rollouts_of
 from tests.objectives.mean_updates import mean_update

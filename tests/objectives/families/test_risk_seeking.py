@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.objectives.advantages.risk_seeking import BestOfSets
+from ipsrl.objectives.catalog.sets import BestOfSets
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 
 

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.objectives import make
-from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, shared_tokens
-from ipsrl.objectives.catalog.refinements import LikelihoodOffPolicy, ShapedOffPolicy
+from ipsrl.objectives.catalog.refinements import DistinctPairs, LikelihoodOffPolicy, ShapedOffPolicy, shared_tokens
 from ipsrl.structures import PolicyScores
 from tests.objectives.groups import advantages_of, assert_close, by_log_probs, rollouts_of
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl.objectives.catalog.regularised import BackwardCorrection
+from ipsrl.objectives.catalog.noisy_verifiers import BackwardCorrection
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 
 

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ipsrl.objectives import make
-from ipsrl.objectives.catalog.clipping import ROUNDING, HighCovarianceDistance
-from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, token_covariance
-from ipsrl.objectives.reweighting.token_selection import DropHighCovariance, HighEntropyTokens
+from ipsrl.objectives.catalog.covariance import ROUNDING, DropHighCovariance, HighCovarianceDistance, token_covariance
+from ipsrl.objectives.catalog.forks import HighEntropyTokens
+from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up
 from tests.objectives.groups import assert_close, by_log_probs, random_rollouts, rollouts_of, token_advantages
 
 COVARIANCE = [0.6592, 0.6192, -1.7008, 0.3912, -1.0248]

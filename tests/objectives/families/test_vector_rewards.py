@@ -8,7 +8,7 @@ import pytest
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.environments.graphs.bandit import VectorBandit
 from ipsrl.objectives import make
-from ipsrl.objectives.catalog.vector_rewards import weight_vectors
+from ipsrl.objectives.catalog.sets import weight_vectors
 from ipsrl.rewards import FormulaReward, NoisyVerifier
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 

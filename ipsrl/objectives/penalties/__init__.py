@@ -1,1 +1,0 @@
-"""Penalties: costs added to the loss, `[P, G, T]`."""

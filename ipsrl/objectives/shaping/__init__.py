@@ -1,1 +1,0 @@
-"""Reward shaping: maps the rewards of a group to other rewards, `[P, G]` -> `[P, G]`."""

@@ -1,1 +1,0 @@
-"""Surrogates: values that are maximised instead of the return, `[P, G, T]`."""
