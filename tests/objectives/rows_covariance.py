@@ -15,7 +15,7 @@ def all_candidates_dropped(counts, probs, rewards, lowest=1.0):
 
 ROWS = {
     "clip_cov": like_grpo(
-        "it draws one of its candidates: see clip_cov(fraction=1.0), and test_token_selection.py",
+        "it draws one of its candidates: see clip_cov(fraction=1.0), and test_covariance.py",
         random=True,
         tokens=token_mean(clipped(0.2, 0.2)),
     ),

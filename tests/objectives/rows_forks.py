@@ -7,7 +7,7 @@ ROWS = {
     # The tokens of a bandit all have the same entropy: none is left out.
     "forking_tokens": like_grpo(
         tokens=token_mean(clipped(0.2, 0.28)),
-        lengths="lengths move the quantile of the entropies: see test_token_selection.py",
+        lengths="lengths move the quantile of the entropies: see test_forks.py",
     ),
     "forking_tokens(threshold=quantile, denominator=all)": like_grpo(),
     "forking_tokens(fraction=0.9)": like_grpo(),
@@ -15,7 +15,7 @@ ROWS = {
     # A bandit has no fork.
     "simko": like_grpo(
         tokens=token_mean(clipped(0.2, 0.2)),
-        lengths="the quantile of an answer's entropies depends on its length: see test_token_selection.py",
+        lengths="the quantile of an answer's entropies depends on its length: see test_forks.py",
     ),
     "simko(top=2, spread=0.3, heavier=2.0, quantile=0.5)": like_grpo(),
 }

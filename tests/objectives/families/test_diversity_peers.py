@@ -15,7 +15,6 @@ from ipsrl.objectives.catalog.diversity import (
     PermutedInverseFrequency,
     SimilarityDiscount,
 )
-from ipsrl.objectives.catalog.unlikely_answers import UniformCorrect, Unlikeliness
 from ipsrl.objectives.shaping import InverseFrequency
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 from tests.objectives.mean_updates import mean_update
@@ -41,30 +40,6 @@ def shaped(part, rewards, **fields):
 )
 def test_distinct_share_of_rewards_below_zero(part, rewards, outcomes, expected):
     assert_close(shaped(part, rewards, outcome_id=outcomes), expected)
-
-
-# Unlikeliness
-
-
-def test_ranks_go_by_the_average_token_and_ties_share_theirs():
-    behaviour = np.log([[0.2, 1, 1], [0.4, 0.4, 1], [0.5, 0.5, 0.5], [0.5, 0.7, 0.7]])
-    mask = [[1, 0, 0], [1, 1, 0], [1, 1, 1], [1, 0, 0]]
-    expected = np.array([1, 1 - 0.0625, 2 * (1 - 2.5 * 0.0625), 1 - 2.5 * 0.0625])
-    rewards = [1, 1, 2, 1]
-    assert_close(shaped(Unlikeliness(), rewards, behaviour=behaviour, mask=mask), expected)
-    assert_close(shaped(Unlikeliness(beta=0.0), rewards, behaviour=behaviour, mask=mask), rewards)
-
-
-# Pass@k
-
-
-def test_sets_that_nearly_never_fail_have_advantages():
-    """With 700 of 1,100 correct, 500 answers all fail with a probability that no float holds."""
-    rewards = np.float32(np.arange(1100) < np.array([[1], [700]]))
-    group = rollouts_of(np.zeros((2, 1100, 1)), rewards=rewards)
-    few, many = advantages_of("pass_at_k(k=500)", group)
-    assert_close(few[:2], np.sqrt(600 / 500) * np.array([1, -1 / 1099]))
-    assert not many.any()
 
 
 # DRA
@@ -190,16 +165,3 @@ def test_one_rewarded_outcome_leaves_the_placebo_nothing_to_deal():
     rollouts = keyed(rollouts_of(np.zeros((50, 6, 1)), rewards=rewards, outcome_id=ids), 2)
     for text, inverse in (("placebo", "ips_grpo"), ("placebo(standardise=False)", "ips_dr_grpo")):
         np.testing.assert_array_equal(advantages_of(text, rollouts), advantages_of(inverse, rollouts))
-
-
-# UCPO
-
-
-def test_unlikely_correct_answers_get_the_larger_share():
-    """q = (2/3, 1/3) of two correct answers: weights 1 - tau + tau (2/3, 4/3), whatever their length."""
-    behaviour = np.log([[[0.5, 0.5], [0.25, 1.0], [0.9, 1.0]], [[0.5, 0.5], [0.25, 1.0], [0.9, 1.0]]])
-    mask = np.array([[[1, 1], [1, 0], [1, 0]]] * 2)
-    rollouts = rollouts_of(behaviour, mask, rewards=np.float32([[1, 1, 0], [0, 0, 0]]))
-    for tau in (0.2, 1.0):
-        weights = UniformCorrect(tau)(jnp.ones((2, 3, 2)), rollouts)[..., 0]
-        assert_close(weights, [[1 - tau / 3, 1 + tau / 3, 1], [1, 1, 1]])

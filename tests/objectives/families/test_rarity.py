@@ -51,11 +51,3 @@ def test_counts_of_a_large_group_do_not_overflow():
     pairs, found = 1024**2 + 1, advantages_of("setpo", group)[0]
     np.testing.assert_allclose(found[-1], (pairs - 1) / 1024**2 - pairs / 1025**2, rtol=1e-6)
     np.testing.assert_allclose(found[0], (pairs - 2 * 1024 + 1) / 1024**2 - pairs / 1025**2, rtol=1e-3)
-
-
-def test_unlikely_answers_gain_if_they_are_correct_and_lose_if_they_are_wrong():
-    """Answers have two tokens each: log mu is log 1/4 and log 1/16."""
-    behaviour = np.log(np.array([[[0.5, 0.5], [0.25, 0.25], [0.5, 0.5], [0.25, 0.25]]]))
-    group = rollouts_of(behaviour, rewards=np.float32([[1, 1, 0, 0]]))
-    found = advantages_of("differential_smoothing(positive=0.5, negative=0.25)", group)
-    assert_close(found, [[1 + np.log(2), 1 + np.log(4), -1 - np.log(2) / 2, -1 - np.log(2)]])

@@ -1,9 +1,7 @@
 """Objectives of the best of several answers, by numbers and identities derived by hand."""
 
 import numpy as np
-import pytest
 
-from ipsrl.objectives.catalog.sets import BestOfSets
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 
 
@@ -14,8 +12,3 @@ def groups(*rewards):
 
 def test_large_exponents_do_not_overflow():
     assert_close(advantages_of("rs_grpo(beta=50.0)", groups([90, 100, 0, -100])), np.array([[-1, 3, -1, -1]]) / 50)
-
-
-def test_sets_beside_the_whole_group_are_refused():
-    with pytest.raises(ValueError, match="needs a k below the group's size"):
-        BestOfSets(k=None, baseline="other_sets")

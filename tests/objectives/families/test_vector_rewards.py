@@ -8,7 +8,6 @@ import pytest
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.environments.graphs.bandit import VectorBandit
 from ipsrl.objectives import make
-from ipsrl.objectives.catalog.sets import weight_vectors
 from ipsrl.rewards import FormulaReward, NoisyVerifier
 from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 
@@ -54,21 +53,6 @@ def test_one_reward_is_grpo_where_no_group_is_silent():
 
 
 # VPO
-
-
-def test_weight_vectors_are_a_grid_with_equal_means():
-    assert_close(weight_vectors(2, 4), np.array([[1, 7], [3, 5], [5, 3], [7, 1]]) / 8)
-    assert_close(weight_vectors(3, 2), np.array([[1, 1, 4], [1, 4, 1], [4, 1, 1]]) / 6)
-    assert_close(weight_vectors(1, 9), [[1]])
-    assert_close(weight_vectors(3, 1), np.ones((1, 3)) / 3)
-    for number, divisions, vectors in ((2, 16, 16), (3, 16, 136), (4, 16, 816)):
-        grid = weight_vectors(number, divisions)
-        assert grid.shape == np.unique(grid, axis=0).shape == (vectors, number)
-        assert_close(grid.sum(axis=1), np.ones(vectors))
-        assert_close(grid.mean(axis=0), np.full(number, 1 / number))
-    # Of a flat Dirichlet distribution: E[max(w, 1 - w)] = 3/4, and E[w_1^2] = 2 / (M (M + 1)).
-    assert weight_vectors(2, 16).max(axis=1).mean() == pytest.approx(0.75, abs=1e-12)
-    assert (weight_vectors(3, 400)[:, 0] ** 2).mean() == pytest.approx(1 / 6, rel=0.01)
 
 
 def test_equal_answers_get_nothing_and_a_reward_that_all_have_adds_nothing():
