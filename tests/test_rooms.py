@@ -19,6 +19,11 @@ EXCEPTIONS = {
 }
 """Modules that one study alone uses, and why a user of the package would import them: at most five."""
 CATALOG = "ipsrl.objectives.catalog"
+OF_SEVERAL_FAMILIES = {
+    ("ipsrl.objectives.estimators.ranks", "largest_of_rows"): "shares its search with the other ranks",
+    ("ipsrl.objectives.estimators.token_shares", "rounded_down"): "is half of a pair",
+}
+"""What one family of the catalog alone uses, and why it stands outside of its module all the same."""
 MODULES_OF_A_FOLDER = 15
 TOKENS_OF_A_LINE, TOKENS_OF_A_FILES_LINE = 10, 12
 TOKENS_OF_A_STUDY = 2_650
@@ -93,6 +98,50 @@ def used_by_one_study():
 def test_what_one_study_alone_uses_lives_in_its_folder():
     assert used_by_one_study().keys() == EXCEPTIONS.keys()
     assert len(EXCEPTIONS) <= 5
+
+
+def defined(statement):
+    """The name that a statement defines, if it is a class, a function or a constant."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement
+    return getattr(target, "name", None) or getattr(target, "id", None)
+
+
+def users_of_shared_parts():
+    """(module, name) of what families of objectives may share -> the modules that use it, also through others of these.
+
+    That is all of `ipsrl.objectives` but the catalog's families. What such a module does at its top level counts as a
+    use by "all".
+    """
+    shared = {name for name in MODULES if name.startswith("ipsrl.objectives.") and not name.startswith(CATALOG)}
+    shared.add(f"{CATALOG}.arguments")
+    users = collections.defaultdict(set)
+    for module, path in MODULES.items():
+        tree = ast.parse(path.read_text())
+        own = {name for statement in tree.body if module in shared and (name := defined(statement))}
+        known = {name: (module, name) for name in own}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module in shared:
+                known |= {alias.name: (node.module, alias.name) for alias in node.names}
+        for statement in tree.body:
+            name = defined(statement)
+            user = (module, name) if name in own else "all" if module in shared else module
+            named = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            for part in (named & known.keys()) - {name}:
+                users[known[part]].add(user)
+
+    def modules(part, passed):
+        for user in users[part] - passed:
+            passed.add(user)
+            yield from modules(user, passed) if isinstance(user, tuple) else [user]
+
+    return {part: set(modules(part, set())) for part in list(users)}
+
+
+def test_what_one_family_of_objectives_alone_uses_stands_in_its_module():
+    users = users_of_shared_parts()
+    assert len(users) > 100
+    of_one = {part for part, by in users.items() if len(by) == 1 and by.pop().startswith(f"{CATALOG}.")}
+    assert {(module, name) for module, name in of_one if not name.startswith("_")} == OF_SEVERAL_FAMILIES.keys()
 
 
 def test_a_folder_has_one_idea():

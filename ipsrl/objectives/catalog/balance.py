@@ -70,7 +70,7 @@ class TrajectoryBalance(Surrogate):
     ) -> tuple[Array, Metrics]:
         log_partition = parameters["log_partition"][rollouts.prompt_index]
         residual = log_partition[:, None] + _excess(scores, rollouts, advantages)
-        return _minus_square(residual, rollouts), _mean_over_groups("log_partition", log_partition)
+        return _minus_square(residual, rollouts), _metrics(log_partition)
 
 
 def trajectory_balance(
@@ -111,7 +111,7 @@ class GroupBalance(Surrogate):
         excess = _excess(scores, rollouts, advantages)
         mean = mean_of_answered(excess, rollouts)
         residual = jnp.where(equal_among_answered(excess, rollouts), 0.0, excess - mean)
-        return _minus_square(residual, rollouts), _mean_over_groups("log_partition", -mean)
+        return _minus_square(residual, rollouts), _metrics(-mean)
 
 
 def vargrad(log_reward_floor: float = -10.0, reward_exponent: float = 1.0) -> Objective:
@@ -158,7 +158,7 @@ class StateFlows(Surrogate):
         is_last = jnp.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True) - 1
         after = jnp.where(is_last, advantages, jnp.pad(before[..., 1:], ((0, 0), (0, 0), (0, 1))))
         residuals = jnp.where(mask, before + scores.log_probs - after - rollouts.step_log_backward, 0.0)
-        return residuals, _mean_over_groups("log_partition", before[..., 0])
+        return residuals, _metrics(before[..., 0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,7 +298,7 @@ class RewardTiltBalance(Surrogate):
         ratio = jax.lax.stop_gradient(jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)))
         weight = ratio if self.released_weight else jnp.clip(ratio, 1.0 - self.low, 1.0 + self.high)
         values = weight[..., None] * _minus_square(residual, rollouts)
-        return values, _mean_over_groups("log_partition", log_partition)
+        return values, _metrics(log_partition)
 
 
 def flowrl(
@@ -340,5 +340,5 @@ def _minus_square(residual: Array, rollouts: Rollouts) -> Array:
     return jnp.broadcast_to(-(residual**2)[..., None], rollouts.tokens.shape)
 
 
-def _mean_over_groups(name: str, values: Array) -> Metrics:
-    return {name: (values.sum(), jnp.float32(values.size))}
+def _metrics(log_partition: Array) -> Metrics:
+    return {"log_partition": (log_partition.sum(), jnp.float32(log_partition.size))}

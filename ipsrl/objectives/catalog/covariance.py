@@ -1,4 +1,9 @@
-"""GRPO that holds back the tokens whose log-probability covaries most with their advantage."""
+"""GRPO that holds back the tokens whose log-probability covaries most with their advantage.
+
+The tokens are chosen once, among all valid tokens of a batch of rollouts, by log-probabilities of the policy that
+sampled it: the choice is the same for every mini-batch and optimiser step. Published codes choose inside a mini-batch,
+by the policy being trained: the same on the first update of an unsplit batch, and nearly the same later (our reading).
+"""
 
 import dataclasses
 from typing import Any, ClassVar

@@ -23,6 +23,8 @@ from ipsrl.objectives.objective import Objective, RolloutPart, all_equal, roundi
 from ipsrl.objectives.shaping import InverseFrequency
 from ipsrl.structures import Rollouts, masked_sum
 
+FLOOR = 0.1
+
 
 @dataclasses.dataclass(frozen=True)
 class DistinctShare(RolloutPart):
@@ -36,7 +38,7 @@ class DistinctShare(RolloutPart):
     """
 
     verifiable: bool = True
-    floor: float = probability(0.1)
+    floor: float = probability(FLOOR)
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
@@ -50,9 +52,6 @@ class DistinctShare(RolloutPart):
         share = (unlike & correct[:, None, :]).sum(axis=-1) / jnp.maximum(others, 1)
         share = jnp.where(others > 0, share, 1.0)
         return values * jnp.where(correct, jnp.maximum(share, self.floor), self.floor)
-
-
-FLOOR = 0.1
 
 
 def darling(

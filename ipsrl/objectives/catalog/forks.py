@@ -1,4 +1,9 @@
-"""GRPO that teaches forks, the tokens of high entropy, otherwise than the rest of an answer."""
+"""GRPO that teaches forks, the tokens of high entropy, otherwise than the rest of an answer.
+
+Forks are those of the policy that sampled a batch of rollouts, the same for every mini-batch and optimiser step.
+Published codes find them inside a mini-batch, by the policy being trained: the same on the first update of an unsplit
+batch, and nearly the same later (our reading).
+"""
 
 import dataclasses
 from typing import ClassVar, Literal

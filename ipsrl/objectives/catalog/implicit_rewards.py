@@ -67,7 +67,7 @@ class GroupVariance(Surrogate):
         - G / (2 (G - 1)) (f_g - mean of f)^2,    f = beta log(pi / pi') - A
 
     pi' is the policy that sampled (`behaviour`) or the `reference`. The gradient also flows through the mean, which
-    makes no difference, as in `GroupBalance`. Answers without tokens do not count.
+    makes no difference, as in `balance.GroupBalance`. Answers without tokens do not count.
     """
 
     beta: float = positive(0.1)

@@ -1,4 +1,9 @@
-"""Inverse probability scaling (arXiv 2601.21669) and its variants."""
+"""Inverse probability scaling (arXiv 2601.21669) and its variants: rewards divided by the probability of their outcome.
+
+The parts differ in the source of the probability: the group's own counts (`InverseFrequency`), a moving average of such
+counts (`InverseMovingFrequency`), or the policy's trajectory probability, corrected for many paths to an outcome by the
+environment's backward policy (`InverseProbability`) or by a learned one (`InverseProbabilityLearned`).
+"""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""Objectives that weigh prompts by how often they are solved: all correct answers of a prompt get the same."""
+"""Objectives that weigh prompts by how often they are solved: all correct answers of a prompt get the same.
+
+Correct answers are those of `Rollouts.right`.
+"""
 
 import dataclasses
 from typing import ClassVar

@@ -1,4 +1,7 @@
-"""Objectives that pay for rare outcomes: by a weight of the advantage, or by a bonus that is added."""
+"""Objectives that pay for rare outcomes: by a weight of the advantage, or by a bonus that is added.
+
+Correct answers are those of `Rollouts.right`.
+"""
 
 import dataclasses
 from typing import Any, ClassVar, Literal

@@ -38,7 +38,7 @@ class ShapedOffPolicy(Surrogate):
       low, high: of the clip; None for no bound on that side.
     """
 
-    gamma: float | None = positive(0.1)
+    gamma: float | None = positive(GAMMA)
     low: float | None = None
     high: float | None = None
     needs: ClassVar[frozenset[str]] = frozenset({"off_policy"})

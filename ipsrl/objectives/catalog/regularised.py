@@ -30,6 +30,8 @@ from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart,
 from ipsrl.objectives.surrogates import PolicyGradient
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
+ALPHA = 0.5
+
 
 @dataclasses.dataclass(frozen=True)
 class ReferenceDivergence(RolloutPart):
@@ -41,7 +43,7 @@ class ReferenceDivergence(RolloutPart):
 
     divergence: Divergence
     beta: float = non_negative()
-    alpha: float = 0.5
+    alpha: float = ALPHA
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
     def __post_init__(self):
@@ -242,9 +244,6 @@ def tsallis(
     Evidence: derived.
     """
     return with_clip(clip, aggregation, reward_shaping=(TsallisEntropy(beta, q),), advantages=GroupMean())
-
-
-ALPHA = 0.5
 
 
 def f_divergence(

@@ -9,7 +9,7 @@ from jax import Array
 
 from ipsrl.checking import fields
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
-from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.aggregation import AggregationName, SequenceMean, SequenceSum, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio, log_importance_ratio
 from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate, all_equal
@@ -34,7 +34,7 @@ def gspo(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=ClippedSequenceRatio(*both_sides(clip)),
-        aggregation=aggregated_by("sequence_mean"),
+        aggregation=SequenceMean(),
         penalties=divergence(kl).penalty,
     )
 
@@ -55,7 +55,7 @@ def gspo_token(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=ClippedSequenceRatio(*both_sides(clip), per_token=True),
-        aggregation=aggregated_by("sequence_mean"),
+        aggregation=SequenceMean(),
         penalties=divergence(kl).penalty,
     )
 
@@ -73,7 +73,7 @@ def luspo(clip: Clip = (2e-3, 2.5e-3)) -> Objective:
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=ClippedSequenceRatio(*both_sides(clip)),
-        aggregation=aggregated_by("sequence_sum"),
+        aggregation=SequenceSum(),
     )
 
 
@@ -202,7 +202,7 @@ def gmpo(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=ClippedGeometricMean(*both_sides(clip)),
-        aggregation=aggregated_by("sequence_mean"),
+        aggregation=SequenceMean(),
         penalties=divergence(kl, "k3").penalty,
     )
 
@@ -246,7 +246,7 @@ def kimi_mirror_descent(
     return Objective(
         advantages=GroupMean(),
         surrogate=MirrorDescent(tau, of),
-        aggregation=aggregated_by("sequence_sum"),
+        aggregation=SequenceSum(),
     )
 
 
