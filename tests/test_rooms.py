@@ -23,7 +23,7 @@ OF_SEVERAL_FAMILIES = {
     ("ipsrl.objectives.estimators.ranks", "largest_of_rows"): "shares its search with the other ranks",
     ("ipsrl.objectives.estimators.token_shares", "rounded_down"): "is half of a pair",
 }
-"""What one family of the catalog alone uses, and why it stands outside of its module all the same."""
+"""Parts that one family of the catalog alone uses, and why they stand outside of its module all the same."""
 MODULES_OF_A_FOLDER = 15
 TOKENS_OF_A_LINE, TOKENS_OF_A_FILES_LINE = 10, 12
 TOKENS_OF_A_STUDY = 2_650
