@@ -4,6 +4,9 @@ All arrays of a group are `[prompt, group]` = `[P, G]` or `[prompt, group, token
 the loss, never flattened. Only the prompt axis is ever sharded, so the statistics of a group need no communication.
 
     Prompts --sampler--> Trajectories --verify--> Outcomes;   Trajectories + Outcomes = Rollouts --objective--> loss
+
+`Answers` are what trajectories and rollouts share; rollouts are answers, their outcomes, and what an objective needs
+beside.
 """
 
 import dataclasses
@@ -63,45 +66,72 @@ class Prompts:
     question_mask: Array | None = None
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Trajectories:
-    """Result of the sampler, with all that a policy needs to score the same actions again.
+def array(axes: str) -> Any:
+    """A field of a batch of groups, an array with these axes: P prompt, G group, T token, V token of the vocabulary."""
+    return dataclasses.field(metadata={"axes": axes})
 
-    Attributes:
-      prompts: prompts of the groups.
-      observations: `[P, G, T]` int32, what the policy saw before each action: a state's index, or the token before.
-      tokens: `[P, G, T]` int32, the actions; 0 after the end.
-      token_mask: `[P, G, T]` bool, True on every action that the policy took, the stop token included. Tokens that the
-        environment dictates are written and read, but count in no loss, entropy or length: the mask is not a prefix.
-      legal_actions: `[P, G, T, V]` bool, or None if every action is always legal.
-      behaviour_log_probs: `[P, G, T]` float32, log-probability of each action under the distribution that it was
-        sampled from (legal actions only, at the sampling temperature, by the sampler's `Decoding`); 0 after the end.
-      behaviour_entropy: `[P, G, T]` float32, entropy in nats of that distribution; 0 after the end.
-      truncated: `[P, G]` bool, True if the horizon ended the trajectory before it stopped by itself.
-      top_tokens: `[P, G, T, K]` int32, the K most likely actions of that distribution, most likely first; None if not
-        requested.
-      top_log_probs: `[P, G, T, K]` float32, their log-probabilities (-inf if fewer than K are legal).
-      off_policy: `[P, G]` bool, True for answers that the behaviour policy did not sample from this prompt:
-        refinements and replayed answers. Their `behaviour_log_probs` are still its log-probabilities. None if it
-        sampled every answer.
-      dictated: `[P, G, T]` bool, True on the tokens that the environment wrote; None if it never does.
-      final_state: the environment's state after the last token, leaves `[P, G, ...]`; None if nobody sampled it.
+
+def optional(axes: str, without: str = "") -> Any:
+    """A field that only some objectives need: an array with these axes, or None if nobody has computed it.
+
+    Args:
+      axes: as in `array`, and K most likely tokens, L tokens of a prompt, M rewards, H features.
+      without: what "the objective needs ..." goes on to say where the field is missing: its name or meaning, and what
+        to do. By default its name and those that there are.
     """
+    return dataclasses.field(default=None, metadata={"axes": axes, "without": without})
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Answers:
+    """The sampled actions of groups, as objectives and policies read them. Base of `Trajectories` and `Rollouts`."""
+
+    observations: Array = array("PGT")
+    """int32, what the policy saw before each action: a state's index, or the token before."""
+    tokens: Array = array("PGT")
+    """int32, the actions; 0 after the end."""
+    token_mask: Array = array("PGT")
+    """bool, True on every action that the policy took, the stop token included. Tokens that the environment dictates
+    are written and read, but count in no loss, entropy or length: the mask is not a prefix."""
+    behaviour_log_probs: Array = array("PGT")
+    """float32, log-probability of each action under the distribution that it was sampled from (legal actions only, at
+    the sampling temperature, by the sampler's `Decoding`); 0 after the end."""
+    behaviour_entropy: Array = array("PGT")
+    """float32, entropy in nats of that distribution; 0 after the end."""
+    truncated: Array = array("PG")
+    """bool, True if the horizon ended the trajectory before it stopped by itself."""
+    top_tokens: IfNeeded = optional("PGTK")
+    """int32, the K most likely actions of that distribution, most likely first."""
+    top_log_probs: IfNeeded = optional(
+        "PGTK",
+        without="the policy's most likely tokens, which answers that it did not sample do not have: sample off_policy "
+        "answers from the policy itself, and replay none",
+    )
+    """float32, the log-probabilities of `top_tokens` (-inf if fewer than K actions are legal)."""
+    off_policy: IfNeeded = optional(
+        "PG",
+        without="off-policy answers in its groups: give TrainSettings(wrappers=(OffPolicyAnswers(8),)), the flag "
+        '--filters="off_policy(answers=8)", or a source that is wrapped in OffPolicyAnswers; what mode_replay replays '
+        "comes from ReplayedModes(16), --filters=replayed_modes",
+    )
+    """bool, True for answers that the behaviour policy did not sample from this prompt: refinements and replayed
+    answers. Their `behaviour_log_probs` are still its log-probabilities. None if it sampled every answer."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trajectories(Answers):
+    """Result of the sampler: answers, with all that a policy needs to score the same actions again."""
 
     prompts: Prompts
-    observations: Array
-    tokens: Array
-    token_mask: Array
-    legal_actions: Array | None
-    behaviour_log_probs: Array
-    behaviour_entropy: Array
-    truncated: Array
-    top_tokens: Array | None = None
-    top_log_probs: Array | None = None
-    off_policy: Array | None = None
-    dictated: Array | None = None
+    """The prompts of the groups."""
+    legal_actions: Array | None = optional("PGTV")
+    """bool; None if every action is always legal."""
+    dictated: Array | None = optional("PGT")
+    """bool, True on the tokens that the environment wrote; None if it never does."""
     final_state: Any = None
+    """The environment's state after the last token, leaves `[P, G, ...]`; None if nobody sampled it."""
 
     @property
     def written(self) -> Array:
@@ -109,99 +139,92 @@ class Trajectories:
         return self.token_mask if self.dictated is None else self.token_mask | self.dictated
 
 
+WITHOUT_BACKWARD = (
+    "log_backward, of a backward policy, which has no probability for the tokens that an environment dictates: take an "
+    "environment with one, such as hypergrid or tree, or an objective without"
+)
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Outcomes:
-    """The environment's results for finished trajectories.
+    """The environment's results for finished trajectories."""
 
-    Attributes:
-      rewards: `[P, G]` float32.
-      outcome_id: `[P, G]` int32; equal ids within a prompt are the same outcome, -1 is no valid outcome.
-      log_backward: `[P, G]` float32, log q(trajectory | outcome) of the environment's backward policy, or None if it
-        has none. q sums to one over the trajectories that end in an outcome.
-      step_log_backward: `[P, G, T]` float32, the same for each action: log q(state before | state after); the sum is
-        `log_backward`.
-      next_states: `[P, G, T]` int32, number of the state after each action; non-terminal states are numbered as in
-        `Trajectories.observations`.
-      planning_mask: `[P, G, T]` bool, True on actions that choose how to continue, False on those that carry it out.
-      step_rewards: `[P, G, T]` float32, what each action earns (a tool's success is earned by the call); their sum over
-        an answer is `rewards`.
-      reward_parts: `[P, G, M]` float32, M rewards of each answer, by several criteria or verifiers, from which the
-        environment makes `rewards`, such as their mean.
-      greedy_rewards: `[P]` float32, of one greedy answer to each prompt, which `GreedyAnswers` adds.
-      right_above: an answer is right if its reward is above this number, 0 or more: by default if it earns anything.
-        Whoever gives the rewards says it, the environment or a `Reward`. Static under jit.
-    """
-
-    rewards: Array
-    outcome_id: Array
-    log_backward: Array | None = None
-    step_log_backward: Array | None = None
-    next_states: Array | None = None
-    planning_mask: Array | None = None
-    step_rewards: Array | None = None
-    reward_parts: Array | None = None
-    greedy_rewards: Array | None = None
+    rewards: Array = array("PG")
+    """float32."""
+    outcome_id: Array = array("PG")
+    """int32; equal ids within a prompt are the same outcome, -1 is no valid outcome."""
+    log_backward: IfNeeded = optional("PG", WITHOUT_BACKWARD)
+    """float32, log q(trajectory | outcome) of the environment's backward policy, if it has one. q sums to one over the
+    trajectories that end in an outcome."""
+    step_log_backward: IfNeeded = optional("PGT", WITHOUT_BACKWARD)
+    """float32, the same for each action: log q(state before | state after); the sum is `log_backward`."""
+    next_states: IfNeeded = optional("PGT", WITHOUT_BACKWARD)
+    """int32, number of the state after each action; non-terminal states are numbered as in `observations`."""
+    planning_mask: IfNeeded = optional("PGT")
+    """bool, True on actions that choose how to continue, False on those that carry it out."""
+    step_rewards: IfNeeded = optional("PGT")
+    """float32, what each action earns (a tool's success is earned by the call); their sum over an answer is
+    `rewards`."""
+    reward_parts: IfNeeded = optional(
+        "PGM",
+        without="reward_parts, several rewards of each answer: take an environment that gives them, as vector_bandit, "
+        "and no reward in their place",
+    )
+    """float32, M rewards of each answer, by several criteria or verifiers, from which the environment makes `rewards`,
+    such as their mean."""
+    greedy_rewards: IfNeeded = optional(
+        "P",
+        without="the rewards of greedy answers: give TrainSettings(wrappers=(GreedyAnswers(),)), the flag "
+        '--filters="greedy_answers", or a source that is wrapped in GreedyAnswers',
+    )
+    """float32, of one greedy answer to each prompt, which `GreedyAnswers` adds."""
     right_above: float = dataclasses.field(default=0.0, metadata={"static": True})
+    """An answer is right if its reward is above this number, 0 or more: by default if it earns anything. Whoever gives
+    the rewards says it, the environment or a `Reward`. Static under jit."""
 
     @property
     def right(self) -> Array:
-        """`[P, G]` bool, True for right answers."""
+        """`[P, G]` bool, True for right answers, by the rewards that were given, not by shaped ones."""
         return is_right(self.rewards, self.right_above)
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Rollouts:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rollouts(Answers, Outcomes):
     """The data of a batch of groups that an objective may use. None of it carries a gradient.
 
-    The fields after `truncated` are optional: an objective lists those it needs, and a run that cannot provide them is
-    refused before it starts.
-
-    Attributes:
-      prompt_index: `[P]` int32, index of each group's prompt in the environment.
-      those with the names of fields of `Trajectories` and `Outcomes`: as there.
-      reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the reference policy.
-      proximal_log_probs: `[P, G, T]` float32, log-probabilities of the tokens in the trainer before the first optimiser
-        step on the batch; those of the program that sampled are `behaviour_log_probs`.
-      proximal_mean_log_probs: `[P, G, T]` float32, as `PolicyScores.mean_log_probs`, at the same time.
-      prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
-        behaviour policy.
-      prompt_mask: `[P, L]` bool, True where `prompt_log_probs` is valid: not on padding or the first token.
-      question_mask: as in `Prompts`.
-      answer_features: `[P, G, H]` float32, the last layer of the reference policy after each token of an answer, the
-        mean over its tokens.
-      keys: `[P]` PRNG keys, one for each group, for objectives that sample at random.
+    An objective lists the optional fields that it needs, and a run that cannot provide them is refused before it
+    starts. Each field is declared once: with its axes, its meaning, and what a refusal says where it is missing.
     """
 
-    prompt_index: Array
-    observations: Array
-    tokens: Array
-    token_mask: Array
-    behaviour_log_probs: Array
-    behaviour_entropy: Array
-    rewards: Array
-    outcome_id: Array
-    truncated: Array
-    top_tokens: IfNeeded = None
-    top_log_probs: IfNeeded = None
-    log_backward: IfNeeded = None
-    step_log_backward: IfNeeded = None
-    next_states: IfNeeded = None
-    planning_mask: IfNeeded = None
-    step_rewards: IfNeeded = None
-    reward_parts: IfNeeded = None
-    greedy_rewards: IfNeeded = None
-    off_policy: IfNeeded = None
-    reference_log_probs: IfNeeded = None
-    proximal_log_probs: IfNeeded = None
-    proximal_mean_log_probs: IfNeeded = None
-    prompt_log_probs: IfNeeded = None
-    prompt_mask: IfNeeded = None
-    question_mask: IfNeeded = None
-    answer_features: IfNeeded = None
-    keys: IfNeeded = None
-    right_above: float = dataclasses.field(default=0.0, metadata={"static": True})
+    prompt_index: Array = array("P")
+    """int32, index of each group's prompt in the environment."""
+    reference_log_probs: IfNeeded = optional("PGT")
+    """float32, log-probabilities of the tokens under the reference policy."""
+    proximal_log_probs: IfNeeded = optional("PGT")
+    """float32, log-probabilities of the tokens in the trainer before the first optimiser step on the batch; those of
+    the program that sampled are `behaviour_log_probs`."""
+    proximal_mean_log_probs: IfNeeded = optional("PGT")
+    """float32, as `PolicyScores.mean_log_probs`, at the same time."""
+    prompt_log_probs: IfNeeded = optional(
+        "PL",
+        without="prompt_log_probs, how likely the policy finds the prompt's tokens: take a transformer or a "
+        "state-space model and a task with prompts, or right answers in their place, as progrpo(reference=correct)",
+    )
+    """float32, log-probability of each prompt token given those before it, under the behaviour policy."""
+    prompt_mask: IfNeeded = optional("PL")
+    """bool, True where `prompt_log_probs` is valid: not on padding or the first token."""
+    question_mask: IfNeeded = optional("PL")
+    """bool, as in `Prompts`."""
+    answer_features: IfNeeded = optional(
+        "PGH",
+        without="answer_features, the hidden states of a transformer or a state-space model: take one of these "
+        "policies, or outcomes in their place, as rep_exp(features=outcome)",
+    )
+    """float32, the last layer of the reference policy after each token of an answer, the mean over its tokens."""
+    keys: IfNeeded = optional("P")
+    """PRNG keys, one for each group, for objectives that sample at random."""
 
     @classmethod
     @checked
@@ -241,11 +264,6 @@ class Rollouts:
         return cls(**fields | optional)
 
     @property
-    def right(self) -> Array:
-        """`[P, G]` bool, True for right answers, by the rewards that were given, not by shaped ones."""
-        return is_right(self.rewards, self.right_above)
-
-    @property
     def answered(self) -> Array:
         """`[P, G]` bool, True for answers with tokens of the policy. Sources fill free places with empty answers."""
         return self.token_mask.any(axis=-1)
@@ -254,6 +272,16 @@ class Rollouts:
     def same_prompt(self) -> Array:
         """`[P, P]` bool, True where two groups answer the same prompt: a table over prompts takes all its groups."""
         return self.prompt_index[:, None] == self.prompt_index
+
+
+ROLLOUT_AXES = {
+    field.name: field.metadata["axes"] for field in dataclasses.fields(Rollouts) if "axes" in field.metadata
+}
+"""Name -> axes, of all arrays of `Rollouts`."""
+OPTIONAL_FIELDS = {
+    field.name: field.metadata["without"] for field in dataclasses.fields(Rollouts) if "without" in field.metadata
+}
+"""Name of an optional field of `Rollouts` -> what a refusal says where it is missing, see `optional`."""
 
 
 @jax.tree_util.register_dataclass

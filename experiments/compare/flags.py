@@ -15,6 +15,7 @@ from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.group_log import MOST_PROMPTS, SUFFIX, GroupLog, LoggedOutcomes
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.text import TextTask
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training.settings import make_batch_filters
 
 Kind = Literal["log", "bandit", "graph", "text"]
@@ -98,7 +99,7 @@ class Settings(study.Settings):
             raise ValueError(
                 f"--filters={self.filters} are for text tasks: {self.environment} is trained without"
             )
-        if "off_policy" in make_batch_filters(self.filters):
+        if any(isinstance(each, OffPolicyAnswers) for each in make_batch_filters(self.filters)):
             raise ValueError(
                 "--filters=off_policy is not for all: objectives that need such answers get them by themselves"
             )

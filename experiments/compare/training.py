@@ -17,10 +17,11 @@ from ipsrl.policies.state_table import outcome_probs_at_prompts
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.rollouts.sources.refinements import spend_samples
+from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
 from ipsrl.study import text_tasks
 from ipsrl.study.training_runs import TrainingGrid
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.settings import TrainSettings
+from ipsrl.training.settings import TrainSettings, nested
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
 
@@ -83,7 +84,7 @@ def trainer_of(objective: str, rate: float, settings: Settings) -> Trainer:
         max_gradient_norm=MAX_GRADIENT_NORM,
         adam_epsilon=ADAM_EPSILON,
         batching=Batching(settings.epochs),
-        off_policy=off_policy,
+        wrappers=() if off_policy is None else (off_policy,),
     )
     return Trainer(environment_of(settings.environment), policy_of(settings), made, training)
 
@@ -147,13 +148,14 @@ def text_grid(objective: str, rate: float, settings: Settings) -> TrainingGrid:
     grid = text_task(settings)
     group_size, off_policy = settings.group_size, None
     # Modes that are replayed are off-policy answers enough.
-    if grid.settings.replayed_modes is None:
+    if not any(isinstance(wrapper, ReplayedModes) for wrapper in grid.settings.wrappers):
         group_size, off_policy = spend_samples(objectives.make(objective), group_size)
+    own = () if off_policy is None else (off_policy,)
     training = dataclasses.replace(
         grid.settings,
         learning_rate=step_size(objective, rate),
         group_size=group_size,
-        off_policy=off_policy,
+        wrappers=nested((*grid.settings.wrappers, *own)),
     )
     folder = f"learning_rate_{rate:g}"
     return dataclasses.replace(grid, objectives=(objective,), settings=training, folder=folder)

@@ -62,7 +62,9 @@ class EqualTokens:
         """The trainer of an arm, on the prompts that are asked; its own steps and learning rate are not used."""
         refine = f"second_attempt(critic={arm.critic})"
         filters = f"off_policy(answers={arm.group_size}, refine={refine})" if arm.critic else ""
-        how = TrainSettings(1, self.prompts_per_step, arm.group_size, **make_batch_filters(filters))
+        how = TrainSettings(
+            1, self.prompts_per_step, arm.group_size, wrappers=make_batch_filters(filters)
+        )
         return Trainer(
             self.repairers.task, self.repairers.policy, objectives.make(arm.objective), how
         )

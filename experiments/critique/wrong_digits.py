@@ -136,11 +136,10 @@ class Repairers:
         of_8: the share of rows of eight second attempts with a right one.
         hard_prompts: the number of these prompts.
         """
-        filters = make_batch_filters(f"off_policy(refine=second_attempt(critic={critic}))")
-        refine = filters["off_policy"].refine
+        (wrapper,) = make_batch_filters(f"off_policy(refine=second_attempt(critic={critic}))")
         with jax.set_mesh(own_device_mesh()):
             first, key = self.first_answers(seed), stream(seed, 0, "second answers")
-            second, _ = refine(self.sampled, self.prior(seed), first, TRIES, key)
+            second, _ = wrapper.refine(self.sampled, self.prior(seed), first, TRIES, key)
             outcomes, _ = self.sampled.verify(None, second, jax.random.key(0))
             rewards = np.asarray(outcomes.rewards)[without_success(first)]
         in_rows = rewards.reshape(len(rewards), -1, 8).max(axis=-1)

@@ -88,7 +88,7 @@ class MoleculeSearch:
         """The trainer of an arm; the arm's steps are not used."""
         rate = LEARNING_RATE * self.rate_scale
         filters = make_batch_filters(arm.filters)
-        how = TrainSettings(1, GROUPS, self.group_size, learning_rate=rate, **filters)
+        how = TrainSettings(1, GROUPS, self.group_size, learning_rate=rate, wrappers=filters)
         # The placebo samples as GRPO does.
         objective = objectives.make(arm.objective or "grpo")
         return Trainer(self.environment(arm.identity), self.pretraining.policy, objective, how)

@@ -16,6 +16,7 @@ from jax import Array
 from ipsrl.checking.arguments import MADE_BY, NOT_REQUIRED, accepted
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
+BACKWARD_FIELDS = frozenset({"log_backward", "step_log_backward", "next_states"})
 State = Any  # a pytree of arrays without batch axes; the sampler adds them by vmap
 
 
@@ -210,6 +211,11 @@ def dictates(environment: Environment) -> bool:
         return environment.dictated(environment.reset(key, jax.numpy.int32(0), jax.numpy.int32(0)))
 
     return jax.eval_shape(first, jax.random.key(0)) is not None
+
+
+def fields_of(environment: Environment) -> frozenset[str]:
+    """The optional fields that an environment provides: no backward policy has a probability for dictated tokens."""
+    return environment.optional_fields - (BACKWARD_FIELDS if dictates(environment) else frozenset())
 
 
 def check_group_size(environment: Environment, group_size: int) -> None:

@@ -30,7 +30,16 @@ from ipsrl.checking.arguments import MADE_BY, accepted, checked, shown
 from ipsrl.checking.fields import Checked
 from ipsrl.objectives.corrections import Correction, Metrics
 from ipsrl.objectives.sentence import in_words
-from ipsrl.structures import ObjectiveOutput, PolicyScores, Rollouts, Sizes, Weights, masked_sum
+from ipsrl.structures import (
+    OPTIONAL_FIELDS,
+    ROLLOUT_AXES,
+    ObjectiveOutput,
+    PolicyScores,
+    Rollouts,
+    Sizes,
+    Weights,
+    masked_sum,
+)
 from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 
 
@@ -209,6 +218,8 @@ class Objective(Checked):
             outcomes that the environment does not number, or a correction has nothing to weigh.
         """
         missing = sorted(self.needs - available)
+        for instead in filter(None, map(OPTIONAL_FIELDS.get, missing)):
+            raise ValueError(f"the objective needs {instead}")
         if missing:
             raise ValueError(
                 f"the objective needs {', '.join(missing)}, which this environment and policy do not provide; "
@@ -404,39 +415,22 @@ def is_proportional(surrogate: Surrogate) -> bool:
 
 def _check_shapes(rollouts: Rollouts, **tokenwise: Array) -> None:
     accepted("rollouts", rollouts, Rollouts)
-    for field in dataclasses.fields(rollouts):
-        array, optional = getattr(rollouts, field.name), field.default is None
-        if not field.metadata.get("static") and not hasattr(array, "shape") and not (optional and array is None):
-            raise ValueError(f"{field.name} is {shown(array)}, it must be an array{' or None' if optional else ''}")
+    for name in ROLLOUT_AXES:
+        array, optional = getattr(rollouts, name), name in OPTIONAL_FIELDS
+        if not hasattr(array, "shape") and not (optional and array is None):
+            raise ValueError(f"{name} is {shown(array)}, it must be an array{' or None' if optional else ''}")
     if rollouts.tokens.ndim != 3:
         raise ValueError(f"tokens has shape {rollouts.tokens.shape}, expected [prompt, group, token]")
-    prompts, group, length = rollouts.tokens.shape
-    axes = {"P": prompts, "G": group, "T": length}
-    by_field = {"prompt_log_probs": "L", "top_log_probs": "K", "reward_parts": "M", "answer_features": "H"}
-    known = {letter: getattr(rollouts, name) for name, letter in by_field.items()}
-    axes |= {letter: array.shape[-1] for letter, array in known.items() if array is not None}
-    shapes = {name: letters for letters, names in FIELDS_BY_SHAPE.items() for name in names}
-    given = {name: getattr(rollouts, name) for name in shapes} | tokenwise
+    sizes = dict(zip("PGT", rollouts.tokens.shape, strict=True))
+    given = {name: getattr(rollouts, name) for name in ROLLOUT_AXES} | tokenwise
     for name, array in given.items():
-        letters = shapes.get(name, "PGT")
-        if array is None or not axes.keys() >= set(letters):
+        if array is None:
             continue
-        shape = tuple(axes[letter] for letter in letters)
-        if array.shape != shape:
-            raise ValueError(f"{name} has shape {array.shape}, expected {shape} as tokens is {rollouts.tokens.shape}")
-
-
-FIELDS_BY_SHAPE = {
-    "P": ("prompt_index", "keys", "greedy_rewards"),
-    "PL": ("prompt_log_probs", "prompt_mask", "question_mask"),
-    "PG": ("rewards", "outcome_id", "truncated", "log_backward", "off_policy"),
-    "PGM": ("reward_parts",),
-    "PGH": ("answer_features",),
-    "PGT": (
-        "observations", "token_mask", "behaviour_log_probs", "behaviour_entropy", "step_log_backward", "next_states",
-        "planning_mask", "step_rewards", "reference_log_probs", "proximal_log_probs",
-        "proximal_mean_log_probs",
-    ),
-    "PGTK": ("top_tokens", "top_log_probs"),
-}  # fmt: skip
-"""Fields of `Rollouts` except `tokens`, by the letters of their axes."""
+        axes = ROLLOUT_AXES.get(name, "PGT")
+        # The first array with an axis that tokens lack gives its size.
+        sizes = dict(zip(axes, array.shape, strict=False)) | sizes
+        expected = tuple(sizes.get(axis, 0) for axis in axes)
+        if array.shape != expected:
+            raise ValueError(
+                f"{name} has shape {array.shape}, expected {expected} as tokens is {rollouts.tokens.shape}"
+            )

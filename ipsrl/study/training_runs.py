@@ -27,6 +27,7 @@ from ipsrl.records.monitors import make_monitors
 from ipsrl.records.progress_line import report_line, say_in_log
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.study.curves import Labels, Output, Points, TrainingRun
 from ipsrl.study.settings import Settings, folder_name, objectives, seeds, shared
 from ipsrl.training.loop import TrainSettings, train, train_vmapped
@@ -73,7 +74,9 @@ class TrainingFlags(Settings):
     def train_settings(self) -> TrainSettings:
         """Raises ValueError if a batch filter or a monitor is unknown."""
         batching = Batching(self.epochs, self.mini_batches, self.micro_batches)
-        return TrainSettings(batching=batching, **make_batch_filters(self.filters), **shared(self, TrainSettings))
+        ahead = (OneStepAhead(),) if self.async_rollouts else ()
+        wrappers = (*make_batch_filters(self.filters), *ahead)
+        return TrainSettings(batching=batching, wrappers=wrappers, **shared(self, TrainSettings))
 
 
 Train = Callable[[Output, str, int], Points]

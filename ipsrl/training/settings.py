@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ipsrl.checking import specifications
@@ -14,14 +14,13 @@ from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
-from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
 from ipsrl.rollouts.sources.source import Wrapper
 from ipsrl.training.step import WHOLE_BATCH, Batching
 
-BATCH_FILTERS = {
+BATCH_FILTERS: dict[str, type[Wrapper]] = {
     "greedy_answers": GreedyAnswers,
     "best_answers": BestAnswers,
     "replayed_modes": ReplayedModes,
@@ -32,24 +31,33 @@ BATCH_FILTERS = {
     "off_policy": OffPolicyAnswers,
     "difficulty_filter": DifficultyFilter,
 }
-"""Wrappers of the source of groups, by the name of their field in `TrainSettings`; the first is outermost."""
+"""Wrappers of the source of groups by the names that texts give them, in the order of `nested`."""
+
+
+def nested(wrappers: Iterable[Wrapper]) -> tuple[Wrapper, ...]:
+    """Batch filters in an order in which they can be nested, that of `BATCH_FILTERS`; the first is outermost."""
+    order = list(BATCH_FILTERS.values())
+    return tuple(sorted(wrappers, key=lambda wrapper: order.index(type(wrapper))))
 
 
 @checked
-def make_batch_filters(text: str) -> dict[str, Any]:
-    """Fields of `TrainSettings` from a text such as `"dynamic_sampling(rounds=10), off_policy"`; none from `""`.
+def make_batch_filters(text: str) -> tuple[Wrapper, ...]:
+    """Wrappers from a text such as `"dynamic_sampling(rounds=10), off_policy"`, in any order; none from `""`.
+
+    Returns:
+      the wrappers, `nested`.
 
     Raises:
       ValueError: unknown name or argument (the message suggests known names), a bad value, or a batch filter given
         twice.
     """
-    filters = {}
+    filters: dict[str, Wrapper] = {}
     for batch_filter in specifications.split(text) if text.strip() else ():
         name = batch_filter.partition("(")[0]
         if name in filters:
             raise ValueError(f"the batch filter {name} is given twice in {text!r}: give each one once")
         filters[name] = specifications.build(batch_filter, BATCH_FILTERS, "batch filter")
-    return filters
+    return nested(filters.values())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,12 +73,12 @@ class TrainSettings(Checked):
       batching: how a batch is split into optimiser steps.
       evaluate_every: steps between evaluations; step 0 and the last step are always evaluated.
       checkpoint_every: steps between checkpoints; the last step is always saved.
-      those with a name of `BATCH_FILTERS`: the batch filters, see their classes; None for none.
+      wrappers: around the source that samples from the policy, the first outermost, as `(DynamicSampling(),
+        OffPolicyAnswers(8))`. Batch filters decide which groups reach the objective, see `nested` for their order.
+        `OneStepAhead()`, the last, samples the next step's groups by the policy before this step's update, while the
+        host verifies this step's.
       refresh_reference_every: steps after which the current policy becomes the reference of a KL penalty and of
-        `off_policy`; 0 keeps the initial policy as the reference.
-      async_rollouts: whether the next step's groups are sampled, by the policy before this step's update, while the
-        host verifies this step's. That hides the time of verifying, but groups are stale by one update, which the
-        objective's importance ratio must correct; `behaviour_kl` measures that update.
+        `OffPolicyAnswers`; 0 keeps the initial policy as the reference.
       monitors: names of the monitors that watch the records and warn, see `make_monitors`; `none` for none.
 
     Raises:
@@ -89,28 +97,13 @@ class TrainSettings(Checked):
     batching: Batching = WHOLE_BATCH
     evaluate_every: int = positive(25)
     checkpoint_every: int = positive(100)
-    greedy_answers: GreedyAnswers | None = None
-    best_answers: BestAnswers | None = None
-    replayed_modes: ReplayedModes | None = None
-    replayed_groups: ReplayedGroups | None = None
-    dynamic_sampling: DynamicSampling | None = None
-    replayed_answers: ReplayedAnswers | None = None
-    diversity_filter: DiversityFilter | None = None
-    off_policy: OffPolicyAnswers | None = None
-    difficulty_filter: DifficultyFilter | None = None
+    wrappers: tuple[Wrapper, ...] = ()
     refresh_reference_every: int = non_negative(0)
-    async_rollouts: bool = False
     monitors: str = "all"
 
     def __post_init__(self):
         super().__post_init__()
         make_monitors(self.monitors)
-
-    @property
-    def wrappers(self) -> tuple[Wrapper, ...]:
-        """Around the source that samples from the policy; the first is outermost."""
-        given = [getattr(self, name) for name in BATCH_FILTERS] + [OneStepAhead() if self.async_rollouts else None]
-        return tuple(wrapper for wrapper in given if wrapper is not None)
 
 
 def require_same_settings(settings: Sequence[Any], may_differ: Sequence[str]) -> None:

@@ -13,20 +13,15 @@ from jax.sharding import Mesh
 from ipsrl.checking.fields import Checked, at_least
 from ipsrl.distributed.per_device import per_device, works_per_device
 from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placements
-from ipsrl.environments.environment import Environment, dictates
+from ipsrl.environments.environment import Environment
 from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
-from ipsrl.policies.policy import Parameters, Policy, ReadsTexts, union
+from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.structures import Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
+from ipsrl.training.forward_passes import OF_EVERY_POLICY, optional_fields, policy_scores
 from ipsrl.training.micro_batches import join, split, totals
 from ipsrl.training.sparse_adam import sparse_adam
-
-BACKWARD_FIELDS = frozenset({"log_backward", "step_log_backward", "next_states"})
-OF_REFERENCE = frozenset({"reference_log_probs", "answer_features"})
-"""Optional fields of `Rollouts` that the reference policy computes."""
-PROXIMAL_FIELDS = frozenset({"proximal_log_probs", "proximal_mean_log_probs"})
-"""Scores by the policy before the first optimiser step on a batch."""
 
 
 @jax.tree_util.register_dataclass
@@ -114,49 +109,12 @@ WHOLE_BATCH = Batching()
 
 
 def check_objective(objective: Objective, environment: Environment, group_size: int, of_groups: frozenset[str]) -> None:
-    """Raises ValueError if environment, policy, source or training step do not provide what the objective needs.
+    """Raises ValueError if environment, policy, source and training step do not provide what the objective needs.
 
     Args:
       of_groups: the optional fields of `Rollouts` that the groups can have, see `Source.optional_fields`.
     """
-    if "off_policy" in objective.needs - of_groups:
-        raise ValueError(
-            "the objective needs off-policy answers in its groups: give TrainSettings(off_policy=OffPolicyAnswers(8)), "
-            'the flag --filters="off_policy(answers=8)", or a source that is wrapped in OffPolicyAnswers; what '
-            "mode_replay replays comes from ReplayedModes(16), --filters=replayed_modes"
-        )
-    if "greedy_rewards" in objective.needs - of_groups:
-        raise ValueError(
-            "the objective needs the rewards of greedy answers: give TrainSettings(greedy_answers=GreedyAnswers()), "
-            'the flag --filters="greedy_answers", or a source that is wrapped in GreedyAnswers'
-        )
-    if objective.top_tokens and "top_log_probs" not in of_groups:
-        raise ValueError(
-            "the objective needs the policy's most likely tokens, which answers that it did not sample do not have: "
-            "sample off_policy answers from the policy itself, and replay none"
-        )
-    if "reward_parts" in objective.needs - of_groups:
-        raise ValueError(
-            "the objective needs reward_parts, several rewards of each answer: take an environment that gives them, as "
-            "vector_bandit, and no reward in their place"
-        )
-    if "answer_features" in objective.needs - of_groups:
-        raise ValueError(
-            "the objective needs answer_features, the hidden states of a transformer or a state-space model: take one "
-            "of these policies, or outcomes in their place, as rep_exp(features=outcome)"
-        )
-    if "prompt_log_probs" in objective.needs - of_groups:
-        raise ValueError(
-            "the objective needs prompt_log_probs, how likely the policy finds the prompt's tokens: take a transformer "
-            "or a state-space model and a task with prompts, or right answers in their place, as "
-            "progrpo(reference=correct)"
-        )
-    if objective.needs & BACKWARD_FIELDS and dictates(environment):
-        raise ValueError(
-            "the objective needs a backward policy, which has no probability for the tokens that this environment "
-            "dictates: take an objective without one"
-        )
-    objective.check(of_groups | PROXIMAL_FIELDS | {"reference_log_probs", "keys"}, group_size, environment.sizes)
+    objective.check(of_groups | OF_EVERY_POLICY | {"keys"}, group_size, environment.sizes)
 
 
 def state_placements(
@@ -262,31 +220,14 @@ def rollouts_of(
       frozen: as in `update`.
     """
 
-    def optional_fields(shared, micro_batches):
-        parameters, reference, frozen = shared
-
-        # `check_objective` has refused others where their methods are needed.
-        reader = cast(ReadsTexts, policy)
-
+    def passes(shared, micro_batches):
         def of_micro_batch(micro_batch):
-            found = {}
-            if "prompt_log_probs" in objective.needs:
-                log_probs, mask = reader.prompt_log_probs(union(parameters, frozen), micro_batch.prompts, temperature)
-                found |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
-            if "reference_log_probs" in objective.needs:
-                scores = policy.score(union(reference, frozen), micro_batch, temperature)
-                found["reference_log_probs"] = scores.log_probs
-            if "answer_features" in objective.needs:
-                found["answer_features"] = reader.answer_features(union(reference, frozen), micro_batch)
-            if wanted := PROXIMAL_FIELDS & objective.needs:
-                scores = policy.score(union(parameters, frozen), micro_batch, temperature)
-                found |= {name: getattr(scores, name.removeprefix("proximal_")) for name in wanted}
-            return found
+            return optional_fields(objective.needs, policy, *shared, micro_batch, temperature)
 
         return jax.lax.map(of_micro_batch, micro_batches)
 
     prompts_each = len(outcomes.rewards) // micro_batches
-    passes = per_device(optional_fields, prompts_each, in_axes=(None, 1), out_axes=1)
+    passes = per_device(passes, prompts_each, in_axes=(None, 1), out_axes=1)
     optional = join(passes((parameters, reference, frozen), split(trajectories, micro_batches)))
     if "keys" in objective.needs:
         optional["keys"] = jax.random.split(key, outcomes.rewards.shape[0])
@@ -314,7 +255,7 @@ def gradient(
       the gradients by both, metrics as `(sum, count)` pairs, and the largest |log ratio| of scorer and sampler.
     """
     placed = placements(policy.placement_rules, parameters[0], jax.sharding.get_abstract_mesh())
-    score = functools.partial(_scores, policy, objective, temperature)
+    score = functools.partial(policy_scores, objective.surrogate.needs, policy, temperature=temperature)
     loss = functools.partial(_loss, score, objective)
 
     def statistics(shared, micro_batch):
@@ -339,16 +280,6 @@ def gradient(
     of_policy, of_objective = jax.tree.map(lambda leaf: leaf / divisor, gradients)
     metrics |= {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(of_policy), jnp.float32(1))}
     return (of_policy, of_objective), metrics, difference
-
-
-def _scores(policy, objective, temperature, parameters, frozen, trajectories):
-    """The scores of sampled tokens, and of prompts if the surrogate needs them."""
-    actor = union(parameters, frozen)
-    scores = policy.score(actor, trajectories, temperature)
-    if "prompt_log_probs" not in objective.surrogate.needs:
-        return scores
-    of_prompts, _ = policy.prompt_log_probs(actor, trajectories.prompts, temperature)
-    return dataclasses.replace(scores, prompt_log_probs=of_prompts)
 
 
 def _loss(score, objective, both_parameters, frozen, micro_batch, statistics):

@@ -34,9 +34,10 @@ from ipsrl.rollouts.randomness import LARGEST_SEED, stream
 from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
 from ipsrl.rollouts.sources.source import Metrics as SumsAndCounts
 from ipsrl.training.behaviour import reads_behaviour
+from ipsrl.training.forward_passes import OF_REFERENCE
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import OF_REFERENCE, TrainState, check_objective, compiled_update, state_placements, update
+from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements, update
 
 Metrics = dict[str, Array]
 

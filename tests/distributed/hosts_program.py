@@ -129,7 +129,7 @@ def run(
         batching=Batching(mini_batches=2),
         evaluate_every=evaluate_every or steps,
         checkpoint_every=checkpoint_every,
-        **make_batch_filters(filters),
+        wrappers=make_batch_filters(filters),
     )
     objective = objectives.make("ips_grpo(kl=0.1)")
     with RunFolder.open(out, {"seed": SEED}, resume) as folder:

@@ -19,7 +19,7 @@ from ipsrl.objectives.catalog.implicit_rewards import (
 )
 from ipsrl.objectives.catalog.regularised import MasteredDivergence
 from ipsrl.objectives.catalog.trust_region import MirrorDescent
-from ipsrl.objectives.objective import FIELDS_BY_SHAPE
+from ipsrl.structures import ROLLOUT_AXES
 from tests.objectives.declared import ROWS
 from tests.objectives.groups import greedy_of, parts_of, random_rollouts, sizes
 from tests.objectives.halves import losing, weighing
@@ -38,8 +38,9 @@ SIZES = sizes(PROMPTS)
 KEEPING = [
     text for text in EVERY if any(leaf.shape[:1] == (PROMPTS,) for leaf in jax.tree.leaves(make(text).init(SIZES)))
 ]
-GROUP_FIELDS = [name for axes in ("PG", "PGM", "PGH", "PGT", "PGTK") for name in FIELDS_BY_SHAPE[axes]] + ["tokens"]
-TOKEN_FIELDS = [*FIELDS_BY_SHAPE["PGT"], "tokens", *FIELDS_BY_SHAPE["PGTK"]]
+GROUP_FIELDS = [name for name, axes in ROLLOUT_AXES.items() if axes.startswith("PG")]
+TOKEN_FIELDS = [name for name, axes in ROLLOUT_AXES.items() if axes.startswith("PGT")]
+PROMPT_FIELDS = [name for name, axes in ROLLOUT_AXES.items() if axes == "PL"]
 ORDERS = [np.random.default_rng(1).permutation(size) for size in (PROMPTS, GROUP)]
 
 
@@ -104,7 +105,7 @@ def padded(rollouts, scores, padding, garbage):
         )
 
     rollouts = replace_fields(pad, rollouts, TOKEN_FIELDS)
-    rollouts = replace_fields(lambda values: pad(values, (2, 0), axis=1), rollouts, FIELDS_BY_SHAPE["PL"])
+    rollouts = replace_fields(lambda values: pad(values, (2, 0), axis=1), rollouts, PROMPT_FIELDS)
     return rollouts, jax.tree.map(pad, scores)
 
 

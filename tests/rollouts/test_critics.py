@@ -47,7 +47,7 @@ def groups_of(task, critic):
     """The groups and metrics of a step with a critic."""
     sampled = sampled_from(task)
     filters = make_batch_filters(f"off_policy(answers={ANSWERS}, refine=second_attempt(critic={critic}))")
-    source, actors = wrapped(sampled, [filters["off_policy"]]), Actors(sampled.policy.init(jax.random.key(1)))
+    source, actors = wrapped(sampled, filters), Actors(sampled.policy.init(jax.random.key(1)))
     _, groups, metrics = source(source.init(actors, 0, None), actors, Request(0, 0))
     return groups, {name: float(total) for name, (total, _) in metrics.items()}
 

@@ -41,7 +41,11 @@ SETTINGS = TrainSettings(2, 4, 3)
 @pytest.mark.parametrize(
     ("source", "wrappers", "message"),
     [
-        (SAMPLED, [OneStepAhead()], "async_rollouts hides verifying on the host, but this environment is verified on"),
+        (
+            SAMPLED,
+            [OneStepAhead()],
+            r"OneStepAhead \(--async_rollouts\) hides verifying on the host, but this environment",
+        ),
         (dataclasses.replace(SAMPLED, group_size=1), [DynamicSampling()], "group_size is 1, it must be at least 2"),
         (SAMPLED, [OffPolicyAnswers(refine=SecondAttempt())], "that quotes the first, which Bandit does not write"),
         (SAMPLED, [OneStepAhead(), DynamicSampling()], "samples before rewards are known, so DynamicSampling cannot"),
@@ -96,7 +100,7 @@ def test_objectives_that_need_what_stored_answers_do_not_have():
         (SAMPLED, {"prompts_per_step": 8}, "prompts_per_step of the source is 4, but that of the settings is 8"),
         (
             SAMPLED,
-            {"dynamic_sampling": DynamicSampling()},
+            {"wrappers": (DynamicSampling(),)},
             "the settings ask for DynamicSampling, but a source is given",
         ),
         (dataclasses.replace(SAMPLED, environment=Bandit()), {}, "the source has another environment than the run"),

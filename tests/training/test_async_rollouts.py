@@ -10,6 +10,7 @@ from ipsrl.rollouts import tools
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources import source
+from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.verification import verify
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -19,7 +20,7 @@ from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 SEED, STEPS = 4, 4
-SETTINGS = TrainSettings(STEPS, prompts_per_step=8, group_size=4, learning_rate=0.03, async_rollouts=True)
+SETTINGS = TrainSettings(STEPS, prompts_per_step=8, group_size=4, learning_rate=0.03, wrappers=(OneStepAhead(),))
 CORRECTED = "reinforce(correction=truncated(level=sequence))"
 
 

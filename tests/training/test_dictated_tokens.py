@@ -99,7 +99,7 @@ def test_objectives_with_a_backward_policy_are_refused():
     bandit = Forced((1.0, 0.0))
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
     check_run(bandit, policy, objectives.make("grpo"), SETTINGS)
-    with pytest.raises(ValueError, match="has no probability for the tokens that this environment dictates"):
+    with pytest.raises(ValueError, match="has no probability for the tokens that an environment dictates"):
         check_run(bandit, policy, objectives.make("trajectory_balance"), SETTINGS)
 
 

@@ -229,7 +229,7 @@ def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
     bandit = Bandit(((0.0, 0.0),) * hopeless + ((1.0, 0.0),) * (prompts - hopeless))
     policy = Tabular(prompts, 2)
     filter_settings = DifficultyFilter(width=32, last_width=16, warm_up=30, learning_rate=3e-3, highest=1.0)
-    settings = TrainSettings(100, 8, 8, learning_rate=1e-3, difficulty_filter=filter_settings)
+    settings = TrainSettings(100, 8, 8, learning_rate=1e-3, wrappers=(filter_settings,))
     with RunFolder.open(tmp_path, {}) as folder:
         state = train(bandit, policy, objectives.make("grpo"), settings, 0, folder, make_mesh("replica:-1"))
     scores, _ = score_prompts(

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.eight_devices
 P, G = 4, 6
 # Half of the prompts pay nothing whatever is done, which no sampling can change.
 HOPELESS, HOPEFUL = (0.0, 0.0, 0.0), (1.0, 0.0, 0.5)
-SETTINGS = TrainSettings(steps=1, prompts_per_step=P, group_size=G, dynamic_sampling=DynamicSampling())
+SETTINGS = TrainSettings(steps=1, prompts_per_step=P, group_size=G, wrappers=(DynamicSampling(),))
 
 
 @settings(max_examples=50, deadline=None)
@@ -44,7 +44,7 @@ def collector(environment, mesh="replica:-1", **changes):
 
 def test_only_informative_groups_are_left_where_they_can_be_found():
     collect = collector(Bandit((HOPELESS,) * 4 + (HOPEFUL,) * 4))
-    plain = collector(Bandit((HOPELESS,) * 4 + (HOPEFUL,) * 4), dynamic_sampling=None)
+    plain = collector(Bandit((HOPELESS,) * 4 + (HOPEFUL,) * 4), wrappers=())
     rounds = []
     for step in range(8):
         (trajectories, outcomes), metrics = collect(step)
@@ -70,8 +70,8 @@ def test_only_informative_groups_are_left_where_they_can_be_found():
 
 def test_rounds_take_the_prompts_of_the_stream_in_turn():
     """Two rounds of four see all eight prompts; where all are hopeless, the last batch stays as it was sampled."""
-    (trajectories, outcomes), metrics = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=DynamicSampling(2))(0)
-    (first, _), _ = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=None)(0)
+    (trajectories, outcomes), metrics = collector(Bandit((HOPELESS,) * 8), wrappers=(DynamicSampling(2),))(0)
+    (first, _), _ = collector(Bandit((HOPELESS,) * 8), wrappers=())(0)
     seen = {*np.asarray(trajectories.prompts.index).tolist(), *np.asarray(first.prompts.index).tolist()}
     assert seen == set(range(8))
     assert not outcomes.rewards.any()
@@ -87,7 +87,7 @@ def test_rounds_of_one_prompt_draw_anew():
     draws = []
     for rounds in (1, 2, 3):
         (trajectories, _), metrics = collector(
-            Bandit((0.0,) * 16), prompts_per_step=1, dynamic_sampling=DynamicSampling(rounds)
+            Bandit((0.0,) * 16), prompts_per_step=1, wrappers=(DynamicSampling(rounds),)
         )(0)
         assert metrics["sampling_rounds"] == rounds
         draws.append(np.asarray(trajectories.tokens).tobytes())

@@ -33,10 +33,8 @@ SETTINGS = TrainSettings(
 )
 FILTER = DifficultyFilter(width=16, last_width=8, warm_up=2, exploration=0.3)
 ALL = {
-    "dynamic_sampling": DynamicSampling(4),
-    "difficulty_filter": FILTER,
+    "wrappers": (DynamicSampling(4), OffPolicyAnswers(2, "reference"), FILTER),
     "refresh_reference_every": 3,
-    "off_policy": OffPolicyAnswers(2, "reference"),
 }
 
 
@@ -134,4 +132,4 @@ class NanInASpareGroup(Bandit):
 
 def test_what_is_thrown_away_must_be_finite_too(tmp_path):
     with pytest.raises(NonFiniteLossError, match=r"^step 1 has sampled_reward nan; last good checkpoint: none$"):
-        run(tmp_path, "grpo", NanInASpareGroup(), dynamic_sampling=DynamicSampling(4))
+        run(tmp_path, "grpo", NanInASpareGroup(), wrappers=(DynamicSampling(4),))

@@ -104,9 +104,9 @@ def ensemble(objective="grpo", seeds=SEEDS, environment=BANDIT, policy=ON_BANDIT
             # With a reference policy, a running mean, and both sources of refinements.
             ("ips_grpo(kl=0.1)", BANDIT, ON_BANDIT, {}),
             ("ips_grpo(probability=exact)", Hypergrid(2, side=4), Tabular(16, 3), {}),
-            ("critique_grpo", BANDIT, ON_BANDIT, {"off_policy": OffPolicyAnswers(answers=3)}),
-            ("critique_grpo", BANDIT, ON_BANDIT, {"off_policy": OffPolicyAnswers(answers=3, actor="reference")}),
-            ("remax", BANDIT, ON_BANDIT, {"greedy_answers": GreedyAnswers()}),
+            ("critique_grpo", BANDIT, ON_BANDIT, {"wrappers": (OffPolicyAnswers(answers=3),)}),
+            ("critique_grpo", BANDIT, ON_BANDIT, {"wrappers": (OffPolicyAnswers(answers=3, actor="reference"),)}),
+            ("remax", BANDIT, ON_BANDIT, {"wrappers": (GreedyAnswers(),)}),
         ],
     ),
     ids=["bandit", "grid", "best of three", "best of three of the reference", "greedy"],
@@ -221,7 +221,7 @@ ON_HOST = "are made on the host, by a verifier or a batch filter"
     [
         ({"settings": [at(0.1), at(0.1), at(0.1, group_size=4)]}, "differ in learning_rate, but group_size is 8 and 4"),
         ({"environment": FIRST_TOKEN, "policy": TRANSFORMER}, ON_HOST),
-        ({"settings": [at(0.1, dynamic_sampling=DynamicSampling())] * 3}, "are made on the host"),
+        ({"settings": [at(0.1, wrappers=(DynamicSampling(),))] * 3}, "are made on the host"),
         ({"settings": [at(0.1, optimizer="adagrad")] * 3}, "known: adam, sgd"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -22,7 +22,7 @@ TREE = Tree()
 POLICY = Tabular(TREE.num_observations, TREE.vocabulary_size)
 SCORE = jax.jit(POLICY.score)
 P, G = 3, 4
-SETTINGS = TrainSettings(steps=1, prompts_per_step=P, group_size=G, off_policy=OffPolicyAnswers(5))
+SETTINGS = TrainSettings(steps=1, prompts_per_step=P, group_size=G, wrappers=(OffPolicyAnswers(5),))
 
 
 def parameters(seed, policy=POLICY):
@@ -82,7 +82,7 @@ def test_the_first_of_the_best_answers_takes_the_first_place():
 def collected(reference=None, environment=TREE, policy=POLICY, **changes):
     """A batch of step 2, its metrics, and the same batch without the rule."""
     settings = dataclasses.replace(SETTINGS, **changes)
-    plain = dataclasses.replace(settings, off_policy=None)
+    plain = dataclasses.replace(settings, wrappers=())
     groups, metrics = ask(environment, policy, settings, parameters(1, policy), 7, 2, reference)
     return groups, metrics, ask(environment, policy, plain, parameters(1, policy), 7, 2, reference)[0]
 
@@ -95,7 +95,7 @@ def test_easy_groups_keep_their_own_answers():
     at_most = np.sort(means)[-2].item()
     hard = means <= at_most
     assert hard.sum() == P - 1
-    limited, metrics, _ = collected(off_policy=OffPolicyAnswers(5, at_most=at_most))
+    limited, metrics, _ = collected(wrappers=(OffPolicyAnswers(5, at_most=at_most),))
     np.testing.assert_array_equal(every[0].off_policy[:, 0], [True] * P)
     np.testing.assert_array_equal(limited[0].off_policy[:, 0], hard)
     assert not limited[0].off_policy[:, 1:].any()
@@ -129,7 +129,7 @@ def test_without_a_critic_it_is_best_of_n(environment, policy):
 def test_the_reference_policy_can_draw_them():
     """A reference that always goes to the best outcome at once: 0, reached by three steps up."""
     best = {"logits": POLICY.init(jax.random.key(0))["logits"].at[:, 5].set(50.0)}
-    groups, _, _ = collected(best, off_policy=OffPolicyAnswers(1, "reference"))
+    groups, _, _ = collected(best, wrappers=(OffPolicyAnswers(1, "reference"),))
     assert (np.asarray(groups[1].outcome_id)[:, 0] == 0).all()
     np.testing.assert_array_equal(groups[0].tokens[:, 0, 0], 5)
     scores = SCORE(parameters(1), groups[0], 1.0)
@@ -156,7 +156,7 @@ class RepeatTheWorst(Refine):
 
 
 def test_refinements_are_made_from_the_attempts():
-    groups, metrics, plain = collected(off_policy=OffPolicyAnswers(5, refine=RepeatTheWorst()))
+    groups, metrics, plain = collected(wrappers=(OffPolicyAnswers(5, refine=RepeatTheWorst()),))
     np.testing.assert_array_equal(SEEN["rewards"], plain[1].rewards)
     np.testing.assert_array_equal(SEEN["source"]["logits"], parameters(1)["logits"])
     np.testing.assert_array_equal(groups[1].rewards[:, 0], plain[1].rewards.min(axis=1))
@@ -173,4 +173,4 @@ def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="at_most is inf, it must be a finite number or None"):
         OffPolicyAnswers(1, at_most=float("inf"))
     with pytest.raises(ValueError, match=r"refine must be a Refine, such as SecondAttempt\(\), not <function"):
-        collected(off_policy=OffPolicyAnswers(5, refine=parameters))
+        collected(wrappers=(OffPolicyAnswers(5, refine=parameters),))

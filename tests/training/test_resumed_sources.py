@@ -25,6 +25,7 @@ from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
+from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
@@ -75,29 +76,31 @@ CASES = {
     "filters": Case(
         objective="grpo(kl=0.5)",
         settings={
-            "dynamic_sampling": DynamicSampling(4),
-            "difficulty_filter": DifficultyFilter(width=16, last_width=8, warm_up=2, exploration=0.3, lowest=0.3),
+            "wrappers": (
+                DynamicSampling(4),
+                OffPolicyAnswers(2, "reference"),
+                DifficultyFilter(width=16, last_width=8, warm_up=2, exploration=0.3, lowest=0.3),
+            ),
             "refresh_reference_every": 3,
-            "off_policy": OffPolicyAnswers(2, "reference"),
         },
     ),
     "learned parameters": Case(TREE, ON_TREE, "trajectory_balance"),
     "controllers": Case(TREE, ON_TREE, "aer(tau=0.9, eta=0.1, alpha=(0.0, 0.5))"),
-    "replay": Case(settings={"replayed_groups": ReplayedGroups(), "replayed_answers": ReplayedAnswers(4)}),
+    "replay": Case(settings={"wrappers": (ReplayedGroups(), ReplayedAnswers(4))}),
     "best answers": Case(
         objective="reinvent(sigma=2.0)",
-        settings={"best_answers": BestAnswers(2, 2), "diversity_filter": DiversityFilter(3, 4)},
+        settings={"wrappers": (BestAnswers(2, 2), DiversityFilter(3, 4))},
     ),
-    "modes": Case(objective="mode_replay", settings={"replayed_modes": ReplayedModes(2)}),
-    "greedy answers": Case(objective="remax", settings={"greedy_answers": GreedyAnswers()}),
+    "modes": Case(objective="mode_replay", settings={"wrappers": (ReplayedModes(2),)}),
+    "greedy answers": Case(objective="remax", settings={"wrappers": (GreedyAnswers(),)}),
     "noisy verifier": Case(reward=NoisyVerifier(0.1, 0.3)),
     "learned reward": Case(reward=MatchedOutcomes(jnp.full((16, 3), 1 / 3), jnp.zeros((16, 3)))),
-    "ahead": Case(LookUpWithKey(), transformer(LookUp()), settings={"async_rollouts": True}),
+    "ahead": Case(LookUpWithKey(), transformer(LookUp()), settings={"wrappers": (OneStepAhead(),)}),
     "second attempts": Case(
         TEXT,
         transformer(TEXT),
         "critique_grpo",
-        {"off_policy": OffPolicyAnswers(2, refine=SecondAttempt(Shuffled(Own())))},
+        {"wrappers": (OffPolicyAnswers(2, refine=SecondAttempt(Shuffled(Own()))),)},
     ),
     "stored": Case(TEXT, transformer(TEXT), stored=(0, 1, 2, 0)),
 }

@@ -13,6 +13,7 @@ from ipsrl.rollouts.sources.critics import FirstMistake, Own, RightOrWrong, Shuf
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
+from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from tests.sampled_groups import check_run
@@ -26,16 +27,13 @@ class OnHost(Bandit):
 
 
 def test_filters_from_text():
-    assert make_batch_filters("") == {}
-    assert make_batch_filters("dynamic_sampling") == {"dynamic_sampling": DynamicSampling(10)}
+    assert make_batch_filters("") == ()
+    assert make_batch_filters("dynamic_sampling") == (DynamicSampling(10),)
     filters = make_batch_filters(
-        "off_policy(answers=3, actor=reference, at_most=0.25), difficulty_filter(lowest=0.2, width=8)"
+        "difficulty_filter(lowest=0.2, width=8), off_policy(answers=3, actor=reference, at_most=0.25)"
     )
-    assert filters == {
-        "off_policy": OffPolicyAnswers(3, "reference", 0.25),
-        "difficulty_filter": DifficultyFilter(lowest=0.2, width=8),
-    }
-    refined = make_batch_filters("off_policy(refine=second_attempt)")["off_policy"]
+    assert filters == (OffPolicyAnswers(3, "reference", 0.25), DifficultyFilter(lowest=0.2, width=8))
+    (refined,) = make_batch_filters("off_policy(refine=second_attempt)")
     assert refined == OffPolicyAnswers(refine=SecondAttempt())
     for text, critic in {
         "first_mistake": FirstMistake(),
@@ -45,12 +43,8 @@ def test_filters_from_text():
         "shuffled(first_mistake)": Shuffled(FirstMistake()),
         "shuffled(critic=own)": Shuffled(Own()),
     }.items():
-        refined = make_batch_filters(f"off_policy(answers=8, refine=second_attempt(critic={text}))")["off_policy"]
+        (refined,) = make_batch_filters(f"off_policy(answers=8, refine=second_attempt(critic={text}))")
         assert refined == OffPolicyAnswers(8, refine=SecondAttempt(critic))
-    settings = dataclasses.replace(SETTINGS, **filters)
-    assert settings.off_policy.answers == 3
-    assert settings.dynamic_sampling is None
-    assert (settings.refresh_reference_every, settings.monitors) == (0, "all")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +79,7 @@ def check(objective="grpo", environment=TREE, **changes):
     check_run(environment, policy, objectives.make(objective), settings)
 
 
-AHEAD = {"async_rollouts": True, "environment": OnHost((1.0, 0.0))}
+AHEAD = {"wrappers": (OneStepAhead(),), "environment": OnHost((1.0, 0.0))}
 FROM_REFERENCE = OffPolicyAnswers(5, "reference")
 
 
@@ -93,28 +87,31 @@ FROM_REFERENCE = OffPolicyAnswers(5, "reference")
     ("arguments", "message"),
     [
         ({"temperature": 1e-30}, "^temperature is 1e-30, it must lie between 0.001 and 1000.0"),
-        ({"async_rollouts": True}, "^async_rollouts .*this environment is verified on the device"),
+        (
+            {"wrappers": (OneStepAhead(),)},
+            r"^OneStepAhead \(--async_rollouts\) .*this environment is verified on the device",
+        ),
         (AHEAD | {"objective": "rover"}, "no importance ratio to correct that: .* such as grpo or ips_grpo$"),
         (AHEAD | {"objective": "reinforce"}, "^OneStepAhead gives groups of other policies .* give it a correction"),
         (AHEAD | {"objective": "reinforce(correction=sequence_mask(0.1))"}, "or give it a correction, such as"),
-        (AHEAD | {"dynamic_sampling": DynamicSampling()}, "but OneStepAhead inside it gives"),
+        (AHEAD | {"wrappers": (DynamicSampling(), OneStepAhead())}, "but OneStepAhead inside it gives"),
         ({"refresh_reference_every": 3}, "^refresh_reference_every is 3, but this run has no reference policy: "),
-        ({"refresh_reference_every": 3, "off_policy": OffPolicyAnswers(2)}, "but this run has no reference policy"),
+        ({"refresh_reference_every": 3, "wrappers": (OffPolicyAnswers(2),)}, "but this run has no reference policy"),
         (
-            {"objective": "reinforce", "dynamic_sampling": DynamicSampling(), "group_size": 1},
+            {"objective": "reinforce", "wrappers": (DynamicSampling(),), "group_size": 1},
             "compares the answers of a group: group_size is 1, it must be at least 2",
         ),
         (
             {"objective": "critique_grpo"},
-            r"^the objective needs off-policy answers in its groups: give TrainSettings\(off_policy=OffPolicyAnswers"
-            r'\(8\)\), the flag --filters="off_policy\(answers=8\)", or a source that is wrapped in OffPolicyAnswers',
+            r"^the objective needs off-policy answers in its groups: give TrainSettings\(wrappers=\(OffPolicyAnswers\(8"
+            r'\),\)\), the flag --filters="off_policy\(answers=8\)", or a source that is wrapped in OffPolicyAnswers',
         ),
         (
             {"objective": "remax"},
-            r"^the objective needs the rewards of greedy answers: give TrainSettings\(greedy_answers=GreedyAnswers",
+            r"^the objective needs the rewards of greedy answers: give TrainSettings\(wrappers=\(GreedyAnswers\(\),",
         ),
         (
-            {"objective": "lp_reg", "off_policy": FROM_REFERENCE},
+            {"objective": "lp_reg", "wrappers": (FROM_REFERENCE,)},
             "most likely tokens, which answers that it did not sample do not have",
         ),
     ],
@@ -127,12 +124,12 @@ def test_what_cannot_be_trained_is_refused(arguments, message):
 @pytest.mark.parametrize(
     "arguments",
     [
-        AHEAD | {"off_policy": OffPolicyAnswers(2)},
-        {"refresh_reference_every": 3, "off_policy": FROM_REFERENCE},
+        AHEAD | {"wrappers": (OffPolicyAnswers(2), OneStepAhead())},
+        {"refresh_reference_every": 3, "wrappers": (FROM_REFERENCE,)},
         {"refresh_reference_every": 3, "objective": "grpo(kl=0.1)"},
-        {"objective": "critique_grpo", "off_policy": FROM_REFERENCE},
-        {"objective": "lp_reg", "off_policy": OffPolicyAnswers(5)},
-        {"objective": "remax", "greedy_answers": GreedyAnswers(), "group_size": 1},
+        {"objective": "critique_grpo", "wrappers": (FROM_REFERENCE,)},
+        {"objective": "lp_reg", "wrappers": (OffPolicyAnswers(5),)},
+        {"objective": "remax", "wrappers": (GreedyAnswers(),), "group_size": 1},
     ],
 )
 def test_what_can_be_trained_is_not(arguments):

@@ -26,8 +26,8 @@ class OneStepAhead(Wrapper):
             )
         if not self.inner.environment.verifies_on_host:
             raise ValueError(
-                "async_rollouts hides verifying on the host, but this environment is verified on the device: leave "
-                "it out"
+                "OneStepAhead (--async_rollouts) hides verifying on the host, but this environment is verified on the "
+                "device: leave it out"
             )
 
     @property

@@ -19,7 +19,7 @@ from jax.core import Tracer
 from ipsrl.checking.arguments import accepted
 from ipsrl.checking.fields import Checked, non_negative, positive
 from ipsrl.distributed.mesh import keep_prompts_sharded, replicate, shard_prompts
-from ipsrl.environments.environment import Environment
+from ipsrl.environments.environment import Environment, fields_of
 from ipsrl.objectives.objective import all_equal
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward, rewarded
@@ -179,7 +179,7 @@ class Sampled(Source):
 
     @property
     def optional_fields(self) -> frozenset[str]:
-        fields = self.environment.optional_fields | self.policy.optional_fields
+        fields = fields_of(self.environment) | self.policy.optional_fields
         return fields | {"top_log_probs"} if self.top_tokens else fields
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> Reward | None:

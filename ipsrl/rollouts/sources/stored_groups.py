@@ -18,7 +18,7 @@ from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import non_negative, positive
 from ipsrl.checking.paths import expanded
 from ipsrl.checking.regular_files import read_bytes
-from ipsrl.environments.environment import Environment, dictates
+from ipsrl.environments.environment import Environment, dictates, fields_of
 from ipsrl.environments.language.questions import writes
 from ipsrl.policies.policy import Policy
 from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST, Reward, rewarded
@@ -267,7 +267,7 @@ class StoredGroups(Source):
     @property
     def optional_fields(self) -> frozenset[str]:
         """Those of environment and policy, without what is not asked for or does not count."""
-        fields = self.environment.optional_fields | self.policy.optional_fields
+        fields = fields_of(self.environment) | self.policy.optional_fields
         if self._is_verified:
             return fields - {field.name for field in dataclasses.fields(Outcomes)}
         return fields if self.rewards is None else fields - {"step_rewards", "reward_parts"}

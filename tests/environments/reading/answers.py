@@ -17,7 +17,15 @@ def trajectories_of(environment, prompts, answers, behind=77):
             mask[p, g, : len(answer)] = True
     zeros = np.zeros(tokens.shape, np.float32)
     shown = jax.device_get(environment.prompts(jnp.array(prompts)))
-    return Trajectories(shown, tokens, tokens, mask, None, zeros, zeros, ~mask.any(-1))
+    return Trajectories(
+        prompts=shown,
+        observations=tokens,
+        tokens=tokens,
+        token_mask=mask,
+        behaviour_log_probs=zeros,
+        behaviour_entropy=zeros,
+        truncated=~mask.any(-1),
+    )
 
 
 def demonstrated(task, rows):

@@ -11,6 +11,7 @@ from experiments.compare import training
 from ipsrl import study
 from ipsrl.objectives import names
 from ipsrl.records.tidy import NotRecorded
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.study.study import Study, run
 from tests.compared_records import made_up
 
@@ -92,8 +93,8 @@ def test_any_number_of_prompts_can_be_split(prompts, micro_batches, monkeypatch)
 
 def test_rules_surround_all_objectives_on_text():
     with_rules = on_text(filters="dynamic_sampling(rounds=3)")
-    assert training.text_grid("dapo", 0.1, with_rules).settings.dynamic_sampling.rounds == 3
-    assert training.text_grid("dapo", 0.1, on_text()).settings.dynamic_sampling is None
+    assert training.text_grid("dapo", 0.1, with_rules).settings.wrappers == (DynamicSampling(3),)
+    assert training.text_grid("dapo", 0.1, on_text()).settings.wrappers == ()
 
 
 def test_replayed_modes_take_the_place_of_refinements():

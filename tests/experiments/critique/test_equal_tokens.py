@@ -28,8 +28,8 @@ def course(runs, name):
 
 
 def test_an_arm_has_as_many_second_attempts_as_answers():
-    assert small().trainer(PLAIN).settings.off_policy is None
-    off_policy = small().trainer(OWN).settings.off_policy
+    assert small().trainer(PLAIN).settings.wrappers == ()
+    (off_policy,) = small().trainer(OWN).settings.wrappers
     assert off_policy.answers == 2
     assert off_policy.refine.critic == Own()
 

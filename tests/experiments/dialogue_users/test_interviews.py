@@ -30,7 +30,15 @@ def test_rows_of_the_table_share_what_is_always_of_a_block_and_of_what_came_last
     logits, _ = policy.step(parameters, (), observations[0], jnp.int32(0))
     np.testing.assert_allclose(logits[0], table, atol=1e-6)
     tokens, mask = jnp.zeros((1, 1, 48), jnp.int32), jnp.ones((1, 1, 48), bool)
-    walked = Trajectories(TASK.prompts(np.array([0])), observations, tokens, mask, None, tokens, tokens, mask[..., 0])
+    walked = Trajectories(
+        prompts=TASK.prompts(np.array([0])),
+        observations=observations,
+        tokens=tokens,
+        token_mask=mask,
+        behaviour_log_probs=tokens,
+        behaviour_entropy=tokens,
+        truncated=mask[..., 0],
+    )
     scores = policy.score(parameters, walked, 1.0)
     np.testing.assert_allclose(scores.log_probs[0, 0], jax.nn.log_softmax(table)[:, 0], rtol=1e-5)
 

@@ -45,7 +45,7 @@ def test_discarding_in_one_program_is_dynamic_sampling():
     found = runs([0.1, 0.2], [0, 1], Discard()).trained
     spent, success = found["trajectories"], found["success"]
     np.testing.assert_array_equal(found["tokens"], spent)
-    settings = dataclasses.replace(TRAINING, learning_rate=0.2, dynamic_sampling=DynamicSampling())
+    settings = dataclasses.replace(TRAINING, learning_rate=0.2, wrappers=(DynamicSampling(),))
     trainer = Trainer(EXAM, EXAM.policy, GRPO, settings)
     with jax.set_mesh(make_mesh()):
         state, total = trainer.init(1, PRIOR), 0.0

@@ -33,7 +33,7 @@ REFUSED = [
     ("settings_of(temperature=INF)", "temperature is inf"),
     ("settings_of(monitors=None)", "monitors is None"),
     ("settings_of(batching=3)", "batching is 3"),
-    ("settings_of(off_policy='x')", "off_policy is 'x'"),
+    ("settings_of(wrappers='x')", "wrappers is 'x'"),
     ("settings_of(cosine_decay='no')", "cosine_decay is 'no'"),
     ("TrainSettings(1, 1)", "group_size"),
     ("settings_of(nope=1)", "nope"),

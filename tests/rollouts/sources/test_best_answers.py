@@ -126,7 +126,7 @@ def test_empty_places_are_no_samples():
 def test_reinvent_learns_nothing_from_empty_places():
     """A first step, where nothing is kept yet: the same update as without them."""
     after = []
-    for filters in ({}, {"best_answers": BestAnswers(8, 5)}):
+    for filters in ({}, {"wrappers": (BestAnswers(8, 5),)}):
         settings = TrainSettings(1, 2, 3, optimizer="sgd", learning_rate=0.01, **filters)
         trainer = Trainer(ARMS, ON_ARMS, objectives.make("reinvent(sigma=4.0)"), settings)
         with jax.set_mesh(make_mesh("replica:-1")):
@@ -139,7 +139,7 @@ def test_reinvent_learns_nothing_from_empty_places():
 
 @pytest.mark.parametrize(
     "added",
-    [{"best_answers": BestAnswers(10**6)}, {"off_policy": OffPolicyAnswers(10**9)}],
+    [{"wrappers": (BestAnswers(10**6),)}, {"wrappers": (OffPolicyAnswers(10**9),)}],
     ids=lambda added: next(iter(added)),
 )
 def test_what_is_added_counts_in_the_check_of_memory(added, monkeypatch):
@@ -156,7 +156,7 @@ def test_what_is_added_counts_in_the_check_of_memory(added, monkeypatch):
 
 def test_a_command_may_name_both_filters_and_the_memory_is_outside():
     filters = make_batch_filters("diversity_filter(bucket=5), best_answers(size=20, drawn=3)")
-    assert TrainSettings(1, 2, 4, **filters).wrappers == (BestAnswers(20, 3), DiversityFilter(5, 16384))
+    assert filters == (BestAnswers(20, 3), DiversityFilter(5, 16384))
 
 
 def test_more_than_are_kept_cannot_be_added():
