@@ -26,7 +26,7 @@ OF_SEVERAL_FAMILIES = {
 """Parts that one family of the catalog alone uses, and why they stand outside of its module all the same."""
 MODULES_OF_A_FOLDER = 15
 TOKENS_OF_A_LINE, TOKENS_OF_A_FILES_LINE = 10, 12
-TOKENS_OF_A_STUDY = 2_650
+TOKENS_OF_A_STUDY = 2_660
 """The mean over studies, with what a study takes along; lower it where they are fewer."""
 NOT_CODE = {
     tokenize.COMMENT,
