@@ -218,13 +218,13 @@ class Objective(Checked):
             outcomes that the environment does not number, or a correction has nothing to weigh.
         """
         missing = sorted(self.needs - available)
-        for instead in filter(None, map(OPTIONAL_FIELDS.get, missing)):
-            raise ValueError(f"the objective needs {instead}")
         if missing:
-            raise ValueError(
-                f"the objective needs {', '.join(missing)}, which this environment and policy do not provide; "
+            plain = (
+                f"{', '.join(missing)}, which this environment and policy do not provide; "
                 f"they provide {', '.join(sorted(available)) or 'no optional field'}"
             )
+            remedies = (OPTIONAL_FIELDS[name] for name in missing if OPTIONAL_FIELDS[name])
+            raise ValueError(f"the objective needs {next(remedies, plain)}")
         self._check_group_size(group_size)
         jax.eval_shape(lambda: (self.init(sizes), self.init_parameters(sizes)))
         if self.correction is not None and not is_proportional(self.surrogate):

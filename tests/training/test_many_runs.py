@@ -137,13 +137,13 @@ def test_a_run_does_not_depend_on_its_neighbours():
 
 
 @pytest.mark.parametrize(
-    ("objective", "off_policy"),
-    [("grpo", None), pytest.param("critique_grpo", OffPolicyAnswers(3), marks=pytest.mark.slow)],
+    ("objective", "wrappers"),
+    [("grpo", ()), pytest.param("critique_grpo", (OffPolicyAnswers(3),), marks=pytest.mark.slow)],
 )
-def test_each_run_can_have_rewards_of_its_own(objective, off_policy):
+def test_each_run_can_have_rewards_of_its_own(objective, wrappers):
     tables = jnp.array([((0.0, 1.0, 0.5),) * 4, BANDIT.rewards])
-    without_logs = ensemble(objective, [3, 3], off_policy=off_policy, more={"reward": RewardTable(tables)})
-    np.testing.assert_allclose(without_logs[1], ensemble(objective, [3], off_policy=off_policy)[0], atol=1e-6)
+    without_logs = ensemble(objective, [3, 3], wrappers=wrappers, more={"reward": RewardTable(tables)})
+    np.testing.assert_allclose(without_logs[1], ensemble(objective, [3], wrappers=wrappers)[0], atol=1e-6)
     assert np.abs(without_logs[0] - without_logs[1]).max() > 1e-2
 
 

@@ -12,6 +12,8 @@ from ipsrl import study
 from ipsrl.objectives import names
 from ipsrl.records.tidy import NotRecorded
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
 from ipsrl.study.study import Study, run
 from tests.compared_records import made_up
 
@@ -100,9 +102,9 @@ def test_rules_surround_all_objectives_on_text():
 def test_replayed_modes_take_the_place_of_refinements():
     alone = training.text_grid("mode_replay", 0.1, on_text()).settings
     with_modes = training.text_grid("mode_replay", 0.1, on_text(filters="replayed_modes(outcomes=2)")).settings
-    assert alone.off_policy is not None
+    assert [type(wrapper) for wrapper in alone.wrappers] == [OffPolicyAnswers]
     assert alone.group_size < with_modes.group_size == on_text().group_size
-    assert with_modes.off_policy is None
+    assert with_modes.wrappers == (ReplayedModes(2),)
 
 
 def test_the_claim_is_on_the_best_rate_above_the_bar():

@@ -103,16 +103,13 @@ def test_empty_places_are_no_samples():
     """Two own answers, one that was added, an empty place: means are over three."""
     mask = jnp.array([[[True, True], [True, False], [True, True], [False, False]]])
     zeros = jnp.zeros(mask.shape)
-    rollouts = Rollouts(
-        jnp.zeros(1, int),
-        zeros,
-        zeros,
-        mask,
-        zeros,
-        zeros,
-        jnp.array([[1.0, 0.0, 0.5, 0.0]]),
-        jnp.array([[3, -1, 4, -1]]),
-        jnp.zeros((1, 4), bool),
+    rollouts = dataclasses.replace(
+        Rollouts.of_actions(jnp.array([[3, -1, 4, -1]]), jnp.array([[1.0, 0.0, 0.5, 0.0]])),
+        observations=zeros,
+        tokens=zeros,
+        token_mask=mask,
+        behaviour_log_probs=zeros,
+        behaviour_entropy=zeros,
         off_policy=jnp.array([[False, False, True, True]]),
     )
     means = {name: float(total / count) for name, (total, count) in group_metrics(rollouts).items()}
