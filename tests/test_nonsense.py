@@ -29,7 +29,7 @@ from ipsrl.rollouts.sources.replay import ReplayedAnswers
 from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
-from ipsrl.training.warm_start import WarmStart
+from ipsrl.training.supervised.warm_start import WarmStart
 
 LOW, HIGH = -1e9, 1e9
 NONSENSE = {int: (-2, 2.5), float: (math.nan, "x", LOW, HIGH), bool: (2,), str: (3,)}

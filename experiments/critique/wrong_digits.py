@@ -26,8 +26,8 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Groups, Sampled
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve
-from ipsrl.training.priors import imitated, teacher
 from ipsrl.training.settings import make_batch_filters
+from ipsrl.training.supervised.priors import imitated, teacher
 from ipsrl.training.trainer import Trainer
 
 COPIES = 100

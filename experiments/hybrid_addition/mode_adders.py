@@ -17,7 +17,7 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.measured import measured
-from ipsrl.training.priors import Learners
+from ipsrl.training.supervised.priors import Learners
 
 NAMES = ("thinking", "short", "think")
 """The measures of each prompt."""

@@ -16,7 +16,7 @@ Doubt     One tiny model, one task, one rate, and a single step on each batch, s
 Smoke     python -m experiments.inside_trl --preset=smoke
 
 The policy is a tiny Qwen2 in the compact language of the task, after a prior that is competent and biased
-(`ipsrl.training.warm_start`). Both trainers start from the same weights and have the same number of prompts and answers
+(`ipsrl.training.supervised.warm_start`). Both trainers start from the same weights and have the same number of prompts and answers
 in a step, learning rate, Adam and clipping of gradients; they sample with other random numbers, by JAX here and by
 PyTorch in TRL (extra [trl]). What TRL has trained is read back, and all policies are evaluated by the same code and
 random numbers. Recovery and validity: `ipsrl.study.text_tasks`.
@@ -45,8 +45,8 @@ from ipsrl.records.evaluation import shared_at_start
 from ipsrl.study import at_each, final, text_tasks
 from ipsrl.study.training_runs import TrainingGrid
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.supervised.warm_start import WarmStart, prior_parameters
 from ipsrl.training.text_evaluation import evaluate_text
-from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 GRPO = "grpo"
 IPS = "ips_grpo(floor=0.2)"

@@ -23,8 +23,8 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.study.curves import Curve
 from ipsrl.training.measured import measured
-from ipsrl.training.priors import imitated, teacher
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.supervised.priors import imitated, teacher
 from ipsrl.training.trainer import Trainer
 
 PARTS = {"": slice(HELD_OUT), "held_out_": slice(HELD_OUT, None)}

@@ -32,9 +32,9 @@ from ipsrl.rollouts.given_answers import answer_log_probs
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.source import sharded
-from ipsrl.training.priors import teacher
+from ipsrl.training.supervised.priors import teacher
+from ipsrl.training.supervised.warm_start import learned_once
 from ipsrl.training.trainer import Trainer
-from ipsrl.training.warm_start import learned_once
 
 AMIDES = "amides"
 """Name of the few products of `Reactions`, for trials without a set of molecules."""

@@ -22,8 +22,8 @@ from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Points
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.supervised.warm_start import WarmStart, prior_parameters
 from ipsrl.training.trainer import Trainer
-from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 TRIES = 16
 """Answers of the prior to each problem, between which preferences are."""

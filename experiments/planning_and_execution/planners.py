@@ -22,7 +22,7 @@ from ipsrl.structures import Trajectories
 from ipsrl.study.curves import Curve
 from ipsrl.study.numbers import Computed, Number
 from ipsrl.training.measured import measured
-from ipsrl.training.priors import Learners
+from ipsrl.training.supervised.priors import Learners
 
 DIGITS = 10
 ANSWERS = 16

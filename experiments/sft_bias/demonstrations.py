@@ -17,14 +17,14 @@ from ipsrl.rollouts.given_answers import given_answers, scores
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.text_evaluation import evaluate_text
-from ipsrl.training.warm_start import (
+from ipsrl.training.supervised.warm_start import (
     WarmStart,
     answer_weights,
     learn_prior,
     prior_parameters,
     rendered_answers,
 )
+from ipsrl.training.text_evaluation import evaluate_text
 
 ANSWERS = 4
 """Demonstrations to a prompt in a step of supervised training."""

@@ -17,7 +17,7 @@ from ipsrl.rollouts.decoding import Decoding, TokenPenalty
 from ipsrl.rollouts.randomness import stream
 from ipsrl.study.curves import Curve
 from ipsrl.training.measured import measured
-from ipsrl.training.priors import Learners
+from ipsrl.training.supervised.priors import Learners
 
 SWITCH, PLACEBO = "switch", "placebo"
 PRIOR = "prior"

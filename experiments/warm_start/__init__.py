@@ -2,7 +2,7 @@
 
 Claim     Reinforcement learning needs answers that are sometimes right. A model that writes none of a task's answers,
           such as one with random weights, is first taught them, with the bias that a pretrained model has.
-Paper     None; the bias is that of `ipsrl.training.warm_start`, from which the small policies start as well.
+Paper     None; the bias is that of `ipsrl.training.supervised.warm_start`, from which the small policies start as well.
 Command   python -m experiments.warm_start --model_dir=DIR --out=OUT
 Time      demo, with the checkpoint that scripts/make_checkpoint.py writes: five minutes of CPU time, twenty minutes on
           two CPU cores beside other work; smoke under one minute.
@@ -33,7 +33,7 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.training.language_model import LanguageModel
-from ipsrl.training.warm_start import WarmStart, learn_prior
+from ipsrl.training.supervised.warm_start import WarmStart, learn_prior
 
 
 @dataclasses.dataclass(frozen=True)

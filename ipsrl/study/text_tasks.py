@@ -28,8 +28,8 @@ from ipsrl.study.numbers import final
 from ipsrl.study.pages.tables import Table
 from ipsrl.study.settings import folder_name, objectives
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
+from ipsrl.training.supervised.warm_start import WarmStart, prior_parameters
 from ipsrl.training.text_evaluation import evaluate_held_out, evaluate_text, require_memory
-from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 PRIOR, CEILING = "prior", "ceiling of independent answers"
 

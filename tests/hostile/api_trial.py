@@ -72,11 +72,12 @@ from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import Rollouts
 from ipsrl.sweeps import sweep_runs
 from ipsrl.synthetic_rollouts import synthetic_rollouts
-from ipsrl.training import loop, settings, warm_start
+from ipsrl.training import loop, settings
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
+from ipsrl.training.supervised import warm_start
 from ipsrl.training.trainer import Trainer
 from tests.hostile.calls.environments import REFUSED as OF_ENVIRONMENTS
 from tests.hostile.calls.measures import REFUSED as OF_MEASURES

@@ -24,8 +24,8 @@ from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.tasks.long_work import LongWork
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
+from ipsrl.training.supervised.warm_start import WarmStart, learn_prior
 from ipsrl.training.text_evaluation import evaluate_text
-from ipsrl.training.warm_start import WarmStart, learn_prior
 from tests.environments.language.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer
 from tests.environments.reading.answers import trajectories_of
 

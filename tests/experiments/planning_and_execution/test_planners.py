@@ -11,8 +11,8 @@ from ipsrl.environments.tasks.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.environments.text import STOP
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import NotRecorded, Records
-from ipsrl.training.priors import Imitators
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.supervised.priors import Imitators
 from tests.environments.reading.answers import trajectories_of
 
 TASK = PlanAndExecute(length=4, problems=8)

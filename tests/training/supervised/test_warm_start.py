@@ -15,8 +15,14 @@ from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.training import warm_start
-from ipsrl.training.warm_start import WarmStart, answer_weights, learn_prior, prior_parameters, rendered_answers
+from ipsrl.training.supervised import warm_start
+from ipsrl.training.supervised.warm_start import (
+    WarmStart,
+    answer_weights,
+    learn_prior,
+    prior_parameters,
+    rendered_answers,
+)
 
 CAUSAL = HypospaceCausal(3)
 SMALL = HypospaceCausal(2)

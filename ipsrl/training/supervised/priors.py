@@ -21,8 +21,8 @@ from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.structures import Prompts, Trajectories
 from ipsrl.training.ensemble import itself, train_ensemble
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.supervised.warm_start import learned_once
 from ipsrl.training.trainer import Trainer
-from ipsrl.training.warm_start import learned_once
 
 PROMPTS = 8
 """Of a step, each with all of its demonstrations in a table."""

@@ -1,0 +1,1 @@
+"""Supervised training: priors from demonstrations, and a warm start for text tasks."""
