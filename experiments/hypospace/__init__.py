@@ -4,7 +4,8 @@ Claim     Trained by expected return (GRPO), a policy keeps few of many equally 
           scaling (IPS-GRPO) keeps most of them at the same validity; answer re-weighting (ProGRPO) lies between.
 Paper     Table 2 of arXiv 2601.21669 on the benchmark of arXiv 2510.15614: recovery of GRPO 9.50 / 16.02 / 31.61 % and
           of IPS-GRPO 60.74 / 43.91 / 90.00 % on Boolean, causal and voxel tasks, by Gemma-3 4B. Here: a transformer of
-          100,000 parameters that starts from a prior which is competent and biased (`ipsrl.training.supervised.warm_start`).
+          100,000 parameters that starts from a prior which is competent and biased
+          (`ipsrl.training.supervised.warm_start`).
 Arms      GRPO, IPS-GRPO with a floor of 0.2, and ProGRPO, each with five seeds: 300 updates by Adam at 3e-4, of 40
           prompts with 16 answers each, from one prior of 1000 supervised steps, of whose training answers six in
           ten are admissible, and some far likelier than others. Beside them the prior, and the ceiling of

@@ -16,10 +16,10 @@ Doubt     One tiny model, one task, one rate, and a single step on each batch, s
 Smoke     python -m experiments.inside_trl --preset=smoke
 
 The policy is a tiny Qwen2 in the compact language of the task, after a prior that is competent and biased
-(`ipsrl.training.supervised.warm_start`). Both trainers start from the same weights and have the same number of prompts and answers
-in a step, learning rate, Adam and clipping of gradients; they sample with other random numbers, by JAX here and by
-PyTorch in TRL (extra [trl]). What TRL has trained is read back, and all policies are evaluated by the same code and
-random numbers. Recovery and validity: `ipsrl.study.text_tasks`.
+(`ipsrl.training.supervised.warm_start`). Both trainers start from the same weights and have the same number of prompts
+and answers in a step, learning rate, Adam and clipping of gradients; they sample with other random numbers, by JAX here
+and by PyTorch in TRL (extra [trl]). What TRL has trained is read back, and all policies are evaluated by the same code
+and random numbers. Recovery and validity: `ipsrl.study.text_tasks`.
 """
 
 import dataclasses

@@ -92,10 +92,12 @@ def learned_once(
     """
     package = Path(ipsrl.__file__).parent
     parts = (
-        "environments/*.py", "environments/molecules/*.py", "policies/*.py", "training/*.py", "rollouts/*.py",
-        "rollouts/sources/*.py",
-        "objectives/*.py", "objectives/catalog/imitation.py", "structures.py", "rewards.py",
-    )  # fmt: skip
+        *(f"{room}/**/*.py" for room in ("environments", "policies", "training", "rollouts")),
+        "objectives/*.py",
+        "objectives/catalog/imitation.py",
+        "structures.py",
+        "rewards.py",
+    )
     sources = [path for part in parts for path in package.glob(part)]
     key = {
         "environment": repr(environment),
