@@ -138,7 +138,7 @@ class TrainingGrid:
             "environment": repr(self.environment),
             "policy": repr(self.policy),
             "objective": objective,
-            "training": dataclasses.asdict(self.settings),
+            "training": self.settings.as_config(),
             "seed": seed,
             **self.identity,
         }

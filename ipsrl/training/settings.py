@@ -14,6 +14,7 @@ from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
+from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
@@ -104,6 +105,15 @@ class TrainSettings(Checked):
     def __post_init__(self):
         super().__post_init__()
         make_monitors(self.monitors)
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as a run folder stores them: each wrapper under its name, None for batch filters without one."""
+        given = {type(wrapper): dataclasses.asdict(wrapper) for wrapper in self.wrappers}
+        named = {name: given.pop(wrapper, None) for name, wrapper in BATCH_FILTERS.items()}
+        ahead = given.pop(OneStepAhead, None) is not None
+        others = {wrapper.__name__: fields for wrapper, fields in given.items()}
+        plain = {name: value for name, value in dataclasses.asdict(self).items() if name != "wrappers"}
+        return plain | named | {"async_rollouts": ahead} | others
 
 
 def require_same_settings(settings: Sequence[Any], may_differ: Sequence[str]) -> None:

@@ -47,6 +47,16 @@ def test_filters_from_text():
         assert refined == OffPolicyAnswers(8, refine=SecondAttempt(critic))
 
 
+def test_a_config_names_each_wrapper():
+    """As the folders of earlier runs do, which are resumed only by equal settings."""
+    wrappers = (*make_batch_filters("best_answers(drawn=2, size=4)"), OneStepAhead())
+    config = dataclasses.replace(SETTINGS, wrappers=wrappers).as_config()
+    assert config["best_answers"] == {"inner": None, "size": 4, "drawn": 2}
+    assert (config["dynamic_sampling"], config["async_rollouts"], config["steps"]) == (None, True, 7)
+    assert "wrappers" not in config
+    assert not SETTINGS.as_config()["async_rollouts"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
