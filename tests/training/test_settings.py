@@ -48,7 +48,7 @@ def test_filters_from_text():
 
 
 def test_a_config_names_each_wrapper():
-    """As the folders of earlier runs do, which are resumed only by equal settings."""
+    """Folders of earlier runs do so, and are resumed only by equal settings."""
     wrappers = (*make_batch_filters("best_answers(drawn=2, size=4)"), OneStepAhead())
     config = dataclasses.replace(SETTINGS, wrappers=wrappers).as_config()
     assert config["best_answers"] == {"inner": None, "size": 4, "drawn": 2}
