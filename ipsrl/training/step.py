@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -220,14 +220,14 @@ def rollouts_of(
       frozen: as in `update`.
     """
 
-    def passes(shared, micro_batches):
+    def of_all(shared, micro_batches):
         def of_micro_batch(micro_batch):
             return optional_fields(objective.needs, policy, *shared, micro_batch, temperature)
 
         return jax.lax.map(of_micro_batch, micro_batches)
 
     prompts_each = len(outcomes.rewards) // micro_batches
-    passes = per_device(passes, prompts_each, in_axes=(None, 1), out_axes=1)
+    passes = per_device(of_all, prompts_each, in_axes=(None, 1), out_axes=1)
     optional = join(passes((parameters, reference, frozen), split(trajectories, micro_batches)))
     if "keys" in objective.needs:
         optional["keys"] = jax.random.split(key, outcomes.rewards.shape[0])
