@@ -25,7 +25,7 @@ CHECKED = """
     nearest_rest_point outcome_frequency parse_rate pass_at_k prior_parameters proportional_reward rank_correlation
     ranked_shares read read_grid read_mesh recovery recovery_coefficient recovery_time require rest_point
     rest_points restoring_rate reverse_kl sample_count select share_of_runs shared_ranks smallest_group split
-    stationary_distribution survives tie_collapse_time total_l1 total_variation train train train train_vmapped
+    stationary_distribution survives tie_collapse_time total_l1 total_variation train train train train_ensemble train_vmapped
     uniqueness validity verdict weaker_at_rest with_argument without_one_sample write_report
 """
 """Functions and methods that are `@checked`, as often as there is one of a name."""
@@ -46,13 +46,13 @@ ARGUMENTS = {
     "bool": "resume skip_damaged walks",
     "device array": """
         sample_count.group_size key log_ratio expected_update.logits estimated_update.logits every_trajectory.logits
-        modes outcome_id probs target uniform
+        modes outcome_id probs target train_ensemble.seeds uniform
     """,
     "device array or number": "modes_found.threshold",
     "device array or object": "expected_update.rewards estimated_update.rewards",
-    "device array?": "reference",
+    "device array?": "learning_rates reference",
     "dict": "catalog config",
-    "function": "find integrate.velocity",
+    "function": "find integrate.velocity record",
     "function?": "evaluate",
     "iterable": "rows make_each.texts",
     "list": """
@@ -66,11 +66,11 @@ ARGUMENTS = {
     "number?": "max_gradient_norm right_above timeout",
     "object": """
         available connection environment field folder objective outcomes policy pool settings sizes
-        expected_training.steps trajectories
+        expected_training.steps trainer trajectories
     """,
     "object?": """
         expected_update.environment estimated_update.environment mesh off_policy train.reward Trainer.init.reward
-        source steps warnings
+        train_ensemble.reward source steps warnings
     """,
     "pair": """
         weaker_at_rest.rewards recovery_time.rewards recovery_coefficient.rewards ideal_recovery_time.rewards
@@ -85,7 +85,7 @@ ARGUMENTS = {
         answers foretold.first group_size k largest needed num_keys num_outcomes pairs parts prompt prompts_per_step
         record_every repeats seed train.steps top_tokens updates
     """,
-    "whole?": "decay_steps",
+    "whole?": "block decay_steps",
     "one of": "(independent|with_history): protocol; (no baseline|group mean|group mean and std): rule",
 }
 """Kind -> arguments of those functions."""

@@ -58,7 +58,9 @@ def ends(limits, whole):
         if math.isinf(number):
             inside.append(math.copysign(1e9, away))
             continue
-        beyond, within = (number + math.copysign(1, to) if whole else math.nextafter(number, to) for to in (away, -away))
+        beyond, within = (
+            number + math.copysign(1, to) if whole else math.nextafter(number, to) for to in (away, -away)
+        )
         inside.append(number if included else within)
         outside.append(beyond if included else number)
     return ([*map(int, inside)], [*map(int, outside)]) if whole else (inside, outside)

@@ -87,10 +87,12 @@ DEFINED = [
 CLASSES = [value for value in DEFINED if inspect.isclass(value)]
 METHODS = [getattr(value, "__func__", value) for kind in CLASSES for value in vars(kind).values()]
 FUNCTIONS = [
-    value
+    function
     for value in [*DEFINED, *METHODS]
-    if inspect.isfunction(value) and value.__code__ is checked(lambda: None).__code__
+    for function in (value, getattr(value, "__wrapped__", None))
+    if getattr(function, "__code__", None) is checked(lambda: None).__code__
 ]
+"""Also those that are compiled."""
 KINDS = [kind for kind in CLASSES if issubclass(kind, Checked) and not inspect.isabstract(kind)]
 
 
@@ -156,7 +158,9 @@ def test_a_field_takes_its_type_and_range_and_no_more(kind):
     for field, may_be in fields(kind):
         taken, wrong, outside = taken_and_refused(may_be)
         alone = [(field.name, field.type, dataclasses.field(metadata=field.metadata))]
-        one_field = dataclasses.make_dataclass(kind.__name__, alone, bases=(Checked,), frozen=True, eq=False, repr=False)
+        one_field = dataclasses.make_dataclass(
+            kind.__name__, alone, bases=(Checked,), frozen=True, eq=False, repr=False
+        )
         for value in taken:
             one_field(value)
         for value in wrong:

@@ -1,4 +1,4 @@
-"""Fields of environments that do not go together, or make too much; their ranges are in test_nonsense.py."""
+"""Fields of environments that do not go together, or make too much; types and ranges are in test_refusals.py."""
 
 import numpy as np
 import pytest

@@ -24,38 +24,30 @@ from ipsrl.dynamics.expected_update import estimated_update, expected_update
 from ipsrl.dynamics.field import Field, follow
 from ipsrl.dynamics.field import train as train_expected
 from ipsrl.dynamics.rest_points import rest_point, rest_points
-from ipsrl.dynamics.softmax import finite_groups, flows, survival, time_scales, two_outcome_training
+from ipsrl.dynamics.softmax import finite_groups, flows, survival, time_scales
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments import catalog as environments
 from ipsrl.environments import critiques
 from ipsrl.environments.agents.tools import make_tools
-from ipsrl.environments.demonstrations import EarlySwitches, ModeMistakes, PlanMistakes
+from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.graphs.bandit import Bandit, VectorBandit
 from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.environments.graphs.tree import Tree
-from ipsrl.environments.language.language_task import LanguageTask
 from ipsrl.environments.language.math_answers import MathAnswers
 from ipsrl.environments.language.one_of_many import OneOfMany
-from ipsrl.environments.language.reasoning_gym import ReasoningGym
-from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.tasks.addition import Addition
 from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.environments.tasks.countdown import Countdown
-from ipsrl.environments.tasks.graph_coloring import GraphColoring
 from ipsrl.environments.tasks.graph_search import GraphSearch
 from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
-from ipsrl.environments.tasks.n_queens import NQueens
 from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
 from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds
 from ipsrl.objectives.advantages import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean
-from ipsrl.objectives.estimators.frequency import outcome_frequency
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.surrogates import ClippedRatio
-from ipsrl.policies.adapters import LoRA
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
@@ -69,14 +61,11 @@ from ipsrl.rollouts.sources.critics import Shuffled
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.source import Actors, Sampled, wrapped
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.structures import Rollouts
 from ipsrl.sweeps import sweep_runs
 from ipsrl.synthetic_rollouts import synthetic_rollouts
 from ipsrl.training import loop, settings
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import Batching
 from ipsrl.training.supervised import warm_start
 from ipsrl.training.trainer import Trainer
 from tests.hostile.calls.environments import REFUSED as OF_ENVIRONMENTS

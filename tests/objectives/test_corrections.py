@@ -263,7 +263,6 @@ def test_rows_whose_loss_is_not_proportional_to_advantages_refuse(name):
     ("text", "message"),
     [
         ("grpo(correction=tis)", r"correction=tis is not one of truncated\(...\), masked\(...\), sequence_mask\(...\)"),
-        ("grpo(correction=truncated(0.5))", "^cap is 0.5, it must be at least 1$"),
         ("grpo(correction=masked(1.5))", r"^ratios from 1.5 to 5.0 are kept, which must include 1: "),
         ("lp_reg(correction=masked)", "^the objective reads the most likely tokens of the sampler"),
     ],

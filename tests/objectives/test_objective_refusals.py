@@ -22,18 +22,6 @@ def refused(message):
 
 
 ARGUMENTS = {
-    # One for each kind of range: test_catalog_arguments.py tries all.
-    "{argument} is {value}, it must be positive and finite": ["bapo(target=0.0)"],
-    "{argument} is {value}, it must be positive and finite, or None": ["critique_grpo(gamma=-1.0)"],
-    "{argument} is {value}, it must be finite and not negative": ["progrpo(alpha=-0.1)"],
-    "{argument} is {value}, it must lie between 0 and 1": ["ips_grpo(floor=2.0)"],
-    "{argument} is {value}, it must lie strictly between 0 and 1": ["f_dpo(divergence=alpha, alpha=1.0)"],
-    "{argument} is {value}, it must lie above 0 and not above 1": ["ips_grpo(probability=ema(rate=0.0))"],
-    "{argument} is {value}, it must be at least 0 and below 1": ["ips_grpo(probability=exact(decay=1.0))"],
-    "{argument} is {value}, it must be at least 1": ["dppo(ratio_cap=0.5)"],
-    "dual_clip is {value}, it must be finite and above 1, or None": ["grpo(dual_clip=1.0)"],
-    "effective_share is 1.0, it must be at least 0 and below 1": ["ips_reinforce(alpha=effective(1.0))"],
-    "pseudo_count is {value}, it must be finite and above -1": ["ips_grpo(probability=counts(pseudo_count=-1.0))"],
     "low must lie in (0, 1], high above 0": [
         "grpo(clip=(1.5, 0.2))",
         "grpo(clip=(0.2, 0.0))",

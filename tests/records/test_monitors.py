@@ -1,6 +1,5 @@
 """Monitors warn at the step at which they should, once, and say the same however often a run was interrupted."""
 
-import dataclasses
 import json
 import math
 import os
@@ -319,22 +318,12 @@ def test_a_collapse_within_ten_steps_is_called(tmp_path):
     ("text", "message"),
     [
         ("all(steps=3)", "unknown monitor 'all'; known: batch_drift, clipped_tokens, degenerate_groups, "),
-        ("low_entropy(of_highest=2)", "^of_highest of low_entropy is 2, it must "),
-        ("falling_outcomes(by=1)", "^by of falling_outcomes is 1, it must lie strictly between 0 and 1"),
-        ("entropy_law(r_squared=1.5)", "^r_squared of entropy_law is 1.5, it must "),
         ("low_entropy, low_entropy", "the monitor low_entropy is given twice in"),
     ],
 )
 def test_texts_that_name_no_monitors(text, message):
     with pytest.raises(ValueError, match=message):
         make_monitors(text)
-
-
-@pytest.mark.parametrize("name", MONITORS)
-def test_every_threshold_has_a_range(name):
-    for field in dataclasses.fields(MONITORS[name]):
-        with pytest.raises(ValueError, match=f"^{field.name} of .* is -1, it must "):
-            make_monitors(f"{name}({field.name}=-1)")
 
 
 def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):

@@ -256,13 +256,6 @@ def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
         assert record["trajectories_sampled"] == 64
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"lowest": 0.9}, "window of the difficulty filter is 0.9 to 0.85"),
-        ({"highest": 1.5}, "its ends must lie in 0 to 1"),
-    ],
-)
-def test_a_window_that_is_none_is_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(SMALL, **change)
+def test_a_window_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="window of the difficulty filter is 0.9 to 0.85"):
+        dataclasses.replace(SMALL, lowest=0.9)

@@ -292,8 +292,6 @@ def test_prompts_that_cannot_be_split_are_refused(batching):
     with pytest.raises(ValueError, match=r"^8 prompts cannot be split into .*: choose numbers that divide"):
         batching.check(8)
     Batching(mini_batches=2, micro_batches=4).check(8)
-    with pytest.raises(ValueError, match="micro_batches is 0, it must be at least 1"):
-        Batching(micro_batches=0)
 
 
 def test_prompts_are_drawn_without_replacement_and_equally_often():
