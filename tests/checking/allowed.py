@@ -1,12 +1,13 @@
-"""What every argument and every field may be, written beside the code and not read from it.
+"""What every checked argument and field may be, written beside the code and not read from it.
 
-So a lost range, a moved bound, a wider annotation, a word more and a function that is no longer `@checked` are seen by
-`test_refusals.py`. A name stands for the arguments or the fields of that name; `function.name`, `Class.name` and
-`study.name` for one that differs. `?` says that None is allowed as well.
+So `test_refusals.py` sees a lost range, a moved bound, a wider annotation, a further word, and a function that is no
+longer `@checked`. A name stands for all arguments, or all fields, of that name; `function.name`, `Class.name` and
+`study.name` stand for one that differs. With `?`, None is allowed as well.
 
-The range of a tuple holds for its items; `rising` numbers increase, and seeds differ. A `name` is a text that must be
-known, `one of` lists the texts that there are, and `object` is one of a class of ours. Of `anything`, arrays and types
-that are declared later, classes take care themselves. A range that depends on other fields is the one at their defaults.
+The range of a tuple is that of its items; `rising` ones increase, and `seeds` differ, of which `seeds 2` are two or
+more. A `name` is a text that must be known, and `one of` lists all texts that there are; an `object` is one of a class.
+Of `anything` (arrays of dataclasses, parameters, a class that is declared later) functions and classes take care.
+A range that depends on other fields is the one at their defaults.
 """
 
 CHECKED = """
@@ -25,8 +26,8 @@ CHECKED = """
     nearest_rest_point outcome_frequency parse_rate pass_at_k prior_parameters proportional_reward rank_correlation
     ranked_shares read read_grid read_mesh recovery recovery_coefficient recovery_time require rest_point
     rest_points restoring_rate reverse_kl sample_count select share_of_runs shared_ranks smallest_group split
-    stationary_distribution survives tie_collapse_time total_l1 total_variation train train train train_ensemble train_vmapped
-    uniqueness validity verdict weaker_at_rest with_argument without_one_sample write_report
+    stationary_distribution survives tie_collapse_time total_l1 total_variation train train train train_ensemble
+    train_vmapped uniqueness validity verdict weaker_at_rest with_argument without_one_sample write_report
 """
 """Functions and methods that are `@checked`, as often as there is one of a name."""
 
@@ -93,9 +94,9 @@ ARGUMENTS = {
 FIELDS = {
     "anything": "frozen lengths log_probs outcome_id own prompt_index refine StoredGroups.rewards StoredGroups.tokens",
     "bool": """
-        async_rollouts at_random by_amides by_path by_turn centred cosine_decay export fixed graded grounded hierarchy
-        leave_one_out normalise_heads per_token Likelihood.prompts released_weight renaming show standardise thinking
-        tie_embeddings truncate unbiased use_all verifiable
+        async_rollouts at_random by_amides by_path by_turn centred cosine_decay export fixed graded grounded
+        hierarchy leave_one_out normalise_heads per_token Likelihood.prompts released_weight renaming show
+        standardise thinking tie_embeddings truncate unbiased use_all verifiable
     """,
     "dict": "flags",
     "function": "aggregation encode MLP.features",
@@ -112,38 +113,39 @@ FIELDS = {
     """,
     "number": """
         (-inf,inf): EntropyBonus.coefficient constant delta far LogReward.floor near PairwiseLikelihood.alpha
-        ReferenceDivergence.alpha beta_fast beta_slow high_frequency_factor log_ratio lora_alpha low_frequency_factor
-        zipf_exponent; [-700,700]: initial_log_ratio; [-100,100]: skew; (-1,inf): pseudo_count; [0,0.02]:
-        AdaptiveEntropyBonus.coefficient; [0,0.2]: low_end; [0,0.7]: low_start; [0,0.85]: DifficultyFilter.lowest;
-        [0,0.9]: BalancedClip.low_start; [0,0.999]: discount held; (0,1): FallingOutcomes.by edge_probability kappa
-        r_squared LowProbabilityRegulariser.rho spent threshold;
-        (0,1]: ShuffledStrata.alpha inference_routing.budget SubTrajectoryBalance.decay fraction gain ReturnToGo.gamma kept low low_fraction mastered_at of_highest p_min quantile rate rho top_p; [0,1):
-        FilteredTarget.alpha decay dropout effective_share failure false_negative_rate false_positive_rate
-        survival_map.floor gamma min_p; [0,1]: admissible_share StratifiedNorm.alpha InverseClusterSize.alpha
-        ProbabilityWeight.alpha Unlikeliness.beta EntropyFloor.coefficient dead_first early exploration floor least
-        RewardTiltBalance.low overlap prior_share q TopCredit.quantile right_execution right_plans right_short
-        right_thinking TopCredit.spread UniformCorrect.tau ModeMistakes.thinking; [0,5): TruncatedRatio.floor lowest;
-        [0,8]: highest_alpha lowest_alpha; [0,10]: transfer; [0,16]: favour; [0,30]: sharpness; [0,1e15]: base_reward
+        ReferenceDivergence.alpha beta_fast beta_slow high_frequency_factor log_ratio lora_alpha
+        low_frequency_factor zipf_exponent; [-700,700]: initial_log_ratio; [-100,100]: skew; (-1,inf): pseudo_count;
+        [0,0.02]: AdaptiveEntropyBonus.coefficient; [0,0.2]: low_end; [0,0.7]: low_start; [0,0.85]:
+        DifficultyFilter.lowest; [0,0.9]: BalancedClip.low_start; [0,0.999]: discount held; (0,1):
+        FallingOutcomes.by edge_probability kappa r_squared LowProbabilityRegulariser.rho spent threshold; (0,1]:
+        ShuffledStrata.alpha inference_routing.budget SubTrajectoryBalance.decay fraction gain ReturnToGo.gamma kept
+        low low_fraction mastered_at of_highest p_min quantile rate rho top_p; [0,1): FilteredTarget.alpha decay
+        dropout effective_share failure false_negative_rate false_positive_rate survival_map.floor gamma min_p;
+        [0,1]: admissible_share StratifiedNorm.alpha InverseClusterSize.alpha ProbabilityWeight.alpha
+        Unlikeliness.beta EntropyFloor.coefficient dead_first early exploration floor least RewardTiltBalance.low
+        overlap prior_share q TopCredit.quantile right_execution right_plans right_short right_thinking
+        TopCredit.spread UniformCorrect.tau ModeMistakes.thinking; [0,5): TruncatedRatio.floor lowest; [0,8]:
+        highest_alpha lowest_alpha; [0,10]: transfer; [0,16]: favour; [0,30]: sharpness; [0,1e15]: base_reward
         edge_reward peak_reward; (0,inf): adam_epsilon adam_rate LoRA.alpha alpha_max below beta TruncatedRatio.cap
-        coefficient SequenceMask.delta displacement eta exact_rate exponent heavier high high_step inner learning_rate
-        log_ratio_cap ClippedGeometricMean.low ProbabilityClip.low low_step max_gradient_norm SoftGate.negative noise
-        SoftGate.positive prior prior_rate TsallisEntropy.q rate_scale ratio_limit collapse_time.reward ridge
-        rms_norm_epsilon score seconds sft_rate sigma size spread std EntropyFloor.step step_size target
-        AdaptiveEntropyBonus.tau temperature DivergenceMask.threshold trade_off; [0,inf): above alpha ModeReplay.beta
-        OutcomeEntropy.beta EllipticalBonus.beta TsallisEntropy.beta ReferenceDivergence.beta
+        coefficient SequenceMask.delta displacement eta exact_rate exponent heavier high high_step inner
+        learning_rate log_ratio_cap ClippedGeometricMean.low ProbabilityClip.low low_step max_gradient_norm
+        SoftGate.negative noise SoftGate.positive prior prior_rate TsallisEntropy.q rate_scale ratio_limit
+        collapse_time.reward ridge rms_norm_epsilon score seconds sft_rate sigma size spread std EntropyFloor.step
+        step_size target AdaptiveEntropyBonus.tau temperature DivergenceMask.threshold trade_off; [0,inf): above
+        alpha ModeReplay.beta OutcomeEntropy.beta EllipticalBonus.beta TsallisEntropy.beta ReferenceDivergence.beta
         GroupMatching.coefficient MasteredDivergence.coefficient distillation error FocalWeight.gamma gap
-        RewardTiltBalance.high imitation kl Masked.low margin negative negative_scale positive positive_scale ranking
-        group_size_or_sampling.spread strength tau weight weight_decay; [0.001,1000]: TrainingFlags.temperature
-        TrainSettings.temperature; [0.01,8]: recovery_time.alpha; [0.1,inf): high_end; [0.15,1]:
-        DifficultyFilter.highest; (0.5,1): collapse_time.threshold; [0.6,1): BalancedClip.low_end; [0.6,inf):
-        high_start; (1,3]: BalancedClip.high_start; (1,inf): bound highest ProbabilityClip.limit theta; [1,inf): cap
-        factor; [1.2,inf): BalancedClip.high_end
+        RewardTiltBalance.high imitation kl Masked.low margin negative negative_scale positive positive_scale
+        ranking group_size_or_sampling.spread strength tau weight weight_decay; [0.001,1000]:
+        TrainingFlags.temperature TrainSettings.temperature; [0.01,8]: recovery_time.alpha; [0.1,inf): high_end;
+        [0.15,1]: DifficultyFilter.highest; (0.5,1): collapse_time.threshold; [0.6,1): BalancedClip.low_end;
+        [0.6,inf): high_start; (1,3]: BalancedClip.high_start; (1,inf): bound highest ProbabilityClip.limit theta;
+        [1,inf): cap factor; [1.2,inf): BalancedClip.high_end
     """,
     "number?": """
-        (-inf,inf): at_most ModeAnchor.threshold virtual attention_factor;
-        (0,1]: ShapedOffPolicy.low ReasoningGym.threshold; (0,inf): attention_soft_cap ShapedOffPolicy.gamma
-        ShapedOffPolicy.high CappedPart.limit logit_soft_cap TrainSettings.max_gradient_norm
-        query_pre_attention_scalar; [0,inf): right_above TokenPenalty.window; (1,inf): dual_clip; [1,inf): ratio_cap
+        (-inf,inf): at_most ModeAnchor.threshold virtual attention_factor; (0,1]: ShapedOffPolicy.low
+        ReasoningGym.threshold; (0,inf): attention_soft_cap ShapedOffPolicy.gamma ShapedOffPolicy.high
+        CappedPart.limit logit_soft_cap TrainSettings.max_gradient_norm query_pre_attention_scalar; [0,inf):
+        right_above TokenPenalty.window; (1,inf): dual_clip; [1,inf): ratio_cap
     """,
     "numbers": """
         compare.learning_rates phase_portraits.reference rewards start recovery_time.starts; [-1e15,1e15]:
@@ -184,11 +186,11 @@ FIELDS = {
         (none|half|short|think): forced; (none|layer|dots): remat; (none|optional|announced): Addition.scratchpad;
         (none|outcome|tokens): similarity; (ours|math_verify): parser; (outcome|tokens):
         SimilarityDiscount.similarity; (paper|code): form; (paper|verl): OverlongPunishment.form;
-        (planning_mask|high_entropy|random|first): planned; (policy|reference): actor; (prompt|correct|other_prompt):
-        AnswerConfidence.reference; (published|equalised): bonuses; (rank|quantile): HighEntropyTokens.threshold;
-        (refuse|skip): without_number; (rest_of_set|other_sets|none): BestOfSets.baseline;
-        (reverse_kl|forward_kl|jensen_shannon|alpha): divergence; (sequence_mean|token_mean): response;
-        (sign|proportional): step; (small|hf): TextTaskSettings.policy; (smoke|demo): transfer.preset;
+        (planning_mask|high_entropy|random|first): planned; (policy|reference): actor;
+        (prompt|correct|other_prompt): AnswerConfidence.reference; (published|equalised): bonuses; (rank|quantile):
+        HighEntropyTokens.threshold; (refuse|skip): without_number; (rest_of_set|other_sets|none):
+        BestOfSets.baseline; (reverse_kl|forward_kl|jensen_shannon|alpha): divergence; (sequence_mean|token_mean):
+        response; (sign|proportional): step; (small|hf): TextTaskSettings.policy; (smoke|demo): transfer.preset;
         (smoke|demo|paper): compare.preset; (states|tokens): sees; (table|group): partition; (token|answer): of;
         (token|sequence): level; (token|sequence|geometric): Masked.level; (token|state): SearchAgent.sees;
         (tokens|answers): counted; (uniform|reasoning_gym): Countdown.source
@@ -201,9 +203,9 @@ FIELDS = {
     """,
     "seeds 2": "chains full_seeds network_seeds inverse_soft_rl.problems seeds shared_seeds task_seeds trained_seeds",
     "text": """
-        data answer_key beginning builder contents data_dir transfer.document experiment folder SweepRun.identity kind
-        model_dir TrainSettings.monitors name Controls.objective optimizer preset question_key scratchpad source split
-        system_prompt tokenizer_dir tracker
+        data answer_key beginning builder contents data_dir transfer.document experiment folder SweepRun.identity
+        kind model_dir TrainSettings.monitors name Controls.objective optimizer preset question_key scratchpad
+        source split system_prompt tokenizer_dir tracker
     """,
     "text?": "coordinator",
     "text or object": "dataset",
@@ -227,9 +229,9 @@ FIELDS = {
         DifficultyFilter.width; [1,100000]: least_solutions most_solutions problems; [1,1000000]: ReasoningGym.size
         WarmStart.steps; [1,1073741823]: keeper_steps; [1,2147483647]: TextTaskSettings.answers
         TrainingFlags.group_size TrainSettings.group_size TrainingFlags.prompts_per_step
-        TrainSettings.prompts_per_step TrainSettings.steps; [1,inf): answers answers_per_prompt answers_per_step batch
-        bucket budget calls characters checkpoint_every chunk convolution demonstrations depth dimensions divisions
-        drawn draws epochs evaluate_every evaluations expansion forks Field.group_size Cell.group_size
+        TrainSettings.prompts_per_step TrainSettings.steps; [1,inf): answers answers_per_prompt answers_per_step
+        batch bucket budget calls characters checkpoint_every chunk convolution demonstrations depth dimensions
+        divisions drawn draws epochs evaluate_every evaluations expansion forks Field.group_size Cell.group_size
         Sampled.group_size EnsembleSettings.group_size dapo_steps.group_size hybrid_addition.group_size
         hypergrid.group_size thought_switching.group_size two_outcomes.group_size heartbeat_timeout hidden_size
         intervals join_timeout PassAtK.k likeliest logits_at_once longest_prompt longest_reply max_tokens
@@ -267,4 +269,4 @@ FIELDS = {
     """,
     "wholes?": "[0,inf): starts",
 }
-"""Kind -> range: fields of the dataclasses that are `Checked`; ..."""
+"""Kind -> fields of the dataclasses that are `Checked`, by range."""

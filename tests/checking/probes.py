@@ -1,4 +1,4 @@
-"""From a kind that `allowed.py` writes down, such as `numbers? [0,1)`, to values that it takes and values that it does not."""
+"""Values that a kind must take and must refuse; a kind is what `allowed.py` writes down, such as `numbers? [0,1)`."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Every checked argument and field refuses other types, and numbers just outside its range, in a sentence that names it.
+"""Every checked argument and field refuses other types and numbers just outside its range, in a sentence that names it.
 
 Functions, methods and dataclasses are found here; what they may be given is written down in `allowed.py`. What depends
 on several arguments, or on a file, has tests of its own.
@@ -132,12 +132,14 @@ def owner_of(kind):
     return kind.__module__.split(".")[1] if kind.__name__ == "Settings" else kind.__name__
 
 
+def declares(kind, field):
+    return owner_of(next(base for base in kind.__mro__ if field.name in inspect.get_annotations(base)))
+
+
 def fields(kind):
     """The fields of a class, and what they may be; what is written down for a class holds for its heirs."""
-    for field in dataclasses.fields(kind):
-        declares = next(base for base in kind.__mro__ if field.name in inspect.get_annotations(base))
-        if field.init:
-            yield field, of_name(MAY_BE, owner_of(declares), field.name)
+    for field in filter(lambda field: field.init, dataclasses.fields(kind)):
+        yield field, of_name(MAY_BE, declares(kind, field), field.name)
 
 
 @functools.cache
@@ -150,6 +152,19 @@ def examples(kind):
             own = EXAMPLES.get(f"{kind.__name__}.{field.name}")
             found[field.name] = own or EXAMPLES.get(field.name, of_its_type)
     return found
+
+
+def with_one_field(field):
+    """A dataclass that has but one field of another one."""
+    own = (field.name, field.type, dataclasses.field(metadata=field.metadata))
+    return dataclasses.make_dataclass("Alone", [own], bases=(Checked,), frozen=True, eq=False, repr=False)
+
+
+def test_nothing_is_written_down_that_is_not_there():
+    arguments = {name for function in FUNCTIONS for name in inspect.signature(function).parameters}
+    assert {name.rpartition(".")[2] for name in MAY_BE_GIVEN} <= arguments
+    there = [(declares(kind, field), field.name) for kind in KINDS for field in dataclasses.fields(kind)]
+    assert {*MAY_BE} <= {".".join(names) for names in there} | {name for _, name in there}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=owner_of)

@@ -257,5 +257,5 @@ def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
 
 
 def test_a_window_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="window of the difficulty filter is 0.9 to 0.85"):
+    with pytest.raises(ValueError, match=r"window of the difficulty filter is 0\.9 to 0\.85"):
         dataclasses.replace(SMALL, lowest=0.9)
