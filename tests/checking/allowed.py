@@ -1,4 +1,4 @@
-"""What every checked argument and field may be, written beside the code and not read from it.
+"""Types and ranges of every checked argument and field, written beside the code and not read from it.
 
 So `test_refusals.py` sees a lost range, a moved bound, a wider annotation, a further word, and a function that is no
 longer `@checked`. A name stands for all arguments, or all fields, of that name; `function.name`, `Class.name` and
@@ -29,7 +29,7 @@ CHECKED = """
     stationary_distribution survives tie_collapse_time total_l1 total_variation train train train train_ensemble
     train_vmapped uniqueness validity verdict weaker_at_rest with_argument without_one_sample write_report
 """
-"""Functions and methods that are `@checked`, as often as there is one of a name."""
+"""Functions and methods that are `@checked`; a name that several have stands as often."""
 
 ARGUMENTS = {
     "anything": "frozen given initial_parameters optional value",

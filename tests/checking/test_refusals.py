@@ -36,8 +36,6 @@ from ipsrl.training.settings import TrainSettings
 from tests.checking.allowed import ARGUMENTS, CHECKED, FIELDS
 from tests.checking.probes import VALUES, of_other_types, taken_and_refused, words_of
 
-pytestmark = pytest.mark.core
-
 INTEGRATIONS = {"torch_bridge": "torch", "trl": "trl", "tunix": "tunix", "verl": "verl", "verl_configuration": "verl"}
 NOT_HERE = {
     f"ipsrl.integrations.{name}" for name, needs in INTEGRATIONS.items() if importlib.util.find_spec(needs) is None
@@ -106,7 +104,9 @@ MAY_BE_GIVEN, MAY_BE = by_name(ARGUMENTS), by_name(FIELDS)
 
 
 def of_name(table, owner, name):
-    return table[f"{owner}.{name}"] if f"{owner}.{name}" in table else table[name]
+    """The entry of a name of this owner, or else of the name everywhere."""
+    assert {f"{owner}.{name}", name} & {*table}, f"write down in tests/checking/allowed.py what {owner}.{name} may be"
+    return table.get(f"{owner}.{name}", table.get(name))
 
 
 def test_every_checked_function_is_written_down():
@@ -115,7 +115,7 @@ def test_every_checked_function_is_written_down():
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__qualname__)
 def test_no_argument_takes_another_type(function):
-    """Types come before all else, so that an argument can be given alone."""
+    """An argument is given alone, because types come before all else."""
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.annotation is parameter.empty:
             continue
@@ -149,13 +149,13 @@ def examples(kind):
     for field, may_be in fields(kind):
         if field.default is field.default_factory:
             of_its_type = [*taken_and_refused(may_be)[0], VALUES.get(may_be)][0]
-            own = EXAMPLES.get(f"{kind.__name__}.{field.name}")
-            found[field.name] = own or EXAMPLES.get(field.name, of_its_type)
+            shared = EXAMPLES.get(field.name, of_its_type)
+            found[field.name] = EXAMPLES.get(f"{kind.__name__}.{field.name}", shared)
     return found
 
 
 def with_one_field(field):
-    """A dataclass that has but one field of another one."""
+    """A dataclass with a field of another dataclass and no others."""
     own = (field.name, field.type, dataclasses.field(metadata=field.metadata))
     return dataclasses.make_dataclass("Alone", [own], bases=(Checked,), frozen=True, eq=False, repr=False)
 
@@ -172,15 +172,12 @@ def test_a_field_takes_its_type_and_range_and_no_more(kind):
     """Most values are tried without the other fields, which is faster, and a few with them."""
     for field, may_be in fields(kind):
         taken, wrong, outside = taken_and_refused(may_be)
-        alone = [(field.name, field.type, dataclasses.field(metadata=field.metadata))]
-        one_field = dataclasses.make_dataclass(
-            kind.__name__, alone, bases=(Checked,), frozen=True, eq=False, repr=False
-        )
+        alone = with_one_field(field)
         for value in taken:
-            one_field(value)
+            alone(value)
         for value in wrong:
             with pytest.raises(ValueError, match=r", it must be "):
-                one_field(value)
+                alone(value)
         called = getattr(field.metadata.get("range"), "called", "") or field.name
         for value in [*wrong[:1], *outside]:
             with pytest.raises(ValueError, match=rf"{re.escape(called)}|{re.escape(str(value).strip('(,)'))}") as error:
