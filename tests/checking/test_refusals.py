@@ -28,9 +28,9 @@ from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
 from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.objectives import make
-from ipsrl.objectives.advantages.baselines import GroupMean
+from ipsrl.objectives.advantages import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean
-from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.settings import TrainSettings
 from tests.checking.allowed import ARGUMENTS, CHECKED, FIELDS

@@ -6,7 +6,7 @@ The advantage of a squared residual is -2 * residual: learned tables are at thei
 import numpy as np
 
 from tests.objectives.rows import Row, centred, like_grpo, standardised
-from tests.objectives.token_values import (
+from tests.oracles.token_values import (
     answer_residual,
     group_residual,
     minus_squared_steps,

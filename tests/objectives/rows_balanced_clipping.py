@@ -1,7 +1,7 @@
 """Declarations of the rows in `catalog/balanced_clipping.py`; n are counts, p the distribution, r the rewards."""
 
 from tests.objectives.rows import like_grpo
-from tests.objectives.token_values import balanced, token_mean
+from tests.oracles.token_values import balanced, token_mean
 
 ROWS = {
     "bapo": like_grpo(tokens=token_mean(balanced(0.4, 0.6, 0.9, 0.02, 1.2, 3.0, 0.05))),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import Row, like_dr_grpo, like_grpo, standardised
-from tests.objectives.token_values import clipped, policy_gradient, sequence_sum, token_mean
+from tests.oracles.token_values import clipped, policy_gradient, sequence_sum, token_mean
 
 
 def among_best(counts, rewards, kept=0.5):

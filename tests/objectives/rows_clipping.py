@@ -6,7 +6,7 @@ by their covariance.
 
 from tests.objectives.rows import like_dr_grpo, like_grpo, standardised
 from tests.objectives.rows_expected_return import k3_gradient
-from tests.objectives.token_values import (
+from tests.oracles.token_values import (
     constant_length,
     divergence_mask,
     flipped,

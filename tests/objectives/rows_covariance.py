@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import centred, like_grpo, standardised
-from tests.objectives.token_values import bounded, clipped, token_mean
+from tests.oracles.token_values import bounded, clipped, token_mean
 
 
 def all_candidates_dropped(counts, probs, rewards, lowest=1.0):

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.objectives.groups import ARM_FEATURES
 from tests.objectives.rows import Row, centred, standardised
-from tests.objectives.token_values import PPO, clipped, token_mean
+from tests.oracles.token_values import PPO, clipped, token_mean
 
 
 def distinct_share(counts, rewards, floor=0.1, verifiable=True):

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.objectives.rows import like_grpo, standardised
 from tests.objectives.rows_expected_return import entropy_gradient
-from tests.objectives.token_values import clipped, token_mean
+from tests.oracles.token_values import clipped, token_mean
 
 
 def into_the_band(counts, probs, rewards, high=0.7):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import Row, like_dr_grpo, like_grpo, never_silent, standardised
-from tests.objectives.token_values import (
+from tests.oracles.token_values import (
     PPO,
     clipped,
     clipped_sequence,

@@ -1,7 +1,7 @@
 """Declarations of the rows in `catalog/forks.py`; n are counts, p the distribution, r the rewards."""
 
 from tests.objectives.rows import like_grpo
-from tests.objectives.token_values import clipped, token_mean
+from tests.oracles.token_values import clipped, token_mean
 
 ROWS = {
     # The tokens of a bandit all have the same entropy: none is left out.

@@ -1,6 +1,6 @@
 """Declarations of the rows in `catalog/imitation.py`; n are counts, p the distribution, r the rewards."""
 
 from tests.objectives.rows import Row
-from tests.objectives.token_values import policy_gradient, token_mean
+from tests.oracles.token_values import policy_gradient, token_mean
 
 ROWS = {"supervised": Row(False, 1, "no reward", lambda n, p, r: r, tokens=token_mean(policy_gradient))}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import Row, centred, like_dr_grpo, like_grpo, standardised
-from tests.objectives.token_values import (
+from tests.oracles.token_values import (
     REFERENCE,
     augmented_residual,
     bellman_errors,

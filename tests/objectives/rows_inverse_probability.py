@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from tests.objectives.rows import Row, centred, standardised
-from tests.objectives.token_values import PPO, clipped, constant_length, policy_gradient, sequence_sum
+from tests.oracles.token_values import PPO, clipped, constant_length, policy_gradient, sequence_sum
 
 
 def affordable(counts, probability, alpha, share):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import centred, like_dr_grpo, like_grpo, standardised
-from tests.objectives.token_values import BEHAVIOUR, PPO, sequence_mean
+from tests.oracles.token_values import BEHAVIOUR, PPO, sequence_mean
 
 
 def of_samples(counts, weights):

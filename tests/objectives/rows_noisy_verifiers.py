@@ -1,7 +1,7 @@
 """Declarations of the rows in `catalog/noisy_verifiers.py`; n are counts, p the distribution, r the rewards."""
 
 from tests.objectives.rows import Row, centred, like_dr_grpo, like_grpo
-from tests.objectives.token_values import clipped, constant_length
+from tests.oracles.token_values import clipped, constant_length
 
 ROWS = {
     "backward_correction": like_dr_grpo(lambda n, p, r: centred(n, r) / 0.5, tokens=constant_length(clipped(0.2, 0.2))),

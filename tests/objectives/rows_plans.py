@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.objectives.rows import centred, like_dr_grpo, like_grpo, standardised
 from tests.objectives.rows_expected_return import k3_gradient
-from tests.objectives.token_values import clipped, control_and_response, sequence_mean
+from tests.oracles.token_values import clipped, control_and_response, sequence_mean
 
 
 def raised(advantages, alpha=0.2, failures=-1.0):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import like_grpo
-from tests.objectives.token_values import pairs, sequence_mean, squared_pairs
+from tests.oracles.token_values import pairs, sequence_mean, squared_pairs
 
 
 def pairwise(counts, probs, rewards, beta, slope=lambda u: 1 / u, link=np.log, imitation=0.0):

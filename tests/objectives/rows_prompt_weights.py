@@ -1,7 +1,7 @@
 """Declarations of the rows in `catalog/prompt_weights.py`; n are counts, p the distribution, r the rewards."""
 
 from tests.objectives.rows import Row, centred, standardised
-from tests.objectives.token_values import PPO
+from tests.oracles.token_values import PPO
 
 
 def focal(counts, rewards, gamma=1.0):

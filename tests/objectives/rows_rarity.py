@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import Row, centred, like_grpo, never_silent, standardised
-from tests.objectives.token_values import PPO
+from tests.oracles.token_values import PPO
 
 
 def by_size(counts, rewards, alpha=1.0):

@@ -5,7 +5,7 @@ import numpy as np
 from tests.objectives.rows import Row, centred, like_dr_grpo, over_std
 from tests.objectives.rows_expected_return import entropy_gradient
 from tests.objectives.rows_prompt_weights import relative
-from tests.objectives.token_values import PPO, constant_length, likelihood_elsewhere, sequence_mean, shaped_elsewhere
+from tests.oracles.token_values import PPO, constant_length, likelihood_elsewhere, sequence_mean, shaped_elsewhere
 
 
 def distinct(counts, rewards, tau, over="mean", baseline="kept"):

@@ -6,7 +6,7 @@ The reference is uniform on the bandit, so that a policy's ratio to it is K p.
 import numpy as np
 
 from tests.objectives.rows import Row, centred, never_silent, standardised
-from tests.objectives.token_values import clipped, policy_gradient, sequence_mean, sequence_sum
+from tests.oracles.token_values import clipped, policy_gradient, sequence_mean, sequence_sum
 
 
 def to_target(counts, probs, rewards, beta=0.1, threshold=None):

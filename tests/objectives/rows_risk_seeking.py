@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import Row
-from tests.objectives.token_values import PPO
+from tests.oracles.token_values import PPO
 
 
 def relative_utility(counts, rewards, beta=2.0):

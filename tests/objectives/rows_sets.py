@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.objectives.groups import SHARES
 from tests.objectives.rows import Row, like_dr_grpo, like_grpo, over_std, standardised
-from tests.objectives.token_values import PPO
+from tests.oracles.token_values import PPO
 
 
 def passing(counts, rewards, k=2):

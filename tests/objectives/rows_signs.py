@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import Row, like_grpo, over_std
-from tests.objectives.token_values import clipped, sequence_sum, tapered, tapered_answer, token_mean
+from tests.oracles.token_values import clipped, sequence_sum, tapered, tapered_answer, token_mean
 
 
 def signed(rewards, positive, negative):

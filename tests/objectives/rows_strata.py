@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.objectives.rows import like_dr_grpo, like_grpo, never_silent, standardised
 from tests.objectives.rows_expected_return import k3_gradient
-from tests.objectives.token_values import PPO, clipped, sequence_mean
+from tests.oracles.token_values import PPO, clipped, sequence_mean
 
 
 def modes(counts, rewards, delta=0.2, alpha=1.0):

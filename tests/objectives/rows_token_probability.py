@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import Row, like_grpo, standardised
-from tests.objectives.token_values import bounded, clipped, sequence_mean, token_mean
+from tests.oracles.token_values import bounded, clipped, sequence_mean, token_mean
 
 
 def shifted(counts, probs, rewards, alpha=0.3):

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.objectives.rows import like_dr_grpo, like_grpo, standardised
 from tests.objectives.rows_expected_return import k3_gradient
-from tests.objectives.token_values import (
+from tests.oracles.token_values import (
     clipped_sequence,
     gamma_weight,
     geometric_mean,

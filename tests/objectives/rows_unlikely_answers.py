@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import Row, centred, standardised
-from tests.objectives.token_values import PPO
+from tests.oracles.token_values import PPO
 
 
 def unlikely(counts, probs, rewards, beta=0.25):

@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.objectives.groups import SHARES
 from tests.objectives.rows import like_grpo, standardised
-from tests.objectives.token_values import PPO
+from tests.oracles.token_values import PPO
 
 
 def sum_of_normalised(counts, rewards, weights=(1.0, 1.0)):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.objectives.rows import Row, centred, like_grpo, never_silent, standardised
-from tests.objectives.token_values import clipped, policy_gradient, token_mean, whitened
+from tests.oracles.token_values import clipped, policy_gradient, token_mean, whitened
 
 
 def by_nonzero(counts, rewards):

@@ -13,7 +13,7 @@ from ipsrl.structures import PolicyScores, Sizes, Weights
 from tests.objectives.declared import ROWS
 from tests.objectives.groups import greedy_of, parts_of, rollouts_of
 from tests.objectives.halves import losing, weighing
-from tests.objectives.token_values import (
+from tests.oracles.token_values import (
     BACKWARD,
     BEHAVIOUR,
     MEANS_MOVED,
