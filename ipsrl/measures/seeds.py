@@ -32,14 +32,6 @@ class Interval(Generic[Value]):
     high: Value
     seeds: int
 
-    def exceeds(self, other: "Interval | float", by: float = 0.0) -> bool | None:
-        """Whether the mean is more than `by` above another one, or above a number; None if intervals do not decide it.
-
-        A negative `by` is how far below it may be.
-        """
-        low, high = (other.low, other.high) if isinstance(other, Interval) else (other, other)
-        return True if self.low > high + by else False if self.high < low + by else None
-
     def __str__(self) -> str:
         if np.ndim(self.mean):
             return f"Interval of shape {np.shape(self.mean)} over {self.seeds} seeds"

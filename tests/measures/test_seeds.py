@@ -80,9 +80,3 @@ def test_shares_of_runs_have_binomial_intervals(times, runs):
     low, high = binomtest(times, runs).proportion_ci(0.95)
     assert (share.mean, share.seeds) == (times / runs, runs)
     np.testing.assert_allclose([share.low, share.high], [low, high])
-
-
-def test_an_interval_exceeds_what_lies_below_it():
-    high, low, wide = Interval(3.0, 2.5, 3.5, 5), Interval(1.0, 0.5, 1.5, 5), Interval(2.0, 1.0, 3.0, 5)
-    assert (high.exceeds(low), low.exceeds(high), high.exceeds(wide)) == (True, False, None)
-    assert (high.exceeds(2.0), high.exceeds(4.0), high.exceeds(3.0)) == (True, False, None)

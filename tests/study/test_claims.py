@@ -1,6 +1,5 @@
 """Decisions by intervals, and the division of the error rate among all claims that could make an error."""
 
-import math
 
 import numpy as np
 import pytest
@@ -38,13 +37,6 @@ def records(first=0, **arms):
         else:
             rows += [{"arm": arm, "seed": seed, "step": 1, "x": value} for seed, value in enumerate(values, first)]
     return Records(rows, ("arm",))
-
-
-def test_one_mean_exceeds_another_by_more_than_a_margin_if_the_intervals_say_so():
-    high, low = Interval(0.9, 0.85, 0.95, 5), Interval(0.5, 0.45, 0.55, 5)
-    assert [high.exceeds(low, by) for by in (0.29, 0.35, 0.51)] == [True, None, False]
-    assert (high.exceeds(high, -0.11), low.exceeds(high, -0.51)) == (True, True)
-    assert Interval(0.9, math.nan, math.nan, 1).exceeds(low, 0.0) is None
 
 
 @pytest.mark.parametrize(
