@@ -11,23 +11,24 @@ A range that depends on other fields is the one at their defaults.
 """
 
 CHECKED = """
-    AdditionModes.modes Decoding.read Field.__call__ GraphSearch.thoughts LogitField.jacobians Objective.check
-    PlanAndExecute.failures PlanAndExecute.probabilities Questions.verify_texts Rollouts.of RunFolder.open
-    SharedPrompts.__call__ StoredGroups.of StoredGroups.preferences StoredGroups.read TextTask.parse_text
-    Trainer.init _make_run advantage_weighted_frequencies answer_measures beside_another build case_of check
-    collision_diversity count_vectors count_weights critical_alpha describe different_pairs distinct_outcomes
+    AdditionModes.modes Decoding.read Field.__call__ GraphSearch.thoughts ListedTask.parse_text LogitField.jacobians
+    Objective.check PlanAndExecute.failures PlanAndExecute.probabilities Questions.verify_texts Rollouts.of
+    RunFolder.open SharedPrompts.__call__ StoredGroups.of StoredGroups.preferences StoredGroups.read Trainer.init
+    _make_run advantage_weighted_frequencies answer_measures beside_another build case_of check collision_diversity
+    count_vectors count_weights critical_alpha describe different_pairs distinct_outcomes
     distinct_outcomes_of_distribution effective_outcomes effective_outcomes_of_distribution entropy_of_distribution
     estimated_update every_trajectory exact_coverage expected_training expected_update expected_weight
     expected_weight_slope find flow_velocity follow foretold forward_kl frequencies growth ideal_recovery_time
     ideal_restoring_rate independent_ceiling integrate jensen_shannon largest_outcome_share
     largest_share_of_distribution largest_surviving_step listed_history load load majority_vote make make make
     make_batch_filters make_each make_mesh make_monitors make_optimizer make_run make_runs make_tools
-    mean_covered_at_k mean_field mean_l1 mean_over_seeds mean_pass_at_k measure_answers measures modes_found
-    nearest_rest_point outcome_frequency parse_rate pass_at_k prior_parameters proportional_reward rank_correlation
-    ranked_shares read read_grid read_mesh recovery recovery_coefficient recovery_time require rest_point
-    rest_points restoring_rate reverse_kl sample_count select share_of_runs shared_ranks smallest_group split
-    stationary_distribution survives tie_collapse_time total_l1 total_variation train train train train_ensemble
-    train_vmapped uniqueness validity verdict weaker_at_rest with_argument without_one_sample write_report
+    mean_covered_at_k mean_field mean_l1 mean_over_seeds mean_pass_at_k measure_answers measures mode_bench
+    modes_found nearest_rest_point outcome_frequency parse_rate pass_at_k prior_parameters proportional_reward
+    rank_correlation ranked_shares read read_grid read_mesh recovery recovery_coefficient recovery_time require
+    rest_point rest_points restoring_rate reverse_kl sample_count select share_of_runs shared_ranks smallest_group
+    split stationary_distribution survives tie_collapse_time total_l1 total_variation train train train
+    train_ensemble train_vmapped uniqueness validity verdict weaker_at_rest with_argument without_one_sample
+    write_report
 """
 """Functions and methods that are `@checked`; a name that several have stands as often."""
 
@@ -83,11 +84,14 @@ ARGUMENTS = {
     "text?": "label title",
     "tuple?": "objective_state",
     "whole": """
-        answers foretold.first group_size k largest needed num_keys num_outcomes pairs parts prompt prompts_per_step
-        record_every repeats seed train.steps top_tokens updates
+        answers foretold.first group_size k mode_bench.level largest needed num_keys num_outcomes pairs parts prompt
+        prompts_per_step record_every repeats seed train.steps top_tokens updates
     """,
     "whole?": "block decay_steps",
-    "one of": "(independent|with_history): protocol; (no baseline|group mean|group mean and std): rule",
+    "one of": """
+        (graph_coloring|factors): domain; (independent|with_history): protocol; (training|held_out): split;
+        (no baseline|group mean|group mean and std): rule
+    """,
 }
 """Kind -> arguments of those functions."""
 
@@ -215,20 +219,19 @@ FIELDS = {
         targets
     """,
     "whole": """
-        blocks hidden longest_step max_remove min_remove modulus num_features phase_portraits.seed think_token
-        MLP.vocabulary_size SharedTable.width; [-1,1024]: verifier_processes; [0,4]: shortest; [0,100000]: skip;
-        [0,2147483647]: prior_seed ReasoningGym.seed WarmStart.seed warm_start.seed; [0,4294967295]: seed; [0,inf):
-        compare.evaluate_every compare.group_size lora_rank most compare.prompts_per_step refresh_reference_every
-        Demonstrations.seed compare.steps top_tokens warm_up work workers; [1,2]: synonyms; [1,3]:
-        HypospaceBoolean.depth digits; [1,4]: fitting; [1,5]: mode_bench.level; [1,6]: relations; [1,8]: lookups
-        Factors.numbers Controls.steps; [1,9]: max_height; [1,24]: Controls.group_size; [1,60]:
-        path_multiplicity.depth; [1,216]: AdditionModes.problems; [1,256]: StateSpace.num_layers
-        TransformerConfig.num_layers; [1,400]: every turns; [1,630]: phase_portraits.group_size verdicts.group_size;
-        [1,1000]: longest_work; [1,1024]: KnowledgeGraph.problems PlanAndExecute.problems; [1,4096]:
-        overoptimisation.answers Addition.problems GraphSearch.problems users; [1,16384]: last_width
-        DifficultyFilter.width; [1,100000]: least_solutions most_solutions problems; [1,1000000]: ReasoningGym.size
-        WarmStart.steps; [1,1073741823]: keeper_steps; [1,2147483647]: TextTaskSettings.answers
-        TrainingFlags.group_size TrainSettings.group_size TrainingFlags.prompts_per_step
+        modulus num_features phase_portraits.seed think_token MLP.vocabulary_size SharedTable.width; [-1,1024]:
+        verifier_processes; [0,4]: shortest; [0,100000]: skip; [0,2147483647]: prior_seed ReasoningGym.seed
+        WarmStart.seed warm_start.seed; [0,4294967295]: seed; [0,inf): compare.evaluate_every compare.group_size
+        lora_rank most compare.prompts_per_step refresh_reference_every Demonstrations.seed compare.steps top_tokens
+        warm_up workers; [1,2]: synonyms; [1,3]: HypospaceBoolean.depth digits; [1,4]: fitting; [1,5]:
+        mode_bench.level; [1,6]: relations; [1,8]: lookups Factors.numbers Controls.steps; [1,9]: max_height;
+        [1,24]: Controls.group_size; [1,60]: path_multiplicity.depth; [1,216]: AdditionModes.problems; [1,256]:
+        StateSpace.num_layers TransformerConfig.num_layers; [1,400]: every turns; [1,630]:
+        phase_portraits.group_size verdicts.group_size; [1,1000]: longest_work; [1,1024]: KnowledgeGraph.problems
+        PlanAndExecute.problems; [1,4096]: overoptimisation.answers Addition.problems GraphSearch.problems users;
+        [1,16384]: last_width DifficultyFilter.width; [1,100000]: least_solutions most_solutions problems;
+        [1,1000000]: ReasoningGym.size WarmStart.steps; [1,1073741823]: keeper_steps; [1,2147483647]:
+        TextTaskSettings.answers TrainingFlags.group_size TrainSettings.group_size TrainingFlags.prompts_per_step
         TrainSettings.prompts_per_step TrainSettings.steps; [1,inf): answers answers_per_prompt answers_per_step
         batch bucket budget calls characters checkpoint_every chunk convolution demonstrations depth dimensions
         divisions drawn draws epochs evaluate_every evaluations expansion forks Field.group_size Cell.group_size
@@ -251,11 +254,12 @@ FIELDS = {
         hybrid_addition.problems; [4,inf): overoptimisation.problems task_steps dialogue_users.turns
         dialogue_users.updates; [5,inf): entropy_law.steps; [6,1000]: largest smallest; [8,inf):
         perturbed_policies.size slower_drains.steps; [10,1000]: largest_target; [16,inf): overoptimisation.pairs;
-        [50,inf): overoptimisation.steps; [64,4096]: sft_bias.answers
+        [50,inf): overoptimisation.steps; [64,4096]: sft_bias.answers; [1,3]: longest_step; [0,6]: hidden; [1,7]:
+        min_remove; [7,8]: max_remove; [1,9]: blocks; [0,27]: work
     """,
     "whole?": """
-        max_edges perturbations; [0,inf): process_id; [1,4]: observations; [1,inf): at_once cache head_dim
-        intermediate_size limit num_processes top_k valid; [2,inf): k
+        [0,inf): process_id; [1,4]: observations; [1,inf): at_once cache head_dim intermediate_size limit
+        num_processes top_k valid; [2,inf): k; [1,3]: max_edges perturbations
     """,
     "wholes": """
         MLP.hidden layers staleness.mini_batches EnsembleSettings.seeds; [0,inf): ends TokenPenalty.tokens; [1,4]:

@@ -1,6 +1,5 @@
 """Decisions by intervals, and the division of the error rate among all claims that could make an error."""
 
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest
