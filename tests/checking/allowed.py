@@ -166,12 +166,11 @@ FIELDS = {
     "numbers?": "reference; [0,inf): weights",
     "object": """
         _centres advantages LinearArms.arms batching clip decoding environment objective penalties policy prompts
-        reward reward_shaping reweighting rotary settings surrogate task tools verifier vocabulary world
+        reward reward_shaping reweighting rotary settings surrogate task tools verifier vocabulary world wrappers
     """,
     "object?": """
-        scaling best_answers correction difficulty_filter diversity_filter dynamic_sampling Field.environment
-        greedy_answers Wrapper.inner lora off_policy penalty replayed_answers replayed_groups replayed_modes shown
-        sliding Trainer.source Field.steps
+        scaling correction Field.environment Wrapper.inner lora off_policy penalty shown sliding Trainer.source
+        Field.steps
     """,
     "one of": """
         (all|correct|permuted): shifted; (all|lowest|question): prompt_part; (answer|behaviour):
