@@ -12,7 +12,8 @@ from jax import Array
 
 from ipsrl import study
 from ipsrl.environments.graphs.bandit import Bandit
-from ipsrl.objectives.objective import Objective, all_equal
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.ties import all_equal
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.prompts import shuffled_prompts

@@ -23,7 +23,8 @@ from ipsrl.measures.diversity import distinct_outcomes
 from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.objectives.aggregation import SequenceSum
 from ipsrl.objectives.estimators.subgroups import normalised_among, stratum_of
-from ipsrl.objectives.objective import Objective, RolloutPart
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rewards import RewardTable

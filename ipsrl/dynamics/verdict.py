@@ -30,7 +30,8 @@ from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments.graphs.bandit import Bandit
-from ipsrl.objectives.objective import Objective, Surrogate
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Surrogate
 from ipsrl.objectives.surrogates import PolicyGradient
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers

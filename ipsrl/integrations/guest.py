@@ -20,7 +20,8 @@ from ipsrl.checking.arguments import accepted, shown
 from ipsrl.integrations.loss_of_rows import count_rows, couples_answers, loss_and_gradients, weigh_rows
 from ipsrl.integrations.refusals import refusal
 from ipsrl.integrations.rows import Rows, canonical, groups_of, numbered, outcome_names
-from ipsrl.objectives.objective import Metrics, Objective
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics
 from ipsrl.rewards import ALLOWED
 from ipsrl.rollouts.randomness import stream
 from ipsrl.structures import Sizes, Weights

@@ -20,7 +20,7 @@ from jax import Array
 from ipsrl import extras
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.rows import Rows
-from ipsrl.objectives.objective import Metrics
+from ipsrl.objectives.parts import Metrics
 from ipsrl.structures import Weights
 
 try:

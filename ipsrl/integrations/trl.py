@@ -29,7 +29,8 @@ from ipsrl.integrations.refusals import (
     require_outcomes,
 )
 from ipsrl.integrations.rows import numbered, prompt_name
-from ipsrl.objectives.objective import Metrics, Objective, is_proportional
+from ipsrl.objectives.objective import Objective, is_proportional
+from ipsrl.objectives.parts import Metrics
 
 try:
     import torch

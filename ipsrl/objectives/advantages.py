@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.checking.fields import finite, positive
-from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.objectives.parts import RolloutPart
+from ipsrl.objectives.ties import all_equal
 from ipsrl.structures import Rollouts
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.objective import Aggregation
+from ipsrl.objectives.parts import Aggregation
 from ipsrl.structures import masked_sum
 
 

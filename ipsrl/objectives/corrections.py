@@ -23,9 +23,8 @@ from jax import Array
 
 from ipsrl.checking.fields import Checked, at_least, non_negative, positive
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
+from ipsrl.objectives.parts import Metrics
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
-
-Metrics = dict[str, tuple[Array, Array]]
 
 
 @dataclasses.dataclass(frozen=True)

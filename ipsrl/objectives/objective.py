@@ -9,17 +9,12 @@ pure method; its hyper-parameters are its fields, so an objective is hashable an
 
 An objective may also have a `Correction`: weights of the surrogate for answers that were not sampled by the trainer's
 own probabilities, see `corrections`.
-
-Features that few parts need are separate methods with defaults: state carried between batches
-(`RolloutPart.update_state`, `Penalty.update_state`), parameters learned along with the policy's, and sums over a whole
-mini-batch (`Surrogate.evaluate`).
 """
 
-import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +23,8 @@ from jax import Array
 
 from ipsrl.checking.arguments import MADE_BY, accepted, checked, shown
 from ipsrl.checking.fields import Checked
-from ipsrl.objectives.corrections import Correction, Metrics
+from ipsrl.objectives.corrections import Correction
+from ipsrl.objectives.parts import Aggregation, Metrics, Part, Penalty, RolloutPart, Surrogate
 from ipsrl.objectives.sentence import in_words
 from ipsrl.structures import (
     OPTIONAL_FIELDS,
@@ -41,105 +37,6 @@ from ipsrl.structures import (
     masked_sum,
 )
 from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
-
-
-class Part(Checked):
-    """Base of all parts that read rollouts. Each attribute may be a property if it depends on fields."""
-
-    needs: ClassVar[frozenset[str]] = frozenset()
-    """Optional fields of `Rollouts` that the part reads."""
-    smallest_group: ClassVar[int] = 1
-    """The smallest group size for which the part is defined."""
-    top_tokens: ClassVar[int] = 0
-    """K, how many of the most likely tokens the part reads (then it needs `top_log_probs`)."""
-
-    def state_metrics(self, state: Any) -> Metrics:
-        """Metrics of the state passed to the next batch; empty for most parts."""
-        return {}
-
-
-class RolloutPart(Part):
-    """Base of reward shaping, advantages and re-weighting: maps values of a batch of rollouts to new values.
-
-    A part that carries state between batches overrides `init` and `update_state`; every other part only `__call__`.
-    """
-
-    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        """New values: `[P, G]` for reward shaping and advantages, `[P, G, T]` for re-weighting."""
-        raise TypeError(f"{type(self).__name__} carries state: call update_state")
-
-    def init(self, sizes: Sizes) -> Any:
-        """State before the first batch, a pytree of arrays."""
-        return ()
-
-    def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
-        """New values, and the state for the next batch."""
-        return self(values, rollouts), state
-
-
-class Surrogate(Part):
-    """Base of surrogates: the values that are maximised instead of the return.
-
-    A surrogate with learned parameters of its own, or with sums over the whole mini-batch under the policy being
-    trained, overrides `evaluate`, `init_parameters` and `statistics`; every other surrogate only `__call__`.
-    """
-
-    learning_rate: float = 0.0
-    """Learning rate of Adam for the surrogate's own parameters."""
-    on_policy: ClassVar[bool] = False
-    """Whether it assumes that the policy being trained sampled all answers, and so has no importance ratio."""
-
-    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
-        """Values `[P, G, T]` to maximise (arbitrary where the mask is False), and metrics."""
-        raise TypeError(f"{type(self).__name__} needs parameters or statistics: call evaluate")
-
-    def init_parameters(self, sizes: Sizes) -> Any:
-        """Initial parameters of the surrogate itself, a pytree; the gradient reaches them."""
-        return {}
-
-    def statistics(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Any:
-        """Sums over a part of a mini-batch, a pytree that can be added over parts; None if none are needed."""
-        return None
-
-    def evaluate(
-        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
-    ) -> tuple[Array, Metrics]:
-        """Like `__call__`, given the parameters, and the statistics of the whole mini-batch: constants, or None if this
-        is all of it.
-        """
-        return self(scores, rollouts, advantages)
-
-
-class Penalty(Part, abc.ABC):
-    """Base of costs added to the loss as coefficient * cost, aggregated like the surrogate.
-
-    A penalty with one constant coefficient has it as a field and overrides only `__call__`; a penalty whose coefficient
-    depends on the rollouts or on earlier batches overrides `update_state` (and `init`).
-    """
-
-    name: ClassVar[str]
-    """The mean coefficient over tokens is logged as `name`_coefficient."""
-    coefficient: float
-
-    @abc.abstractmethod
-    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
-        """Costs `[P, G, T]` to minimise, without the coefficient, and metrics."""
-
-    def init(self, sizes: Sizes) -> Any:
-        """State before the first batch, a pytree of arrays."""
-        return ()
-
-    def update_state(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
-        """Coefficients `[P, G, T]`, with size 1 allowed for G or T, and the state for the next batch."""
-        return jnp.full((rollouts.rewards.shape[0], 1, 1), self.coefficient, jnp.float32), state
-
-
-class Aggregation(Protocol):
-    """Reduces token values to one number."""
-
-    def __call__(self, values: Array, mask: Array) -> tuple[Array, Array]:
-        """`(sum, count)` of values `[P, G, T]` under the mask."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -359,34 +256,6 @@ class Objective(Checked):
 
 
 MADE_BY[Objective] = 'objectives.make("grpo")'
-
-
-def all_equal(rewards: Array) -> Array:
-    """`[P]` bool, True for groups whose rewards `[P, G]` are all equal, up to a few float32 roundings.
-
-    Found by comparison instead of a small standard deviation: the mean of equal numbers may differ from them in the
-    last bit, and dividing that difference by itself gives advantages of order one. The same happens for two scaled
-    rewards that tie up to rounding, such as 0.9 / 0.6 and 0.6 / 0.4.
-    """
-    return rewards.max(axis=-1) - rewards.min(axis=-1) <= rounding(rewards)[..., 0]
-
-
-def less_largest(values: Array, counted: Array | bool = True) -> Array:
-    """Values less the largest of the group, `[P, G]`: at most 0, and exactly 0 where they differ from it by rounding.
-
-    Divided by a temperature, a rounding of large values would be a preference. `counted`, bool `[P, G]`, leaves out
-    values, which may then be above 0.
-    """
-    below = values - jnp.where(counted, values, -jnp.inf).max(axis=-1, keepdims=True)
-    differs = jnp.abs(below) > rounding(jnp.where(counted, values, 0.0))
-    return jnp.where(differs, below, 0.0)
-
-
-def rounding(values: Array, axis: int | tuple[int, ...] | None = -1) -> Array:
-    """Difference up to which computed numbers are equal: 8 float32 spacings of the largest along the axes, which are
-    kept; `[P, 1]` for `[P, G]`.
-    """
-    return 8 * jnp.finfo(values.dtype).eps * jnp.abs(values).max(axis=axis, keepdims=True)
 
 
 @functools.cache

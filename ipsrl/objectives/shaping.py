@@ -11,7 +11,7 @@ from ipsrl.bisection import bisected
 from ipsrl.checking.fields import above, below_one, non_negative, probability
 from ipsrl.objectives.estimators.answered import largest_of_answered
 from ipsrl.objectives.estimators.frequency import outcome_frequency
-from ipsrl.objectives.objective import RolloutPart
+from ipsrl.objectives.parts import RolloutPart
 from ipsrl.structures import Rollouts
 
 BISECTIONS = 30

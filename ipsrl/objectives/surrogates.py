@@ -13,7 +13,7 @@ from ipsrl.objectives.estimators.importance import (
     log_importance_ratio,
     with_constant_weight,
 )
-from ipsrl.objectives.objective import Metrics, Surrogate
+from ipsrl.objectives.parts import Metrics, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 

@@ -13,7 +13,7 @@ from ipsrl.objectives import make
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
 from ipsrl.objectives.catalog.token_probability import low_probability_confidence
-from ipsrl.objectives.objective import all_equal
+from ipsrl.objectives.ties import all_equal
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, Weights
 from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
-from ipsrl.objectives.objective import RolloutPart, Surrogate
+from ipsrl.objectives.parts import RolloutPart, Surrogate
 from ipsrl.structures import masked_sum
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.objective import Objective, Penalty, RolloutPart
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Penalty, RolloutPart
 from ipsrl.objectives.penalties import (
     AdaptiveDivergenceCost,
     AdaptiveKullbackLeibler,

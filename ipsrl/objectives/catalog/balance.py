@@ -27,7 +27,8 @@ from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.estimators.answered import equal_among_answered, mean_of_answered
 from ipsrl.objectives.estimators.discounting import discounted_sums
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
-from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics, RolloutPart, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
 
 

@@ -13,7 +13,8 @@ from ipsrl.checking.fields import above, positive
 from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.estimators.importance import importance_ratio
-from ipsrl.objectives.objective import Metrics, Objective, Surrogate
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics, Surrogate
 from ipsrl.objectives.surrogates import clipped
 from ipsrl.structures import PolicyScores, Rollouts
 

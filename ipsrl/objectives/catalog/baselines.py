@@ -11,8 +11,10 @@ from ipsrl.checking.fields import below_one, share
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.subgroups import normalised_among
-from ipsrl.objectives.objective import Objective, RolloutPart, all_equal, rounding
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
 from ipsrl.objectives.surrogates import PolicyGradient
+from ipsrl.objectives.ties import all_equal, rounding
 from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 

@@ -28,7 +28,8 @@ from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio, with_constant_weight
-from ipsrl.objectives.objective import Metrics, Objective, Surrogate
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics, Surrogate
 from ipsrl.objectives.surrogates import LimitedRatio, ratio_metrics
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 

@@ -17,8 +17,10 @@ from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.ranks import largest, random_order
 from ipsrl.objectives.estimators.token_shares import rounded_down
-from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, rounding
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics, Penalty, RolloutPart
 from ipsrl.objectives.surrogates import ImportanceRatio
+from ipsrl.objectives.ties import rounding
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 

@@ -19,8 +19,10 @@ from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
 from ipsrl.objectives.estimators.permutations import permuted_among
-from ipsrl.objectives.objective import Objective, RolloutPart, all_equal, rounding
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
 from ipsrl.objectives.shaping import InverseFrequency
+from ipsrl.objectives.ties import all_equal, rounding
 from ipsrl.structures import Rollouts, masked_sum
 
 FLOOR = 0.1

@@ -11,7 +11,8 @@ from ipsrl.checking.fields import at_least, non_negative
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, LeaveOneOut, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence, with_clip
-from ipsrl.objectives.objective import Objective, RolloutPart
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
 from ipsrl.objectives.penalties import entropy_bonus
 from ipsrl.objectives.surrogates import ClippedRatio, ClippedSequenceRatio, PolicyGradient
 from ipsrl.structures import Rollouts

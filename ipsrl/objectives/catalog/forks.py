@@ -19,7 +19,8 @@ from ipsrl.objectives.catalog.arguments import Clip, both_sides, with_clip
 from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio, with_constant_weight
 from ipsrl.objectives.estimators.ranks import largest, quantile, random_order
 from ipsrl.objectives.estimators.token_shares import rounded_up
-from ipsrl.objectives.objective import Metrics, Objective, RolloutPart
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics, RolloutPart
 from ipsrl.objectives.surrogates import LimitedRatio, clipped
 from ipsrl.structures import PolicyScores, Rollouts
 

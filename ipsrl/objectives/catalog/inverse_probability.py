@@ -17,7 +17,8 @@ from ipsrl.checking.fields import below_one, positive, probability, share
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
-from ipsrl.objectives.objective import Objective, RolloutPart
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
 from ipsrl.objectives.penalties import entropy_bonus
 from ipsrl.objectives.shaping import InverseFrequency, InverseScaling
 from ipsrl.objectives.surrogates import PolicyGradient

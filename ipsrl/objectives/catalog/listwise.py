@@ -12,7 +12,8 @@ from ipsrl.objectives.advantages import group_centred
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.answered import counted, equal_among_answered, less_largest_of_answered
-from ipsrl.objectives.objective import Metrics, Objective, Penalty, Surrogate
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics, Penalty, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
 
 

@@ -11,7 +11,8 @@ from ipsrl.objectives.advantages import group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence, with_clip
 from ipsrl.objectives.estimators.ranks import largest_of_rows, random_order
-from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics, RolloutPart, Surrogate
 from ipsrl.objectives.penalties import entropy_bonus
 from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.structures import PolicyScores, Rollouts, control_token

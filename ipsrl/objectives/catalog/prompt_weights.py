@@ -13,7 +13,9 @@ from ipsrl.checking.fields import non_negative, probability
 from ipsrl.objectives.advantages import group_centred
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
-from ipsrl.objectives.objective import Objective, RolloutPart, all_equal, rounding
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
+from ipsrl.objectives.ties import all_equal, rounding
 from ipsrl.structures import Rollouts
 
 

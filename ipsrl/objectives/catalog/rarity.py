@@ -14,7 +14,8 @@ from ipsrl.objectives.advantages import GroupMean, group_centred
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
-from ipsrl.objectives.objective import Objective, RolloutPart
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
 from ipsrl.structures import Rollouts, Sizes
 
 

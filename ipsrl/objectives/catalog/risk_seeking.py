@@ -9,7 +9,9 @@ from jax import Array
 from ipsrl.checking.fields import positive
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
-from ipsrl.objectives.objective import Objective, RolloutPart, all_equal, less_largest
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
+from ipsrl.objectives.ties import all_equal, less_largest
 from ipsrl.structures import Rollouts
 
 

@@ -19,7 +19,9 @@ from ipsrl.objectives.advantages import GroupMean, group_centred
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.frequency import same_outcome
-from ipsrl.objectives.objective import Objective, RolloutPart, all_equal, rounding
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
+from ipsrl.objectives.ties import all_equal, rounding
 from ipsrl.structures import Rollouts
 
 

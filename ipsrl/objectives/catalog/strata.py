@@ -11,7 +11,9 @@ from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
 from ipsrl.objectives.estimators.subgroups import Stratum, normalised_among, stratum_of
-from ipsrl.objectives.objective import Objective, RolloutPart, all_equal
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
+from ipsrl.objectives.ties import all_equal
 from ipsrl.structures import Rollouts, control_token, masked_mean
 
 

@@ -16,8 +16,10 @@ from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio
 from ipsrl.objectives.estimators.permutations import permuted_among
 from ipsrl.objectives.estimators.ranks import kth_largest, quantile
-from ipsrl.objectives.objective import Metrics, Objective, Penalty, RolloutPart, Surrogate, all_equal, rounding
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics, Penalty, RolloutPart, Surrogate
 from ipsrl.objectives.surrogates import ClippedRatio, ratio_metrics
+from ipsrl.objectives.ties import all_equal, rounding
 from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
 
 PromptPart = Literal["all", "lowest", "question"]

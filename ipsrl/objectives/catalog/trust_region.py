@@ -12,8 +12,10 @@ from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, SequenceSum, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio, log_importance_ratio
-from ipsrl.objectives.objective import Metrics, Objective, RolloutPart, Surrogate, all_equal
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics, RolloutPart, Surrogate
 from ipsrl.objectives.surrogates import ClippedSequenceRatio, clipped, ratio_metrics
+from ipsrl.objectives.ties import all_equal
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
 
 

@@ -14,7 +14,9 @@ from ipsrl.checking.fields import non_negative, probability
 from ipsrl.objectives.advantages import group_centred
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, divergence, with_clip
-from ipsrl.objectives.objective import Objective, RolloutPart, rounding
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
+from ipsrl.objectives.ties import rounding
 from ipsrl.structures import Rollouts, masked_mean, masked_sum
 
 

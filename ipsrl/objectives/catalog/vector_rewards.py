@@ -10,7 +10,8 @@ from ipsrl.checking.fields import non_negative
 from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
-from ipsrl.objectives.objective import Objective, RolloutPart
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
 from ipsrl.structures import Rollouts
 
 

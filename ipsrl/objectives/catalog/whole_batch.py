@@ -11,9 +11,11 @@ from ipsrl.objectives.advantages import GroupMean, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
 from ipsrl.objectives.estimators.discounting import discounted_sums
-from ipsrl.objectives.objective import Objective, RolloutPart, all_equal
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import RolloutPart
 from ipsrl.objectives.penalties import RewardEstimator, token_divergence
 from ipsrl.objectives.surrogates import PolicyGradient
+from ipsrl.objectives.ties import all_equal
 from ipsrl.structures import Rollouts, masked_sum
 
 

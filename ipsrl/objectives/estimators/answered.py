@@ -7,7 +7,7 @@ the probability 1, and so outweigh all answers of a language model.
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.objective import all_equal, less_largest
+from ipsrl.objectives.ties import all_equal, less_largest
 from ipsrl.structures import Rollouts, masked_mean
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.objective import all_equal
+from ipsrl.objectives.ties import all_equal
 from ipsrl.structures import Rollouts, control_token, masked_mean
 
 Stratum = Literal["length", "planning", "first_token"]

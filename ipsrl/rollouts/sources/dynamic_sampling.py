@@ -10,7 +10,7 @@ from jax import Array
 
 from ipsrl.checking.fields import at_least
 from ipsrl.distributed import hosts
-from ipsrl.objectives.objective import all_equal
+from ipsrl.objectives.ties import all_equal
 from ipsrl.rollouts.sources.source import (
     Actors,
     Groups,

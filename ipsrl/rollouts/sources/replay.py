@@ -9,7 +9,7 @@ from jax import Array
 
 from ipsrl.checking.fields import positive
 from ipsrl.distributed.mesh import keep_prompts_sharded
-from ipsrl.objectives.objective import all_equal
+from ipsrl.objectives.ties import all_equal
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.kept_answers import KeptAnswers, first_groups, with_found, without_memory
 from ipsrl.rollouts.sources.refinements import put_in

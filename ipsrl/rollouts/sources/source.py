@@ -20,7 +20,7 @@ from ipsrl.checking.arguments import accepted
 from ipsrl.checking.fields import Checked, non_negative, positive
 from ipsrl.distributed.mesh import keep_prompts_sharded, replicate, shard_prompts
 from ipsrl.environments.environment import Environment, fields_of
-from ipsrl.objectives.objective import all_equal
+from ipsrl.objectives.ties import all_equal
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward, rewarded
 from ipsrl.rollouts.decoding import ORDINARY, Decoding
