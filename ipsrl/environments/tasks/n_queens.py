@@ -113,7 +113,7 @@ class NQueens(TextTask):
 
     def answer_words(self, answer: Board, rng: np.random.Generator | None) -> str:
         del rng
-        return f"<answer>\n{_drawn(answer)}\n</answer>"
+        return f"<answer>\n{_as_text(answer)}\n</answer>"
 
     def prompt_words(self, problem: Given, earlier: str) -> str:
         example = "\n".join(["_ " * (self.n - 1) + "Q", "..."])
@@ -129,7 +129,7 @@ underscores with the letter Q.
 
 Given the below board of size {self.n} x {self.n} your job is to place {problem.count(-1)} queen(s) on the board such \
 that no two queens attack each other.
-{_drawn(problem)}
+{_as_text(problem)}
 {earlier}
 You may think first. Then write the whole board between these tags, a line for each row, for instance:
 <answer>
@@ -154,6 +154,7 @@ def _columns(board: Sequence[int]) -> list[str]:
     return [FREE if column < 0 else str(column + 1) for column in board]
 
 
-def _drawn(board: Sequence[int]) -> str:
+def _as_text(board: Sequence[int]) -> str:
+    """A line for each row."""
     n = len(board)
     return "\n".join(" ".join(QUEEN if column == queen else FREE for column in range(n)) for queen in board)
