@@ -60,7 +60,9 @@ unset PYTHONDONTWRITEBYTECODE
 # Before bash 4.4 an empty array counts as an unset variable.
 run() { "$VENV/bin/python" -m pytest "$@" ${arguments[@]+"${arguments[@]}"}; }
 if [ -n "$objective" ]; then
-    run --devices=1 --objective="$objective" tests/objectives/test_{catalog_properties,catalog_arguments,enumeration,token_values,specifications}.py
+    run --devices=1 --objective="$objective" \
+        tests/objectives/test_{catalog_properties,catalog_arguments,enumeration,token_values}.py \
+        tests/checking/test_{specifications,refusals}.py
     exit
 fi
 # Each file stays in one process, whose programs its tests share; each process may take 6 GB of memory. In their order:

@@ -1,5 +1,6 @@
 """The default run stays short: rows of the catalog and studies have no more than their share of it."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -32,6 +33,14 @@ def test_rows_and_studies_have_no_more_than_their_share(selected):
     assert sum(of_rows[name] for name in rows) <= TESTS_OF_A_ROW * len(rows)
     assert sum(of_studies[name] for name in studies) <= TESTS_OF_A_STUDY * len(studies)
     assert min(of_rows[name] for name in rows) > 0 < min(of_studies[name] for name in studies)
+
+
+def test_every_file_that_the_script_of_tests_names_is_there():
+    script = (TESTS.parent / "scripts" / "test.sh").read_text()
+    named = re.findall(r"(tests/\S+/test_)\{([^}]*)\}(\.py)", script)
+    files = [f"{start}{name}{end}" for start, names, end in named for name in names.split(",")]
+    assert len(files) > 4
+    assert [file for file in files if not (TESTS.parent / file).is_file()] == []
 
 
 def test_every_folder_of_slow_tests_is_there():

@@ -4,7 +4,8 @@
     [P,G] -> [P,G]      [P,G]->[P,G]    [P,G,T]       |  [P,G,T]        [P,G,T]        two scalars
 
 The left half sees only rollouts and runs once for each batch of rollouts (`Objective.weigh`); the right half sees the
-policy being trained and runs once for each optimiser step (`Objective.loss`). A part is a frozen dataclass with one
+policy being trained and runs once for each micro-batch of an optimiser step (`Objective.loss`). Of a penalty the
+coefficients belong to the left half, the costs to the right. A part is a frozen dataclass with one
 pure method; its hyper-parameters are its fields, so an objective is hashable and can be a static argument of `jax.jit`.
 
 An objective may also have a `Correction`: weights of the surrogate for answers that were not sampled by the trainer's

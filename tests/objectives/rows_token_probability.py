@@ -53,7 +53,7 @@ ROWS = {
         "no reward",
         shifted,
         tokens=token_mean(clipped(0.2, 0.28)),
-        lengths="the confidence is a mean over tokens: see test_low_probability.py",
+        lengths="the confidence is a mean over tokens: see test_parts.py",
     ),
     "progrpo(reference=correct)": Row(False, 0, "no reward", shifted_to_correct),
     "progrpo(gate=mixed)": like_grpo(shifted_where_mixed),

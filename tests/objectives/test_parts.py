@@ -69,6 +69,13 @@ def test_confidence_rounds_the_number_of_tokens_up(length, percent, seed):
     assert_close(low_probability_confidence(jnp.array(log_probs), jnp.arange(200) < length, percent / 100), expected)
 
 
+def test_confidence_of_a_long_answer_rounds_up_as_well():
+    """In float32, 0.3 * 10250 is more than 3075, by more than any offset that suits short answers, too."""
+    log_probs = -np.linspace(0.0, 1.0, 10250, dtype=np.float32)
+    found = low_probability_confidence(jnp.array(log_probs), jnp.ones(10250, bool), 0.3)
+    np.testing.assert_allclose(found, np.exp(log_probs[-3075:].mean(dtype=np.float64)), rtol=2e-6)
+
+
 @pytest.mark.parametrize(
     ("text", "rewards", "expected"),
     [

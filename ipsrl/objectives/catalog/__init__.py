@@ -186,6 +186,8 @@ def names() -> tuple[str, ...]:
 @checked
 def describe(name: str) -> str:
     """Arguments with defaults, formula and paper of one objective."""
+    if name not in CATALOG and (alone := name.partition("(")[0]) in CATALOG:
+        raise ValueError(f"{specifications.shortened(name)} has arguments: describe takes a name alone, {alone!r}")
     if name not in CATALOG:
         raise ValueError(
             f"unknown objective {specifications.shortened(name)}; {specifications.did_you_mean(name, CATALOG)}"

@@ -218,7 +218,7 @@ class Exponent:
     """An exponent that is lowered in each group until the weights have an effective sample size.
 
     Attributes:
-      share: of the group, that (sum w)^2 / sum w^2 has to reach (our reading).
+      share: of the group, that (sum w)^2 / sum w^2 has to reach (our reading); 0 for a constant exponent.
       at_most: alpha where the weights reach it anyway.
     """
 

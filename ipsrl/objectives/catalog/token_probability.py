@@ -16,6 +16,7 @@ from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio
 from ipsrl.objectives.estimators.permutations import permuted_among
 from ipsrl.objectives.estimators.ranks import kth_largest, quantile
+from ipsrl.objectives.estimators.token_shares import SHARE_ROUNDING
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.parts import Metrics, Penalty, RolloutPart, Surrogate
 from ipsrl.objectives.surrogates import ClippedRatio, ratio_metrics
@@ -34,6 +35,7 @@ class OfPrompt:
     NAMED: ClassVar[dict[str, Callable[..., "OfPrompt"]]] = {}
 
 
+# The text `reference=prompt` arrives as `OfPrompt()`, the argument "prompt" of Python as itself.
 OfPrompt.NAMED["prompt"] = OfPrompt
 
 
@@ -45,8 +47,7 @@ def low_probability_confidence(log_probs: Array, mask: Array, fraction: float) -
     The rounding is our reading (arXiv 2602.05281 does not state it). A row without tokens gets 1.
     """
     length = mask.sum(axis=-1)
-    # The offset undoes float32 rounding in products such as 0.2 * 10, whose ceiling must be 2.
-    count = jnp.clip(jnp.ceil(fraction * length - 1e-4), 1, jnp.maximum(length, 1))
+    count = jnp.clip(jnp.ceil(fraction * length * (1.0 - SHARE_ROUNDING)), 1, jnp.maximum(length, 1))
     highest = -kth_largest(-log_probs, mask, count, axis=-1)
     below = mask & (log_probs < highest[..., None])
     # The rest of the k tokens tie at the largest of the k values.
@@ -126,15 +127,16 @@ def progrpo(
     clip: Clip = (0.2, 0.28),
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
-    """ProGRPO (arXiv 2602.05281): A = GRPO's + alpha (c(prompt) - c(answer)), c mean probability of tokens.
+    """ProGRPO (arXiv 2602.05281): A = GRPO's + alpha (c(prompt) - c(answer)), c geometric mean probability of tokens.
 
-    GRPO with ARM: answers that the policy is sure of lose, unlikely ones gain; the mean is over all tokens.
-    `standardise=False` subtracts the group mean only. The arguments up to `gate` are the open choices of
-    `AnswerConfidence`; `reference=correct` needs no prompt log-probabilities, and `reference=prompt(lowest)` names the
-    tokens of the prompt: `all`, the `lowest` or those of the `question`. Two placebos have the same numbers in wrong
-    places: `reference=other_prompt`, and `shifted=permuted` among the correct answers of a group.
+    GRPO with ARM: answers that the policy is sure of lose, unlikely ones gain; the mean is over all tokens. c(answer)
+    is of its least likely fifth, c(prompt) of all its tokens. `standardise=False` subtracts the group mean only. The
+    arguments up to `gate` are the open choices of `AnswerConfidence`; `reference=correct` needs no prompt
+    log-probabilities, and `reference=prompt(lowest)` names the tokens of the prompt: `all`, the `lowest` or those of
+    the `question`. Two placebos have the same numbers in wrong places: `reference=other_prompt`, and `shifted=permuted`
+    among the correct answers of a group.
 
-    Degenerate: groups without reward get zero; groups that are all correct are shifted unless `gate="mixed"`.
+    Degenerate: groups without a right answer get zero; groups that are all correct are shifted unless `gate="mixed"`.
     Evidence: second-hand (two reviews that quote the equations); alpha and the open choices are our reading.
     """
     part = reference.part if isinstance(reference, OfPrompt) else "all"
