@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.checking.fields import below_one, positive, probability, share
+from ipsrl.checking import fields
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, divergence, with_clip
@@ -36,8 +36,8 @@ class InverseMovingFrequency(InverseScaling):
     as a group of G (2 - rate) / rate; while it drifts by d a step, pbar lags by d (1 - rate) / rate.
     """
 
-    floor: float = probability(0.0)
-    rate: float = share(0.1, called="ema_rate")
+    floor: float = fields.probability(0.0)
+    rate: float = fields.share(0.1, called="ema_rate")
 
     def init(self, sizes: Sizes) -> Array:
         """pbar, `[num_prompts, num_outcomes + 1]`; zeros for prompts not yet seen."""
@@ -77,8 +77,8 @@ class InverseProbability(InverseScaling):
     """
 
     CALLED: ClassVar[str] = "inverse exact probability"
-    decay: float = below_one(0.99)
-    log_ratio_cap: float = positive(20.0)
+    decay: float = fields.below_one(0.99)
+    log_ratio_cap: float = fields.positive(20.0)
     by_path: bool = False
 
     @property
@@ -121,7 +121,7 @@ class InverseProbabilityLearned(InverseProbability):
     outcome), the limit of many counts. Moves must identify the state they come from.
     """
 
-    prior: float = positive(1.0)
+    prior: float = fields.positive(1.0)
 
     @property
     def needs(self) -> frozenset[str]:
