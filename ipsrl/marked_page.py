@@ -11,7 +11,7 @@ class Marks:
     end: str
 
     def content(self, page: str) -> str:
-        """What stands between the marks of a page.
+        """The text between the marks of a page.
 
         Raises:
           ValueError: it lacks the marks.

@@ -31,7 +31,7 @@ ALLOWED = Range(
     f"be finite, and 0 or of a size from {SMALLEST:g} to {LARGEST:g}",
     lambda rewards: (rewards == 0) | ((np.abs(rewards) >= SMALLEST) & (np.abs(rewards) <= LARGEST)),
 )
-"""What a reward may be."""
+"""The range of rewards."""
 
 
 class Reward(abc.ABC):

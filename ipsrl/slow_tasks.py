@@ -1,4 +1,4 @@
-"""What takes longer than expected says how far it is."""
+"""Progress of tasks that take longer than expected."""
 
 import contextlib
 import sys

@@ -1,1 +1,1 @@
-"""What arguments, fields, texts and files may be: bad input is refused in one sentence at the earliest moment."""
+"""Checks of arguments, fields, texts and files: bad input is refused in one sentence at the earliest moment."""

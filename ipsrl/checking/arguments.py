@@ -1,4 +1,4 @@
-"""What arguments and fields may be, by their annotations: a value of another type is refused where a call enters.
+"""Checks of arguments and fields by their annotations: a value of another type is refused where a call enters.
 
     @checked
     def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.ndarray: ...

@@ -1,4 +1,4 @@
-"""What is accepted where an annotation asks for an array; see `ipsrl.checking.arguments`."""
+"""Values accepted where an annotation asks for an array; see `ipsrl.checking.arguments`."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ NO_MESSAGE = "no message"
 
 
 def message(error: BaseException) -> str:
-    """What an error says, in one line; "no message" if that is nothing, or cannot be had."""
+    """The message of an error on one line; "no message" if it is empty or asking for it fails."""
     try:
         return " ".join(str(error).split()) or NO_MESSAGE
     except (Exception, SystemExit):
@@ -61,7 +61,7 @@ def sentences(module: str) -> Generator[None]:
 
 
 def call(function: Callable[..., Any], arguments: Mapping[str, Any], returns: Any) -> Any:
-    """What a function of a catalog makes of its arguments.
+    """The result of a function of a catalog, called with named arguments.
 
     Args:
       function: ours, or that of an extension.

@@ -21,7 +21,7 @@ _KINDS = {
 
 
 def kind_of(path: str | Path, follow: bool = False) -> str | None:
-    """What stands at a path, in words: "a file", "a link"; None if nothing does.
+    """The kind of thing at a path, in words: "a file", "a link"; None if nothing is there.
 
     Args:
       path: the path.

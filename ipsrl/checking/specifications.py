@@ -24,7 +24,7 @@ SHOWN = 100
 # Up to this many names, messages list all instead of guessing; of more, those that fit into so many characters.
 FEW_NAMES, LONGEST_LIST = 8, 400
 SMALLEST, LARGEST = 1e-37, 1e38
-"""Of numbers other than 0: what is outside is 0 or infinite in the 32 bits that programs compute with."""
+"""Range of the size of a number other than 0: outside it, the number is 0 or infinite in float32."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,7 +255,7 @@ def _describe(hint: Any) -> str:
 
 
 def _words(hint: Any) -> list[str]:
-    """What may be written for an argument of a type: its words, and names as `exact(...)`, each once."""
+    """The texts that may stand for an argument of a type: its words, and names as `exact(...)`, each once."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         found = list(dict.fromkeys(word for option in inner for word in _words(option)))

@@ -33,7 +33,7 @@ class Needed(Exception):
 
 
 class StandIn:
-    """What a library would give; may be named, not used."""
+    """A stand-in for what a library that is not imported would give: it may be named, not used."""
 
     def __init__(self, name: str, others: tuple[type, ...] = ()):
         """`others` are the types of which a union with it consists besides."""
@@ -56,7 +56,7 @@ class StandIn:
         return isinstance(value, self._others)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """As a decorator, it returns what it decorates."""
+        """Returns the function or class that it is called with, as a decorator does; refuses any other call."""
         if len(arguments) == 1 and isinstance(arguments[0], type | FunctionType):
             return arguments[0]
         raise Needed(self._name)

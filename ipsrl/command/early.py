@@ -1,4 +1,4 @@
-"""What a command does before its imports, which take seconds: Ctrl-C is one word, and a mistyped flag is refused.
+"""Work of a command before its imports, which take seconds: Ctrl-C is one word, and a mistyped flag is refused.
 
 So is too little address space, and what a library refuses when it is imported is one sentence.
 """

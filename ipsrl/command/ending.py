@@ -161,7 +161,7 @@ class Ending:
             sys.__unraisablehook__(found)
 
     def _sentence(self, error: BaseException) -> str | None:
-        """What the user reads of an error; None if it is a fault of the program, or the end that it has chosen."""
+        """The sentence on an error for the user; None for a fault of the program, or an end that it chose."""
         if isinstance(error, KeyboardInterrupt):
             return f"interrupted: {self._continues}" if self._continues else "interrupted"
         if isinstance(error, ValueError | FloatingPointError):

@@ -139,7 +139,7 @@ def _failure(error: BaseException | None) -> str | None:
 
 
 def lost(reason: str) -> str:
-    """What a process says that has lost another."""
+    """The error text of a process that has lost its connection to another."""
     return (
         "error: the computation over all processes has failed, most likely because one of them has ended or never "
         f"started; start the run again on all hosts and let it resume ({reason})"

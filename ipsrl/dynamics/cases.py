@@ -33,7 +33,7 @@ MULTIPLICITY = (1, 1, 2)
 IN_TREE = [0, 2, 1]
 """The place of each outcome of the cases among those of `WALKS`, and the other way round."""
 STARTS_OF_WALKS = tuple(STARTS[n] for n in (0, 2, 3, 6, 8, 9))
-"""As `STARTS`, of which each half has here one led by each outcome."""
+"""Six of `STARTS`: in each half one start for each leading outcome."""
 SPLIT = (0.6, 0.4)
 """The shares of the two walks in the probability of their outcome, at the start."""
 
@@ -92,7 +92,10 @@ class Case:
 
     @functools.cached_property
     def fate_of_even_split(self) -> str:
-        """What training does to an even split of two correct outcomes; empty if the split moves on, or on walks."""
+        """The clause on what training does to an even split of two correct outcomes.
+
+        Empty if the split moves on, and for walks.
+        """
         if self.field.environment is not None:
             return ""
         even = np.array([0.5, 0.5, 0.0])

@@ -192,7 +192,7 @@ class Field(LogitField):
 
 
 class Batch(NamedTuple):
-    """What a compiled field depends on; see `Field`."""
+    """The fixed arguments of a compiled field; see `Field`."""
 
     objective: Objective
     group_size: int

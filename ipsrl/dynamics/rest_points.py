@@ -75,9 +75,9 @@ class RestPoint:
 
     @property
     def slowest_loss(self) -> Loss:
-        """Of the outcomes that an attracting distribution lacks, from their growth at p = 1e-6.
+        """The slowest loss of an outcome that an attracting distribution lacks, from the growth at p = 1e-6.
 
-        The order is the power of p nearest to that growth, over the speed of the field.
+        The order is the power of p nearest to that growth divided by the speed of the field.
         """
         decline = -float(self.invasion.max())
         order = round(np.log(decline / self.scale) / np.log(TRACE))

@@ -1,4 +1,4 @@
-"""What an update depends on: every trajectory of one prompt, with its probability and its reward."""
+"""The setting of an update: every trajectory of one prompt, with its probability and its reward."""
 
 import dataclasses
 from collections.abc import Callable
@@ -151,7 +151,7 @@ class Setting:
 
 
 def _states(objective: Objective, given: Any, sizes: Sizes, dtype: Any) -> tuple[Any, Any]:
-    """What an objective carries, as it is given or else before the first batch, and what it learns itself."""
+    """The state of an objective, `given` or that before the first batch, and its own initial parameters."""
     carried = objective.init(sizes)
     if given is not None:
         if not _same_shapes(given, carried):

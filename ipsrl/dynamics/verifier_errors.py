@@ -1,4 +1,4 @@
-"""What errors of a verifier do to the expected update of a policy over right and wrong outcomes.
+"""The effect of a verifier's errors on the expected update of a policy over right and wrong outcomes.
 
 rho0 is the rate at which wrong answers are accepted, rho1 that at which right ones are rejected; J = 1 - rho0 - rho1 is
 Youden's index. If errors do not depend on the answer, the reward has the mean rho0 + J given that an answer is right,

@@ -73,7 +73,7 @@ def make(text: str) -> Environment | Questions:
 
 
 def check_if_any(text: str) -> None:
-    """As `check`; an empty text names none."""
+    """Checks a text by `check` unless it is empty, which names no environment."""
     if text:
         check(text)
 

@@ -1,4 +1,4 @@
-"""What critics say about an attempt at `Addition` or `Countdown`: whether it is right, or where its first mistake is.
+"""Critiques of attempts at `Addition` or `Countdown`: whether one is right, or where its first mistake is.
 
 Small policies read it in symbols of the task's own vocabulary, which has no words for critics, so that some of its
 symbols serve as such; language models read a sentence, which speaks of the answer alone and not of their other words.

@@ -50,7 +50,7 @@ class LoggedOutcomes(Bandit):
 
     @property
     def logged_logits(self) -> tuple[tuple[float, ...], ...]:
-        """Of the policy that gives the arms the shares in which they were logged."""
+        """Logits of the policy that gives the arms the shares in which they were logged."""
         return tuple(tuple(math.log(max(count, 1)) for count in of_prompt) for of_prompt in self.counts)
 
 
@@ -125,7 +125,7 @@ class GroupLog:
         return found
 
     def bandit(self) -> LoggedOutcomes:
-        """Of up to `MOST_PROMPTS` of the prompts `with_a_choice`.
+        """A bandit of up to `MOST_PROMPTS` of the prompts `with_a_choice`.
 
         Raises:
           ValueError: there is no such prompt, or a reward is negative.

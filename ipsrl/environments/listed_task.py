@@ -79,7 +79,7 @@ class ListedTask(Checked, Questions):
         return f"<answer> {self.name(answer)} </answer>"
 
     def meaning(self, problem: Any, answer: Answer) -> Answer | None:
-        """What an answer in text means under a problem, None if nothing; by default the same under every one."""
+        """The answer as it is meant under a problem, None if it means nothing; by default the answer itself."""
         del problem
         return answer
 

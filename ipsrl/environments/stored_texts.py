@@ -93,5 +93,5 @@ def stored_split(
 
 
 def said(error: Exception) -> str:
-    """What an error of TFDS says, on one line."""
+    """The type and message of an error of TFDS, on one line."""
     return textwrap.shorten(f"{type(error).__name__}: {error}", 300)

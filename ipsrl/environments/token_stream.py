@@ -1,4 +1,4 @@
-"""What all environments have in common whose actions are the tokens of a text."""
+"""The base of all environments whose actions are the tokens of a text."""
 
 import abc
 from collections.abc import Callable, Iterable, Iterator
@@ -37,12 +37,12 @@ class TokenStream(abc.ABC):
 
     @property
     def right_above(self) -> float:
-        """Of `verify`'s outcomes, for rewards that were stored."""
+        """Threshold of `verify`'s outcomes above which an answer is right, for rewards that were stored."""
         return 0.0
 
     @abc.abstractmethod
     def verify(self, trajectories: Trajectories) -> Outcomes:
-        """As in `Environment`."""
+        """Verifies trajectories as in `Environment`."""
 
     @property
     def num_prompts(self) -> int:
@@ -62,7 +62,7 @@ class TokenStream(abc.ABC):
         return Sizes(num_prompts=self.num_prompts, vocabulary_size=self.vocabulary_size)
 
     def prompts(self, index: Array | np.ndarray) -> Prompts:
-        """As in `Environment`, in NumPy; only a traced index makes the whole table a constant of the program."""
+        """Prompts as in `Environment`, by NumPy; only a traced index makes the table a constant of the program."""
         if isinstance(index, Tracer):
             return jax.tree.map(lambda column: jnp.asarray(column)[index], self.prompt_table)
         rows = np.asarray(index, np.int32)

@@ -1,4 +1,4 @@
-"""What a panel of a figure draws from tidy records: lines, markers, seeds, bars, heat maps and levels."""
+"""Layers of a panel, drawn from tidy records: lines, markers, seeds, bars, heat maps and levels."""
 
 import abc
 import dataclasses

@@ -18,9 +18,9 @@ from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing, Look
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
-"""Where all probability is on the first outcome, the second, the third."""
+"""Places of the policies with all probability on the first outcome, the second, the third."""
 LINES_FOR_ONE_ARROW = 3
-"""Of the lattice: speeds vary over shorter distances than arrows are long."""
+"""Lines of the lattice from one arrow to the next: speeds vary over shorter distances than arrows are long."""
 SPEED_STEPS = 9
 PANEL = 2.0
 """Inches, the side of a panel."""
@@ -199,7 +199,7 @@ def _draw_speed_scale(
 
 
 def _key(portraits: Sequence[Portrait], reference: Sequence[float]) -> list[Line2D]:
-    """What the marks mean, for those that are drawn."""
+    """The key of the marks that are drawn."""
     names = {
         "attracts": "rests and attracts",
         "saddle": "rests, attracts from some sides",

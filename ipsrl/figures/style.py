@@ -50,7 +50,7 @@ OUTLINE: Look = {
     "fill": False, "edgecolor": "#D55E00", "linewidth": 1.6, "clip_on": False,
     "path_effects": [withStroke(linewidth=3.2, foreground="white")],
 }  # fmt: skip
-"""Of a cell: white beside the line tells it from dark cells in grey."""
+"""The frame of a cell, with white beside the line to tell it from dark cells in grey print."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -103,7 +103,7 @@ class GuestObjective:
         return [np.shape(leaf) for leaf in jax.tree.leaves(self.objective.init(sizes))]
 
     def _fresh(self) -> dict[str, Any]:
-        """What is carried before the first batch, with room for the prompts and outcomes that have numbers."""
+        """The state before the first batch, with room for the prompts and outcomes that have numbers."""
         parameters = self.objective.init_parameters(self._sizes)
         optimizer_state = sparse_adam(self.objective.surrogate.learning_rate).init(parameters)
         return {"state": self.objective.init(self._sizes), "parameters": parameters, "optimizer": optimizer_state}
@@ -205,7 +205,7 @@ class GuestObjective:
 
     @property
     def parameters(self) -> Any:
-        """What the objective learns itself; an empty dict for most objectives."""
+        """The parameters that the objective itself learns; an empty dict for most objectives."""
         return self._kept["parameters"]
 
     def learn(self, gradients: Any) -> None:
@@ -296,7 +296,7 @@ def is_graded(rewards: np.ndarray) -> bool:
 
 
 def _number_of(name: str, numbers: dict[str, int]) -> int:
-    """That of a name in a numbering, which it enters as the next."""
+    """The number of a name; a new name gets the next free number."""
     # Not Python's hash, which is another one in each process.
     return numbers.setdefault(hashlib.sha256(name.encode()).hexdigest()[:16], len(numbers))
 

@@ -1,4 +1,4 @@
-"""What an objective computes of rows: their weights, their loss with its gradients, and what the loss depends on."""
+"""The weights of rows under an objective, their loss with its gradients, and its arguments."""
 
 import dataclasses
 import functools

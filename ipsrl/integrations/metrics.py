@@ -34,12 +34,11 @@ def means(metrics: Metrics) -> dict[str, float]:
 
 
 def group_measures(rewards: np.ndarray, outcome_id: np.ndarray, right_above: float | None = None) -> dict[str, float]:
-    """Of groups `[P, G]`: `pass@k` for the powers of two up to G, of right answers, which have a reward above
-    `right_above`, also a measure; and `pcmd`, the diversity of their outcomes in groups that have any
-    (`measures.diversity.collision_diversity`).
+    """Measures of groups `[P, G]` whose right answers have a reward above `right_above`.
 
-    `right_above` of None is 0; where rewards then have several positive sizes, nothing says which answers are right,
-    and there are no such measures, but a warning.
+    `pass@k` for the powers of two up to G; `right_above` itself; and `pcmd`, the diversity of the outcomes of right
+    answers in groups that have any (`measures.diversity.collision_diversity`). `right_above` of None is 0; if rewards
+    then have several positive sizes, nothing says which answers are right: there are no measures, but a warning.
     """
     rewards = np.asarray(rewards)
     if right_above is None and is_graded(rewards):

@@ -1,4 +1,4 @@
-"""What an answer is: ready-made functions `outcome_of(prompt, completion, **columns)` for trainers of language models.
+"""Outcomes of answers: ready-made functions `outcome_of(prompt, completion, **columns)` for language-model trainers.
 
 `prompt` and `completion` are texts, or lists of messages as TRL has them; `columns` are the other columns of the data
 set's row. The result is any hashable, equal where two answers to a prompt count as the same outcome, or None for an

@@ -32,7 +32,7 @@ except ImportError:
     raise
 
 PREFIX = "ipsrl_"
-"""Of the names of tensors that the bridge adds to a trainer's batch."""
+"""Beginning of the names of tensors that the bridge adds to a trainer's batch."""
 ADVANTAGES, COEFFICIENT = "advantages", "coefficient_"
 COUNT = "count_of_step"
 """The name of the divisor of the loss in a trainer's batch."""

@@ -48,14 +48,14 @@ except ImportError:
 logger = logging.getLogger(__name__)
 
 NAME = "ipsrl"
-"""Of the policy loss and the reward manager in Tunix's registry."""
+"""The name of the policy loss and the reward manager in Tunix's registry."""
 REPLACED = (
     "algo_variant", "advantage_estimator", "policy_loss_fn", "loss_agg_mode", "loss_algo", "reward_manager", "beta",
     "kl_loss_mode", "kl_clamp_value", "epsilon", "epsilon_high", "epsilon_c",
 )  # fmt: skip
 """Settings of GRPOConfig in whose place the objective stands; they must have their defaults."""
 ADDED = ("mode", "trajectory_ids")
-"""What Tunix adds to the columns of the data."""
+"""Columns that Tunix adds to those of the data."""
 STATE = "custom_metadata"
 """An item of checkpoints that Tunix's manager knows, and does not use."""
 

@@ -65,7 +65,7 @@ OF_TOKENS = {
 OF_ANSWERS = ("raw_prompt", "data_source", "reward_model", "extra_info")
 
 _batches = itertools.count()
-"""Of rewards alone: objectives that draw at random need another seed for each."""
+"""Seeds of batches that are weighed by rewards alone, for objectives that draw at random."""
 _weigh: ContextVar[Callable[..., Tensor] | None] = ContextVar("weigh", default=None)
 _loss: ContextVar[Callable[..., tuple[Tensor, dict[str, float]]] | None] = ContextVar("loss", default=None)
 
@@ -229,7 +229,7 @@ class IPSRLTrainerSync(PPOTrainerSync):
     def _weighed(
         self, data: TensorDict, rows: Tensor, rewards: Tensor, mask: Tensor
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """What the workers need beside verl's own fields, of these rows of a batch; and measures."""
+        """The fields that workers need beside verl's own, for these rows of a batch; and measures."""
         given = {name: data[theirs].to_padded_tensor(0)[rows] for name, theirs in OF_TOKENS.items() if theirs in data}
         lengths = data["responses"].offsets().diff()[rows]
         prompts, source, reward_model, extra = (_items(data, name, rows) for name in OF_ANSWERS)

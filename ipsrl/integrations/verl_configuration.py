@@ -1,4 +1,4 @@
-"""What verl's configuration says of an objective, and what it must not say beside one."""
+"""The objective in verl's configuration, and settings that cannot stand beside one."""
 
 import dataclasses
 from collections.abc import Callable, Hashable
@@ -22,7 +22,7 @@ except ImportError:
     raise
 
 NAME = "ipsrl"
-"""Of the trainer, the advantage estimator and the policy loss in verl's configuration, and of our settings in it."""
+"""The name in verl's configuration of the trainer, the advantage estimator, the policy loss and our settings."""
 REPLACED = {
     "actor_rollout_ref.actor": (
         ActorConfig,

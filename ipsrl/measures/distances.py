@@ -17,7 +17,7 @@ from jax.scipy.special import rel_entr
 from ipsrl.checking.arguments import checked, shown
 
 MOST_ROUNDED = 0.01
-"""By so much the sum of a distribution in bfloat16 may differ from 1."""
+"""The most by which the sum of a distribution in bfloat16 may differ from 1."""
 
 
 @checked

@@ -35,13 +35,13 @@ from ipsrl.structures import PolicyScores, Prompts, Trajectories, select
 
 MOST_LAYERS = 256
 LOGITS_AT_ONCE = 2**27
-"""Of scored tokens; they take half a GiB."""
+"""Number of logits of scored tokens in memory at once; they take half a GiB."""
 SHORTEST_STEP, LONGEST_STEP = 1e-3, 0.1
 """Range of the initial steps d."""
 
 
 class Carry(NamedTuple):
-    """What a layer knows of the tokens before.
+    """The state of a layer after the tokens so far.
 
     Attributes:
       inputs: `[..., W - 1, D]`, the last inputs u of the convolution.

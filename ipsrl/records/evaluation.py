@@ -73,13 +73,13 @@ class EvaluationLog:
                 self._log(COMPLETIONS).append({"step": step, **dataclasses.asdict(completion)})
 
     def keep(self) -> None:
-        """As `MetricLog.keep`."""
+        """Keeps each file, see `MetricLog.keep`."""
         for log in self._logs.values():
             log.keep()
 
     @property
     def extents(self) -> dict[str, Extent]:
-        """As `MetricLog.extent`, of each file that has been begun."""
+        """The `MetricLog.extent` of each file that has been begun."""
         return {name: log.extent for name, log in self._logs.items()}
 
     def _log(self, name: str) -> MetricLog:

@@ -46,7 +46,7 @@ class Monitor(Checked, abc.ABC):
     """
 
     advice: ClassVar[str]
-    """What a warning means, or what to try. It names no objective: the running one may be among them."""
+    """The meaning of a warning, or what to try. It names no objective: the running one may be among them."""
     steps: int
     """Number of steps in a row that must be bad before the monitor warns, and good before it may warn again."""
     fewest: ClassVar[int] = 3

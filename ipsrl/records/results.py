@@ -66,7 +66,7 @@ READ = ("config.json", "environment.json", "metrics.jsonl", "summary.json")
 """The files that are read of a run, beside its labels."""
 
 MOST_ROWS = 10_000_000
-"""Of an answer: its rows are objects of Python, of which DuckDB's limit knows nothing."""
+"""Most rows of a result. Rows are Python objects, which DuckDB's memory limit does not count."""
 LOCKED = (
     "python_enable_replacements = false", "autoinstall_known_extensions = false", "autoload_known_extensions = false",
     "enable_external_access = false", "lock_configuration = true",

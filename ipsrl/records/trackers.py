@@ -65,7 +65,7 @@ class Trackers(contextlib.AbstractContextManager["Trackers"]):
         self._each(lambda tracker: tracker.write(record))
 
     def keep(self) -> None:
-        """As `MetricLog.keep`, if a tracker can."""
+        """Keeps what each tracker has, see `MetricLog.keep`, if it can."""
         self._each(lambda tracker: tracker.keep())
 
     def _each(self, action: Callable[[Any], None]) -> None:

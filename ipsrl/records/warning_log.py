@@ -97,7 +97,7 @@ class WarningLog:
 
     @property
     def extent(self) -> Extent:
-        """As `MetricLog.extent`."""
+        """The `MetricLog.extent` of the log."""
         return self._log.extent
 
     def close(self) -> None:

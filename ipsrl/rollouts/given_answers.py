@@ -51,7 +51,7 @@ def listed_answers(prompts: Prompts, answers: Sequence[Sequence[Sequence[int]]],
 
 @functools.partial(jax.jit, static_argnames="policy")
 def scores(policy: Policy, parameters: Any, given: Trajectories) -> PolicyScores:
-    """What a policy says of given answers, at temperature 1."""
+    """The scores of given answers under a policy, at temperature 1."""
     return policy.score(parameters, given, 1.0)
 
 

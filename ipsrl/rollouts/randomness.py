@@ -6,7 +6,7 @@ import jax
 from jax import Array
 
 LARGEST_SEED = 2**31 - 1
-"""Of a run; smallest is 0."""
+"""Largest seed of a run; the smallest is 0."""
 
 
 def stream(seed: int | Array, step: int | Array, name: str) -> Array:

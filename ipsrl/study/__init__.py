@@ -1,4 +1,4 @@
-"""What all studies share: `from ipsrl import study` is the one import that a study needs beside what it studies.
+"""The framework of all studies: `from ipsrl import study` is the one import needed beside what is studied.
 
 A study is one module, described in `ipsrl.study.study`.
 """

@@ -31,7 +31,7 @@ VERDICTS = {True: "supported", False: "refuted", None: "undecided"}
 
 
 class Claim(abc.ABC):
-    """What records support, refute or leave undecided."""
+    """A statement that records support, refute or leave undecided."""
 
     @abc.abstractmethod
     def holds(self, records: Records, error: float) -> bool:
@@ -238,7 +238,7 @@ Numbers = Mapping[str, Number]
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What records say of a claim.
+    """The verdict of records on a claim.
 
     Attributes:
       verdict: one of the keys of `VERDICTS`.
@@ -256,7 +256,7 @@ class Decision:
 
 
 def decision(claim: Claim, records: Records, error: float = ERROR) -> Decision:
-    """What records say of a claim, by intervals of level 1 - `error`."""
+    """The verdict of records on a claim, by intervals of level 1 - `error`."""
     try:
         verdict = claim(records, error)
         part, interval = claim.deciding(records, verdict, error)

@@ -56,7 +56,7 @@ class Points:
         runs: Iterable[Sequence[Mapping[str, Any]]],
         seeds: Sequence[int] | None = None,
     ) -> "Points":
-        """What was measured run by run: of each seed, or of the only run, a list with the values of each step."""
+        """Points from measurements run by run: for each seed, or the only run, a list with the values of each step."""
         runs = list(runs)
         return cls(
             steps, {name: np.array([[then[name] for then in run] for run in runs]) for name in runs[0][0]}, seeds
@@ -133,7 +133,7 @@ class TrainingRun(Labelled):
 
 
 Curves = Iterable[Curve | TrainingRun]
-"""What the function `curves` of a study gives, one after the other."""
+"""The curves of a study, in the order in which its function `curves` yields them."""
 
 
 def require_distinct(curves: Sequence[Curve | TrainingRun]) -> None:

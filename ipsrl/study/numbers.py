@@ -135,7 +135,7 @@ class Final(Number):
 
 @dataclasses.dataclass(frozen=True)
 class Share(Number):
-    """Of the runs with these labels, the share in which a value at the end is above a limit, or is not 0.
+    """The share of the runs with these labels in which a value at the end is above a limit, or is not 0.
 
     Its interval is the exact binomial one of Clopper and Pearson, not that of a mean over seeds: it also bounds a share
     of none or of all.
@@ -257,7 +257,7 @@ class Best(Number):
         return self.number.of_seeds(self._best(records))
 
     def __call__(self, records: Records, level: float = LEVEL) -> Interval:
-        """That of the number: a share has its own kind of interval."""
+        """The interval of the number itself: a share has its own kind."""
         return self.number(self._best(records), level)
 
     def reach(self) -> tuple[float, float] | None:
@@ -284,12 +284,12 @@ def final(value: str, **labels: Any) -> Final:
 
 
 def share(value: str, **labels: Any) -> Share:
-    """Of the runs with these labels, the share in which a value at the end is not 0."""
+    """The share of the runs with these labels in which a value at the end is not 0."""
     return Share(value, labels)
 
 
 def share_above(value: str, limit: float, **labels: Any) -> Share:
-    """Of the runs with these labels, the share in which a value at the end is above a limit."""
+    """The share of the runs with these labels in which a value at the end is above a limit."""
     return Share(value, labels, limit)
 
 

@@ -23,5 +23,5 @@ class SmallTransformers(Settings):
         return Transformer(task.vocabulary_size, hidden_size=self.hidden_size, num_layers=self.num_layers)
 
     def training(self, **others: Any) -> TrainSettings:
-        """Of reinforcement learning: the settings of these names, and others."""
+        """Settings of reinforcement learning: those of these names, and others."""
         return TrainSettings(**shared(self, TrainSettings) | others)

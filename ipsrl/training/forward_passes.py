@@ -30,7 +30,7 @@ def optional_fields(
     trajectories: Trajectories,
     temperature: float,
 ) -> dict[str, Array]:
-    """Those optional fields of `Rollouts` among `needs` that take a forward pass, with their axes after `[P]`.
+    """The optional fields of `Rollouts` among `needs` that take a forward pass, with their axes after `[P]`.
 
     Args:
       needs: names of fields.

@@ -180,7 +180,7 @@ class _Alone:
 
     @property
     def stored(self) -> TrainState:
-        """What a checkpoint holds. Its note is `RunLog.written`: a state is used only with the records it continues.
+        """The state in a checkpoint. Its note is `RunLog.written`: a state is used only with the records it continues.
 
         A reference that does not move is the initial policy of every start.
         """

@@ -44,7 +44,7 @@ Metrics = dict[str, Array]
 
 @dataclasses.dataclass(frozen=True)
 class Trainer(Checked):
-    """What does not change from step to step.
+    """The parts of a training run that do not change from step to step.
 
     Attributes:
       environment, policy, objective, settings: what to train, and how.
@@ -270,7 +270,7 @@ class Trainer(Checked):
             )
 
     def optimizer(self, learning_rate: Array | None = None) -> optax.GradientTransformation:
-        """Of the policy's parameters; with the learning rate of the settings, unless a traced one is given."""
+        """The optimiser of the policy's parameters, at the settings' learning rate unless a traced one is given."""
         settings, batching = self.settings, self.settings.batching
         steps = settings.steps * batching.epochs * batching.mini_batches * self.objective.num_steps
         made = functools.partial(

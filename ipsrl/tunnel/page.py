@@ -17,7 +17,7 @@ NUMBERS = {"group_size": "group size ", "steps": " steps on a batch ", "step_siz
 FIELDS = ("objective", *NUMBERS)
 SLIDERS = [f"{what}{number}" for what in ("reward", "start") for number in (1, 2, 3)]
 LEAST = 0.001
-"""Of the sliders of the start."""
+"""Smallest value of the sliders of the start."""
 ASK = """function(busy, ...values) {
     const now = JSON.stringify(values);
     if (busy || now === window.asked) return dash_clientside.no_update;
@@ -39,7 +39,7 @@ STYLE = """<style>
     [data-dash-is-loading], :has(> #triangle[data-dash-is-loading]) > #verdict {opacity: 0.3; transition: 0.2s 0.5s}
     h3, p {margin: 0.6em 0}
 </style></head>"""
-"""What is computed anew for more than half a second is pale."""
+"""Style that turns parts pale that take more than half a second to compute anew."""
 COLUMN = {"flex": "1 1 420px", "minWidth": "380px"}
 
 

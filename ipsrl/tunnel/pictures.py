@@ -1,4 +1,4 @@
-"""What the page of the wind tunnel shows, as data: no browser and no library of pages is needed here."""
+"""Pictures and texts on the page of the wind tunnel, as data: they need neither a browser nor a library of pages."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ from ipsrl.rollouts.sources.refinements import spend_samples
 from ipsrl.study.settings import as_text, kinds_of
 
 INTERVALS, TIME = 18, 1e6
-"""Of the lattice of policies whose velocities are shown; and time of training."""
+"""Intervals of the lattice of policies whose velocities are shown; and time of training."""
 LARGEST_GROUP, MOST_STEPS = 24, 8
 """Above, a change of the rewards takes a second and more."""
 PUBLISHED = Path(__file__).parents[2] / "docs" / "verdicts.json"

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.core
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("experiments", "scripts", "tests")
+FOLDERS = ("experiments", "ipsrl", "scripts", "tests")
 HEADLESS = re.compile(r"(As|By|Of|That|Those|What|Who)\b")
 
 

@@ -28,9 +28,9 @@ from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 FIRST_ACT = len(PHASES)
 FIRST_WORD = FIRST_ACT + len(PHASES) * len(ACTS)
 TALK = 5.0
-"""What change talk earns, and sustain talk costs."""
+"""The reward of change talk, and the cost of sustain talk."""
 BONUSES = {"published": (50.0, 100.0, 150.0, 200.0), "equalised": (125.0,) * len(PHASES)}
-"""What a user who opens up earns in each phase; equalised bonuses have the same mean."""
+"""Rewards of each phase when the user opens up; equalised bonuses have the same mean."""
 
 State = dict[str, Array]
 
@@ -137,7 +137,7 @@ class Interview(Checked, TokenStream):
 
     @property
     def moves(self) -> Moves:
-        """What the kinds of users do."""
+        """The probabilities by which users of these kinds reply."""
         return moves_of(self.kinds)
 
     @property
@@ -157,7 +157,7 @@ class Interview(Checked, TokenStream):
         }  # fmt: skip
 
     def _turn(self, position: Array) -> tuple[Array, Array, Array]:
-        """Of a token: its block, whether the master chooses it, and whether the user says it."""
+        """The block of a token, whether the master chooses it, and whether the user says it."""
         block, place = position // self._block, position % self._block
         return block, (place == 0) & self.hierarchy, (place > 0) & (place % 2 == 1 - self.hierarchy)
 

@@ -12,9 +12,9 @@ ACTS = ("ask", "reflect", "advise")
 WORDS = ("sustain talk", "neutral", "change talk", "opens up")
 SUSTAIN, NEUTRAL, CHANGE, OPENS = range(len(WORDS))
 SHARED = ("shares feelings", "shares facts", "finds a new perspective", "makes a plan")
-"""What a user does who opens up, in each phase."""
+"""The act of a user who opens up, in each phase."""
 LEVELS = 5
-"""Of trust, 0 to 4."""
+"""Number of levels of trust, 0 to 4."""
 
 USUAL, FAVOURITE = 0.25, 0.6
 """Probability that a user opens up who is asked in a phase that fits, and in the favourite one of the kind."""
@@ -52,7 +52,7 @@ after any other reply than sustain talk to a reflection."""
 
 @dataclasses.dataclass(frozen=True)
 class Moves:
-    """What users of some kinds do.
+    """The probabilities of replies, and of the change of trust after them, of users of some kinds.
 
     Attributes:
       words: `[kinds, LEVELS, phases, acts, words]` float32, probabilities of the reply.

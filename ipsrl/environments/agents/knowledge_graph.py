@@ -155,7 +155,7 @@ class KnowledgeGraph(Checked):
         return [route for _, route in found]
 
     def phrase(self, prompt: int) -> str:
-        """What a question asks for, such as `the teacher of the doctor of Ada`; its last relation comes first."""
+        """The subject of a question, such as `the teacher of the doctor of Ada`; the last relation comes first."""
         start, chain = self.questions[prompt]
         return "".join(f"the {self.words[relation * self.synonyms]} of " for relation in chain[::-1]) + ENTITIES[start]
 

@@ -92,7 +92,7 @@ class SearchAgent(KnowledgeGraph, TokenStream):
 
     @property
     def worths(self) -> tuple[float, ...]:
-        """Of a right answer after 0 to L look-ups."""
+        """The rewards of a right answer after 0 to L look-ups."""
         return (*self.worth, *self.worth[-1:] * self.lookups)[: self.lookups + 1]
 
     @property
@@ -189,11 +189,11 @@ class SearchAgent(KnowledgeGraph, TokenStream):
         return state["ended"]
 
     def searches(self, trajectories: Trajectories) -> Searches:
-        """What was done in sampled or stored answers, read from their tokens; jittable."""
+        """The searches of sampled or stored answers, read from their tokens; jittable."""
         return searches_of(self, trajectories, self.lookups, self.grounded)
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
-        """As in `Environment`, inside jit."""
+        """Verifies as in `Environment`, inside jit."""
         done = self.searches(trajectories)
         right = done.answer == jnp.asarray(self.answers)[trajectories.prompts.index][:, None]
         worth = jnp.asarray(self.worths, jnp.float32)[done.lookups]
@@ -251,4 +251,4 @@ class SearchAgent(KnowledgeGraph, TokenStream):
 
 
 STATE = ("prompt", "queries", "at", "named")
-"""What a policy sees of a state, in the order of `SearchAgent.number_of`."""
+"""The parts of a state that a policy sees, in the order of `SearchAgent.number_of`."""

@@ -1,4 +1,4 @@
-"""What was done in a search: its answer, its number of look-ups, and its queries whatever their words."""
+"""The answer of a search, its number of look-ups, and its queries whatever their words."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ ENTITY, RELATION, RESULT = range(3)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Searches:
-    """What was done in answers, each `[P, G]` int32.
+    """Searches of sampled answers, each field `[P, G]` int32.
 
     Attributes:
       answer: the entity that was named; -1 if there is none, or the answer breaks a rule of the environment.

@@ -43,7 +43,7 @@ class Tool(Protocol):
 
 
 NAME = Range("consist of letters, digits and _, as in name(argument)", re.compile(r"\w+").fullmatch)
-"""Of a tool: what `CALL` finds before the bracket."""
+"""The allowed names of tools: those that `CALL` finds before the bracket."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,7 +254,7 @@ class ToolUse(LanguageTask):
         return self.tokenizer("\n", add_special_tokens=False)["input_ids"]
 
     def _texts(self, trajectories: Trajectories) -> Iterator[list[str]]:
-        """What the model itself wrote."""
+        """The texts that the model itself wrote, group by group."""
         tokens, mask = np.asarray(trajectories.tokens), np.asarray(trajectories.token_mask)
         for answers, of_policy in zip(tokens, mask, strict=True):
             turns = map(_turns, answers, of_policy)
@@ -262,7 +262,7 @@ class ToolUse(LanguageTask):
 
 
 def reply_to(tools: tuple[Tool, ...], line: str) -> str:
-    """What the tool that a line calls says, on one line; nothing to a line that is not a call."""
+    """The reply of the tool that a line calls, on one line; empty if the line is not a call."""
     called = _called(tools, line)
     if called is None:
         return ""

@@ -62,7 +62,7 @@ class ChatTemplate:
 
     @functools.cached_property
     def turn_begins(self) -> str:
-        """What the template writes behind a question."""
+        """The text that the template puts after a question."""
         return self.text([QUESTION]).rpartition(QUESTION["content"])[2]
 
     @functools.cached_property

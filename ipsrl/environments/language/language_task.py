@@ -238,7 +238,7 @@ class LanguageTask(TokenStream, Checked):
         return self.task.verify_texts(index, texts, self.verifier)
 
     def _texts(self, trajectories: Trajectories) -> Iterator[list[str]]:
-        """What is read of the answers of each group."""
+        """The texts of the answers that are read, group by group."""
         return map(self.answer_texts, written_answers(trajectories))
 
     def thought(self, prompt: int) -> str:

@@ -70,7 +70,7 @@ class Questions(abc.ABC):
 
     @abc.abstractmethod
     def outcome_space(self, prompt: int) -> OutcomeSpace:
-        """As in `Environment`."""
+        """The outcome space of a prompt, as in `Environment`."""
 
     @checked
     def verify_texts(

@@ -1,4 +1,4 @@
-"""What RDKit reads in a SMILES string: the molecule, its scaffold, and how likely this of its many strings is."""
+"""Molecules that RDKit reads from SMILES strings: scaffold, reward, and how likely this of its many strings is."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Molecule:
-    """What is known of a molecule, spelled by a certain string.
+    """A molecule with the properties of the string that spells it.
 
     Attributes:
       canonical: RDKit's canonical SMILES string.
@@ -76,7 +76,7 @@ class MoleculeReader:
 
 
 def _made(make: Callable[[Any], T], of: Any) -> T | None:
-    """What RDKit makes of something; None of None, and where its invariants do not hold for what it has made itself."""
+    """`make(of)`; None for None, and where RDKit fails its own checks on something that it has made."""
     try:
         return None if of is None else make(of)
     except (RuntimeError, ValueError):

@@ -15,7 +15,7 @@ from ipsrl.environments.stored_texts import VERSION, said, stored_split
 FEATURE = "smiles"
 MOSES = "moses"
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-"""What a set of molecules may be called."""
+"""Pattern of the names that a set of molecules may have."""
 # Read at once where many are.
 BLOCK = 100_000
 AGAIN = "remove it, and make it again by python scripts/make_molecules.py"

@@ -141,7 +141,7 @@ class MoleculeReward:
     factors: tuple[Factor, ...]
 
     def check(self) -> None:
-        """As those of the factors."""
+        """Checks each factor."""
         for factor in self.factors:
             factor.check()
 
@@ -189,7 +189,7 @@ def make(text: str) -> MoleculeReward:
 
 @functools.cache
 def _cuts() -> "tuple[Mol, ...]":
-    """What the rules of RECAP cut: amides, then the others."""
+    """Patterns of the bonds that the rules of RECAP cut: amides, then the others."""
     extras.require("rdkit")
     from rdkit import Chem
     from rdkit.Chem import Recap

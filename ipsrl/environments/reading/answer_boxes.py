@@ -1,4 +1,4 @@
-r"""What may stand around a box in its sentence, so that the answer is what it holds. docs/answers.md states the rule.
+r"""Words and signs around a box with which its content is still the answer. docs/answers.md states the rule.
 
 A model boxes what it means to give, so words beside a box are harmless unless they are known to change an answer: a
 doubt, a negation, an alternative, a size, an operation. Signs beside it are harmless only if they are known to be.
@@ -53,13 +53,13 @@ _CLAUSE = re.compile(r", (?=[a-zA-Z]{2})")
 
 
 def last_sentence(text: str) -> str:
-    """What stands before a box in its sentence; empty if the sentence before the box is finished."""
+    """The part of `text`, which ends before a box, in the sentence of the box; empty if no sentence is unfinished."""
     sentences = _SENTENCE.match(text)
     return text[sentences.end() :] if sentences else text
 
 
 def unwrapped(before: str, behind: str) -> tuple[str, str]:
-    r"""What stands around a box, without commands of type around it, such as `\textbf{...}`."""
+    r"""The texts before and behind a box, without commands of type around it, such as `\textbf{...}`."""
     while (opening := _WRAPPER.search(before)) and behind.lstrip().startswith("}"):
         before, behind = before[: opening.start()], behind.lstrip()[1:]
     if _EMPHASIS.search(before) and re.match(r"\*(?!\*)(?! *[\d(\\])", behind):

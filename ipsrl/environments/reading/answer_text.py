@@ -143,7 +143,7 @@ def last_answer(
     text: str,
     withdrawn: re.Pattern[str] = WITHDRAWN,
 ) -> Any:
-    """What `read` makes of the answer after the last marker, None if there is none.
+    """`read` of the answer after the last marker, None if there is none.
 
     Thoughts, between `<think>` and `</think>`, are not read. If no answer follows the last marker, there is none; but a
     marker behind other words on its line, unless it is a box or "not" follows, is then part of a sentence, and the
@@ -193,7 +193,7 @@ def ends_in_thought(text: str) -> bool:
 
 
 def tagged_answer(read: Callable[[str], Any], text: str) -> Any:
-    """What `read` makes of the words between the last pair of answer tags, None if there are none or too many.
+    """`read` of the words between the last pair of answer tags, None if there are none or too many.
 
     Unlike `last_answer` it leaves their spelling alone: blanks, underscores and line breaks may be the answer. Only a
     fence, back-quotes and bold type around the whole of it are taken off.
@@ -302,7 +302,7 @@ def _extent(
 
 
 def read_lines(lines: list[str], read: Callable[[str], Any]) -> Any:
-    """What `read` makes of the lines, None if there are none."""
+    """`read` of the lines, None if there are none."""
     return read("\n".join(lines)) if lines else None
 
 

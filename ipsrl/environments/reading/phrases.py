@@ -13,7 +13,7 @@ import unicodedata
 from ipsrl.environments.reading.answer_text import without_thoughts
 
 STOP_STRINGS = (*".,;:!?\n—。，、；：！？", " (", "（", " - ", " – ", " and ", " or ")
-"""What ends a phrase, for models that stop there."""
+"""Strings that end a phrase, for models that stop there."""
 SENTENCE_STOP_STRINGS = (*".!?\n。！？",)
 LONGEST_PHRASE, LONGEST_SENTENCE = 60, 240
 

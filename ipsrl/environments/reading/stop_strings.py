@@ -18,7 +18,7 @@ from ipsrl.environments.language.chat_template import special_tokens
 from ipsrl.environments.reading.answer_text import is_tag
 
 MOST_BYTES = 255
-"""Of all strings together, so that a state of the automaton fits into a byte."""
+"""Limit on all strings together, so that a state of the automaton fits into a byte."""
 SPACES = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
 """The step of a decoder that writes the spaces of SentencePiece."""
 

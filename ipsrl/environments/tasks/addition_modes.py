@@ -176,7 +176,7 @@ A right answer is worth 1 without work, and {1 - self.gamma:g} with work.
 
 @dataclasses.dataclass(frozen=True)
 class Modes:
-    """Of sampled answers:
+    """Modes of sampled answers, and whether they are right.
 
     Attributes:
       mode: `[P, G]` int32, 0 for a short answer, 1 for a thinking one, -1 if the first token says neither.

@@ -216,7 +216,7 @@ counts. For instance, if the goal were Z:
 
 @dataclasses.dataclass(frozen=True)
 class Thoughts:
-    """Of sampled answers `[P, G]`, int32; the stop token belongs to no thought and does not count.
+    """Counts of tokens and switches in sampled answers, each `[P, G]` int32, without the stop token.
 
     Attributes:
       first_correct: number of tokens up to and including the first correct thought, switches included; 0 if none is.

@@ -149,7 +149,7 @@ You may think first. Then write the procedure and all digits of its result betwe
 
     @checked
     def failures(self, trajectories: Trajectories) -> "Failures":
-        """What went wrong in sampled answers; an answer is right if its plan fits and it has no slips."""
+        """The failures of sampled answers; an answer is right if its plan fits and it has no slips."""
         index = np.asarray(trajectories.prompts.index)
         found = of_each_answer(self._plan_and_slips, index, written_answers(trajectories))
         plan, slips = np.moveaxis(np.array(found, np.int32), -1, 0)
@@ -194,7 +194,7 @@ You may think first. Then write the procedure and all digits of its result betwe
 
 @dataclasses.dataclass(frozen=True)
 class Failures:
-    """Of sampled answers `[P, G]`:
+    """Plans and slips of sampled answers, each field `[P, G]`.
 
     Attributes:
       plan: int32, the number of the plan that the answer begins with, -1 if it begins with none.
@@ -209,7 +209,7 @@ class Failures:
 
 
 def carry_out(plan: str, digits: Digits) -> Digits:
-    """What a plan makes of a list of digits, each 0 to 9.
+    """The result of a plan for a list of digits, each 0 to 9.
 
     Raises:
       ValueError: there is no such plan.

@@ -16,7 +16,7 @@ KINDS: dict[type, str] = {int: "a positive whole number", float: "a number", boo
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """What `read` finds.
+    """The content of a GGUF file, from `read`.
 
     Attributes:
       path: of the file.

@@ -55,7 +55,7 @@ SPLITTINGS = {
     **dict.fromkeys(("llama-bpe", "llama3", "llama-v3"), Splitting(LLAMA3, whole=True, begins=True)),
     **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), Splitting(QWEN2, composed=True)),
 }
-"""By tokenizer.ggml.pre, which files do not explain further."""
+"""Splitting for each value of tokenizer.ggml.pre, which files do not explain further."""
 
 
 def read_tokenizer(file: File) -> Any:

@@ -1,4 +1,4 @@
-"""What a report shows, as plain values for its page: all of its tasks, and what folders hold beside training runs."""
+"""Contents of a report, as plain values for its page: its tasks, and what folders hold beside training runs."""
 
 import base64
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""What a report shows of training runs, task by task: groups that differ in their seeds, their curves and answers."""
+"""Training runs in a report, task by task: groups that differ in their seeds, their curves and answers."""
 
 import itertools
 import math

@@ -20,7 +20,7 @@ DESCRIPTION = {
     "last_written": "TIMESTAMP",
 }
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "TIMESTAMP", "VARCHAR", "JSON")
-"""Of all columns."""
+"""The types that columns may have."""
 # Reserved names in that table, for values of config.json and metrics.
 TAKEN = (*DESCRIPTION, "step", "summary")
 

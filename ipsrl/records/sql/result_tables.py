@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 METRICS = "/metrics.jsonl"
 MOST_COLUMNS = 2000
-"""Of a table: DuckDB needs ten seconds for so many, and for twice as many four times as long."""
+"""Most columns of a table: DuckDB needs ten seconds for so many, and for twice as many four times as long."""
 
 
 def require_columns(number: int, whose: str, what: str) -> None:

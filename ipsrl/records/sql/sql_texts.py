@@ -1,4 +1,4 @@
-"""What all SQL on results shares: names of tables, settings and errors of DuckDB, how names and texts are written."""
+"""Texts of all SQL on results: names of tables, settings and errors of DuckDB, how names and texts are written."""
 
 import difflib
 import re
@@ -14,7 +14,7 @@ ONLY_READ = (
 )
 
 IN_MEMORY: dict[str, str | float | list[str]] = {"temp_directory": ""}
-"""What is too large for DuckDB's memory, 80 % of the machine's, is refused: it would write to the working directory."""
+"""Refuses what exceeds DuckDB's memory, 80 % of the machine's: it would write to the working directory."""
 
 
 def in_one_sentence(message: str, columns: Sequence[str]) -> str:

@@ -66,7 +66,7 @@ def without_memory(groups: Groups) -> Groups:
 
 
 def of_answers(groups: Groups) -> Any:
-    """What is kept of answers, leaves `[P, G, ...]`; the policy that puts them into a group scores them again."""
+    """The fields of answers that are kept, leaves `[P, G, ...]`; the policy that reuses them scores them again."""
     trajectories, outcomes = without_memory(groups)
     again = "behaviour_log_probs", "behaviour_entropy", "top_log_probs", "top_tokens"
     return dataclasses.replace(trajectories, prompts=None, off_policy=None, **dict.fromkeys(again)), outcomes

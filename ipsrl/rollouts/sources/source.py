@@ -107,7 +107,7 @@ class Source(Checked):
 
     @property
     def checksum(self) -> int:
-        """Of the groups that it holds from the start, with which alone a run can be continued."""
+        """Checksum of the groups that it holds from the start: a run can be continued only with the same."""
         return 0
 
     @property
@@ -170,7 +170,7 @@ class Sampled(Source):
 
     @property
     def temperature(self) -> float:
-        """Of sampling, and so of scoring."""
+        """Temperature of sampling, and so of scoring."""
         return self.decoding.temperature
 
     @property
@@ -242,7 +242,7 @@ class Wrapper(Source):
     inner: Source = dataclasses.field(default=UNWRAPPED, init=False)
 
     asks: ClassVar[Literal["nothing", "policy", "prompts"]] = "nothing"
-    """What it needs of the other source besides its groups: the policy, to sample or score with; or groups for chosen
+    """Its need of the other source besides the groups: the policy, to sample or score with; or groups for chosen
     prompts, or more than once in a step."""
     chooses_prompts: ClassVar[bool] = False
     """Whether it chooses the prompts of a step."""

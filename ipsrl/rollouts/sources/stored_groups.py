@@ -266,7 +266,7 @@ class StoredGroups(Source):
 
     @property
     def optional_fields(self) -> frozenset[str]:
-        """Those of environment and policy, without what is not asked for or does not count."""
+        """Optional fields of environment and policy, except those that stored rewards or outcomes replace."""
         fields = fields_of(self.environment) | self.policy.optional_fields
         if self._is_verified:
             return fields - {field.name for field in dataclasses.fields(Outcomes)}

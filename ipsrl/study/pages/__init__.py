@@ -1,1 +1,1 @@
-"""What readers see of a study: tables, pages of claims, and a test of what was published."""
+"""Pages on a study for readers: tables, claims, and a test of what was published."""

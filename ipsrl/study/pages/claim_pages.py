@@ -80,7 +80,7 @@ class Headline:
 
 
 def result(study: "Study", settings: Settings, summary: Mapping[str, Any], command: str) -> dict[str, Any]:
-    """What `result.json` keeps of a finished run.
+    """The contents of `result.json` for a finished run.
 
     Args:
       settings: of the run.

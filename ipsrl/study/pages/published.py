@@ -1,4 +1,4 @@
-"""What published pages and figures were made of, so that a test says which are stale.
+"""Inputs of published pages and figures, so that a test can tell which are stale.
 
 `published.json`, beside the pages, has for each page and each study in it what the numbers depend on: the settings,
 the catalog's objectives that the study names, each with its defaults, and the versions of packages without which
@@ -29,7 +29,7 @@ PLACES = ("document", "only")
 
 
 def inputs(study: "Study", settings: Settings) -> dict[str, Any]:
-    """What the results of a study with these settings depend on, as it is now: `settings`, `objectives`, `packages`."""
+    """The present inputs of the results of a study with these settings: `settings`, `objectives`, `packages`."""
     chosen = {
         field.name: as_text(settings, field.name) if field.name in kinds_of(type(settings)) else repr(value)
         for field in dataclasses.fields(settings)
@@ -71,7 +71,7 @@ def _version(package: str) -> str:
 
 
 def changes(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What has changed between two `inputs`, one sentence each.
+    """The changes between two `inputs`, one sentence each.
 
     Settings and arguments that come and go are no change, because their defaults do what was done before; other
     values of those that both have are, and objectives that come or go.

@@ -1,1 +1,1 @@
-"""What training stores on disk: checkpoints, expensive parameters, trees of arrays."""
+"""Files of training: checkpoints, expensive parameters, trees of arrays."""

@@ -25,7 +25,7 @@ from ipsrl.training.supervised.warm_start import learned_once
 from ipsrl.training.trainer import Trainer
 
 PROMPTS = 8
-"""Of a step, each with all of its demonstrations in a table."""
+"""Prompts of a step, each with all of its demonstrations in a table."""
 
 
 def teacher(
@@ -89,7 +89,7 @@ class Imitators:
 
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """Of all tables, for `StoredGroups`."""
+        """The rows of all tables, for `StoredGroups`."""
         return [
             row
             for table in range(self.tables)

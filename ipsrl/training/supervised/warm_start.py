@@ -66,7 +66,7 @@ class WarmStart(Checked):
 
     @property
     def training(self) -> TrainSettings:
-        """As settings of a training run."""
+        """The settings of the training run that it is."""
         return TrainSettings(
             self.steps, self.prompts_per_step, self.answers_per_prompt, learning_rate=self.learning_rate,
             cosine_decay=True,
