@@ -80,10 +80,8 @@ def case_of(field: Field, path: np.ndarray) -> Case:
 def _paths(objective, bandit, group_size, steps, updates, starts):
     def one_update(carried, _):
         logits, state = carried
-        update = expected_update(
-            objective, logits, bandit.reward_table()[0], group_size, objective_state=state, steps=steps,
-            num_keys=1,
-        )  # fmt: skip
+        given = objective, logits, bandit.reward_table()[0], group_size
+        update = expected_update(*given, objective_state=state, steps=steps, num_keys=1)
         after = logits + steps.size * update
         return (after, _next_state(objective, bandit, logits, state)), after
 

@@ -8,6 +8,7 @@ the groups are the count vectors, C(M + G - 1, G) of M trajectories, with a mult
 import dataclasses
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -229,6 +230,7 @@ def _updates(objective: Objective, steps: Steps | None, setting: Setting, member
     """
     # An off-policy answer stays first.
     rotations = members.shape[1] if "keys" in objective.needs and not setting.has_off_policy else 1
+    scored: dict[str, Any] = {"policy": setting.policy, "objective": objective, "temperature": 1.0}
 
     def of_group(group, key):
         trajectories, outcomes = jax.tree.map(
@@ -236,20 +238,14 @@ def _updates(objective: Objective, steps: Steps | None, setting: Setting, member
         )
         off_policy = jnp.zeros((1, len(group)), bool).at[:, 0].set(True) if setting.has_off_policy else None
         trajectories = dataclasses.replace(trajectories, prompts=setting.trajectories.prompts, off_policy=off_policy)
-        rollouts = rollouts_of(
-            setting.parameters, setting.reference, None, trajectories, outcomes, key, policy=setting.policy,
-            objective=objective, temperature=1.0,
-        )  # fmt: skip
+        rollouts = rollouts_of(setting.parameters, setting.reference, None, trajectories, outcomes, key, **scored)
         weights, _, _ = objective.weigh(rollouts, setting.objective_state)
         start, size = setting.parameters["logits"], 0.0 if steps is None else steps.size
 
         def after_pass(total, _):
             for of_step in objective.weights_of_steps(weights, rollouts):
                 both = {"logits": start + size * total}, setting.objective_parameters
-                (of_policy, _), _, _ = gradient(
-                    both, None, (trajectories, rollouts, of_step), policy=setting.policy, objective=objective,
-                    temperature=1.0,
-                )  # fmt: skip
+                (of_policy, _), _, _ = gradient(both, None, (trajectories, rollouts, of_step), **scored)
                 total = total - of_policy["logits"]
             return total, None
 

@@ -206,10 +206,18 @@ class Batch(NamedTuple):
             logits, reference = (
                 table.reshape(graph.num_observations, graph.vocabulary_size) for table in (logits, reference)
             )
-        return expected_update(
-            self.objective, logits, rewards, self.group_size, environment=graph, reference=reference,
-            off_policy=self.off_policy, steps=self.steps, num_keys=1,
-        ).ravel()  # fmt: skip
+        update = expected_update(
+            self.objective,
+            logits,
+            rewards,
+            self.group_size,
+            environment=graph,
+            reference=reference,
+            off_policy=self.off_policy,
+            steps=self.steps,
+            num_keys=1,
+        )
+        return update.ravel()
 
 
 class _Walks(NamedTuple):

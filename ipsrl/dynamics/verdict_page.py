@@ -93,11 +93,13 @@ def records_of(entry: Verdict, beside: Case, walks: Verdict, several: Verdict | 
     # Whether equally good outcomes share alike, or their walks do, which gives the third outcome twice as much.
     full_tie = f"full tie {walks.cases['full tie'].text}"
     of_all = {
-        "word": entry.word, "evidence": entry.evidence, "unseen": entry.unseen,
+        "word": entry.word,
+        "evidence": entry.evidence,
+        "unseen": entry.unseen,
         "beside": beside.text,
         "several": "" if several is None else _in_short(several),
         "walks": walks.word if walks.word == "collapses" else f"{_in_short(walks)}; {full_tie}",
-    }  # fmt: skip
+    }
     records = []
     for side, cases in entry.sides.items():
         for name, case in cases.items():

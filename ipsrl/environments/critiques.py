@@ -200,9 +200,13 @@ def _wrong_in(task: Countdown, prompt: int, numbers: Sequence[int], tree: expres
 
 UNREADABLE = "It cannot be read."
 IN_SYMBOLS = {
-    "not given": "{0}", "too often": "{0} {0}", "not used": "+ {0}", "result": "= {0}", "no result": "=",
+    "not given": "{0}",
+    "too often": "{0} {0}",
+    "not used": "+ {0}",
+    "result": "= {0}",
+    "no result": "=",
     "unreadable": "",
-}  # fmt: skip
+}
 IN_TEXT = {
     "not given": "{0} is not one of the given numbers.",
     "too often": "{0} is used more often than it is given.",
@@ -213,10 +217,11 @@ IN_TEXT = {
 }
 
 
+def _kinds_of_symbols(task: Countdown) -> tuple[tuple[str, ...], ...]:
+    return expressions.OPERATORS, tuple(map(str, range(1, task.largest_number + 1)))
+
+
 KNOWN: dict[type[TextTask], Criticism] = {
     Addition: Criticism("+", "%", _in_sum, _in_sum_text, lambda task: (tuple("0123456789"), WORDS)),
-    Countdown: Criticism(
-        "=", "-", _in_expression, _in_expression_text,
-        lambda task: (expressions.OPERATORS, tuple(map(str, range(1, task.largest_number + 1)))),
-    ),
-}  # fmt: skip
+    Countdown: Criticism("=", "-", _in_expression, _in_expression_text, _kinds_of_symbols),
+}

@@ -22,11 +22,13 @@ EMPTY = {"layout": {"xaxis": HIDDEN, "yaxis": HIDDEN, "plot_bgcolor": "white"}}
 def triangle(portrait: Portrait) -> dict[str, Any]:
     """The flow on the triangle of policies: arrows by direction, their colour by speed, and the first path."""
     jumps = "" if portrait.finished[0] else ", until the field jumps"
+    path = f"expected training from the start{jumps}"
     marks = [
-        _arrows(portrait), *_edges(portrait),
-        _line(portrait.paths[0] @ CORNERS, f"expected training from the start{jumps}", {"color": PATH, "width": 3}),
+        _arrows(portrait),
+        *_edges(portrait),
+        _line(portrait.paths[0] @ CORNERS, path, {"color": PATH, "width": 3}),
         _points(portrait.paths[0][:1], "start", {"color": PATH, "size": 11}),
-    ]  # fmt: skip
+    ]
     for kind, symbol in KINDS.items():
         points = np.array([point.probs for point in portrait.isolated if point.kind == kind]).reshape(-1, 3)
         marks.append(_points(points, f"rest point: {kind}", {"symbol": symbol, "size": 13, "color": "black"}))
@@ -34,17 +36,25 @@ def triangle(portrait: Portrait) -> dict[str, Any]:
     marks.append(_points(np.array([portrait.rewards]) / sum(portrait.rewards), "reward-proportional policy", star))
     corners = [
         {
-            "x": x, "y": y, "text": f"<b>{number}</b>, reward {reward:g}", "showarrow": False,
-            "yshift": 15 if number == 3 else -15, "font": {"color": OUTCOMES[number - 1]},
+            "x": x,
+            "y": y,
+            "text": f"<b>{number}</b>, reward {reward:g}",
+            "showarrow": False,
+            "yshift": 15 if number == 3 else -15,
+            "font": {"color": OUTCOMES[number - 1]},
         }
         for number, (x, y), reward in zip((1, 2, 3), CORNERS.tolist(), portrait.rewards, strict=True)
-    ]  # fmt: skip
+    ]
     layout = {
-        "xaxis": HIDDEN | {"range": [-0.12, 1.12]}, "yaxis": HIDDEN | {"range": [-0.09, 0.96], "scaleanchor": "x"},
-        "annotations": corners, "margin": dict.fromkeys("lrtb", 5), "plot_bgcolor": "white",
+        "xaxis": HIDDEN | {"range": [-0.12, 1.12]},
+        "yaxis": HIDDEN | {"range": [-0.09, 0.96], "scaleanchor": "x"},
+        "annotations": corners,
+        "margin": dict.fromkeys("lrtb", 5),
+        "plot_bgcolor": "white",
         "legend": {"orientation": "h", "y": -0.02, "yanchor": "top"},
-    }  # fmt: skip
-    return {"data": marks, "layout": layout | {"hovermode": "closest"}}
+        "hovermode": "closest",
+    }
+    return {"data": marks, "layout": layout}
 
 
 def curves(portrait: Portrait, times: np.ndarray, exponents: np.ndarray, until: float) -> dict[str, Any]:
@@ -71,8 +81,9 @@ def curves(portrait: Portrait, times: np.ndarray, exponents: np.ndarray, until: 
     layout = {
         "xaxis": {"type": "log", "range": span, "exponentformat": "power", "dtick": 1, "title": title},
         "yaxis": {"range": [-0.02, 1.02], "title": {"text": "probability"}},
-        "legend": {"orientation": "h", "y": 1, "yanchor": "bottom"}, "margin": {"l": 55, "r": 15, "t": 55, "b": 45},
-    }  # fmt: skip
+        "legend": {"orientation": "h", "y": 1, "yanchor": "bottom"},
+        "margin": {"l": 55, "r": 15, "t": 55, "b": 45},
+    }
     return {"data": lines, "layout": layout}
 
 
@@ -81,9 +92,14 @@ def _arrows(portrait: Portrait) -> Trace:
     speed, (x, y) = np.log10(portrait.speed[shown]), (portrait.velocity[shown] @ CORNERS).T
     top = float(speed.max(initial=-300.0))
     look = {
-        "symbol": "arrow", "size": 11, "angle": np.degrees(np.arctan2(x, y)).tolist(), "color": speed.tolist(),
-        "colorscale": SPEEDS, "cmin": top - 4, "cmax": top,
-    }  # fmt: skip
+        "symbol": "arrow",
+        "size": 11,
+        "angle": np.degrees(np.arctan2(x, y)).tolist(),
+        "color": speed.tolist(),
+        "colorscale": SPEEDS,
+        "cmin": top - 4,
+        "cmax": top,
+    }
     text = "expected update, darker if faster, to a 10,000th; click on an arrow to start there"
     return _points(portrait.policies[shown], text, look)
 
@@ -100,14 +116,19 @@ def _edges(portrait: Portrait) -> list[Trace]:
 
 def _points(policies: np.ndarray, name: str, look: Trace) -> Trace:
     texts = [" : ".join(f"{p:.3g}" for p in probs) for probs in policies]
-    return _line(policies @ CORNERS, name, {}) | {
-        "mode": "markers", "marker": look, "hoverinfo": "text", "text": texts, "customdata": policies.tolist(),
-    }  # fmt: skip
+    markers = {"mode": "markers", "marker": look, "hoverinfo": "text", "text": texts, "customdata": policies.tolist()}
+    return _line(policies @ CORNERS, name, {}) | markers
 
 
 def _line(points: np.ndarray, name: str, look: Trace) -> Trace:
     x, y = np.where(np.isnan(points), np.array(None), points).T.tolist()
     return {
-        "type": "scatter", "mode": "lines", "x": x, "y": y, "name": name, "line": look, "hoverinfo": "skip",
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "name": name,
+        "line": look,
+        "hoverinfo": "skip",
         "showlegend": bool(name) and len(points) > 0,
-    }  # fmt: skip
+    }

@@ -187,10 +187,9 @@ class Seeds(Layer):
             axes.plot(spread, ends, linestyle="none", markersize=3.5, alpha=0.7, **look)
             mean = float(ends.mean())
             axes.plot([column - 0.36, column + 0.16], [mean, mean], color="black", linewidth=1.2)
-            axes.annotate(
-                f"{mean:.2f}", (column + 0.16, mean), (3, 0), textcoords="offset points", va="center", fontsize=8.5,
-                fontweight="bold", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-            )  # fmt: skip
+            place, box = (column + 0.16, mean), {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+            words: style.Look = {"va": "center", "fontsize": 8.5, "fontweight": "bold", "bbox": box}
+            axes.annotate(f"{mean:.2f}", place, (3, 0), textcoords="offset points", **words)
         # A line for each argument.
         in_lines = [name.replace("(", "\n(").replace(", ", ",\n").replace(") ", ")\n") for name in names]
         axes.set_xticks(range(len(names)), in_lines, fontsize=7.5)
@@ -324,7 +323,6 @@ class Level:
         """Draws the layer on the axes."""
         height = self.height if isinstance(self.height, int | float) else self.height(settings)
         axes.axhline(height, color="0.45", linewidth=1, linestyle=(0, (1, 2)), zorder=0)
-        axes.annotate(
-            self.text.format_map(vars(settings)), (0.01, height), (0, 2), va="bottom", fontsize=7.5,
-            xycoords=("axes fraction", "data"), textcoords="offset points", color="0.35",
-        )  # fmt: skip
+        text, look = self.text.format_map(vars(settings)), {"va": "bottom", "fontsize": 7.5, "color": "0.35"}
+        place: style.Look = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        axes.annotate(text, (0.01, height), (0, 2), **place, **look)

@@ -47,9 +47,12 @@ _LOOKS: dict[Any, Any] = {
 }
 
 OUTLINE: Look = {
-    "fill": False, "edgecolor": "#D55E00", "linewidth": 1.6, "clip_on": False,
+    "fill": False,
+    "edgecolor": "#D55E00",
+    "linewidth": 1.6,
+    "clip_on": False,
     "path_effects": [withStroke(linewidth=3.2, foreground="white")],
-}  # fmt: skip
+}
 """The frame of a cell, with white beside the line to tell it from dark cells in grey print."""
 
 
@@ -92,11 +95,10 @@ def label_ends(axes: Axes, ends: Mapping[str, tuple[float, float, str]]) -> None
         heights[below] = min(heights[below], heights[above] - room)
     for name in names:
         x, y, colour = ends[name]
-        axes.annotate(
-            name.replace("(", "\n("), (x, y), (1.03, heights[name]), textcoords="axes fraction",
-            va="center", fontsize=8, color=colour, annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "relpos": (0, 0.5)},
-        )  # fmt: skip
+        look: Look = {"va": "center", "fontsize": 8, "color": colour, "annotation_clip": False}
+        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "relpos": (0, 0.5)}
+        place = 1.03, heights[name]
+        axes.annotate(name.replace("(", "\n("), (x, y), place, textcoords="axes fraction", arrowprops=line, **look)
 
 
 def save(figure: Figure, path: str | Path, data: Sequence[table.Row], caption: str = "", mark: str = "") -> Path:

@@ -23,14 +23,14 @@ except ImportError:
 
 NAME = "ipsrl"
 """The name in verl's configuration of the trainer, the advantage estimator, the policy loss and our settings."""
+OF_ACTOR = (
+    "clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "loss_agg_mode", "loss_scale_factor",
+    "entropy_coeff", "tau_pos", "tau_neg", "use_kl_loss",
+)  # fmt: skip
 REPLACED = {
-    "actor_rollout_ref.actor": (
-        ActorConfig,
-        ("clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "loss_agg_mode", "loss_scale_factor",
-         "entropy_coeff", "tau_pos", "tau_neg", "use_kl_loss"),
-    ),
+    "actor_rollout_ref.actor": (ActorConfig, OF_ACTOR),
     "algorithm": (AlgoConfig, ("use_kl_in_reward", "norm_adv_by_std_in_grpo")),
-}  # fmt: skip
+}
 """Settings in whose place the objective stands; they must have their defaults."""
 
 

@@ -68,9 +68,12 @@ READ = ("config.json", "environment.json", "metrics.jsonl", "summary.json")
 MOST_ROWS = 10_000_000
 """Most rows of a result. Rows are Python objects, which DuckDB's memory limit does not count."""
 LOCKED = (
-    "python_enable_replacements = false", "autoinstall_known_extensions = false", "autoload_known_extensions = false",
-    "enable_external_access = false", "lock_configuration = true",
-)  # fmt: skip
+    "python_enable_replacements = false",
+    "autoinstall_known_extensions = false",
+    "autoload_known_extensions = false",
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
 """Settings under which SQL reaches the tables alone: no file, no address, no extension, no variable of Python."""
 
 

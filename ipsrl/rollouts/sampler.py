@@ -200,11 +200,9 @@ def advance(environment: Environment, policy: Policy, parameters: Parameters, sa
         _, position, states, finished, *_ = carry
         return (position < horizon).any() & ~idle(states, finished, position).all()
 
-    first = (
-        sampling.tokens_sampled, sampling.position, sampling.states, sampling.finished, sampling.thought_start,
-        sampling.cache, sampling.written,
-    )  # fmt: skip
-    return Sampling(sampling.prompts, sampling.key, decoding, *jax.lax.while_loop(active, act, first))
+    progress = sampling.tokens_sampled, sampling.position, sampling.states, sampling.finished, sampling.thought_start
+    after = jax.lax.while_loop(active, act, (*progress, sampling.cache, sampling.written))
+    return Sampling(sampling.prompts, sampling.key, decoding, *after)
 
 
 @functools.partial(jax.jit, static_argnames="environment")

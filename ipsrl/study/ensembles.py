@@ -67,9 +67,13 @@ def trained(
     chosen = {name: changed[name] if name in changed else getattr(settings, name) for name in names}
     seeds, record_every, labels = chosen.pop("seeds"), chosen.pop("record_every"), labels or {"objective": objective}
     training = TrainSettings(
-        prompts_per_step=prompts_per_step, temperature=temperature, optimizer=optimizer, max_gradient_norm=None,
-        batching=Batching(epochs), **chosen,
-    )  # fmt: skip
+        prompts_per_step=prompts_per_step,
+        temperature=temperature,
+        optimizer=optimizer,
+        max_gradient_norm=None,
+        batching=Batching(epochs),
+        **chosen,
+    )
     record = record or _distribution(environment, policy)
     trainer = trainer_of(environment, policy, objectives.make(objective), training)
     try:

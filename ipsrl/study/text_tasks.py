@@ -78,9 +78,18 @@ class TextTaskSettings(TrainingFlags, LanguageModelFlags):
 
 
 SMOKE = TextTaskSettings(
-    seeds=(0, 1), steps=4, prompts_per_step=8, group_size=8, micro_batches=2, hidden_size=16, num_layers=1,
-    prior_steps=20, answers=16, evaluate_every=2, checkpoint_every=2,
-)  # fmt: skip
+    seeds=(0, 1),
+    steps=4,
+    prompts_per_step=8,
+    group_size=8,
+    micro_batches=2,
+    hidden_size=16,
+    num_layers=1,
+    prior_steps=20,
+    answers=16,
+    evaluate_every=2,
+    checkpoint_every=2,
+)
 """Everything small, for any task."""
 SMALL = TextTaskSettings(prompts_per_step=16, micro_batches=1, learning_rate=1e-3, hidden_size=32, monitors="none")
 """A smaller transformer, for tasks that it learns in a hundred updates."""
@@ -130,10 +139,17 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
     if held_out is not None:
         others = functools.partial(by_rules, held_out, *how)
         evaluate = functools.partial(evaluate_held_out, evaluate, others, environment.num_prompts)
+    runs = settings.objectives, settings.seeds, training, mesh
     return TrainingGrid(
-        environment, policy, settings.objectives, settings.seeds, training, mesh, shared_at_start(evaluate),
-        folder=folder_name(task), identity=identity, start=start, export=export,
-    )  # fmt: skip
+        environment,
+        policy,
+        *runs,
+        shared_at_start(evaluate),
+        folder=folder_name(task),
+        identity=identity,
+        start=start,
+        export=export,
+    )
 
 
 def held_out_task(name: str, trained: str) -> TextTask:

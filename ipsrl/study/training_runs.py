@@ -150,11 +150,17 @@ class TrainingGrid:
         of_all = f"run {self.runs.index((objective, seed)) + 1} of {len(self.runs)}: " if len(self.runs) > 1 else ""
         with self.open(output, objective, seed) as folder:
             initial_parameters, frozen = self.start()
+            run = self.environment, self.policy, objective_catalog.make(objective), self.settings, seed, folder
             state = train(
-                self.environment, self.policy, objective_catalog.make(objective), self.settings, seed, folder,
-                self.mesh, initial_parameters, self.evaluate, frozen=frozen, trackers=output.trackers,
-                label=f"{of_all}{objective}, seed {seed}", warnings=output.warnings,
-            )  # fmt: skip
+                *run,
+                self.mesh,
+                initial_parameters,
+                self.evaluate,
+                frozen=frozen,
+                trackers=output.trackers,
+                label=f"{of_all}{objective}, seed {seed}",
+                warnings=output.warnings,
+            )
             records = hosts.broadcast(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
             folder.write_summary(records[-1])
         say_in_log(f"trained {objective}, seed {seed}: reward {records[-1]['reward']:.3g}, {folder.path}")
@@ -219,11 +225,10 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
             if not taken:
                 continue
             numbers, seeds, folders = zip(*taken, strict=True)
-            results = train_vmapped(
-                shared.environment, shared.policy, objective_catalog.make(text),
-                [grids[number].settings for number in numbers], seeds, folders, shared.evaluate,
-                trackers=outputs[0].trackers,
-            )  # fmt: skip
+            what = shared.environment, shared.policy, objective_catalog.make(text)
+            settings = [grids[number].settings for number in numbers]
+            trackers = outputs[0].trackers
+            results = train_vmapped(*what, settings, seeds, folders, shared.evaluate, trackers=trackers)
             for (number, seed, folder), result in zip(taken, results, strict=True):
                 if isinstance(result, NonFiniteLossError):
                     failures.setdefault(number, result)

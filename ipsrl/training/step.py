@@ -158,10 +158,8 @@ def update(
       the new state, and metrics as scalars.
     """
     scored: dict[str, Any] = {"policy": policy, "objective": objective, "temperature": temperature}
-    rollouts = rollouts_of(
-        state.parameters, state.reference, frozen, trajectories, outcomes, key,
-        micro_batches=batching.total_micro_batches, **scored,
-    )  # fmt: skip
+    read, number = (state.parameters, state.reference, frozen), batching.total_micro_batches
+    rollouts = rollouts_of(*read, trajectories, outcomes, key, micro_batches=number, **scored)
     weights, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
 
     def steps_of_mini_batch(learned, mini_batch):

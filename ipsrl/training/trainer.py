@@ -63,12 +63,12 @@ class Trainer(Checked):
     @functools.cached_property
     def groups_from(self) -> Source:
         """The source."""
+        if self.source is not None:
+            return self.source
         settings = self.settings
-        sampled = Sampled(
-            self.environment, self.policy, settings.prompts_per_step, settings.group_size,
-            Decoding(settings.temperature), self.objective.top_tokens,
-        )  # fmt: skip
-        return wrapped(sampled, settings.wrappers) if self.source is None else self.source
+        shape, decoding = (settings.prompts_per_step, settings.group_size), Decoding(settings.temperature)
+        sampled = Sampled(self.environment, self.policy, *shape, decoding, self.objective.top_tokens)
+        return wrapped(sampled, settings.wrappers)
 
     @functools.cached_property
     def needs_reference(self) -> bool:
@@ -312,10 +312,16 @@ class Trainer(Checked):
         traced, key = isinstance(state.step, Tracer), stream(state.seed, state.step, "objective")
         source, state = state.source, dataclasses.replace(state, source=None)
         state, metrics = (update if traced else compiled_update)(
-            state, *groups, key, self.frozen, policy=self.policy,
-            objective=self.objective, optimizer=self.optimizer(state.learning_rate), batching=self.settings.batching,
+            state,
+            *groups,
+            key,
+            self.frozen,
+            policy=self.policy,
+            objective=self.objective,
+            optimizer=self.optimizer(state.learning_rate),
+            batching=self.settings.batching,
             temperature=self.settings.temperature,
-        )  # fmt: skip
+        )
         if self.settings.refresh_reference_every:
             state = _refreshed(state, self.settings.refresh_reference_every)
         return dataclasses.replace(state, source=source), metrics

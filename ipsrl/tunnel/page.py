@@ -131,15 +131,18 @@ def _layout() -> html.Div:
     graph: dict[str, Any] = {"figure": figures.EMPTY, "config": config}
     what = "The verdict is on four fixed vectors of rewards and twelve starts, not those of the sliders."
     controls = [
-        html.H3("What does this objective do?"), dcc.Input(id="objective", list="names", debounce=True, style=wide),
+        html.H3("What does this objective do?"),
+        dcc.Input(id="objective", list="names", debounce=True, style=wide),
         html.Datalist([html.Option(value=name) for name in objectives.names()], id="names"),
         html.P([part for name, label in NUMBERS.items() for part in (label, dcc.Input(id=name, **number))]),
-        html.P([html.Span(id="link_problem"), " ", html.Span(id="problem")], style=problem), *map(_slider, SLIDERS),
+        html.P([html.Span(id="link_problem"), " ", html.Span(id="problem")], style=problem),
+        *map(_slider, SLIDERS),
         html.P([html.A("link to this state", id="link"), " ", html.Button("save numbers (CSV)", id="save")]),
         dcc.Graph(id="curves", style={"height": 310}, **graph),
         *(dcc.Store(id=name) for name in ("busy", "asked", "state", "settled", "rested", "complete")),
-        dcc.Location(id="url", refresh=False), dcc.Download(id="download"),
-    ]  # fmt: skip
+        dcc.Location(id="url", refresh=False),
+        dcc.Download(id="download"),
+    ]
     triangle = dcc.Graph(id="triangle", style={"height": 600}, **graph)
     judged = [html.P(id="verdict", style={"minHeight": "3.6em"}), html.Small(what), triangle]
     look = {"display": "flex", "flexWrap": "wrap", "gap": "1em", "fontFamily": "sans-serif", "margin": "0 1em"}

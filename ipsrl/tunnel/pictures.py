@@ -33,9 +33,10 @@ REWARDS = Range(
     "be three numbers from 0 to 1, not all 0", lambda r: len(r) == 3 and min(r) >= 0 and 0 < max(r) <= 1, True
 )
 PROBS = Range(
-    "be three positive probabilities whose sum is 1", lambda p: len(p) == 3 and min(p) > 0 and abs(sum(p) - 1) < 1e-6,
+    "be three positive probabilities whose sum is 1",
+    lambda p: len(p) == 3 and min(p) > 0 and abs(sum(p) - 1) < 1e-6,
     True,
-)  # fmt: skip
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -151,10 +151,14 @@ class Interview(Checked, TokenStream):
         del member
         number = jnp.int32(0)
         return {
-            "key": key, "user": jnp.int32(prompt_index), "trust": jnp.int32(self.first_trust(prompt_index)),
-            "position": number, "phase": number, "word": jnp.int32(NEUTRAL),
+            "key": key,
+            "user": jnp.int32(prompt_index),
+            "trust": jnp.int32(self.first_trust(prompt_index)),
+            "position": number,
+            "phase": number,
+            "word": jnp.int32(NEUTRAL),
             "last": jnp.int32(self.prompt_table.tokens[0, -1]),
-        }  # fmt: skip
+        }
 
     def _turn(self, position: Array) -> tuple[Array, Array, Array]:
         """The block of a token, whether the master chooses it, and whether the user says it."""
@@ -188,9 +192,8 @@ class Interview(Checked, TokenStream):
         chance = jax.random.uniform(jax.random.fold_in(state["key"], state["position"]), (2,))
         word, trust = self.moves.reply(chance, self.kind_of(state["user"]), state["trust"], phase, act)
         after = {"phase": phase, "position": state["position"] + 1, "last": token}
-        return state | after | {
-            "word": jnp.where(acts, word, state["word"]), "trust": jnp.where(acts, trust, state["trust"]),
-        }  # fmt: skip
+        replied = {"word": jnp.where(acts, word, state["word"]), "trust": jnp.where(acts, trust, state["trust"])}
+        return state | after | replied
 
     def finished(self, state: State) -> Array:
         return state["position"] == self.max_tokens

@@ -201,9 +201,14 @@ class ToolUse(LanguageTask):
         zero = jnp.int32(0)
         nothing = jnp.zeros(self.longest_reply, jnp.int32)
         return {
-            "last": last, "ended": ended, "waits": jnp.bool_(False), "left": jnp.int32(self.calls), "reply": nothing,
-            "length": zero, "spoken": zero,
-        }  # fmt: skip
+            "last": last,
+            "ended": ended,
+            "waits": jnp.bool_(False),
+            "left": jnp.int32(self.calls),
+            "reply": nothing,
+            "length": zero,
+            "spoken": zero,
+        }
 
     def observe(self, state: State) -> Array:
         return state["last"]

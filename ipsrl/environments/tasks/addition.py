@@ -26,6 +26,7 @@ SPELLINGS: dict[str, Callable[[str], Sequence[str]]] = {
     "words": lambda digits: [WORDS[int(digit)] for digit in digits],
 }
 """Name -> the symbols of a number, given its digits. No two numbers and spellings have the same symbols."""
+SIGNS = (THINK, NO_THINK, WORKED, "+", ".", "/", REVERSED, MODULO)
 MOST_PROBLEMS = 4096
 # Above all sums, so that no prompt shows its own answer.
 EXAMPLE = 2046
@@ -83,9 +84,7 @@ class Addition(TextTask):
     scratchpad: str = one_of(*HOW, default="none")
     seed: int = between(0, 2**32 - 1, 0)
 
-    symbols: ClassVar[tuple[str, ...]] = (
-        *(THINK, NO_THINK, WORKED, "+", ".", "/", REVERSED, MODULO), *"0123456789", *WORDS
-    )  # fmt: skip
+    symbols: ClassVar[tuple[str, ...]] = (*SIGNS, *"0123456789", *WORDS)
     # Those that say which spelling, or which mode, an answer has.
     planning_symbols: ClassVar[tuple[str, ...]] = (THINK, NO_THINK, "+", ".", "/", REVERSED)
     reads_quickly: ClassVar[bool] = True

@@ -30,9 +30,14 @@ from ipsrl.rollouts.verification import verify
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 TABLES = {
-    "prompt_index": np.int32, "tokens": np.int32, "lengths": np.int32, "rewards": np.float32, "outcome_id": np.int32,
-    "log_probs": np.float32, "own": np.bool_,
-}  # fmt: skip
+    "prompt_index": np.int32,
+    "tokens": np.int32,
+    "lengths": np.int32,
+    "rewards": np.float32,
+    "outcome_id": np.int32,
+    "log_probs": np.float32,
+    "own": np.bool_,
+}
 AXES = {"prompt_index": 1, "lengths": 2, "rewards": 2, "outcome_id": 2, "log_probs": 3, "own": 3}
 
 
@@ -185,13 +190,20 @@ class StoredGroups(Source):
         if "history" in keys and writes(environment, "prompts_with_history"):
             shown = environment.prompts_with_history(index, [row["history"] for row in rows])
         return cls(
-            environment, policy, prompts_per_step, prompt_index=index, shown=shown,
-            tokens=padded("answers", np.int32), lengths=np.array([list(map(len, row["answers"])) for row in rows]),
-            rewards=optional("rewards"), outcome_id=optional("outcomes"),
+            environment,
+            policy,
+            prompts_per_step,
+            prompt_index=index,
+            tokens=padded("answers", np.int32),
+            lengths=np.array([list(map(len, row["answers"])) for row in rows]),
+            rewards=optional("rewards"),
+            outcome_id=optional("outcomes"),
             log_probs=padded("log_probs", np.float32) if "log_probs" in keys else None,
-            own=padded("own", np.bool_) if "own" in keys else None, temperature=temperature,
+            own=padded("own", np.bool_) if "own" in keys else None,
+            shown=shown,
+            temperature=temperature,
             right_above=right_above,
-        )  # fmt: skip
+        )
 
     @classmethod
     @checked
@@ -213,12 +225,11 @@ class StoredGroups(Source):
           lengths: `[N, 2]`; T by default.
         """
         tokens = np.asarray(tokens)
+        if lengths is None:
+            lengths = np.full(tokens.shape[:2], tokens.shape[-1])
         preferred = np.tile([1, 0], (len(tokens), 1))
-        return cls(
-            environment, policy, prompts_per_step, prompt_index, tokens,
-            np.full(tokens.shape[:2], tokens.shape[-1]) if lengths is None else lengths,
-            rewards=preferred, outcome_id=preferred, log_probs=np.zeros(tokens.shape), parts=parts,
-        )  # fmt: skip
+        answers = tokens, lengths, preferred, preferred, np.zeros(tokens.shape)
+        return cls(environment, policy, prompts_per_step, prompt_index, *answers, parts=parts)
 
     @classmethod
     @checked

@@ -67,10 +67,8 @@ class WarmStart(Checked):
     @property
     def training(self) -> TrainSettings:
         """The settings of the training run that it is."""
-        return TrainSettings(
-            self.steps, self.prompts_per_step, self.answers_per_prompt, learning_rate=self.learning_rate,
-            cosine_decay=True,
-        )  # fmt: skip
+        sizes = self.steps, self.prompts_per_step, self.answers_per_prompt
+        return TrainSettings(*sizes, learning_rate=self.learning_rate, cosine_decay=True)
 
 
 @checked
