@@ -63,6 +63,21 @@ def split(text: str) -> tuple[str, ...]:
     return read
 
 
+def by_name(text: str, what: str) -> dict[str, str]:
+    """The name of each specification in a text -> the specification; none in an empty text.
+
+    Raises:
+      ValueError: as `split`, or a name is given twice; `what` says of what it is the name.
+    """
+    found: dict[str, str] = {}
+    for specification in split(text) if text.strip() else ():
+        name = specification.partition("(")[0]
+        if name in found:
+            raise ValueError(f"the {what} {name} is given twice in {text!r}: give each one once")
+        found[name] = specification
+    return found
+
+
 def normal_form(name: str, arguments: Mapping[str, Any]) -> str:
     """The specification of a name and its arguments; `split` reads it."""
     return repr(Call(name, arguments=tuple(arguments.items())))

@@ -116,7 +116,6 @@ class Field(LogitField):
 
     @checked
     def __call__(self, logits: np.ndarray) -> np.ndarray:
-        """`[N, D]` at the logits `[N, D]`."""
         if self.at_once is None or len(logits) == self.at_once:
             return self.evaluate(_velocity, logits)
         parts = -(-len(logits) // self.at_once)
@@ -152,7 +151,6 @@ class Field(LogitField):
         return np.log(np.where(moves > 0, moves, 1.0)).reshape(len(probs), -1)
 
     def log_probs(self, logits: np.ndarray) -> np.ndarray:
-        """Log-probabilities of the outcomes `[..., K]` at the logits `[..., D]`."""
         if self.environment is None:
             return log_softmax(logits, axis=-1)
         walks = _Walks.of(self.environment)

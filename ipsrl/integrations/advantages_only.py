@@ -33,7 +33,7 @@ def advantages(
     seed: int = 0,
     right_above: float | None = None,
 ) -> np.ndarray:
-    """`[B]` float32, what an objective makes of the rewards of B answers; all tokens of an answer have its advantage.
+    """`[B]` float32, the advantages of B answers under an objective; all tokens of an answer have its advantage.
 
     With GRPO's loss (ratio clipped to 0.8 to 1.2, mean over each answer's tokens, no divergence) a trainer computes the
     objective exactly, if it differs from GRPO only in what it weighs. A warning (`MoreThanAdvantages`) names the parts

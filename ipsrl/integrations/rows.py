@@ -69,7 +69,7 @@ def groups_of(prompts: Sequence[Hashable], group_size: int) -> np.ndarray:
     Several groups of a prompt may be in a batch: they are cut apart in the order of the rows.
 
     Raises:
-      ValueError: the answers of a prompt are no multiple of the group size.
+      ValueError: the number of answers to a prompt is not a multiple of the group size.
     """
     rows: dict[Hashable, list[int]] = {}
     for row, prompt in enumerate(prompts):

@@ -65,11 +65,16 @@ class ReadsTexts(Policy, Protocol):
     """A policy of texts, with what `optional_fields` names besides: transformers and state-space models."""
 
     def prompt_log_probs(self, parameters: Parameters, prompts: Prompts, temperature: float) -> tuple[Array, Array]:
-        """Log-probabilities of the tokens of prompts, and which of them count, both `[P, L]`."""
+        """Log-probability of each prompt token given those before it, under the full vocabulary at the temperature.
+
+        Returns:
+          `[P, L]` float32 log-probabilities, and the `[P, L]` bool mask of valid entries: False, with log-probability
+            0, on padding and on the first token.
+        """
         ...
 
     def answer_features(self, parameters: Parameters, trajectories: Trajectories) -> Array:
-        """Features `[P, G, H]` of answers, made of hidden states."""
+        """`[P, G, H]` float32, the mean over each answer's tokens of the normalised last layer after each."""
         ...
 
 
@@ -180,6 +185,14 @@ def answer_mean(hidden: Array, written: Array) -> Array:
     """`[P, G, H]` float32, the mean of `hidden` `[P, G, T, H]` over the tokens `[P, G, T]` that are written; else 0."""
     total = jnp.where(written[..., None], hidden, 0.0).sum(axis=2, dtype=jnp.float32)
     return total / jnp.maximum(written.sum(axis=2), 1)[..., None]
+
+
+def prompt_log_probs(prompts: Prompts, score: Callable[[Actions], PolicyScores]) -> tuple[Array, Array]:
+    """`ReadsTexts.prompt_log_probs` by the scores of actions `[P, 1, L - 1]` after all but the last token."""
+    mask = prompts.mask[:, 1:] & prompts.mask[:, :-1]
+    following = score(Actions(prompts.tokens[:, None, 1:], mask[:, None])).log_probs[:, 0]
+    first_column = ((0, 0), (prompts.tokens.shape[1] - mask.shape[1], 0))
+    return jnp.pad(following, first_column), jnp.pad(mask, first_column)
 
 
 def score_hidden(

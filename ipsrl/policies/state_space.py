@@ -29,7 +29,7 @@ from ipsrl.checking.fields import Checked, between, one_of, positive
 from ipsrl.distributed.placement import REPLICATED, PlacementRules
 from ipsrl.policies.keys import Keys, graph, layer_parameters
 from ipsrl.policies.matmul import activation_dtype, matrix_product
-from ipsrl.policies.policy import Actions, Parameters, answer_mean, score_hidden
+from ipsrl.policies.policy import Actions, Parameters, answer_mean, prompt_log_probs, score_hidden
 from ipsrl.policies.selective_scan import selective_scan
 from ipsrl.structures import PolicyScores, Prompts, Trajectories, select
 
@@ -120,7 +120,6 @@ class StateSpace(Checked):
         return nnx.to_pure_dict(nnx.state(_Network(self, Keys(key))))
 
     def init_layer(self, key: Array, number: int | Array) -> Parameters:
-        """See `Layered`."""
         return layer_parameters(functools.partial(_Layer, self), key, number)
 
     def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> StateCache:
@@ -133,7 +132,6 @@ class StateSpace(Checked):
     def step(
         self, parameters: Parameters, cache: StateCache, observations: Array, position: Array
     ) -> tuple[Array, StateCache]:
-        """Logits `[P, G, V]` of action number `position`, after `observations` `[P, G]`, and the updated cache."""
         network, now, before = self._network(parameters), cache.now, cache.before
         if position.ndim:
             now = before = jax.tree.map(functools.partial(select, position < cache.read), cache.before, cache.now)
@@ -149,22 +147,11 @@ class StateSpace(Checked):
         return self._score(network, hidden, Actions.of(trajectories), temperature)
 
     def prompt_log_probs(self, parameters: Parameters, prompts: Prompts, temperature: float) -> tuple[Array, Array]:
-        """Log-probability of each prompt token given those before it, under the full vocabulary at the temperature.
-
-        Returns:
-          `[P, L]` float32 log-probabilities, and the `[P, L]` bool mask of valid entries: False, with log-probability
-            0, on padding and on the first token.
-        """
         network = self._network(parameters)
         hidden, _ = network.read(prompts.tokens[:, None], prompts.mask[:, None])
-        mask = prompts.mask[:, 1:] & prompts.mask[:, :-1]
-        actions = Actions(prompts.tokens[:, None, 1:], mask[:, None])
-        following = self._score(network, hidden[:, :, :-1], actions, temperature).log_probs[:, 0]
-        first_column = ((0, 0), (prompts.tokens.shape[1] - mask.shape[1], 0))
-        return jnp.pad(following, first_column), jnp.pad(mask, first_column)
+        return prompt_log_probs(prompts, lambda actions: self._score(network, hidden[:, :, :-1], actions, temperature))
 
     def answer_features(self, parameters: Parameters, trajectories: Trajectories) -> Array:
-        """`[P, G, hidden]` float32, the mean over each answer's tokens of the normalised last layer after each."""
         network, prompts = self._network(parameters), trajectories.prompts
         _, carries = network.read(prompts.tokens[:, None], prompts.mask[:, None])
         hidden, _ = network.read(trajectories.tokens, None, carries)

@@ -34,13 +34,11 @@ def outcome_probs_at_prompts(environment: StateGraph, policy: Policy, parameters
     return jax.vmap(at_prompt)(jnp.arange(environment.num_prompts))
 
 
-def mean_token_entropy(
-    environment: StateGraph, policy: Policy, parameters: Parameters, prompt: int | Array = 0
-) -> Array:
-    """`[]` float32 in nats, exactly what a batch measures on average: sum_s n_s H(pi(. | s)) / sum_s n_s.
+def mean_token_entropy(environment: StateGraph, policy: Policy, parameters: Parameters) -> Array:
+    """`[]` float32 in nats at the first prompt, what a batch measures on average: sum_s n_s H(pi(. | s)) / sum_s n_s.
 
     n_s is how often a walk is in state s. The mean over tokens of very many answers tends to it.
     """
     log_probs = log_probs_table(policy, parameters, environment)
-    visits = environment.visits(log_probs, prompt)
+    visits = environment.visits(log_probs)
     return (visits * entropy(log_probs)).sum() / visits.sum()

@@ -24,7 +24,7 @@ from ipsrl.policies.decoder import BLOCKS, Decoder
 from ipsrl.policies.decoder_placement import decoder_placement_rules
 from ipsrl.policies.keys import Keys, graph, layer_parameters
 from ipsrl.policies.matmul import activation_dtype
-from ipsrl.policies.policy import Actions, Parameters, answer_mean, score_hidden
+from ipsrl.policies.policy import Actions, Parameters, answer_mean, prompt_log_probs, score_hidden
 from ipsrl.policies.transformer_config import TransformerConfig
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
@@ -74,7 +74,6 @@ class Transformer(TransformerConfig):
         return nnx.to_pure_dict(nnx.state(Decoder(self, Keys(key))))
 
     def init_layer(self, key: Array, number: int | Array) -> Parameters:
-        """See `Layered`."""
         # The number decides how a block computes, not what it has.
         return layer_parameters(functools.partial(BLOCKS[self.block], self, 0), key, number)
 
@@ -96,7 +95,6 @@ class Transformer(TransformerConfig):
         )
 
     def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
-        """Logits `[P, G, V]` of action number `position`, after `observations` `[P, G]`, and the updated cache."""
         first = cache.first_position[:, None]
         capacity = cache.completion[0].keys.shape[3]
         queries = first + position if position.ndim == 0 else (first + position)[..., None]
@@ -128,21 +126,12 @@ class Transformer(TransformerConfig):
         return self._score(parameters, hidden, Actions.of(trajectories), temperature)
 
     def prompt_log_probs(self, parameters: Parameters, prompts: Prompts, temperature: float) -> tuple[Array, Array]:
-        """Log-probability of each prompt token given those before it, under the full vocabulary at the temperature.
-
-        Returns:
-          `[P, L]` float32 log-probabilities, and the `[P, L]` bool mask of valid entries: False, with log-probability
-            0, on padding and on the first token.
-        """
         hidden, _ = self._read(parameters, prompts.tokens, WholeTexts(prompts.mask))
-        mask = prompts.mask[:, 1:] & prompts.mask[:, :-1]
-        actions = Actions(prompts.tokens[:, None, 1:], mask[:, None])
-        following = self._score(parameters, hidden[:, None, :-1], actions, temperature).log_probs[:, 0]
-        first_column = ((0, 0), (prompts.tokens.shape[1] - mask.shape[1], 0))
-        return jnp.pad(following, first_column), jnp.pad(mask, first_column)
+        return prompt_log_probs(
+            prompts, lambda actions: self._score(parameters, hidden[:, None, :-1], actions, temperature)
+        )
 
     def answer_features(self, parameters: Parameters, trajectories: Trajectories) -> Array:
-        """`[P, G, hidden]` float32, the mean over each answer's tokens of the normalised last layer after each."""
         tokens, prompts = trajectories.tokens, trajectories.prompts
         texts = jnp.concatenate([prompts.tokens, tokens.reshape(len(tokens), -1)], axis=1)
         hidden, _ = self._read(parameters, texts, WholeTexts(prompts.mask, *tokens.shape[1:]))

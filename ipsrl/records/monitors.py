@@ -50,7 +50,7 @@ class Monitor(Checked, abc.ABC):
     steps: int
     """Number of steps in a row that must be bad before the monitor warns, and good before it may warn again."""
     fewest: ClassVar[int] = 3
-    """The least that a short run makes of `steps`."""
+    """The smallest value of `steps` in a short run."""
     start: ClassVar[Any] = ()
     """Initial memory of the monitor; empty for monitors without memory."""
 
@@ -345,14 +345,7 @@ def make_monitors(text: str) -> dict[str, Monitor]:
     Raises:
       ValueError: unknown name or argument (the message lists the known ones), a bad value, or a monitor given twice.
     """
-    if text.strip() in ("", "none"):
-        return {}
-    given: dict[str, str] = {}
-    for item in specifications.split(text):
-        name = item.partition("(")[0]
-        if name in given:
-            raise ValueError(f"the monitor {name} is given twice in {text!r}: give each one once")
-        given[name] = item
+    given = {} if text.strip() == "none" else specifications.by_name(text, "monitor")
     if given.get("all") == "all":
         del given["all"]
         given = {name: name for name in MONITORS} | given

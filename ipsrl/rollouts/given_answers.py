@@ -57,5 +57,5 @@ def scores(policy: Policy, parameters: Any, given: Trajectories) -> PolicyScores
 
 @functools.partial(jax.jit, static_argnames="policy")
 def answer_log_probs(policy: Policy, parameters: Any, given: Trajectories) -> Array:
-    """`[P, G]`, what a policy says of whole given answers, at temperature 1."""
+    """`[P, G]`, log-probabilities of whole given answers under a policy, at temperature 1."""
     return masked_sum(policy.score(parameters, given, 1.0).log_probs, given.token_mask, axis=-1)

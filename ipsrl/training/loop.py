@@ -99,7 +99,7 @@ def train(
             if done == settings.steps or checkpoints.due(done):
                 # The log is written first, so that no checkpoint is newer than the records.
                 log.keep()
-                checkpoints.save(done, alone.stored, force=True, note=log.written())
+                checkpoints.save(done, alone.stored, log.written())
                 last_good = done
 
         ended = _loop(alone, [log], settings, evaluate, label or str(folder.path), last_good, kept, save)

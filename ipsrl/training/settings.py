@@ -52,13 +52,8 @@ def make_batch_filters(text: str) -> tuple[Wrapper, ...]:
       ValueError: unknown name or argument (the message suggests known names), a bad value, or a batch filter given
         twice.
     """
-    filters: dict[str, Wrapper] = {}
-    for batch_filter in specifications.split(text) if text.strip() else ():
-        name = batch_filter.partition("(")[0]
-        if name in filters:
-            raise ValueError(f"the batch filter {name} is given twice in {text!r}: give each one once")
-        filters[name] = specifications.build(batch_filter, BATCH_FILTERS, "batch filter")
-    return nested(filters.values())
+    given = specifications.by_name(text, "batch filter").values()
+    return nested(specifications.build(each, BATCH_FILTERS, "batch filter") for each in given)
 
 
 @dataclasses.dataclass(frozen=True)

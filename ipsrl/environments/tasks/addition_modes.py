@@ -80,7 +80,6 @@ class AdditionModes(Addition):
 
     @functools.cached_property
     def summands(self) -> tuple[tuple[int, int], ...]:
-        """The two numbers of each prompt."""
         rng, found = random.Random(self.seed), {}
         for problem in range(self.problems):
             easier, difficulty = divmod(problem, 2 * self.digits)

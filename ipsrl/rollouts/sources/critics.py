@@ -1,4 +1,4 @@
-"""Critics: who says words about attempts, for the policy to read before it answers again."""
+"""Critics, whose words about an attempt the policy reads before it answers again."""
 
 import abc
 import dataclasses

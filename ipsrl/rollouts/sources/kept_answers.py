@@ -61,7 +61,7 @@ def with_found(groups: Groups, kept: Any) -> Any:
 
 
 def without_memory(groups: Groups) -> Groups:
-    """Groups without what the environment remembers, which those who name outcomes have used."""
+    """Groups without `final_state`, which only `verify` needed."""
     return dataclasses.replace(groups[0], final_state=None), groups[1]
 
 
@@ -105,7 +105,7 @@ def followed_by(policy: Policy, behaviour: Parameters, groups: Groups, added: An
         off_policy=jnp.ones(answer_outcomes.rewards.shape, bool),
     )
     own = jnp.zeros(outcomes.rewards.shape, bool) if trajectories.off_policy is None else trajectories.off_policy
-    # What the environment remembers has been used by the one who named outcomes.
+    # Only `verify` needed `final_state`, so it is dropped here.
     plain = {"prompts": None, "final_state": None, "top_tokens": None, "top_log_probs": None}
     both = jax.tree.map(
         lambda *parts: jnp.concatenate(parts, axis=1),

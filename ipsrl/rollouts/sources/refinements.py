@@ -282,7 +282,7 @@ def put_in(
         top_log_probs=scores.top_log_probs,
     )
     off_policy = jnp.zeros(outcomes.rewards.shape, bool) if trajectories.off_policy is None else trajectories.off_policy
-    # What the environment remembers has been used by the one who named outcomes.
+    # Only `verify` needed `final_state`, so it is dropped here.
     plain = {"prompts": None, "off_policy": None, "final_state": None}
     groups = jax.tree.map(put, dataclasses.replace(answer, **plain), dataclasses.replace(trajectories, **plain))
     off_policy = off_policy.at[:, place].set(chosen | off_policy[:, place])

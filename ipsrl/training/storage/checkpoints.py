@@ -40,7 +40,7 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
 
     Args:
       directory: holds one folder for each step; created if missing.
-      every: `save` writes at multiples of this number of steps.
+      every: steps that are multiples of this number are `due`.
       keep: how many of the latest checkpoints to keep. With 2, one is left if the last is damaged.
     """
 
@@ -57,25 +57,20 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         self._saving: concurrent.futures.Future[None] | None = None
 
     def due(self, step: int) -> bool:
-        """Whether `save` writes at this step without `force`."""
+        """Whether a step is one of those at which to save."""
         return step % self._every == 0
 
-    def save(self, step: int, state: PyTree, force: bool = False, note: Note = None) -> bool:
-        """Writes `state` in the background if `step` is due or `force` is set.
+    def save(self, step: int, state: PyTree, note: Note = None) -> None:
+        """Writes `state` in the background.
 
         The state has been copied when this returns, so its buffers may be donated. The note of the first host is kept
         with it.
-
-        Returns:
-          Whether a checkpoint is being written.
 
         Raises:
           FileExistsError: a checkpoint of this step exists.
           RefusedWriteError: the disk has refused the previous write in the background.
           Exception: any other error of the previous write in the background.
         """
-        if not (force or self.due(step)):
-            return False
         self.wait()
         if self._checkpointer is None:
             self._checkpointer = self._open()
@@ -88,7 +83,6 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
                 stored_tree.seal(self._directory / str(step))
 
         self._saving = self._sealer.submit(seal_when_written)
-        return True
 
     def restore(
         self, like: PyTree, lost: Callable[[Note], str | None] = lambda note: None
