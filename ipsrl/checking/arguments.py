@@ -40,7 +40,7 @@ NOT_REQUIRED: dict[type, tuple[str, ...]] = {}
 MADE_BY: dict[type, str] = {}
 """Class -> the call that makes an object of it from a text, for those whose objects have names."""
 REFUSED = object()
-"""In the place of a value that an annotation does not allow."""
+"""Stand-in for a value that an annotation does not allow."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -145,7 +145,7 @@ def _targets(node: ast.expr) -> Iterator[str]:
 
 
 def _import(name: str, *context: Any, **named: Any) -> Any:
-    """In the place of `builtins.__import__`, where these definitions import."""
+    """Takes the place of `builtins.__import__` where these definitions import."""
     package = name.partition(".")[0]
     if package in LIGHT:
         return builtins.__import__(name, *context, **named)

@@ -63,7 +63,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _say(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
-    """In the place of `sys.excepthook`: a bad value, as of one of JAX's environment variables, is one sentence."""
+    """Takes the place of `sys.excepthook`: a bad value, as of one of JAX's environment variables, is one sentence."""
     if isinstance(error, ValueError):
         print(printable(f"error: {error}"), file=sys.stderr)
     else:

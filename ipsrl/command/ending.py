@@ -1,4 +1,4 @@
-"""How every command ends: with its results, or with one sentence on stderr.
+"""The end of every command: its results, or one sentence on stderr.
 
 status 0     done, also if nobody reads its output to the end, as in `| head -1`
 status 1     refused or failed: bad input, diverged training, too little memory, a disk that refuses

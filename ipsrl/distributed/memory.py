@@ -11,7 +11,7 @@ import jax
 from ipsrl.checking.arguments import checked
 
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where Linux says how much memory a container may have, in two versions: a number, or a word for no limit."""
+"""Files in which Linux keeps the memory limit of a container, in two versions: a number, or a word for no limit."""
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 

@@ -34,8 +34,7 @@ class PlacementRule:
     """Placement of the leaves whose whole path matches.
 
     Attributes:
-      pattern: regular expression; paths are those of `stored_tree.named_leaves`, such as
-        "layers/0/self_attn/q_proj/kernel".
+      pattern: regular expression; paths are those of `leaf_name`.
       spec: for each dimension of a leaf the mesh axis it is sharded along. Axes that a mesh does not have are ignored.
       units: name and number of units that must not be split, such as ("num_heads", 8): the axis `model` must divide it.
       dtype: the type in which computations use the leaf; None for its own.
@@ -69,6 +68,11 @@ class Placement:
 
 
 NO_PARAMETER = Placement(None, PartitionSpec())
+
+
+def leaf_name(path: Any) -> str:
+    """The path of a leaf as text, such as "layers/0/self_attn/q_proj/kernel"."""
+    return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
 def check_units(rules: PlacementRules, mesh: Mesh | AbstractMesh) -> None:
@@ -116,7 +120,7 @@ def placements(rules: PlacementRules, tree: PyTree, mesh: Mesh | AbstractMesh) -
 
 
 def _first_match(rules: PlacementRules, path: tuple[Any, ...]) -> PlacementRule:
-    name = jax.tree_util.keystr(path, simple=True, separator="/")
+    name = leaf_name(path)
     for rule in rules:
         if re.fullmatch(rule.pattern, name):
             return rule

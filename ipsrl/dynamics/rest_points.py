@@ -29,7 +29,7 @@ NOTHING = 1e-18
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Loss:
-    """How an outcome that a policy lacks is lost: d log p / dt = -speed p^order, slower ones are greater.
+    """The loss of an outcome that a policy lacks: d log p / dt = -speed p^order; slower losses are greater.
 
     The order is 1 where samples of the outcome move its logit, since they become as rare as it is, and 2 where their
     first order cancels, as under ips_grpo with rewards (1, 1, 0.5) and groups of 4.

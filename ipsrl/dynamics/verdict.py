@@ -103,7 +103,7 @@ def is_idle(surrogate: Surrogate) -> bool:
 
 @functools.cache
 def _first_gradient(surrogate: Surrogate) -> np.ndarray:
-    """With respect to the tokens' log-probabilities, under the policy that sampled the batch."""
+    """The gradient by the tokens' log-probabilities, under the policy that sampled the batch."""
     rollouts, scores = synthetic_rollouts(seed=0, prompts=2, group=4, length=1)
     rollouts = dataclasses.replace(
         rollouts,

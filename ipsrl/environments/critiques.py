@@ -43,7 +43,7 @@ from ipsrl.environments.text import STOP, TextTask
 
 @dataclasses.dataclass(frozen=True)
 class Criticism:
-    """How a kind of task is criticised.
+    """The way in which a kind of task is criticised.
 
     Attributes:
       right, wrong: the symbols that say so.
@@ -60,9 +60,7 @@ class Criticism:
 
 
 def criticism_of(environment: Environment) -> Criticism | None:
-    """How the task of an environment is criticised, in its own symbols or in those of a language model; None if it is
-    not known.
-    """
+    """The criticism of an environment's task, in its own symbols or in those of a language model; None if unknown."""
     task = environment.task if isinstance(environment, LanguageTask) else environment
     # Not of subclasses: AdditionModes has other outcomes and symbols than Addition, and LongWork other work.
     return KNOWN.get(type(task))

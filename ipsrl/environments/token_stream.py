@@ -95,7 +95,7 @@ def of_each_answer(function: Callable, prompts: Iterable[Any], groups: Iterable[
 
 
 def written_answers(trajectories: Trajectories) -> Iterator[list[np.ndarray]]:
-    """For each group its answers as int32 tokens, those that the environment dictated included."""
+    """The answers of each group as int32 tokens, those that the environment dictated included."""
     tokens, written = np.asarray(trajectories.tokens, np.int32), np.asarray(trajectories.written)
     for group, group_mask in zip(tokens, written, strict=True):
         yield [answer[real] for answer, real in zip(group, group_mask, strict=True)]

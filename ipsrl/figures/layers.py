@@ -53,7 +53,7 @@ class Layer(abc.ABC):
         return dataclasses.replace(found, rows=rows)
 
     def series(self, records: Records) -> Iterator[tuple[str, np.ndarray, Interval]]:
-        """For each value of `by`: the sorted values of `along`, `[n]`, and the means over seeds at these, `[n]`."""
+        """Each value of `by` with the sorted values of `along`, `[n]`, and the means over seeds at these, `[n]`."""
         for labels, of_name in self.chosen(records).having(self.along).each(self.by):
             groups = {place[self.along]: rows for place, rows in of_name.each(self.along)}
             places = sorted(groups)

@@ -149,8 +149,8 @@ def not_advantages(objective: Objective, group_size: int) -> str | None:
 
 
 def reads_more(objective: Objective, group_size: int) -> str | None:
-    """Which fields of rollouts beside rewards and outcomes an objective's weights depend on, as a sentence's end; None
-    if there are none.
+    """The end of a sentence with the fields of rollouts, beside rewards and outcomes, on which an objective's weights
+    depend; None if there are none.
     """
     unknown = fields_read(objective, group_size, loss=False) - GIVEN
     return f"its weights read {', '.join(sorted(unknown))}" if unknown else None

@@ -29,9 +29,9 @@ from ipsrl.training.behaviour import BEHAVIOUR, fields_read
 from ipsrl.training.sparse_adam import sparse_adam
 
 STATE_FILE = "ipsrl_objective.safetensors"
-"""In a trainer's checkpoint."""
+"""The file of the state in a trainer's checkpoint."""
 NAMING = "by value"
-"""How prompts and outcomes in the state are named, see `rows.canonical`."""
+"""The naming of prompts and outcomes in the state, see `rows.canonical`."""
 OF_RIGHT = ("group_distinct_outcomes", "group_effective_outcomes", "group_largest_outcome_share")
 """Metrics of right answers alone."""
 FIRST_PROMPTS, FIRST_OUTCOMES = 1024, 16
@@ -302,7 +302,7 @@ def _number_of(name: str, numbers: dict[str, int]) -> int:
 
 
 def _room(number: int, first: int) -> int:
-    """For how many there is room."""
+    """The number of rows or columns for which there is room, `first` or a power of two."""
     return max(first, 1 << max(0, number - 1).bit_length())
 
 

@@ -1,4 +1,4 @@
-"""Which objectives a trainer can compute from the rows that it has, and in which configuration."""
+"""Refusals of objectives that a trainer cannot compute from its rows, or not in its configuration."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

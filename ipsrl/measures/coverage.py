@@ -1,4 +1,4 @@
-"""How many of the right answers k tries contain, beside the probability that one of the tries is right at all.
+"""The share of the right answers that k tries contain, beside the probability that one try is right at all.
 
     pass_at_k      at least one of k answers is right
     covered_at_k   share of a prompt's right answers that are among k answers: pass@k of a test that accepts only one of

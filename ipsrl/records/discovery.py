@@ -20,7 +20,7 @@ WITHOUT_RUNS = ("checkpoints", "tensorboard", "wandb")
 STARTED = ("environment.json", "metrics.jsonl", "summary.json")
 
 LABELS = "labels.json"
-"""In the folder of a study: names of the labels that distinguish its curves in metrics.jsonl, beside `seed`."""
+"""File in a study's folder: names of the labels that distinguish its curves in metrics.jsonl, beside `seed`."""
 
 
 def require_folder(root: str | Path) -> None:

@@ -22,7 +22,7 @@ EVALUATION = "evaluation/"
 
 
 class Extent(TypedDict):
-    """How much of a file is meant: the number of its first bytes, and their SHA-256."""
+    """The beginning of a file: the number of its first bytes, and their SHA-256."""
 
     bytes: int
     sha256: str

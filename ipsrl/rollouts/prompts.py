@@ -1,4 +1,4 @@
-"""Which prompts a step asks."""
+"""The prompts of a step."""
 
 import functools
 

@@ -72,7 +72,7 @@ def verifier_of_rows(sharding: Sharding, num_rows: int) -> np.ndarray:
 
 
 def _held_here(tree):
-    """Which rows of arrays `[P, ...]`, sharded only by rows, this host holds, in order, and those rows."""
+    """Rows of arrays `[P, ...]`, sharded only by rows, that this host holds: their numbers in order, and themselves."""
 
     def blocks(leaf):
         found = {shard.index[0].indices(len(leaf))[:2]: shard.data for shard in leaf.addressable_shards}

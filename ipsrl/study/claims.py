@@ -79,7 +79,7 @@ class Comparison(Claim):
 
     @property
     def claimed(self) -> str:
-        """Where the number lies if the claim is true, in words."""
+        """The range of the number if the claim is true, in words."""
         if math.isfinite(self.low) and math.isfinite(self.high):
             return f"within {self.limit:g} of 0"
         return f"{'above' if self.high == math.inf else 'below'} {self.limit:g}"
@@ -308,7 +308,7 @@ def lines(decisions: Mapping[str, Decision]) -> list[str]:
 
 
 def decisive(decisions: Mapping[str, Decision]) -> dict[str, Any]:
-    """For summary.json: sentence -> the number that decides, as {of, claimed, mean, low, high, seeds}."""
+    """The number that decides each sentence, for summary.json: {of, claimed, mean, low, high, seeds}."""
     return {
         sentence: {"of": each.number, "claimed": each.claimed, **dataclasses.asdict(each.interval)}
         for sentence, each in decisions.items()

@@ -18,7 +18,7 @@ Labels = Mapping[str, str | int | float]
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """Where results go.
+    """The destination of results.
 
     Attributes:
       path: the folder of the whole study; each training run has a folder of its own in it.
@@ -86,7 +86,7 @@ class Labelled:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The labels as one text, for messages."""
         texts = (value if isinstance(value, str) else f"{name} = {value:g}" for name, value in self.labels.items())
         return ", ".join(texts)
 

@@ -1,4 +1,4 @@
-"""From curves to records: curves in the folder are read, missing ones are computed and written one by one."""
+"""Records of curves: those in the folder are read, missing ones are computed and written one by one."""
 
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""Which data of a batch an objective depends on, such as the probabilities by which tokens were sampled."""
+"""The data of a batch on which an objective depends, such as the probabilities by which tokens were sampled."""
 
 import dataclasses
 import functools

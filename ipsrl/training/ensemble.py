@@ -90,5 +90,5 @@ def train_ensemble(
 
 
 def itself(parameters: Parameters) -> Parameters:
-    """For `record`: all parameters. One function for everybody, because each new one would be compiled anew."""
+    """All parameters, for `record`. One function for everybody, because each new one would be compiled anew."""
     return parameters

@@ -37,7 +37,7 @@ from ipsrl.training.storage.checkpoints import Checkpoints
 from ipsrl.training.trainer import Trainer
 
 SHOWN = {"reward": "reward", "outcomes": "group_effective_outcomes", "entropy": "token_entropy"}
-"""In the progress line: name -> metric."""
+"""Metrics in the progress line by their names there."""
 
 
 @checked

@@ -78,7 +78,7 @@ class TrainState:
 
 @dataclasses.dataclass(frozen=True)
 class Batching(Checked):
-    """How a batch of rollouts is split into optimiser steps.
+    """The split of a batch of rollouts into optimiser steps.
 
     Attributes:
       epochs: passes over each batch of rollouts.

@@ -28,7 +28,7 @@ INTERVALS, TIME = 18, 1e6
 LARGEST_GROUP, MOST_STEPS = 24, 8
 """Above, a change of the rewards takes a second and more."""
 PUBLISHED = Path(__file__).parents[2] / "docs" / "verdicts.json"
-"""Where it is missing, as in a wheel, all verdicts are computed."""
+"""The published verdicts; where the file is missing, as in a wheel, all verdicts are computed."""
 REWARDS = Range(
     "be three numbers from 0 to 1, not all 0", lambda r: len(r) == 3 and min(r) >= 0 and 0 < max(r) <= 1, True
 )

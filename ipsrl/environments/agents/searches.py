@@ -33,7 +33,7 @@ class Searches:
 
 
 def queries_in_a_state(graph: KnowledgeGraph, grounded: bool) -> int:
-    """How many queries differ in more than their words."""
+    """The number of queries that differ in more than their words."""
     return (2 if grounded else graph.entities) * 2 * graph.relations
 
 

@@ -75,7 +75,7 @@ class StoredMolecules(Sequence[str]):
 
 
 def folder_of(name: str) -> Path:
-    """Where `scripts/make_molecules.py` puts the molecules called `name` unless asked otherwise."""
+    """The folder in which `scripts/make_molecules.py` puts the molecules called `name` unless asked otherwise."""
     return cache_folder() / "molecules" / name
 
 

@@ -36,7 +36,7 @@ class Factor(Checked, abc.ABC):
 
     @abc.abstractmethod
     def __call__(self, molecule: "Mol") -> float:
-        """In [0, 1]."""
+        """The factor of a molecule, in [0, 1]."""
 
     def check(self) -> None:
         """Raises ValueError if RDKit cannot read something that it needs; unlike the constructor, it asks RDKit."""

@@ -1,1 +1,1 @@
-"""How answers in text are read: spelling, numbers, arithmetic, stop strings, processes of verifiers."""
+"""Reading of answers in text: spelling, numbers, arithmetic, stop strings, processes of verifiers."""

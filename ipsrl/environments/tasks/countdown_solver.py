@@ -69,7 +69,7 @@ class Solver:
         return found
 
     def _ways_to(self, numbers: Numbers, target: Value) -> Iterator[Way]:
-        """How a value of many numbers is reached if the longer side can have the value that it must have."""
+        """The ways to a value of many numbers in which the longer side could have the value that it must have."""
         for some, others in _splits(numbers):
             for a in self.ways(some):
                 for b, operator, swapped in _wanted(a, target):

@@ -85,7 +85,7 @@ class HypospaceBoolean(TextTask):
 
     @functools.cached_property
     def productions(self) -> tuple[dict[Key, list[tuple]], ...]:
-        """For each depth limit 0 .. depth: key -> all productions of it, from keys of the limit below.
+        """All productions of each key, for each depth limit 0 .. depth, from keys of the limit below.
 
         A production is `(variable,)` or `(operator, key, ...)`. Every tree within the limit has exactly one derivation.
         """
@@ -100,7 +100,7 @@ class HypospaceBoolean(TextTask):
 
     @functools.cached_property
     def _canonical(self) -> tuple[dict[Key, tuple[int, str, Tree]], ...]:
-        """For each depth limit: key -> its shortest tree, the alphabetically first of them, after length and text."""
+        """Length, text and tree of each key for each depth limit: the shortest, of these the alphabetically first."""
         levels: list[dict] = []
         for level in self.productions:
             shortest = {}
@@ -112,7 +112,7 @@ class HypospaceBoolean(TextTask):
 
     @functools.cached_property
     def _tree_counts(self) -> tuple[dict[Key, np.ndarray], ...]:
-        """For each depth limit: key -> cumulative numbers of trees of its productions."""
+        """Cumulative numbers of trees of the productions of each key, for each depth limit."""
         levels: list[dict] = []
         for level in self.productions:
             counts = {

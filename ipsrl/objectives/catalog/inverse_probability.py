@@ -152,7 +152,7 @@ class InverseProbabilityLearned(InverseProbability):
 
 @dataclasses.dataclass(frozen=True)
 class Probability:
-    """How the probability of an outcome is estimated.
+    """The estimate of the probability of an outcome.
 
     Attributes:
       scale: (alpha, floor, effective share) -> the part that scales rewards.

@@ -1,4 +1,4 @@
-"""How often each outcome occurs in a group."""
+"""The frequency of each outcome in a group."""
 
 import jax.numpy as jnp
 from jax import Array

@@ -69,7 +69,7 @@ class Reader(GGUFReader):
         return 12 + numbers.nbytes, [numbers], [0], [GGUFValueType.ARRAY, kind]
 
     def _read_texts(self, start: int, count: int) -> tuple[int, list[memoryview]]:
-        """Where a list of texts ends, and the texts."""
+        """The end of a list of texts, and the texts."""
         self._texts += count
         _require("texts in lists", self._texts, MOST_TEXTS)
         is_little = (sys.byteorder == "little") == (self.byte_order == "I")

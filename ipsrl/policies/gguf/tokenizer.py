@@ -32,7 +32,7 @@ QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 
 @dataclasses.dataclass(frozen=True)
 class Splitting:
-    """How a byte-level tokenizer treats text before it merges bytes.
+    """The treatment of text by a byte-level tokenizer before it merges bytes.
 
     Attributes:
       pattern: a regular expression whose matches are not merged with each other; None for GPT-2's.

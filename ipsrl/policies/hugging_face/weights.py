@@ -27,6 +27,7 @@ from safetensors.numpy import save_file
 
 from ipsrl.checking.model_folder import read_object
 from ipsrl.distributed import hosts
+from ipsrl.distributed.placement import leaf_name
 from ipsrl.policies.adapters import LoRA, merged
 from ipsrl.policies.hugging_face.configuration import read_json, read_policy, text_config
 from ipsrl.policies.policy import Parameters
@@ -129,7 +130,7 @@ def load_parameters(
         _check_tensors(folder, policy, table, slices)
 
         def read(path: Any, parameter: jax.ShapeDtypeStruct) -> jax.Array:
-            tensor = table[_name(path)]
+            tensor = table[leaf_name(path)]
             sharding = first_device if shardings is None else shardings[tensor.path]
             leaf = _read(folder, tensor, slices[tensor.name], parameter.shape, sharding, np.dtype(dtype))
             return convert(tensor.path, leaf)
@@ -175,7 +176,7 @@ def save(
     _check_parameters(table, parameters, policy.lora)
     content = read_json(source)
     dtype = dtype or content.get("dtype") or content.get("torch_dtype") or "float32"
-    modules = {_name(path): module for path, module in jax.tree.leaves_with_path(parameters, is_leaf=_is_module)}
+    modules = {leaf_name(path): module for path, module in jax.tree.leaves_with_path(parameters, is_leaf=_is_module)}
     tensors = {tensor.name: tensor for tensor in table.values()}
     split = split_state_dict_into_shards_factory(
         tensors,
@@ -218,12 +219,8 @@ def _abstract(policy: Transformer) -> Parameters:
     return jax.eval_shape(policy.init, jax.random.key(0))
 
 
-def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")
-
-
 def _shapes(tree: Parameters) -> dict[str, tuple[int, ...]]:
-    return {_name(path): leaf.shape for path, leaf in jax.tree.leaves_with_path(tree)}
+    return {leaf_name(path): leaf.shape for path, leaf in jax.tree.leaves_with_path(tree)}
 
 
 def _check_architecture(folder: Path, policy: Transformer) -> None:

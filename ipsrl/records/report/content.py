@@ -161,7 +161,7 @@ def _number(value: Any) -> str:
 
 
 def environments(folders: Sequence[Folder]) -> list[Record]:
-    """Where the runs have run: versions, devices, commit; each once, with the number of starts."""
+    """The environments of the runs: versions, devices, commit; each once, with the number of starts."""
     counts = Counter()
     for folder in folders:
         for start in folder.starts:

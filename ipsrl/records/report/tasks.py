@@ -109,7 +109,7 @@ def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Re
 
 
 def telling(groups: Sequence[Sequence[Run]], leaves: Sequence[Mapping[str, str]]) -> list[list[str]]:
-    """For each group the names of the settings that distinguish it from others with the same objective."""
+    """The names of the settings that distinguish each group from others with the same objective."""
     by_objective = {}
     for same, of_group in zip(groups, leaves, strict=True):
         by_objective.setdefault(same[0].objective, []).append(of_group)

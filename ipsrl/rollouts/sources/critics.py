@@ -42,7 +42,7 @@ class Critic(abc.ABC):
     """Says words about all attempts of a batch at once."""
 
     NAMED: ClassVar[dict[str, Callable[..., "Critic"]]] = {}
-    """In texts such as `second_attempt(critic=first_mistake)`."""
+    """Names in texts such as `second_attempt(critic=first_mistake)`."""
 
     def check(self, sampled: Sampled) -> None:
         """Raises ValueError if it cannot say anything about attempts of these groups."""

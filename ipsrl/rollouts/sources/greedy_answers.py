@@ -24,7 +24,7 @@ class GreedyAnswers(Wrapper):
     outermost = True
 
     def provides(self, fields: frozenset[str]) -> frozenset[str]:
-        """With `greedy_rewards`."""
+        """Adds `greedy_rewards`."""
         return fields | {"greedy_rewards"}
 
     def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:

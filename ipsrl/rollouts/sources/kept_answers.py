@@ -23,10 +23,10 @@ class KeptAnswers(Wrapper):
     @property
     @abc.abstractmethod
     def places(self) -> tuple[int, int]:
-        """How many answers are kept for each prompt, and how many are added to each group."""
+        """The number of answers kept for each prompt, and the number added to each group."""
 
     def provides(self, fields: frozenset[str]) -> frozenset[str]:
-        """With `off_policy`; without the most likely tokens, which kept answers have of an earlier policy."""
+        """Adds `off_policy`, and drops the most likely tokens, which kept answers have of an earlier policy."""
         return fields - {"top_log_probs"} | {"off_policy"}
 
     @property

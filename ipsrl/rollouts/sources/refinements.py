@@ -65,7 +65,7 @@ class OffPolicyAnswers(Wrapper):
     asks = "policy"
 
     def provides(self, fields: frozenset[str]) -> frozenset[str]:
-        """With `off_policy`; without the policy's most likely tokens if the reference policy samples."""
+        """Adds `off_policy`, and drops the policy's most likely tokens if the reference policy samples."""
         lost = {"top_log_probs"} if self.actor == "reference" else set()
         return fields - lost | {"off_policy"}
 
@@ -80,7 +80,7 @@ class OffPolicyAnswers(Wrapper):
 
     @property
     def answers_held(self) -> int:
-        """With the refinements of all prompts."""
+        """Counts the refinements of all prompts, too."""
         return self.sampled.prompts_per_step * self.answers + self.inner.answers_held
 
     @property
@@ -132,7 +132,7 @@ class Refine(abc.ABC):
     """Samples refinements, for an environment that can criticise an attempt."""
 
     NAMED: ClassVar[dict[str, Callable[..., "Refine"]]] = {}
-    """In texts such as `off_policy(answers=8, refine=second_attempt)`."""
+    """Names in texts such as `off_policy(answers=8, refine=second_attempt)`."""
 
     def check(self, sampled: Sampled) -> None:
         """Raises ValueError if the environment or the policy cannot do what this needs."""
@@ -217,7 +217,7 @@ Refine.NAMED["second_attempt"] = SecondAttempt
 
 
 def spend_samples(objective: Objective, samples: int) -> tuple[int, OffPolicyAnswers | None]:
-    """How an objective uses its samples for a prompt: the group size, and the off-policy answers.
+    """The use that an objective makes of its samples for a prompt: the group size, and the off-policy answers.
 
     All samples form the group, unless the objective needs off-policy answers: then half of them do, and the other half
     are refinements.

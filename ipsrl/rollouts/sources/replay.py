@@ -94,7 +94,7 @@ def _replay_metrics(chosen: Array, kept_outcomes: Array) -> Metrics:
 
 @jax.jit
 def _missing_answer(groups: Groups, kept: Any, key: Array) -> tuple[Groups, Array]:
-    """For each group a kept answer `[P, 1, ...]` whose outcome it lacks, and `[P]` bool, whether there is one."""
+    """A kept answer `[P, 1, ...]` for each group, whose outcome it lacks, and `[P]` bool, whether there is one."""
     trajectories, outcomes = groups
     rows = trajectories.prompts.index
     ids = kept[1].outcome_id[rows]

@@ -55,7 +55,7 @@ class Actors:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Which groups a source is asked for; all that it samples is a function of this.
+    """A request for groups; all that a source samples is a function of it.
 
     Attributes:
       seed: of the run.
@@ -228,7 +228,7 @@ class Sampled(Source):
 
 
 UNWRAPPED: Any = None
-"""In the place of the other source until a wrapper is around it."""
+"""Stand-in for the other source until a wrapper is around it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -150,7 +150,7 @@ class StoredGroups(Source):
         temperature: float = 1.0,
         right_above: float | None = None,
     ) -> Self:
-        """From rows such as `{"prompt": 3, "answers": [[5, 2], [7, 2]], "rewards": [1, 0]}`.
+        """Reads rows such as `{"prompt": 3, "answers": [[5, 2], [7, 2]], "rewards": [1, 0]}`.
 
         `answers` are token ids; `rewards`, `outcomes`, `log_probs` and `own` (one number, or truth value, for each
         token) are optional, and in all rows or in none. So is `history`, what the prompt quotes: lists of token ids,
@@ -242,7 +242,7 @@ class StoredGroups(Source):
         temperature: float = 1.0,
         right_above: float | None = None,
     ) -> Self:
-        """From a file with one such row in JSON in each line.
+        """Reads a file with one such row in JSON in each line.
 
         Raises:
           ValueError: as `of`, with the line's number, the file cannot be read, or a line is no JSON object.

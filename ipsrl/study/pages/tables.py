@@ -85,7 +85,7 @@ class Grid:
 
 
 def one_below_the_other(*tables: Callable[[Records, Settings], str]) -> Callable[[Records, Settings], str]:
-    """For TABLE: several tables."""
+    """Several tables as one, for TABLE."""
     return lambda records, settings: "\n\n".join(table(records, settings) for table in tables)
 
 

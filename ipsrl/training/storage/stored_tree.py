@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ipsrl.checking.arguments import shown
+from ipsrl.distributed.placement import leaf_name
 from ipsrl.records.json_files import read_json, write_json
 
 PyTree = Any
@@ -23,7 +24,7 @@ def named_leaves(tree: PyTree) -> dict[str, Any]:
     structure is a difference in names.
     """
     paths = jax.tree_util.tree_leaves_with_path(tree)
-    named = {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in paths}
+    named = {leaf_name(path): leaf for path, leaf in paths}
     if len(named) < len(paths):
         raise ValueError(
             "two leaves of the tree have the same path once its keys are joined by '/'; rename one of them"
