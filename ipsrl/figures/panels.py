@@ -103,7 +103,6 @@ class Panels:
     caption: str = ""
 
     def __call__(self, records: Records, settings: object) -> Drawing:
-        """Draws the records."""
         layers = [layer for panel in self.panels for layer in panel.measured]
         styles = line_styles(name for layer in layers for name in layer.names(records))
         parts = list(records.each(self.each)) if self.each else [({}, records)]

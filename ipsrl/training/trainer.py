@@ -62,7 +62,7 @@ class Trainer(Checked):
 
     @functools.cached_property
     def groups_from(self) -> Source:
-        """The source."""
+        """The given source, or groups that the policy samples, in the wrappers of the settings."""
         if self.source is not None:
             return self.source
         settings = self.settings
