@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from ipsrl.policies import hugging_face
+from ipsrl.policies.hugging_face import weights
 from ipsrl.policies.hugging_face.configuration import num_positions, read_policy
 from ipsrl.policies.hugging_face.weights import load_parameters, save, stored_tensors
 from tests.policies.hugging_face.decoder_families import FAMILIES, random_parameters, write_checkpoint, write_config
@@ -101,7 +101,7 @@ def test_what_belongs_to_the_tokenizer_is_copied_and_a_failed_export_leaves_noth
     def fail(*arguments, **keywords):
         raise OSError("disk full")
 
-    monkeypatch.setattr(hugging_face, "save_file", fail)
+    monkeypatch.setattr(weights, "save_file", fail)
     with pytest.raises(OSError, match="disk full"):
         save(tmp_path / "out" / "second", policy, parameters, source)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["export"]
@@ -139,7 +139,7 @@ class CountedSlice:
 def test_each_device_reads_only_its_slice(qwen2, monkeypatch, spec):
     folder, policy, parameters = qwen2
     counts = {}
-    monkeypatch.setattr(hugging_face, "safe_open", lambda path, framework: CountedFile(path, framework, counts))
+    monkeypatch.setattr(weights, "safe_open", lambda path, framework: CountedFile(path, framework, counts))
     mesh = jax.make_mesh((4, 2), ("data", "model"))
 
     def sharding_of(path, shape):
