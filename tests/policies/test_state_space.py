@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.special import expit, log_softmax
+from scipy.special import log_softmax
 
 from ipsrl.environments.tasks.addition import Addition
 from ipsrl.policies import selective_scan as scans
@@ -14,6 +14,7 @@ from ipsrl.policies.selective_scan import selective_scan
 from ipsrl.policies.state_space import StateSpace
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts
+from tests.oracles.plain_models import plain_state_space
 from tests.policies.hugging_face.decoder_families import answered, left_padded, step_logits
 
 V, G, T = 11, 3, 7
@@ -44,40 +45,6 @@ def make_trajectories(prompts: Prompts):
     return answered(prompts, generator.integers(0, V, (number, G, T)), mask)
 
 
-def reference_log_probs(policy: StateSpace, parameters, tokens) -> np.ndarray:
-    """`[N, V]` float64 log-probabilities after each of the N tokens of one text, one token after the other."""
-    parameters = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), parameters)
-
-    def norm(x, layer):
-        return x / np.sqrt(np.mean(x * x) + policy.rms_norm_epsilon) * layer["scale"]
-
-    inner, states = policy.inner_size, policy.state_size
-    windows = [np.zeros((policy.convolution, inner)) for _ in range(policy.num_layers)]
-    hidden_states = [np.zeros((inner, states)) for _ in range(policy.num_layers)]
-    found = []
-    for token in np.asarray(tokens):
-        x = parameters["embedding"][token]
-        for number in range(policy.num_layers):
-            layer = parameters["layers"][number]
-            mixer, y = layer["mixer"], norm(x, layer["norm"])
-            windows[number] = np.vstack([windows[number][1:], y @ mixer["in_proj"]["kernel"]])
-            u = (windows[number] * mixer["conv1d"]["kernel"]).sum(0) + mixer["conv1d"]["bias"]
-            u = u * expit(u)
-            projected = u @ mixer["x_proj"]["kernel"]
-            rank = len(projected) - 2 * states
-            low, write, read = projected[:rank], projected[rank : rank + states], projected[rank + states :]
-            steps = np.logaddexp(0, low @ mixer["dt_proj"]["kernel"] + mixer["dt_proj"]["bias"])
-            for channel in range(inner):
-                rates = -np.exp(mixer["A_log"][channel])
-                kept = np.exp(steps[channel] * rates) * hidden_states[number][channel]
-                hidden_states[number][channel] = kept + steps[channel] * u[channel] * write
-            gate = y @ mixer["gate_proj"]["kernel"]
-            scanned = hidden_states[number] @ read + mixer["D"] * u
-            x = x + (scanned * gate * expit(gate)) @ mixer["out_proj"]["kernel"]
-        found.append(norm(x, parameters["norm_f"]) @ parameters["embedding"].T)
-    return log_softmax(np.array(found) / TEMPERATURE, axis=-1)
-
-
 def test_the_papers_policy_has_its_number_of_parameters():
     # Saturn's prior of arXiv 2405.17066, vocabulary 37: 438,016 in each of 12 layers.
     policy = StateSpace(37, hidden_size=256, num_layers=12)
@@ -106,7 +73,7 @@ def test_score_and_step_equal_the_recurrence(chunk):
         prompt = np.asarray(prompts.tokens[number])[np.asarray(prompts.mask[number])]
         for member in range(G):
             tokens = np.asarray(trajectories.tokens[number, member])
-            expected = reference_log_probs(policy, PARAMETERS, [*prompt, *tokens[:-1]])[-T:]
+            expected = plain_state_space(policy, PARAMETERS, [*prompt, *tokens[:-1]], TEMPERATURE)[-T:]
             mask = np.asarray(trajectories.token_mask[number, member])
             chosen = expected[np.arange(T), tokens]
             assert np.where(mask, chosen, 0) == pytest.approx(np.asarray(scores.log_probs[number, member]), abs=1e-5)
@@ -132,7 +99,7 @@ def test_prompt_log_probs_equal_the_recurrence():
     assert mask.sum(axis=1).tolist() == [0, 3, 5]
     for number in (1, 2):
         prompt = np.asarray(prompts.tokens[number])[np.asarray(prompts.mask[number])]
-        expected = reference_log_probs(SMALL, PARAMETERS, prompt)[np.arange(len(prompt) - 1), prompt[1:]]
+        expected = plain_state_space(SMALL, PARAMETERS, prompt, TEMPERATURE)[np.arange(len(prompt) - 1), prompt[1:]]
         assert np.asarray(log_probs[number])[np.asarray(mask[number])] == pytest.approx(expected, abs=1e-5)
     assert not np.asarray(log_probs)[~np.asarray(mask)].any()
 
@@ -146,7 +113,7 @@ def test_features_are_the_mean_of_the_states_after_each_token():
         for member in range(G):
             count = int(trajectories.token_mask[number, member].sum())
             answer = np.asarray(trajectories.tokens)[number, member, :count]
-            following = reference_log_probs(SMALL, PARAMETERS, [*prompt, *answer])[-count:].mean(axis=0)
+            following = plain_state_space(SMALL, PARAMETERS, [*prompt, *answer], TEMPERATURE)[-count:].mean(axis=0)
             expected = TEMPERATURE * (following - following.mean())
             logits = head @ np.asarray(features[number, member])
             np.testing.assert_allclose(logits - logits.mean(), expected, atol=2e-5)

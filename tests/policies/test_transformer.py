@@ -15,6 +15,7 @@ from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.policies.transformer_config import SlidingWindow
 from ipsrl.structures import Prompts, Trajectories
+from tests.oracles.plain_models import plain_transformer
 from tests.policies.hugging_face.decoder_families import (
     answered,
     left_padded,
@@ -48,47 +49,6 @@ def make_trajectories(prompts: Prompts) -> Trajectories:
     return answered(prompts, generator.integers(0, V, (num_prompts, G, T)), mask)
 
 
-def reference_log_probs(policy: Transformer, parameters, tokens) -> np.ndarray:
-    """`[N, V]` log-probabilities after each of the N tokens of one sequence, head by head, in NumPy."""
-    parameters = jax.tree.map(np.asarray, parameters)
-    width = policy.head_dim or policy.hidden_size // policy.num_heads
-    length = len(tokens)
-    # The two halves of a vector are its real and imaginary part, which a position turns.
-    turns = np.exp(1j * np.outer(np.arange(length), policy.rotary.theta ** (-2 * np.arange(width // 2) / width)))
-
-    def norm(x, layer):
-        return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + policy.rms_norm_epsilon) * layer["scale"]
-
-    def turn(x):
-        turned = (x[:, : width // 2] + 1j * x[:, width // 2 :]) * turns.astype(np.complex64)
-        return np.concatenate([turned.real, turned.imag], -1)
-
-    def softmax(x):
-        weights = np.exp(x - x.max(-1, keepdims=True))
-        return weights / weights.sum(-1, keepdims=True)
-
-    embedding = parameters["embed_tokens"]["embedding"]
-    x = embedding[np.asarray(tokens)]
-    for number in range(policy.num_layers):
-        layer = parameters["layers"][number]
-        kernel = {name: part["kernel"] for name, part in (layer["self_attn"] | layer["mlp"]).items()}
-        y = norm(x, layer["input_layernorm"])
-        heads = []
-        for head in range(policy.num_heads):
-            key_value_head = head // (policy.num_heads // policy.num_key_value_heads)
-            own = slice(head * width, (head + 1) * width)
-            shared = slice(key_value_head * width, (key_value_head + 1) * width)
-            query, key = turn(y @ kernel["q_proj"][:, own]), turn(y @ kernel["k_proj"][:, shared])
-            logits = np.where(np.tri(length, dtype=bool), query @ key.T / np.float32(np.sqrt(width)), -np.inf)
-            heads.append(softmax(logits) @ (y @ kernel["v_proj"][:, shared]))
-        x = x + np.concatenate(heads, -1) @ kernel["o_proj"]
-        y = norm(x, layer["post_attention_layernorm"])
-        gate = y @ kernel["gate_proj"]
-        x = x + (gate / (1 + np.exp(-gate)) * (y @ kernel["up_proj"])) @ kernel["down_proj"]
-    head = embedding.T if policy.tie_embeddings else parameters["lm_head"]["kernel"]
-    return np.log(softmax(norm(x, parameters["norm"]) @ head / TEMPERATURE))
-
-
 SCORE = jax.jit(lambda policy, *arguments: policy.score(*arguments), static_argnums=0)
 
 
@@ -115,7 +75,7 @@ def test_score_and_step_equal_the_plain_transformer(policy):
         for member in range(G):
             count = mask[prompt, member].sum()
             answer = np.asarray(trajectories.tokens)[prompt, member, :count]
-            probs = reference_log_probs(policy, parameters, [*real, *answer[:-1]])[-count:]
+            probs = plain_transformer(policy, parameters, [*real, *answer[:-1]], TEMPERATURE)[-count:]
             expected = probs[np.arange(count), answer]
             np.testing.assert_allclose(scores.log_probs[prompt, member, :count], expected, atol=2e-5)
             np.testing.assert_allclose(
@@ -132,7 +92,7 @@ def test_prompt_log_probs_equal_the_plain_transformer(policy):
     assert log_probs.shape == mask.shape == prompts.tokens.shape
     for row, length in enumerate(np.asarray(prompts.mask).sum(axis=1)):
         real = np.asarray(prompts.tokens)[row, -length:]
-        probs = reference_log_probs(policy, parameters, real)
+        probs = plain_transformer(policy, parameters, real, TEMPERATURE)
         expected = np.zeros(prompts.tokens.shape[1])
         expected[len(expected) - length + 1 :] = probs[np.arange(length - 1), real[1:]]
         np.testing.assert_allclose(log_probs[row], expected, atol=2e-5)
@@ -151,7 +111,7 @@ def test_features_are_the_mean_of_the_states_after_each_token(policy):
         for member in range(G):
             count = int(trajectories.token_mask[number, member].sum())
             answer = np.asarray(trajectories.tokens)[number, member, :count]
-            following = reference_log_probs(policy, parameters, [*prompt, *answer])[-count:].mean(axis=0)
+            following = plain_transformer(policy, parameters, [*prompt, *answer], TEMPERATURE)[-count:].mean(axis=0)
             expected = TEMPERATURE * (following - following.mean())
             logits = head @ np.asarray(features[number, member])
             np.testing.assert_allclose(logits - logits.mean(), expected, atol=2e-5)
