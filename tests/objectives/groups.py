@@ -105,11 +105,30 @@ def rollouts_of(behaviour, mask=None, **fields):
     return Rollouts(**{name: jnp.asarray(values) for name, values in fields.items()})
 
 
+def rewarded(rewards, **fields):
+    """Rollouts of one-token answers with these rewards `[P, G]`."""
+    rewards = np.asarray(rewards, np.float32)
+    return rollouts_of(np.zeros((*rewards.shape, 1)), rewards=rewards, **fields)
+
+
+def scores_of(log_probs):
+    """Scores with these log-probabilities, and no entropy."""
+    return PolicyScores(log_probs, jnp.zeros_like(log_probs))
+
+
+def shaped(part, rewards, **fields):
+    """The new rewards of one group of answers, of one token each unless `behaviour` says more."""
+    rewards = jnp.asarray([rewards], jnp.float32)
+    fields = {name: np.asarray([values]) for name, values in fields.items()}
+    behaviour = fields.pop("behaviour", np.zeros((*rewards.shape, 1)))
+    return part(rewards, rollouts_of(behaviour, rewards=rewards, **fields))[0]
+
+
 def by_log_probs(part, log_probs, rollouts, *advantages):
     """Values of a surrogate or a penalty, their gradient by the policy's log-probabilities, and metrics."""
 
     def total(log_probs):
-        values, metrics = part(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts, *advantages)
+        values, metrics = part(scores_of(log_probs), rollouts, *advantages)
         return values.sum(), (values, metrics)
 
     gradient, (values, metrics) = jax.grad(total, has_aux=True)(jnp.asarray(log_probs, jnp.float32))
@@ -125,6 +144,15 @@ def first_advantages(objective, rollouts):
 def token_advantages(text, rollouts):
     """`[P, G, T]`, the weights that an objective gives to tokens in its first batch."""
     return np.asarray(first_advantages(make(text), rollouts))
+
+
+def weighed_in_turn(text, batches, **sizes):
+    """Advantages `[P, G]` of the last of several batches of one-token answers, and the state and metrics after it."""
+    objective = make(text)
+    state = objective.init(Sizes(**sizes))
+    for batch in batches:
+        weights, state, metrics = objective.weigh(batch, state)
+    return np.asarray(weights.advantages[..., 0]), state, metrics
 
 
 def advantages_of(text, rollouts):

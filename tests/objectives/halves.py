@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from ipsrl.objectives import make
 from ipsrl.objectives.advantages import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.surrogates import PolicyGradient
@@ -12,6 +13,10 @@ def weighing(objective):
     return dataclasses.replace(
         objective, surrogate=PolicyGradient(), aggregation=SequenceMean(), first=None, correction=None
     )
+
+
+def smallest_group(text):
+    return max(part.smallest_group for part in make(text).parts)
 
 
 def losing(objective):

@@ -22,7 +22,7 @@ from ipsrl.objectives.catalog.trust_region import MirrorDescent
 from ipsrl.structures import ROLLOUT_AXES
 from tests.objectives.declared import ROWS
 from tests.objectives.groups import greedy_of, parts_of, random_rollouts, sizes
-from tests.objectives.halves import losing, weighing
+from tests.objectives.halves import losing, smallest_group, weighing
 from tests.objectives.rows import SILENCE
 from tests.tiers import slow_after, slow_unless
 
@@ -409,10 +409,6 @@ def test_pieces_of_a_batch_sum_to_the_whole(text):
 @pytest.mark.parametrize("batch", ["stale", "fresh"])
 def test_stale_tokens_leave_gradients_finite(text, batch):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(facts(text)[batch]))
-
-
-def smallest_group(text):
-    return max(part.smallest_group for part in make(text).parts)
 
 
 @pytest.mark.parametrize("text", [text for text in names() if smallest_group(text) > 1])

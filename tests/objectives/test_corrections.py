@@ -12,8 +12,8 @@ import pytest
 
 from ipsrl.objectives import make, names
 from ipsrl.objectives.corrections import Masked, SequenceMask, Truncated
-from ipsrl.structures import PolicyScores, Rollouts, Sizes
-from tests.objectives.groups import all_groups, bandit_rollouts, random_rollouts, rollouts_of, sizes
+from ipsrl.structures import Rollouts, Sizes
+from tests.objectives.groups import all_groups, bandit_rollouts, random_rollouts, rollouts_of, scores_of, sizes
 
 # pi_old / mu of the tokens of two answers; the second has one token. Geometric means: 0.7937, 3.
 RATIOS = np.array([[[4.0, 0.5, 0.25], [3.0, 1.0, 1.0]]])
@@ -53,7 +53,7 @@ def test_the_sequence_mask_by_hand():
     mask = np.array([[[1, 1], [1, 0], [1, 1]]], bool)
     rollouts = rollouts_of(np.where(mask, -1.0, np.nan), mask)
     advantages = jnp.array([-1.0, -1.0, 0.5])[None, :, None] * jnp.ones((1, 3, 2))
-    scores = PolicyScores(-1.0 - behind, jnp.zeros(behind.shape))
+    scores = scores_of(-1.0 - behind)
     weight, metrics = SequenceMask(0.25)(scores, rollouts, advantages)
     np.testing.assert_array_equal(weight[mask], [0, 0, 1, 1, 1])
     assert metrics["correction_fraction"] == (2, 5)
@@ -167,7 +167,7 @@ def gradient_over_groups(objective, logits, sampler, group):
 
     def loss(logits):
         log_probs = jax.nn.log_softmax(logits)[groups][..., None]
-        output = objective.loss(PolicyScores(log_probs, jnp.zeros(log_probs.shape)), rollouts, weights)
+        output = objective.loss(scores_of(log_probs), rollouts, weights)
         return output.loss_sum / group
 
     return -jax.grad(loss)(logits)
@@ -209,7 +209,7 @@ def tree_gradients(objective):
 
     def loss(table):
         log_probs = of_tokens(jax.nn.log_softmax(table))
-        return objective.loss(PolicyScores(log_probs, jnp.zeros(log_probs.shape)), rollouts, weights).loss_sum
+        return objective.loss(scores_of(log_probs), rollouts, weights).loss_sum
 
     def expected_return(table):
         return (rewards * jnp.exp(of_tokens(jax.nn.log_softmax(table)).sum(axis=(1, 2)))).sum()
@@ -270,9 +270,3 @@ def test_rows_whose_loss_is_not_proportional_to_advantages_refuse(name):
 def test_what_is_wrong_with_a_correction(text, message):
     with pytest.raises(ValueError, match=message):
         make(text)
-
-
-def test_the_field_is_missing():
-    rollouts, scores = random_rollouts()
-    with pytest.raises(ValueError, match=r"^the objective reads proximal_log_probs, which these rollouts do not have$"):
-        make("grpo(correction=truncated)")(scores, dataclasses.replace(rollouts, proximal_log_probs=None))

@@ -15,6 +15,7 @@ from ipsrl.objectives import make, names
 from ipsrl.structures import PolicyScores, Sizes
 from tests.objectives.declared import ROWS
 from tests.objectives.groups import all_groups, bandit_rollouts
+from tests.objectives.halves import smallest_group
 from tests.tiers import slow_unless
 
 LOGITS = {2: np.array([0.3, -0.5], np.float32), 3: np.array([0.2, -0.6, 0.7], np.float32)}
@@ -81,10 +82,6 @@ def mean_update(text, outcomes, rewards, group):
     """`[K]`, the average of `updates` over all K^G groups with their probabilities."""
     sampled = updates(make(text), LOGITS[outcomes], rollouts_of_all_groups(outcomes, rewards, group))
     return DISTRIBUTION[outcomes][all_groups(outcomes, group)].prod(axis=-1) @ np.asarray(sampled, np.float64)
-
-
-def smallest_group(text):
-    return max(part.smallest_group for part in make(text).parts)
 
 
 WITH_RULE = [text for text, row in ROWS.items() if not isinstance(row.advantages, str)]

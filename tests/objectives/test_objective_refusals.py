@@ -121,6 +121,8 @@ RUNS = [
     ("progrpo(reference=prompt(question))", ("prompt_log_probs",), 8, FEW, "needs question_mask, which this"),
     ("detailed_balance", ("step_log_backward",), 1, FEW, "this environment does not number states"),
     ("ips_grpo(probability=ema)", (), 4, Sizes(2, num_states=3, vocabulary_size=4), "a table of outcomes"),
+    ("outcome_exploration", (), 4, Sizes(3), None),
+    ("outcome_exploration(bonus=ucb)", (), 4, Sizes(3), "this environment does not number outcomes"),
     ("ips_grpo(probability=exact(backward=learned))", BACKWARD, 4, Sizes(2, 3, None, 4), "a table of states"),
     ("ips_grpo(probability=exact(backward=learned))", BACKWARD, 4, Sizes(2, 3, 4, None), "a table of states"),
 ]

@@ -11,7 +11,7 @@ from ipsrl.objectives.catalog.preferences import beats
 from ipsrl.objectives.catalog.refinements import DistinctPairs
 from ipsrl.objectives.catalog.regularised import ModeAnchor
 from ipsrl.structures import Sizes
-from tests.objectives.groups import advantages_of, rollouts_of
+from tests.objectives.groups import advantages_of, rewarded, rollouts_of, weighed_in_turn
 
 ALMOST = np.float32(0.3) * np.float32(3)
 """0.90000004, where 0.9 is 0.9."""
@@ -36,7 +36,7 @@ def test_means_of_equal_tokens_are_equally_likely():
 def test_equally_good_answers_are_anchored_together():
     """Rewards of 3 * 0.3 and 0.9 are both the group's best; the reference likes the first by one nat."""
     rewards, reference = np.float32([[ALMOST, 0.9, 0.5]]), np.float32([[[-2.0], [-3.0], [-1.0]]])
-    group = rollouts_of(np.zeros((1, 3, 1)), rewards=rewards, reference_log_probs=reference)
+    group = rewarded(rewards, reference_log_probs=reference)
     np.testing.assert_allclose(ModeAnchor(1.0)(group.rewards, group), [[0.9, 1.9, 0.5]], rtol=1e-6)
 
 
@@ -50,7 +50,7 @@ def test_of_equally_liked_answers_the_best_is_the_anchor():
 
 def test_rewards_that_differ_by_rounding_form_no_pair():
     rewards = np.float32([[ALMOST, 0.9, 0.5]])
-    pairs = np.asarray(beats(rollouts_of(np.zeros((1, 3, 1)), rewards=rewards)))[0]
+    pairs = np.asarray(beats(rewarded(rewards)))[0]
     assert pairs.tolist() == [[False, False, True], [False, False, True], [False, False, False]]
 
 
@@ -72,7 +72,7 @@ def test_a_mean_of_rounding_is_not_positive(text):
     """0.1 + 0.6 - 0.7 would divide."""
     rewards = np.float32([[0.1, 0.6, -0.7]])
     assert rewards.mean() > 0
-    group = rollouts_of(np.zeros((1, 3, 1)), rewards=rewards, off_policy=np.zeros((1, 3), bool))
+    group = rewarded(rewards, off_policy=np.zeros((1, 3), bool))
     assert not advantages_of(text, group).any()
 
 
@@ -99,14 +99,12 @@ def test_a_reward_at_the_mean_is_not_punished():
 @pytest.mark.parametrize(
     ("text", "rewards", "fields"),
     [
-        ("remax", [ALMOST, 0.9, ALMOST], {"greedy_rewards": np.float32([0.9])}),
         ("top_one", [ALMOST, 0.9, 0.5], {}),
-        ("pkpo(k=2, graded=True)", [ALMOST, 0.9, ALMOST], {}),
         ("darling(verifiable=False, standardise=True)", [-ALMOST, -0.9, -ALMOST], {"outcome_id": np.arange(3)[None]}),
     ],
 )
 def test_rewards_that_differ_by_rounding_say_nothing(text, rewards, fields):
-    assert not advantages_of(text, rollouts_of(np.zeros((1, 3, 1)), rewards=np.float32([rewards]), **fields)).any()
+    assert not advantages_of(text, rewarded([rewards], **fields)).any()
 
 
 def test_of_two_answers_the_worse_changes_nothing_where_each_set_has_a_best_one():
@@ -120,19 +118,13 @@ def test_of_two_answers_the_worse_changes_nothing_where_each_set_has_a_best_one(
 def test_large_rewards_that_differ_by_rounding_share_the_utility(text, right):
     """3e9 and its neighbour in float32, which is 256 above."""
     rewards = np.float32([[3e9, np.nextafter(np.float32(3e9), np.float32(4e9)), 0]])
-    np.testing.assert_allclose(
-        advantages_of(text, rollouts_of(np.zeros((1, 3, 1)), rewards=rewards)), [right], rtol=1e-6
-    )
+    np.testing.assert_allclose(advantages_of(text, rewarded(rewards)), [right], rtol=1e-6)
 
 
 def test_a_prompt_whose_rewards_change_by_rounding_alone_has_no_deviation():
     """The second of two batches would otherwise be divided by the rounding between them."""
-    objective = make("dcpo")
-    state = objective.init(Sizes(1))
-    for reward in (0.9, np.float32(0.9) + np.float32(4e-7)):
-        group = rollouts_of(np.zeros((1, 4, 1)), rewards=np.full((1, 4), reward, np.float32))
-        weights, state, _ = objective.weigh(group, state)
-    assert not np.asarray(weights.advantages).any()
+    batches = [rewarded([[reward] * 4]) for reward in (0.9, np.float32(0.9) + np.float32(4e-7))]
+    assert not weighed_in_turn("dcpo", batches, num_prompts=1)[0].any()
 
 
 def test_an_entropy_that_changes_by_rounding_alone_is_at_its_target():
@@ -149,6 +141,6 @@ def test_an_entropy_that_changes_by_rounding_alone_is_at_its_target():
 def test_a_reward_that_is_a_threshold_but_for_rounding_reaches_it():
     rewards, reference = np.float32([[1, 0.1 * 3 - 1e-8, 0]]), np.float32([[[-1.0], [-2.0], [-1.0]]])
     assert rewards[0, 1] < np.float32(0.1) * np.float32(3)
-    group = rollouts_of(np.zeros((1, 3, 1)), rewards=rewards, reference_log_probs=reference)
+    group = rewarded(rewards, reference_log_probs=reference)
     threshold = float(np.float32(0.1) * np.float32(3))
     np.testing.assert_allclose(ModeAnchor(1.0, threshold)(group.rewards, group), [[1, 2, 0]])

@@ -7,8 +7,7 @@ import pytest
 
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.objectives import make
-from ipsrl.structures import PolicyScores
-from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, scores_of
 from tests.objectives.tree_walks import every_walk
 from tests.tiers import slow_after
 
@@ -43,10 +42,6 @@ def loss(objective, scores, parameters, rollouts):
     weights, _, _ = objective.weigh(rollouts, objective.init(TREE.sizes))
     output = objective.loss(scores, rollouts, weights, parameters)
     return output.loss_sum / output.count
-
-
-def scores_of(log_probs):
-    return PolicyScores(log_probs, jnp.zeros_like(log_probs))
 
 
 @pytest.mark.parametrize("text", slow_after(1, LOSSES))
@@ -124,10 +119,5 @@ def test_a_group_of_equal_answers_has_no_variance(text):
     rollouts = rollouts_of(np.full(shape, -0.5), **fields)
     objective = make(text)
 
-    @jax.jit
-    def gradient(log_probs):
-        return jax.grad(lambda log_probs: objective(PolicyScores(log_probs, 0 * log_probs), rollouts).loss_sum)(
-            log_probs
-        )
-
+    gradient = jax.jit(jax.grad(lambda log_probs: objective(scores_of(log_probs), rollouts).loss_sum))
     assert not np.asarray(gradient(jnp.full(shape, -0.7))).any()

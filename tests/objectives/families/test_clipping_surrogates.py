@@ -15,7 +15,7 @@ from ipsrl.objectives.catalog.token_probability import BoundedRatio
 from ipsrl.objectives.catalog.trust_region import ClippedGeometricMean, GammaWeight, ProbabilityClip, SoftGate
 from ipsrl.objectives.surrogates import ClippedRatio, ClippedSequenceRatio, ImportanceRatio
 from ipsrl.structures import PolicyScores, Sizes
-from tests.objectives.groups import assert_close, by_log_probs, random_rollouts, rollouts_of
+from tests.objectives.groups import assert_close, by_log_probs, random_rollouts, rollouts_of, scores_of
 from tests.tiers import slow_after
 
 
@@ -27,7 +27,7 @@ def judged(surrogate, behaviour, policy, advantages):
     )
 
     def total(log_probs):
-        scores = PolicyScores(log_probs, jnp.zeros_like(log_probs))
+        scores = scores_of(log_probs)
         statistics = surrogate.statistics(scores, rollouts, advantages)
         values, metrics = surrogate.evaluate(scores, rollouts, advantages, {}, statistics)
         return values.sum(), (values[0, 0], metrics)

@@ -10,7 +10,7 @@ import pytest
 from ipsrl.objectives import make
 from ipsrl.objectives.catalog.entropy import AdaptiveEntropyBonus, EntropyBand, EntropyFloor, mean_entropy
 from ipsrl.structures import Sizes
-from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, weighed_in_turn
 
 
 def batch_of(entropy, rewards=((0.0, 0.0),)):
@@ -94,10 +94,7 @@ def test_correct_is_what_lies_above_the_threshold():
 
 def watched(text, rollouts, batches=2):
     """Metrics of the last of several equal batches."""
-    objective = make(text)
-    state = objective.init(Sizes(rollouts.rewards.shape[0]))
-    for _ in range(batches):
-        _, state, metrics = objective.weigh(rollouts, state)
+    _, _, metrics = weighed_in_turn(text, [rollouts] * batches, num_prompts=len(rollouts.rewards))
     return {name: float(total / count) for name, (total, count) in metrics.items()}
 
 

@@ -16,17 +16,8 @@ from ipsrl.objectives.catalog.diversity import (
     SimilarityDiscount,
 )
 from ipsrl.objectives.shaping import InverseFrequency
-from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+from tests.objectives.groups import advantages_of, assert_close, rewarded, rollouts_of, shaped
 from tests.objectives.mean_updates import mean_update
-
-
-def shaped(part, rewards, **fields):
-    """The new rewards of one group of one-token answers."""
-    rewards = jnp.asarray([rewards], jnp.float32)
-    fields = {name: np.asarray([values]) for name, values in fields.items()}
-    behaviour = fields.pop("behaviour", np.zeros((*rewards.shape, 1)))
-    return part(rewards, rollouts_of(behaviour, rewards=rewards, **fields))[0]
-
 
 # DARLING
 
@@ -83,15 +74,6 @@ def test_one_hot_outcomes_have_their_bonus_in_closed_form():
         assert_close(shaped(part, [1] * 8, outcome_id=ids), expected)
 
 
-def test_all_answers_of_a_group_with_a_correct_one_get_the_bonus():
-    part, ids = EllipticalBonus(features="outcome"), [0, 0, 0, 1]
-    bonus = 0.01 * shaped(EllipticalBonus(1.0, features="outcome"), [1] * 4, outcome_id=ids)
-    assert_close(shaped(part, [1, 0, 0, 0], outcome_id=ids), np.array([1, 0, 0, 0]) + bonus)
-    assert bonus[3] > bonus[0] > 0
-    np.testing.assert_array_equal(shaped(part, [0] * 4, outcome_id=ids), 0.0)
-    np.testing.assert_array_equal(shaped(part, [-1, 0, -1, 0], outcome_id=ids), [0, 1, 0, 1])
-
-
 def test_answers_that_are_equally_far_from_the_others_learn_from_their_rewards_alone():
     """Rounding leaves small differences between them, which a division by the standard deviation would scale to 1."""
     rng = np.random.default_rng(0)
@@ -103,7 +85,7 @@ def test_answers_that_are_equally_far_from_the_others_learn_from_their_rewards_a
             assert not advantages_of(text, group).any()
             mixed = dataclasses.replace(group, rewards=jnp.arange(8.0)[None])
             assert_close(advantages_of(text, mixed), advantages_of("grpo", mixed))
-    scaled = rollouts_of(np.zeros((1, 2, 1)), rewards=np.float32([[0.9, 0.6]]) / np.float32([[0.6, 0.4]]))
+    scaled = rewarded(np.float32([[0.9, 0.6]]) / np.float32([[0.6, 0.4]]))
     assert scaled.rewards[0, 0] != scaled.rewards[0, 1]
     assert not advantages_of("rep_exp(features=outcome)", scaled).any()
 
@@ -139,7 +121,7 @@ def test_the_placebo_has_the_mean_and_variance_of_inverse_probability_scaling(op
     rng = np.random.default_rng(5)
     ids = rng.choice(5, p=[0.2, 0.45, 0.15, 0.15, 0.05], size=(200, 7)) - 1  # -1 and 3 are wrong
     rewards = np.float32((ids >= 0) & (ids < 3))
-    rollouts = keyed(rollouts_of(np.zeros((200, 7, 1)), rewards=rewards, outcome_id=ids), 3)
+    rollouts = keyed(rewarded(rewards, outcome_id=ids), 3)
     dealt = np.asarray(PermutedInverseFrequency(**options)(rollouts.rewards, rollouts))
     scaled = np.asarray(InverseFrequency(**options)(rollouts.rewards, rollouts))
     assert_close(dealt.mean(axis=-1), scaled.mean(axis=-1))
@@ -149,19 +131,19 @@ def test_the_placebo_has_the_mean_and_variance_of_inverse_probability_scaling(op
 
 def test_the_placebo_deals_the_weights_uniformly_among_rewarded_answers():
     """The weights are 2, 2, 2 and 6; the 6 must fall on each rewarded place equally often."""
-    prompts, ids, rewarded = 4000, [0, 9, 0, 1, 0, 9], np.array([0, 2, 3, 4])
+    prompts, ids, places = 4000, [0, 9, 0, 1, 0, 9], np.array([0, 2, 3, 4])
     rewards = np.tile(np.float32([1, 0, 1, 1, 1, 0]), (prompts, 1))
-    rollouts = keyed(rollouts_of(np.zeros((prompts, 6, 1)), rewards=rewards, outcome_id=np.tile(ids, (prompts, 1))), 7)
+    rollouts = keyed(rewarded(rewards, outcome_id=np.tile(ids, (prompts, 1))), 7)
     weights = np.asarray(PermutedInverseFrequency()(rollouts.rewards, rollouts))
     assert_close(np.sort(weights, axis=-1), np.tile([0, 0, 2, 2, 2, 6], (prompts, 1)))
     found = np.bincount(weights.argmax(axis=-1), minlength=6)
-    assert found[rewarded].sum() == prompts
-    assert ((found[rewarded] - prompts / 4) ** 2 / (prompts / 4)).sum() < chi2.isf(1e-3, 3)
+    assert found[places].sum() == prompts
+    assert ((found[places] - prompts / 4) ** 2 / (prompts / 4)).sum() < chi2.isf(1e-3, 3)
     assert (np.asarray(PermutedInverseFrequency()(rollouts.rewards, rollouts)) == weights).all()
 
 
 def test_one_rewarded_outcome_leaves_the_placebo_nothing_to_deal():
     rewards, ids = np.float32([[1, 0, 1, 0, 0, 0]] * 50), np.array([[0, 1, 0, 1, 1, 2]] * 50)
-    rollouts = keyed(rollouts_of(np.zeros((50, 6, 1)), rewards=rewards, outcome_id=ids), 2)
+    rollouts = keyed(rewarded(rewards, outcome_id=ids), 2)
     for text, inverse in (("placebo", "ips_grpo"), ("placebo(standardise=False)", "ips_dr_grpo")):
         np.testing.assert_array_equal(advantages_of(text, rollouts), advantages_of(inverse, rollouts))

@@ -12,7 +12,15 @@ from ipsrl.objectives.catalog.baselines import LengthWeightedMean
 from ipsrl.objectives.catalog.expected_return import OverlongPunishment
 from ipsrl.objectives.catalog.whole_batch import GroupMeanBatchStd, GroupMeanByNonzero, WhitenedTokens
 from ipsrl.structures import Sizes
-from tests.objectives.groups import advantages_of, assert_close, random_rollouts, rollouts_of, token_advantages
+from tests.objectives.groups import (
+    advantages_of,
+    assert_close,
+    random_rollouts,
+    rewarded,
+    rollouts_of,
+    token_advantages,
+    weighed_in_turn,
+)
 
 TWO_GROUPS = np.array([[1.0, 0, 0, 1], [1, 1, 1, 0]])
 
@@ -108,26 +116,19 @@ def test_where_all_answers_are_truncated_nothing_is_left():
 
 def test_groups_without_reward_make_the_others_weigh_more():
     """GPG: 2 of 8 rewards are not 0."""
-    rollouts = rollouts_of(np.zeros((2, 4, 1)), rewards=np.float32([[1, 0, 0.5, 0], [0, 0, 0, 0]]))
+    rollouts = rewarded([[1, 0, 0.5, 0], [0, 0, 0, 0]])
     assert_close(advantages_of("gpg", rollouts), [np.array([5, -3, 1, -3]) / 8 * 4, [0, 0, 0, 0]])
 
 
-def smoothed(groups, text="dcpo", prompt=1):
+def smoothed(groups):
     """`[G]`, the advantages of the last of a prompt's groups."""
-    objective = make(text)
-    state = objective.init(Sizes(num_prompts=2))
-    for rewards in groups:
-        batch = rollouts_of(np.zeros((1, len(rewards), 1)), rewards=np.float32([rewards]))
-        weights, state, _ = objective.weigh(dataclasses.replace(batch, prompt_index=jnp.array([prompt])), state)
-    return np.asarray(weights.advantages[0, :, 0])
+    batches = [rewarded([rewards], prompt_index=[1]) for rewards in groups]
+    return weighed_in_turn("dcpo", batches, num_prompts=2)[0][0]
 
 
 def test_smoothed_advantages_remember_earlier_groups():
     """Moments of all eight rewards after 1, 0, 0, 0: mean 1/2 and std 1/2 with 1, 1, 1, 0; mean 5/8 with 1, 1, 1, 1."""
-    assert_close(
-        smoothed([[1, 0, 0, 0]]),
-        advantages_of("grpo", rollouts_of(np.zeros((1, 4, 1)), rewards=np.float32([[1, 0, 0, 0]])))[0],
-    )
+    assert_close(smoothed([[1, 0, 0, 0]]), advantages_of("grpo", rewarded([[1, 0, 0, 0]]))[0])
     of_group = np.array([1, 1, 1, -3]) / 3**0.5
     assert_close(smoothed([[1, 0, 0, 0], [1, 1, 1, 0]]), (of_group + np.array([1, 1, 1, -1])) / 2)
     alone = (3 / 8) / (15**0.5 / 8)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ipsrl.objectives import make
-from ipsrl.structures import PolicyScores, Sizes
-from tests.objectives.groups import assert_close, rollouts_of
+from ipsrl.structures import Sizes
+from tests.objectives.groups import assert_close, rollouts_of, scores_of
 
 MASK = np.array([[[True, True], [True, False], [True, True]]])
 LOG_PROBS = np.array([[[-1.0, -2.0], [-0.5, 0.0], [-3.0, -0.4]]])
@@ -25,7 +25,7 @@ def loss_of(text, behaviour, **changed):
     objective = make(text)
     weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(1)))
     weights = dataclasses.replace(weights, **changed)
-    output = objective.loss(PolicyScores(jnp.float32(LOG_PROBS), jnp.zeros(LOG_PROBS.shape)), rollouts, weights)
+    output = objective.loss(scores_of(jnp.float32(LOG_PROBS)), rollouts, weights)
     return output.loss_sum / output.count
 
 
@@ -55,8 +55,7 @@ def gradient_of(text, behaviour, rewards):
     @jax.jit
     def gradient(rewards, log_probs):
         def loss(log_probs):
-            scores = PolicyScores(log_probs, jnp.zeros(LOG_PROBS.shape))
-            return objective(scores, rollouts_of(behaviour, MASK, rewards=rewards)).loss_sum
+            return objective(scores_of(log_probs), rollouts_of(behaviour, MASK, rewards=rewards)).loss_sum
 
         return jax.grad(loss)(log_probs)
 

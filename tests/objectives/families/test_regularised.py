@@ -12,8 +12,7 @@ from ipsrl.objectives.catalog.regularised import (
     TsallisEntropy,
     mastered_groups,
 )
-from ipsrl.structures import PolicyScores
-from tests.objectives.groups import advantages_of, assert_close, by_log_probs, rollouts_of
+from tests.objectives.groups import advantages_of, assert_close, by_log_probs, rewarded, rollouts_of, scores_of
 from tests.objectives.mean_updates import mean_update
 
 # Tsallis entropies
@@ -121,8 +120,8 @@ def test_divergence_on_mastered_groups(divergence, values, gradient):
 
 def test_mastered_groups_are_counted():
     rewards = np.float32([[1, 0.5, 1, 2], [1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
-    rollouts = rollouts_of(np.full((4, 4, 1), -1.0), rewards=rewards, reference_log_probs=np.full((4, 4, 1), -1.0))
-    scores = PolicyScores(rollouts.behaviour_log_probs, jnp.zeros((4, 4, 1)))
+    rollouts = rewarded(rewards, reference_log_probs=np.zeros((4, 4, 1)))
+    scores = scores_of(rollouts.behaviour_log_probs)
     for share, mastered in ((1.0, 1), (0.75, 2), (0.1, 3)):
         assert_close(make(f"dph_rl(mastered_at={share})")(scores, rollouts).metrics["mastered_groups"], (mastered, 4))
 

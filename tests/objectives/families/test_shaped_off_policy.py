@@ -6,8 +6,7 @@ import numpy as np
 
 from ipsrl.objectives import make
 from ipsrl.objectives.catalog.refinements import DistinctPairs, LikelihoodOffPolicy, ShapedOffPolicy, shared_tokens
-from ipsrl.structures import PolicyScores
-from tests.objectives.groups import advantages_of, assert_close, by_log_probs, rollouts_of
+from tests.objectives.groups import advantages_of, assert_close, by_log_probs, rollouts_of, scores_of
 
 GAMMA = 0.1
 
@@ -122,8 +121,7 @@ def test_anchors_move_the_baseline_and_are_shaped():
     rollouts = rollouts_of(log_probs, rewards=[[0.0, 0.0, 0.0, 1.0]], off_policy=[[False, False, False, True]])
 
     def gradient(text):
-        scores = PolicyScores(log_probs, jnp.zeros_like(log_probs))
-        return jax.grad(lambda scores: make(text)(scores, rollouts).loss_sum)(scores).log_probs[0, :, 0]
+        return jax.grad(lambda log_probs: make(text)(scores_of(log_probs), rollouts).loss_sum)(log_probs)[0, :, 0]
 
     assert_close(gradient("dagrpo(similarity=none, anchors=True)"), [3**-0.5] * 3 + [-(3**0.5) * 0.05 / 0.36])
     assert_close(gradient("dagrpo(similarity=none)"), [3**-0.5] * 3 + [-(3**0.5)])

@@ -4,15 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.objectives.catalog.unlikely_answers import UniformCorrect, Unlikeliness
-from tests.objectives.groups import advantages_of, assert_close, rollouts_of
-
-
-def shaped(part, rewards, **fields):
-    """The new rewards of one group of one-token answers."""
-    rewards = jnp.asarray([rewards], jnp.float32)
-    fields = {name: np.asarray([values]) for name, values in fields.items()}
-    behaviour = fields.pop("behaviour", np.zeros((*rewards.shape, 1)))
-    return part(rewards, rollouts_of(behaviour, rewards=rewards, **fields))[0]
+from tests.objectives.groups import advantages_of, assert_close, rollouts_of, shaped
 
 
 def test_ranks_go_by_the_average_token_and_ties_share_theirs():
