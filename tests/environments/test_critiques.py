@@ -13,7 +13,7 @@ from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.environments.tasks.countdown import Countdown, Puzzle
 from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.environments.tasks.long_work import LongWork
-from tests.environments.language.tokenizers_for_tests import save_tokenizer
+from tests.environments.language.tokenizers_for_tests import ids, save_tokenizer
 from tests.environments.reading.answers import tokens_of
 
 SUM = Addition(problems=16, spellings=("plain", "zero", "places", "reversed", "words"))
@@ -216,7 +216,7 @@ def asked(tmp_path_factory):
 
 
 def spoken(environment, prompt, text, critic=critiques.first_mistake):
-    attempt = environment.tokenizer(text, add_special_tokens=False)["input_ids"]
+    attempt = ids(environment.tokenizer, text)
     return environment.tokenizer.decode(critic(environment, prompt, attempt))
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from experiments.dialogue_users.interview_exact import best_return, course, log_probs_of
 from ipsrl.environments.agents.interview import Interview
-from ipsrl.environments.catalog import make
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
@@ -268,17 +267,3 @@ def test_dialogues_can_be_read():
     task = Interview(turns=2, every=1, users=3)
     lines = task.in_words(np.array([0, 4, 16 + OPENS, 3, 4 + 11, 16 + SUSTAIN]))
     assert lines == ["engaging: ask      shares feelings", "planning: advise   sustain talk"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("interview(users=2)", "users is 2, it must be at least the number of kinds, 3"),
-        ("interview(kinds=[])", "kinds is .., it must have one kind of user or more, each once"),
-        ("interview(kinds=[open, open])", "it must have one kind of user or more, each once"),
-        ("interview(turns=42)", "turns is 42, it must be a multiple of every, 4"),
-    ],
-)
-def test_nonsense_is_refused_in_a_sentence(text, message):
-    with pytest.raises(ValueError, match=message):
-        make(text)

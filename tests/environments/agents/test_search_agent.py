@@ -246,27 +246,6 @@ def test_outcome_spaces():
             agent.outcome_space(0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"lookups": 1, "hops": (3,), "shortest": 2}, "lookups is 1, but a question needs 2: allow as many"),
-        ({"hops": ()}, "it must have one length or more, each once"),
-        ({"hops": (1,), "shortest": 2}, "the graph has only 0 questions of hops=1 with a shortest route of 2"),
-        (
-            {"hops": (1,), "problems": 100},
-            "only .* questions of hops=1, but 100 are to be asked: choose fewer problems",
-        ),
-        ({"worth": ()}, "no right answer to some question is worth anything"),
-        ({"worth": (1.0, 0.0)}, "no right answer to some question is worth anything"),
-        ({"outcome": "behaviour", "lookups": 8}, "more behaviours than int32 can number"),
-    ],
-)
-def test_nonsense_is_refused_in_one_sentence(fields, message):
-    with pytest.raises(ValueError, match=message) as refused:
-        SearchAgent(**fields)
-    assert "\n" not in str(refused.value)
-
-
 def test_exact_probabilities_need_a_table_of_states():
     with pytest.raises(ValueError, match="sees=state"):
         SearchAgent().answer_probs(jnp.zeros((3, 3)))

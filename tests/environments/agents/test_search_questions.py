@@ -2,17 +2,14 @@
 
 from pathlib import Path
 
-import jax
-import numpy as np
 import pytest
 
 from ipsrl.environments.agents.knowledge_graph import ENTITIES, RELATIONS
 from ipsrl.environments.agents.search_questions import SearchQuestions, read_search
 from ipsrl.environments.agents.tools import Search, ToolUse, make_tools
 from ipsrl.environments.reading.verifier_pool import VerifierPool
-from ipsrl.rollouts.tools import sample_with_tools
-from tests.environments.language.tokenizers_for_tests import EOS, save_tokenizer
-from tests.environments.scripted_policy import Scripted
+from tests.environments.language.tokenizers_for_tests import save_tokenizer
+from tests.environments.scripted_policy import written
 
 TASK = SearchQuestions(entities=6, relations=2, hops=(1, 2), problems=8, worth=(0.25, 0.5, 1.0))
 VOCABULARY = 450
@@ -88,18 +85,13 @@ def test_a_model_searches_with_a_tool(tokenizer, folder):
     environment = ToolUse(TASK, tokenizer, VOCABULARY, 200, 1500, verifier=VerifierPool(workers=0), tools=tools)
     lines, name = searched(folder, 1)
     parts = [part for line in lines for part in (f"{line[0]}\n", f"{line[1]}\n")] + [f"<answer> {name} </answer>"]
-    tokens = [environment.tokenizer(part, add_special_tokens=False)["input_ids"] for part in parts]
-    script = [token if number % 2 == 0 else 0 for number, row in enumerate(tokens) for token in row]
-    policy, prompts = Scripted((*script, EOS), VOCABULARY), environment.prompts(np.array([1]))
-    sampled = jax.device_get(sample_with_tools(environment, policy, {}, prompts, jax.random.key(0), 1))
+    sampled = written(environment, 1, *parts)
     assert environment.tokenizer.decode(sampled.tokens[0, 0][sampled.written[0, 0]]) == "".join(parts) + "<eos>"
     outcomes = environment.verify(sampled)
     assert (outcomes.rewards[0, 0], outcomes.outcome_id[0, 0]) == (1.0, ENTITIES.index(name))
 
 
-def test_nonsense_is_refused():
-    with pytest.raises(ValueError, match="no answer is worth anything"):
-        SearchQuestions(worth=(0.0,))
+def test_only_answers_of_one_worth_can_be_listed():
     with pytest.raises(ValueError, match="cannot be listed with their worth"):
         TASK.outcome_space(0)
     assert SearchQuestions().outcome_space(0).rewards.sum() == 1

@@ -1,6 +1,5 @@
 """Tools between the lines of a language model: called, answered, read, cut, and never the model's own words."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -8,10 +7,9 @@ from ipsrl.environments.agents.tools import Calculator, Search, ToolUse, make_to
 from ipsrl.environments.reading.verifier_pool import UnreadableAnswers, VerifierPool
 from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.rollouts.sampled_answers import transcript
-from ipsrl.rollouts.tools import sample_with_tools
-from tests.environments.language.tokenizers_for_tests import EOS, save_tokenizer
+from tests.environments.language.tokenizers_for_tests import EOS, ids, save_tokenizer
 from tests.environments.reading import readers
-from tests.environments.scripted_policy import Scripted
+from tests.environments.scripted_policy import written
 from tests.hangs import HANGS
 
 TASK = HypospaceBoolean("basic", 1, observations=2)
@@ -40,15 +38,6 @@ def tokenizer(tmp_path_factory):
     return save_tokenizer(tmp_path_factory.mktemp("tokenizer"), known)
 
 
-def written(environment, *parts):
-    """Samples a text whose parts are the model's and the tools' in turn; the tools' parts of the script are noise."""
-    tokens = [environment.tokenizer(part, add_special_tokens=False)["input_ids"] for part in parts]
-    script = [token if number % 2 == 0 else 0 for number, row in enumerate(tokens) for token in row]
-    prompts = environment.prompts(np.arange(1))
-    sampled = sample_with_tools(environment, Scripted((*script, EOS), VOCABULARY), {}, prompts, jax.random.key(0), 1)
-    return jax.device_get(sampled)
-
-
 def test_lines_that_are_calls_are_answered(tokenizer, texts):
     environment = ToolUse(
         TASK, tokenizer, VOCABULARY, 200, 1500, verifier=HERE, tools=(Calculator(), Search(texts)), longest_reply=40
@@ -61,7 +50,7 @@ def test_lines_that_are_calls_are_answered(tokenizer, texts):
         "Lake Baikal is the deepest lake.\n",
         answer,
     )
-    sampled = written(environment, *parts)
+    sampled = written(environment, 0, *parts)
     tokens, own = sampled.tokens[0, 0], sampled.token_mask[0, 0]
     assert environment.tokenizer.decode(tokens[sampled.written[0, 0]]) == "".join(parts) + "<eos>"
     assert environment.answer_texts([tokens[sampled.dictated[0, 0]]]) == [parts[1] + parts[3]]
@@ -84,7 +73,7 @@ def test_an_answer_of_a_tool_is_not_the_models(tokenizer, tmp_path):
     environment = ToolUse(
         TASK, tokenizer, VOCABULARY, 200, 1500, verifier=HERE, tools=(Search(str(tmp_path)),), longest_reply=40
     )
-    sampled = written(environment, "search(solution)\n", f"{said}\n", "Hm")
+    sampled = written(environment, 0, "search(solution)\n", f"{said}\n", "Hm")
     assert said in environment.answer_texts([sampled.tokens[0, 0][sampled.dictated[0, 0]]])[0]
     assert environment.verify(sampled).outcome_id[0, 0] == -1
 
@@ -96,12 +85,12 @@ def heard(environment, sampled):
 
 def test_only_so_many_calls_are_answered_and_replies_are_cut(tokenizer):
     environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, calls=2, longest_reply=4)
-    product = environment.tokenizer("1000000", add_special_tokens=False)["input_ids"]
+    product = ids(environment.tokenizer, "1000000")
     assert len(product) > 3
     cut = environment.tokenizer.decode(product[:3])
     # A line that is cut is a line: the model's next call stands on one of its own.
     calls = "calculate(1000 * 1000)\n", f"{cut}\n", "calculate(2)\n", "2\n", "calculate(3)\n"
-    sampled = written(environment, *calls)
+    sampled = written(environment, 0, *calls)
     assert heard(environment, sampled) == [cut, "2"]
     assert sampled.final_state["left"][0, 0] == 0
 
@@ -111,7 +100,7 @@ def test_only_the_models_own_lines_are_calls(tokenizer):
     tools = tuple(readers.SayingTool(name, words) for name, words in SAID.items())
     environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, tools=(*tools, Calculator()))
     sampled = written(
-        environment, "call()\n", "calculate(6 * 7)\n", "\n", "", "quiet()\n", "\n", "marks()\n", "a<eos>b\n"
+        environment, 0, "call()\n", "calculate(6 * 7)\n", "\n", "", "quiet()\n", "\n", "marks()\n", "a<eos>b\n"
     )
     assert heard(environment, sampled) == ["calculate(6 * 7)", "", "a<eos>b"]
     assert EOS not in sampled.tokens[0, 0][sampled.dictated[0, 0]]
@@ -123,7 +112,7 @@ def test_a_tool_that_raises_or_hangs_is_told_to_the_model(tokenizer):
     def replies(seconds, *lines):
         pool = VerifierPool(workers=1, seconds=seconds)
         environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=pool, tools=tools)
-        answers = [np.array(environment.tokenizer(line, add_special_tokens=False)["input_ids"]) for line in lines]
+        answers = [np.array(ids(environment.tokenizer, line)) for line in lines]
         called = environment.call([0] * len(lines), answers, [np.ones(len(answer), bool) for answer in answers])
         return [reply.strip() for reply in environment.answer_texts([np.array(row) for row in called])]
 

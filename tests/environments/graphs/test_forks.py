@@ -57,15 +57,3 @@ def test_the_backward_policy_is_a_distribution_over_the_answers_with_an_outcome(
     reached = forks.step(jnp.arange(3)[:, None], jnp.arange(2))
     assert reached.tolist() == [[1, 2], [3, 5], [4, 5]]
     assert forks.num_parents(jnp.arange(1, 6)).tolist() == [1, 1, 1, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"rewards": (1.0,)}, "rewards must be 9 finite numbers"),
-        ({"forks": 40}, "too many states"),
-    ],
-)
-def test_fields_out_of_range(fields, message):
-    with pytest.raises(ValueError, match=message):
-        Forks(**fields)

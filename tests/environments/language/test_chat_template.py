@@ -17,6 +17,7 @@ from tests.environments.language.tokenizers_for_tests import (
     EOS,
     TEMPLATE,
     TURN,
+    ids,
     save_sentencepiece,
     save_tokenizer,
 )
@@ -52,7 +53,7 @@ def with_tags(folder, how):
 
 
 def tokens_of(environment, text):
-    return environment.tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids(environment.tokenizer, text)
 
 
 def verified(environment, *texts):

@@ -26,7 +26,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.training.supervised.warm_start import WarmStart, learn_prior
 from ipsrl.training.text_evaluation import evaluate_text
-from tests.environments.language.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer
+from tests.environments.language.tokenizers_for_tests import BOS, END, EOS, TURN, ids, save_tokenizer
 from tests.environments.reading.answers import trajectories_of
 
 pytestmark = [pytest.mark.core, pytest.mark.eight_devices]
@@ -125,15 +125,6 @@ def test_system_prompt_and_thinking(folder):
     assert text == f"<bos><turn>system\nBe brief.<end>\n<turn>user\n{question}<end>\n<turn>model\n<think>"
 
 
-@pytest.mark.parametrize("system_prompt", ["", "Be brief."])
-def test_without_a_template_the_prompt_is_plain_text(tmp_path, system_prompt):
-    environment = asked(save_tokenizer(tmp_path, texts_of(BOOLEAN), template=None), system_prompt=system_prompt)
-    text, question = decoded(environment, environment.prompts(jnp.array([2])))
-    before = "Be brief.\n\n" if system_prompt else ""
-    assert text == f"<bos>{before}{question}\n"
-    assert question == BOOLEAN.prompt_text(2)
-
-
 @dataclasses.dataclass(frozen=True)
 class Begun(HypospaceBoolean):
     """A task whose second prompt begins the answer."""
@@ -158,10 +149,7 @@ def test_the_turn_of_the_model_begins_with_given_words(folder):
     assert environment.observe(state) == begun[-1] != plain[-1]
     assert environment.question_text(0) == BEGUN.prompt_text(0).strip()
     assert environment.question_text(1) == f"{question}\nI say"
-    assert (
-        environment.render(2)[:-1]
-        == environment.tokenizer(f" {BEGUN.answer_text(2)}", add_special_tokens=False)["input_ids"]
-    )
+    assert environment.render(2)[:-1] == ids(environment.tokenizer, f" {BEGUN.answer_text(2)}")
     # Words for all prompts take the place of the task's; behind a line break no space is missing.
     other = asked(folder, BEGUN, beginning="So:\n", thinking=True)
     for prompt in (0, 1):
@@ -187,7 +175,7 @@ def test_histories_and_critics_precede_the_beginning_of_the_answer(folder, tmp_p
     for where in (folder, bare):
         environment = asked(where, beginning="I say")
         before, after = ("<turn>user\n", "<end>\n<turn>model\n") if where is folder else ("", "\n")
-        said = environment.tokenizer(" no", add_special_tokens=False)["input_ids"]
+        said = ids(environment.tokenizer, " no")
         for prompts, question in (
             (environment.prompts_with_history([1], [[said]]), BOOLEAN.prompt_text(1, [" no"]).strip()),
             (
@@ -230,7 +218,7 @@ def test_answers_are_judged_as_text(environment):
     index = [environment.num_prompts - 1, 1]
     hypotheses = rng.integers(task.num_hypotheses, size=(2, 3)).tolist()
     texts = [[*(task.answer_text(i, rng) for i in group), "no idea", ""] for group in hypotheses]
-    tokens = [[environment.tokenizer(text, add_special_tokens=False)["input_ids"] for text in group] for group in texts]
+    tokens = [[ids(environment.tokenizer, text) for text in group] for group in texts]
     # Either stop token, none, one alone; special tokens and tokens of the model alone say nothing.
     ends = [EOS], [END], [], [EOS], [END]
     tokens = [
@@ -261,7 +249,7 @@ def test_hypotheses_are_rendered_in_the_tokens_of_the_model(environment):
 def test_histories_are_shown_as_text(environment):
     task = environment.task
     first, second = environment.render(0, np.random.default_rng(3)), environment.render(1)
-    said = environment.tokenizer("Answer: 1 + 1. Perhaps?", add_special_tokens=False)["input_ids"]
+    said = ids(environment.tokenizer, "Answer: 1 + 1. Perhaps?")
     width = environment.history_width(3)
     prompts = environment.prompts_with_history([1, 0], [[first, second[:-1], [*said, END]], []], width)
     assert prompts.tokens.shape == (2, width) == (2, environment.longest_prompt)
@@ -281,7 +269,7 @@ def test_histories_are_shown_as_text(environment):
 def test_a_history_is_shown_as_what_it_means_under_its_prompt(tmp_path):
     task = OneOfMany(questions=("coin", "body_part"))
     environment = asked(save_tokenizer(tmp_path, texts_of(task)), task)
-    said = environment.tokenizer("Head.", add_special_tokens=False)["input_ids"]
+    said = ids(environment.tokenizer, "Head.")
     prompts = environment.prompts_with_history([0, 1], [[said], [said]])
     for prompt, word in enumerate(("heads", "head")):
         assert decoded(environment, prompts, prompt)[1] == task.prompt_text(prompt, [word])
@@ -292,7 +280,7 @@ def test_a_history_is_shown_as_what_it_means_under_its_prompt(tmp_path):
 
 def test_an_attempt_is_quoted_with_the_words_of_a_critic(environment):
     def tokens(text):
-        return environment.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids(environment.tokenizer, text)
 
     question, (attempt, words) = environment.task.prompt_text(1).strip(), ("Answer: 1 + 1.", "Perhaps?")
     width = environment.history_width(2)
@@ -320,7 +308,7 @@ def test_an_attempt_is_quoted_with_the_words_of_a_critic(environment):
 def test_of_a_long_history_the_latest_answers_are_shown(folder):
     environment = asked(folder, TASKS[3])
     said = [f"Answer: {i} + {i}" for i in range(300)]
-    history = [environment.tokenizer(text, add_special_tokens=False)["input_ids"] for text in said]
+    history = [ids(environment.tokenizer, text) for text in said]
     prompts = environment.prompts_with_history([0, 1], [history, history[:1]], 9000)
     length = prompts.mask[0].sum()
     assert environment.longest_prompt - 20 < length <= environment.longest_prompt
@@ -331,13 +319,13 @@ def test_of_a_long_history_the_latest_answers_are_shown(folder):
     assert said[0] in decoded(environment, prompts, 1)[1]
     one_more = environment.task.prompt_text(0, said[first - 1 :])
     template = length - prompts.question_mask[0].sum()
-    assert len(environment.tokenizer(one_more, add_special_tokens=False)["input_ids"]) + template > 1500
+    assert len(ids(environment.tokenizer, one_more)) + template > 1500
 
 
 def test_questions_without_hypotheses(folder, monkeypatch):
     monkeypatch.setattr(MathAnswers, "rows", (("What is 1 + 1?", Fraction(2)), ("What is 2 + 2?", Fraction(4))))
     environment = asked(folder, MathAnswers())
-    four = environment.tokenizer("#### 4", add_special_tokens=False)["input_ids"]
+    four = ids(environment.tokenizer, "#### 4")
     outcomes = environment.verify(trajectories_of(environment, [1], [[[*four, EOS], [EOS]]]))
     assert outcomes.rewards.tolist() == [[1, 0]]
     for asking in (lambda: environment.hypotheses, lambda: environment.admissible, lambda: environment.render(0)):

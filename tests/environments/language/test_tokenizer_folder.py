@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 from ipsrl.environments.language.language_task import LanguageTask
 from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
-from tests.environments.language.tokenizers_for_tests import BOS, END, EOS, TEMPLATE, TURN, save_tokenizer
+from tests.environments.language.tokenizers_for_tests import BOS, END, EOS, TEMPLATE, TURN, ids, save_tokenizer
 from tests.hostile.ended import value_or_sentence
 
 TASK = HypospaceBoolean("basic", 1, observations=2)
@@ -38,7 +38,7 @@ def saved(folder, added, **changes):
 @pytest.mark.parametrize("fields", [{}, {"beginning": "I say"}, {"system_prompt": "Be brief."}], ids=str)
 def test_prompts_of_a_base_model_go_on(added, kept, fields, tmp_path):
     environment = asked(saved(tmp_path, added, template=None), **fields)
-    answer = environment.tokenizer("x", add_special_tokens=False)["input_ids"]
+    answer = ids(environment.tokenizer, "x")
     for prompts in (
         environment.prompts([0]),
         environment.prompts_with_history([0], [[answer]]),

@@ -11,6 +11,11 @@ SPECIAL = ("<bos>", "<eos>", "<turn>", "<end>")
 BOS, EOS, TURN, END = range(4)
 
 
+def ids(tokenizer, text):
+    """The tokens of a text, and none around it."""
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
 def save_tokenizer(folder, texts, template=TEMPLATE, eos="<eos>", stops=(EOS, END), vocabulary_size=420):
     """Trains a byte-level BPE on texts and writes it to a folder, which it returns as text.
 

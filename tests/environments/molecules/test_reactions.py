@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.environments.molecules.reactions import ACIDS, CORES, Reactions
+from ipsrl.environments.molecules.reactions import ACIDS, Reactions
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 
@@ -130,9 +130,3 @@ def test_what_cannot_react_is_refused_without_a_word_of_rdkit(chemistry, capfd, 
     with pytest.raises(ValueError, match=message):
         _ = Reactions(**fields).graph
     assert capfd.readouterr() == ("", "")
-
-
-def test_there_is_a_core_and_an_acid():
-    with pytest.raises(ValueError, match="cores and acids must have at least one item each"):
-        Reactions(acids=())
-    assert set(SITES) == set(CORES)

@@ -16,7 +16,7 @@ from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.rollouts.sampler import sample_groups
 from tests.environments.agents.test_tools import TASK
-from tests.environments.language.tokenizers_for_tests import EOS, save_sentencepiece, save_tokenizer
+from tests.environments.language.tokenizers_for_tests import EOS, ids, save_sentencepiece, save_tokenizer
 from tests.environments.scripted_policy import Scripted
 
 HERE = VerifierPool(workers=0)
@@ -100,7 +100,7 @@ def byte_level(tmp_path_factory):
 def test_bytes_are_those_of_the_text(folder, text):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokens, known = bytes_of_tokens(tokenizer, SIZE), len(tokenizer)
-    row = tokenizer(f"<bos>{text}<eos>", add_special_tokens=False)["input_ids"]
+    row = ids(tokenizer, f"<bos>{text}<eos>")
     assert b"".join(tokens[token] for token in row) == f"<bos>{text}<eos>".encode()
     assert tokens[EOS] == b"<eos>"
     assert set(tokens[known:]) <= {b""}
@@ -130,7 +130,7 @@ def sampled(environment, tokens):
 )
 def test_the_sampler_ends_at_a_stop_string(folder, strings, parts, left):
     environment = asked(folder, stop_strings=strings)
-    tokens = [environment.tokenizer(part, add_special_tokens=False)["input_ids"] for part in parts]
+    tokens = [ids(environment.tokenizer, part) for part in parts]
     tokens = [token for row in tokens for token in row]
     found = sampled(environment, tokens)
     # All tokens up to the one that completes the string are actions; without any, the stop token is the last.
@@ -149,8 +149,8 @@ def test_the_sampler_ends_at_a_stop_string(folder, strings, parts, left):
 def test_special_tokens_have_a_text_in_which_strings_are_found(folder, string, left):
     """Without a template `<turn>` is a word, but padding and the beginning of texts are none."""
     environment = asked(folder, stop_strings=("never", string))
-    before = environment.tokenizer("<bos>Hello<turn>user", add_special_tokens=False)["input_ids"]
-    tokens = [*before, *environment.tokenizer(" and so on", add_special_tokens=False)["input_ids"]]
+    before = ids(environment.tokenizer, "<bos>Hello<turn>user")
+    tokens = [*before, *ids(environment.tokenizer, " and so on")]
     ends = [string in environment.tokenizer.decode(tokens[:end]) for end in range(len(tokens))]
     found = sampled(environment, tokens)
     assert found.token_mask[0, 0].sum() == ends.index(True)
@@ -170,7 +170,7 @@ def test_what_stands_before_an_answer_does_not_end_it(folder):
     question = TASK.prompt_text(0).strip()
     for strings in ((question[-2:] + "\n",), ("is", "s"), ("isa", "sa")):
         environment = asked(folder, stop_strings=strings, beginning="This is")
-        tokens = environment.tokenizer("abc", add_special_tokens=False)["input_ids"]
+        tokens = ids(environment.tokenizer, "abc")
         found = sampled(environment, tokens)
         assert found.token_mask[0, 0].sum() == len(tokens) + 1
         assert environment.answer_texts([tokens]) == ["abc"]
@@ -186,7 +186,7 @@ class Ending(type(TASK)):
 def test_stop_strings_of_the_task_and_of_the_caller_end_an_answer(folder):
     environment = LanguageTask(Ending("basic", 1, observations=2), folder, SIZE, longest_prompt=1500, verifier=HERE)
     both = dataclasses.replace(environment, stop_strings=(".",))
-    rows = [environment.tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("ab.b\nc", "ab\nb.c")]
+    rows = [ids(environment.tokenizer, text) for text in ("ab.b\nc", "ab\nb.c")]
     assert environment.answer_texts(rows) == ["ab.b", "ab"]
     assert both.answer_texts(rows) == ["ab", "ab"]
 
@@ -194,7 +194,7 @@ def test_stop_strings_of_the_task_and_of_the_caller_end_an_answer(folder):
 def test_verification_reads_what_stands_before_a_stop_string(folder):
     environment = asked(folder, stop_strings=("\n\n",))
     right, other = (TASK.answer_text(hypothesis) for hypothesis in (0, 1))
-    rows = environment.tokenizer(f"{right}\n\n{other}", add_special_tokens=False)["input_ids"]
+    rows = ids(environment.tokenizer, f"{right}\n\n{other}")
     assert TASK.parse_text(environment.answer_texts([rows])[0]) == 0
     assert TASK.parse_text(asked(folder).answer_texts([rows])[0]) == 1
     # A critic is no model that answers.

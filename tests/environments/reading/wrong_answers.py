@@ -31,7 +31,6 @@ IN_EACH = {
 WRONG: dict[str, dict[str, str]] = {
     "countdown": {
         **in_each("countdown", IN_EACH),
-        "factorial": "Answer: (@a)!",
         "stray bracket": "Answer: @a) * 7",
         "stray brace": "Answer: @a} + 100",
         "stray square bracket": "Answer: @a] - 1",
@@ -107,7 +106,6 @@ WRONG: dict[str, dict[str, str]] = {
     },
     "hypospace_causal": {
         **in_each("hypospace_causal", IN_EACH),
-        "more below": "Graph: @a\nD->B",
         "more below a blank line": "Graph: @a\n\nD->B",
         "beginning of an edge below": "Graph: @a\nD->",
         "and more below": "Graph: @a\nand D->B",

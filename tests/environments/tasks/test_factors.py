@@ -86,20 +86,6 @@ def test_one_and_the_number_itself_are_not_proper():
     assert TASK.verify(compact).outcome_id[0].tolist() == [found.outcome_id[0, 0], -1]
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"smallest": 90, "largest": 20}, "^no 4 numbers from 90 to 20 have two proper divisors each and 16 to 128"),
-        ({"most_solutions": 15, "least_solutions": 1}, "^no 4 numbers from 6 to 96 have .* and 1 to 15 solutions"),
-        ({"most_solutions": 20, "least_solutions": 30}, "and 30 to 20 solutions together: choose wider limits$"),
-        ({"numbers": 1, "least_solutions": 50, "most_solutions": 90}, "^no 1 numbers from 6 to 96 have"),
-    ],
-)
-def test_numbers_that_do_not_exist_are_refused(fields, message):
-    with pytest.raises(ValueError, match=message):
-        Factors(**fields)
-
-
 def test_too_many_solutions_are_said():
     with pytest.raises(ValueError, match="solutions, more than the 100000 that are enumerated: choose fewer"):
         Factors(numbers=5, largest=500, problems=2000, most_solutions=1000).admissible  # noqa: B018

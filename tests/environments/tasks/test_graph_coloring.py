@@ -100,11 +100,6 @@ def test_other_maps_have_no_outcome(answer):
     assert TASK.parse_text(f"<answer>{answer}</answer>") == -1
 
 
-def test_colors_of_shown_vertices_have_names():
-    with pytest.raises(ValueError, match="renaming needs hidden=0: where some colors are shown"):
-        GraphColoring(hidden=3, renaming=True)
-
-
 def test_graphs_that_are_too_dense_are_refused_and_not_sought_forever():
     with pytest.raises(ValueError, match=r"^none of 10000 graphs with 12 vertices and edge_probability 0\.9 was"):
         GraphColoring(vertices=12, colors=2, edge_probability=0.9).asked  # noqa: B018

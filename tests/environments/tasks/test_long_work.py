@@ -5,7 +5,6 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from ipsrl.environments.tasks.long_work import LongWork
 from ipsrl.policies.transformer import Transformer
@@ -46,10 +45,3 @@ def test_random_forms_repeat_the_digits_and_mean_the_same():
     assert {task.parse([task.vocabulary.index(symbol) for symbol in form] + [2]) for form in forms} == {number}
     longest = max(len(task.spell(answer, None)) for answer in task.answers)
     assert task.longest_answer == longest + 8
-
-
-def test_bad_fields():
-    with pytest.raises(ValueError, match="scratchpad is 'none', it must be one of optional"):
-        LongWork(scratchpad="none")
-    with pytest.raises(ValueError, match="work is 9, it must lie between 0 and 8"):
-        LongWork(longest_work=8, work=9)
