@@ -16,12 +16,12 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 from tests.sampled_groups import collect
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
+from tests.training.in_the_loop import records_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 SEED, STEPS = 4, 4
 SETTINGS = TrainSettings(STEPS, prompts_per_step=8, group_size=4, learning_rate=0.03, wrappers=(OneStepAhead(),))
-CORRECTED = "reinforce(correction=truncated(level=sequence))"
 
 
 def test_each_step_learns_from_groups_of_the_policy_before_the_last_update(monkeypatch):
@@ -63,12 +63,8 @@ def test_each_step_learns_from_groups_of_the_policy_before_the_last_update(monke
 
 def test_a_correction_is_an_importance_ratio_to_the_policy_of_the_step_before():
     """REINFORCE, which has none of its own."""
-    trainer, weights = Trainer(FIRST_TOKEN, TRANSFORMER, objectives.make(CORRECTED), SETTINGS), []
-    with jax.set_mesh(make_mesh("data:8")):
-        trainer.check()
-        state = trainer.init(SEED)
-        for _ in range(STEPS):
-            state, metrics = trainer.step(state)
-            weights.append(float(metrics["correction_weight"]))
+    objective = objectives.make("reinforce(correction=truncated(level=sequence))")
+    records = records_of(Trainer(FIRST_TOKEN, TRANSFORMER, objective, SETTINGS), SEED)
+    weights = [record["correction_weight"] for record in records]
     assert weights[0] == pytest.approx(1.0, abs=1e-5)
     assert np.abs(np.subtract(weights[1:], 1.0)).min() > 1e-4

@@ -21,6 +21,7 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 from tests.look_up import FIRST_RESULT, RESULT, RESULTS, LookUp
 from tests.sampled_groups import check_run
+from tests.training.in_the_loop import records_of
 
 pytestmark = pytest.mark.eight_devices
 
@@ -72,19 +73,10 @@ def test_what_an_environment_samples_depends_on_key_prompt_and_member_and_not_on
     np.testing.assert_array_equal(together.tokens, alone.tokens)
 
 
-def train(mesh):
-    trainer, records = Trainer(TASK, POLICY, objectives.make("grpo"), SETTINGS), []
-    with jax.set_mesh(make_mesh(mesh)):
-        state = trainer.init(0)
-        for _ in range(SETTINGS.steps):
-            state, metrics = trainer.step(state)
-            records.append(jax.device_get(metrics))
-    return records
-
-
 @pytest.mark.slow
 def test_eight_devices_train_as_one_does():
-    for alone, together in zip(train("replica:8"), train("data:8"), strict=True):
+    trainer = Trainer(TASK, POLICY, objectives.make("grpo"), SETTINGS)
+    for alone, together in zip(*(records_of(trainer, mesh=mesh) for mesh in ("replica:8", "data:8")), strict=True):
         for name in alone:
             np.testing.assert_allclose(together[name], alone[name], rtol=1e-4, atol=1e-5, err_msg=name)
         assert alone["length"] == 2.0

@@ -10,12 +10,9 @@ import numpy as np
 import optax
 import pytest
 
-from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log
-from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.prompts import choose_prompts, shuffled_prompts
 from ipsrl.rollouts.sources import difficulty_scorer
 from ipsrl.rollouts.sources.difficulty_filter import (
@@ -30,9 +27,10 @@ from ipsrl.rollouts.sources.difficulty_filter import (
 )
 from ipsrl.rollouts.sources.difficulty_scorer import init_scorer, score_prompts
 from ipsrl.structures import Prompts
-from ipsrl.training.loop import TrainSettings, train
+from ipsrl.training.loop import TrainSettings
 from tests.sampled_groups import collect
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
+from tests.training.in_the_loop import trained
 
 SMALL = DifficultyFilter(width=16, last_width=8, warm_up=0, exploration=0.0, dropout=0.0)
 PROMPTS, P = 12, 4
@@ -230,8 +228,7 @@ def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
     policy = Tabular(prompts, 2)
     filter_settings = DifficultyFilter(width=32, last_width=16, warm_up=30, learning_rate=3e-3, highest=1.0)
     settings = TrainSettings(100, 8, 8, learning_rate=1e-3, wrappers=(filter_settings,))
-    with RunFolder.open(tmp_path, {}) as folder:
-        state = train(bandit, policy, objectives.make("grpo"), settings, 0, folder, make_mesh("replica:-1"))
+    state = trained(tmp_path, bandit, policy, "grpo", settings)
     scores, _ = score_prompts(
         prompts, filter_settings.widths, state.source[0].parameters, bandit.prompts(jnp.arange(prompts))
     )

@@ -6,22 +6,20 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
-from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.rollouts import tools
 from ipsrl.rollouts.sources import difficulty_filter, dynamic_sampling, refinements
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.training.loop import TrainSettings, train
+from ipsrl.training.settings import TrainSettings
 from ipsrl.training.storage import stored_tree
+from tests.training.in_the_loop import trained
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +37,6 @@ ALL = {
 
 
 def run(path, objective="grpo(kl=0.5)", environment=BANDIT, seen=None, **changes):
-    """Trains, or continues what is there."""
     settings = dataclasses.replace(SETTINGS, **changes)
     policy = Tabular(environment.num_observations, environment.vocabulary_size)
 
@@ -48,9 +45,7 @@ def run(path, objective="grpo(kl=0.5)", environment=BANDIT, seen=None, **changes
             seen[step] = np.array(parameters["logits"])
         return Evaluation({})
 
-    with RunFolder.open(path, {}, resume=True) as folder:
-        objective = objectives.make(objective)
-        return train(environment, policy, objective, settings, 5, folder, make_mesh("replica:-1"), evaluate=evaluate)
+    return trained(path, environment, policy, objective, settings, 5, evaluate=evaluate)
 
 
 def test_the_reference_moves_at_its_interval(tmp_path):

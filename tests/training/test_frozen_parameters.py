@@ -16,15 +16,14 @@ from ipsrl.policies.adapters import LoRA, frozen_as, split
 from ipsrl.policies.policy import union
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
-from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.prompts import choose_prompts
-from ipsrl.training.loop import train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
 from ipsrl.training.storage import stored_tree
 from tests.sampled_groups import collect
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
+from tests.training.in_the_loop import trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
@@ -64,20 +63,9 @@ def run(path, policy, mesh_text, resume=False, steps=SETTINGS.steps):
         return Evaluation({"lora_b": float(jnp.abs(parameters["layers"][0]["self_attn"]["q_proj"]["lora_b"]).sum())})
 
     settings = dataclasses.replace(SETTINGS, steps=steps)
-    with RunFolder.open(path, {}, resume) as folder:
-        state = train(
-            FIRST_TOKEN,
-            policy,
-            objectives.make(OBJECTIVE),
-            settings,
-            3,
-            folder,
-            mesh,
-            adapters,
-            evaluate,
-            frozen=frozen,
-        )
-    return state, adapters, frozen, seen, metric_log.read(folder.metrics_path)
+    given = {"initial_parameters": adapters, "evaluate": evaluate, "frozen": frozen}
+    state = trained(path, FIRST_TOKEN, policy, OBJECTIVE, settings, 3, mesh, resume, **given)
+    return state, adapters, frozen, seen, metric_log.read(path / "metrics.jsonl")
 
 
 @pytest.fixture(scope="module")

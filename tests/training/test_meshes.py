@@ -17,17 +17,16 @@ from ipsrl.distributed.mesh import make_mesh, shard_prompts
 from ipsrl.distributed.placement import place, placements, shardings, table
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records import metric_log
-from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Outcomes
-from ipsrl.training.loop import train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 from ipsrl.training.trainer import fresh_parameters
 from tests.sampled_groups import check_run, collect
 from tests.training.first_token import FIRST_TOKEN
+from tests.training.in_the_loop import trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
@@ -115,20 +114,18 @@ SETTINGS = TrainSettings(
     batching=Batching(mini_batches=2),
     checkpoint_every=2,
 )
-# A reference policy lies in its place as well.
-WITH_REFERENCE = objectives.make("grpo(kl=0.1)")
 
 
-def trained(mesh, path, settings=SETTINGS, resume=False):
-    with RunFolder.open(path, config={}, resume=resume) as folder:
-        state = train(FIRST_TOKEN, POLICY, WITH_REFERENCE, settings, seed=1, folder=folder, mesh=make_mesh(mesh))
+def run(mesh, path, settings=SETTINGS, resume=False):
+    # A reference policy lies in its place as well.
+    state = trained(path, FIRST_TOKEN, POLICY, "grpo(kl=0.1)", settings, 1, mesh, resume)
     return jax.device_get(state), metric_log.read(path / "metrics.jsonl")
 
 
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory):
     """A run whose parameters are whole on every device."""
-    return trained("replica:8", tmp_path_factory.mktemp("whole") / "run")
+    return run("replica:8", tmp_path_factory.mktemp("whole") / "run")
 
 
 def assert_same_run(found, expected):
@@ -142,7 +139,7 @@ def assert_same_run(found, expected):
 
 
 def test_the_loop_trains_the_same_and_says_what_lies_where(whole_run, tmp_path, capsys):
-    found = trained("data:1,model:8", tmp_path / "run")
+    found = run("data:1,model:8", tmp_path / "run")
     assert_same_run(found, whole_run)
     printed = capsys.readouterr().err
     rows = re.findall(r"^layers/\S+ +(\S+)(?:, (\S+))? +\d+ +([\d,]+) +([\d,]+)$", printed, re.M)
@@ -153,8 +150,8 @@ def test_the_loop_trains_the_same_and_says_what_lies_where(whole_run, tmp_path, 
 
 def test_a_run_goes_on_with_another_mesh(whole_run, tmp_path):
     path = tmp_path / "run"
-    trained("data:4,model:2", path, dataclasses.replace(SETTINGS, steps=2))
-    assert_same_run(trained("data:2,model:4", path, resume=True), whole_run)
+    run("data:4,model:2", path, dataclasses.replace(SETTINGS, steps=2))
+    assert_same_run(run("data:2,model:4", path, resume=True), whole_run)
 
 
 class OnlyInPrograms(Transformer):

@@ -9,15 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import Evaluation
-from ipsrl.records.run_folder import RunFolder
 from ipsrl.rewards import MatchedOutcomes, NoisyVerifier
 from ipsrl.rollouts.sources.best_answers import BestAnswers
 from ipsrl.rollouts.sources.critics import Own, Shuffled
@@ -30,11 +27,11 @@ from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.replayed_modes import ReplayedModes
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
-from ipsrl.training.loop import train
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.storage import stored_tree
 from tests.look_up import LookUp
 from tests.training.compilations import compilations_of
+from tests.training.in_the_loop import trained
 from tests.training.programs_in_flight import LIMIT, most_in_flight
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
@@ -121,19 +118,8 @@ def run(path, case, mesh="data:8", stop=None):
             raise KeyboardInterrupt
         return Evaluation({})
 
-    with RunFolder.open(path, {}, resume=True) as folder:
-        state = train(
-            case.task,
-            case.policy,
-            objectives.make(case.objective),
-            settings,
-            3,
-            folder,
-            make_mesh(mesh),
-            evaluate=evaluate,
-            source=source,
-            reward=case.reward,
-        )
+    given = {"evaluate": evaluate, "source": source, "reward": case.reward}
+    state = trained(path, case.task, case.policy, case.objective, settings, 3, mesh, resume=True, **given)
     return stored_tree.named_leaves(jax.device_get(state)), (path / "metrics.jsonl").read_bytes()
 
 

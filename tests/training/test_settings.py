@@ -95,20 +95,11 @@ FROM_REFERENCE = OffPolicyAnswers(5, "reference")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"wrappers": (OneStepAhead(),)},
-            r"^OneStepAhead \(--async_rollouts\) .*this environment is verified on the device",
-        ),
         (AHEAD | {"objective": "rover"}, "no importance ratio to correct that: .* such as grpo or ips_grpo$"),
         (AHEAD | {"objective": "reinforce"}, "^OneStepAhead gives groups of other policies .* give it a correction"),
         (AHEAD | {"objective": "reinforce(correction=sequence_mask(0.1))"}, "or give it a correction, such as"),
-        (AHEAD | {"wrappers": (DynamicSampling(), OneStepAhead())}, "but OneStepAhead inside it gives"),
         ({"refresh_reference_every": 3}, "^refresh_reference_every is 3, but this run has no reference policy: "),
         ({"refresh_reference_every": 3, "wrappers": (OffPolicyAnswers(2),)}, "but this run has no reference policy"),
-        (
-            {"objective": "reinforce", "wrappers": (DynamicSampling(),), "group_size": 1},
-            "compares the answers of a group: group_size is 1, it must be at least 2",
-        ),
         (
             {"objective": "critique_grpo"},
             r"^the objective needs off-policy answers in its groups: give TrainSettings\(wrappers=\(OffPolicyAnswers\(8"

@@ -19,6 +19,7 @@ from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, group_metrics
+from tests.objectives.groups import rollouts_of
 from tests.sampled_groups import check_run
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 from tests.training.one_update import GROUP_SIZE, TABLE, TREE, assert_close, sample, start, step
@@ -255,23 +256,21 @@ def test_hidden_states_are_those_of_the_reference():
         check_run(TREE, TABLE, objective, settings)
 
 
+def means(rollouts):
+    return {name: float(total / count) for name, (total, count) in group_metrics(rollouts).items()}
+
+
 def test_metrics_of_groups_by_hand():
-    shape = (2, 4, 3)
     lengths = np.array([[1, 2, 3, 3], [1, 1, 1, 2]])
-    rollouts = Rollouts(
-        prompt_index=jnp.arange(2),
-        observations=jnp.zeros(shape, jnp.int32),
-        tokens=jnp.zeros(shape, jnp.int32),
-        token_mask=jnp.asarray(np.arange(3) < lengths[..., None]),
-        behaviour_log_probs=jnp.zeros(shape),
-        behaviour_entropy=jnp.zeros(shape),
-        rewards=jnp.array([[1.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0]]),
+    rollouts = rollouts_of(
+        np.zeros((2, 4, 3)),
+        np.arange(3) < lengths[..., None],
+        rewards=[[1.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0]],
         # Mistakes (5, and everything in the second group) are not outcomes that were kept.
-        outcome_id=jnp.array([[3, 3, 5, 4], [1, 2, -1, -1]]),
-        truncated=jnp.array([[False] * 4, [True, False, False, False]]),
+        outcome_id=[[3, 3, 5, 4], [1, 2, -1, -1]],
+        truncated=[[False] * 4, [True, False, False, False]],
     )
-    measured = {name: float(total / count) for name, (total, count) in group_metrics(rollouts).items()}
-    assert measured == pytest.approx(
+    assert means(rollouts) == pytest.approx(
         {
             "reward": 4 / 8,
             "unparsed": 2 / 8,
@@ -282,9 +281,13 @@ def test_metrics_of_groups_by_hand():
             "group_largest_outcome_share": (2 / 3 + 0) / 2,
         }
     )
-    graded = dataclasses.replace(rollouts, right_above=1.0)
-    total, count = group_metrics(graded)["group_distinct_outcomes"]
-    assert float(total / count) == (1 + 0) / 2
+    assert means(dataclasses.replace(rollouts, right_above=1.0))["group_distinct_outcomes"] == (1 + 0) / 2
+    # Off-policy places without an answer are no samples: two answers, one that was added, an empty place.
+    mask = [[[True, True], [True, False], [True, True], [False, False]]]
+    fields = {"outcome_id": [[3, -1, 4, -1]], "off_policy": [[False, False, True, True]]}
+    added = means(rollouts_of(np.zeros((1, 4, 2)), mask, rewards=[[1.0, 0.0, 0.5, 0.0]], **fields))
+    found = [added[name] for name in ("reward", "unparsed", "length", "group_distinct_outcomes")]
+    assert found == pytest.approx([0.5, 1 / 3, 5 / 3, 2])
 
 
 @pytest.mark.parametrize("batching", [Batching(mini_batches=3), Batching(1, 4, 4)])

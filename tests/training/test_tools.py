@@ -20,7 +20,7 @@ from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.rollouts.tools import sample_with_tools
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
-from tests.environments.language.tokenizers_for_tests import EOS, save_tokenizer
+from tests.environments.language.tokenizers_for_tests import EOS, ids, save_tokenizer
 from tests.look_up import FIRST_QUERY, FIRST_RESULT, QUERIES, RESULT, RESULTS, LookUpOnHost
 from tests.training.compilations import compilations_of
 
@@ -94,7 +94,7 @@ def test_a_language_model_calls_a_calculator_and_learns_from_its_own_words_alone
     without = LanguageTask(Sums(), folder, 280, 16, verifier=VerifierPool(workers=0))
     environment = ToolUse(without.task, folder, 280, 16, verifier=without.verifier, longest_reply=4)
     policy = dataclasses.replace(POLICY, vocabulary_size=280, num_layers=1)
-    answers = [without.tokenizer(shown(prompt), add_special_tokens=False)["input_ids"] for prompt in range(8)]
+    answers = [ids(without.tokenizer, shown(prompt)) for prompt in range(8)]
     rows = [
         {"prompt": prompt, "answers": [[*tokens, EOS] for tokens in pair], "rewards": [1, 1]}
         for prompt, pair in enumerate(answers)

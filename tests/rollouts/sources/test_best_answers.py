@@ -18,9 +18,7 @@ from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.replay import ReplayedAnswers
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
-from ipsrl.structures import Rollouts
 from ipsrl.training.settings import TrainSettings, make_batch_filters
-from ipsrl.training.step import group_metrics
 from ipsrl.training.trainer import Trainer
 from tests.sampled_groups import steps_of
 
@@ -97,26 +95,6 @@ def test_answers_that_another_wrapper_put_in_stay_marked():
     assert trajectories.off_policy[:, 2].any()
     assert not trajectories.off_policy[:, :2].any()
     assert trajectories.off_policy[:, 3:].all()
-
-
-def test_empty_places_are_no_samples():
-    """Two own answers, one that was added, an empty place: means are over three."""
-    mask = jnp.array([[[True, True], [True, False], [True, True], [False, False]]])
-    zeros = jnp.zeros(mask.shape)
-    rollouts = dataclasses.replace(
-        Rollouts.of_actions(jnp.array([[3, -1, 4, -1]]), jnp.array([[1.0, 0.0, 0.5, 0.0]])),
-        observations=zeros,
-        tokens=zeros,
-        token_mask=mask,
-        behaviour_log_probs=zeros,
-        behaviour_entropy=zeros,
-        off_policy=jnp.array([[False, False, True, True]]),
-    )
-    means = {name: float(total / count) for name, (total, count) in group_metrics(rollouts).items()}
-    assert means["reward"] == 0.5
-    assert means["unparsed"] == pytest.approx(1 / 3)
-    assert means["length"] == pytest.approx(5 / 3)
-    assert means["group_distinct_outcomes"] == 2
 
 
 @pytest.mark.slow
