@@ -44,10 +44,7 @@ from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
 from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds
-from ipsrl.objectives.advantages import GroupMean
-from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
@@ -66,7 +63,6 @@ from ipsrl.synthetic_rollouts import synthetic_rollouts
 from ipsrl.training import loop, settings
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.supervised import warm_start
 from ipsrl.training.trainer import Trainer
 from tests.hostile.calls.environments import REFUSED as OF_ENVIRONMENTS
 from tests.hostile.calls.measures import REFUSED as OF_MEASURES
@@ -116,20 +112,6 @@ def begun(seed=0, **given):
     """The state before the first step of such a run."""
     with jax.set_mesh(make_mesh("replica:-1")):
         return trainer().init(seed, **given)
-
-
-def trained(**changed):
-    """Such a run, trained."""
-    given = {
-        "environment": BANDIT,
-        "policy": Tabular(1, 2),
-        "objective": GRPO,
-        "settings": RUN,
-        "seed": 0,
-        "folder": None,
-        "mesh": make_mesh("replica:-1"),
-    }
-    return loop.train(**{**given, **changed})
 
 
 def stored(rows, environment=BOOLEAN, prompts_per_step=1, **given) -> StoredGroups:

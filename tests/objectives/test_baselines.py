@@ -6,9 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.objectives import make
-from ipsrl.structures import Sizes
-from tests.objectives.groups import advantages_of, assert_close, rollouts_of
+from tests.objectives.groups import advantages_of, assert_close, rollouts_of, weighed_in_turn
 
 
 def groups(rewards, prompts, lengths=None):
@@ -25,26 +23,17 @@ def whitened(values):
 
 
 def test_answers_are_compared_with_earlier_ones():
-    objective = make("spo(decay=0.5)")
-    state = objective.init(Sizes(3))
-
-    def weighed(rewards, prompts):
-        nonlocal state
-        weights, state, _ = objective.weigh(groups(rewards, prompts), state)
-        return weights.advantages[..., 0]
-
-    # Both prompts are new.
-    assert_close(weighed([[1, 0], [0, 0]], [0, 2]), whitened([[0.5, -0.5], [0, 0]]))
-    # v is 1/2 of prompt 0; prompt 1 is new.
-    assert_close(weighed([[1, 1], [1, 0]], [0, 1]), whitened([[0.5, 0.5], [0.5, -0.5]]))
-    # N = 2 / 2 + 2, S = 1 / 2 + 2; and prompt 2, which was not in the last batch, has v = 0.
-    assert_close(weighed([[0, 1], [1, 0]], [0, 2]), whitened([[-5 / 6, 1 / 6], [1, 0]]))
+    batches = [groups([[1, 0], [0, 0]], [0, 2]), groups([[1, 1], [1, 0]], [0, 1]), groups([[0, 1], [1, 0]], [0, 2])]
+    # Both prompts are new; then v is 1/2 of prompt 0, and prompt 1 is new; then N = 2 / 2 + 2, S = 1 / 2 + 2, and
+    # prompt 2, which was not in the last batch, has v = 0.
+    expected = [[0.5, -0.5], [0, 0]], [[0.5, 0.5], [0.5, -0.5]], [[-5 / 6, 1 / 6], [1, 0]]
+    for number, values in enumerate(expected, start=1):
+        assert_close(weighed_in_turn("spo(decay=0.5)", batches[:number], num_prompts=3)[0], whitened(values))
 
 
 def test_groups_of_a_prompt_have_one_value():
-    objective = make("spo")
-    weights, state, _ = objective.weigh(groups([[1, 0], [1, 1], [0, 0]], [0, 0, 1]), objective.init(Sizes(2)))
-    assert_close(weights.advantages[..., 0], whitened([[0.25, -0.75], [0.25, 0.25], [0, 0]]))
+    found, state, _ = weighed_in_turn("spo", [groups([[1, 0], [1, 1], [0, 0]], [0, 0, 1])], num_prompts=2)
+    assert_close(found, whitened([[0.25, -0.75], [0.25, 0.25], [0, 0]]))
     assert_close(state[0], [[4, 3], [2, 0]])
 
 
@@ -53,11 +42,9 @@ def test_rewards_whose_squares_are_too_small_for_a_float_say_nothing():
 
 
 def test_single_answers_teach_from_the_second_batch_on():
-    objective = make("spo")
-    weights, state, _ = objective.weigh(groups([[1], [0]], [0, 1]), objective.init(Sizes(2)))
-    assert not weights.advantages.any()
-    weights, _, _ = objective.weigh(groups([[0], [0]], [0, 1]), state)
-    assert_close(weights.advantages[..., 0], [[-1], [1]])
+    batches = [groups([[1], [0]], [0, 1]), groups([[0], [0]], [0, 1])]
+    assert not weighed_in_turn("spo", batches[:1], num_prompts=2)[0].any()
+    assert_close(weighed_in_turn("spo", batches, num_prompts=2)[0], [[-1], [1]])
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ REFUSED = [
     ("OneOfMany().beginning(30)", "prompt 30 does not exist"),
     ("BOOLEAN.parse_text('x', prompt=99999)", "prompt 99999 does not exist"),
     ("environments.make('factors(numbers=many)')", "numbers"),
-    ("environments.make('mode_bench(level=9)')", "level is 9, it must lie between 1 and 5"),
     ("make_tools('nope')", "unknown"),
     ("BOOLEAN.verify_texts([99999], [['x']])", "prompt 99999 does not exist"),
     ("BOOLEAN.verify_texts([-1], [['x']])", "prompt -1 does not exist"),

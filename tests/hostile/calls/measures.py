@@ -17,7 +17,6 @@ REFUSED = [
     ("seeds.share_of_runs([])", "run"),
     ("seeds.share_of_runs([0.5, 2])", "happened is .*True or False"),
     ("seeds.share_of_runs([True], level=2.0)", "level is 2.0"),
-    ("seeds.shared_ranks([1.0, 2.0])", "intervals is"),
     ("answers.recovery([0, 1], [False, False])", "admissible"),
     ("answers.recovery([], [True])", "answers"),
     ("answers.recovery([0.5], [True])", "outcome_id"),

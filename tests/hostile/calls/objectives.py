@@ -1,7 +1,6 @@
 """Malformed calls about objectives."""
 
 REFUSED = [
-    ("objectives.make(b'grpo')", "text is b'grpo'"),
     ("objectives.make('')", "name"),
     ("objectives.make('grpo, dapo')", "expected one objective"),
     ("objectives.make('nope')", "unknown objective 'nope'"),
@@ -21,12 +20,9 @@ REFUSED = [
     ("objectives.make('g' * 100000)", "unknown objective"),
     ("objectives.make('grpo(kl=' + '9' * 5000 + ')')", "kl|cannot read"),
     ("objectives.make('grpo\\0')", "cannot read"),
-    ("objectives.make_each([1])", "texts is \\[1\\]|text is 1"),
     ("objectives.make_each(['grpo', 'grpo()'])", "the same objective"),
     ("objectives.describe('nope')", "unknown objective"),
     ("objectives.describe('x' * 100000)", "unknown objective"),
-    ("Objective(GroupMean(), GroupMean(), SequenceMean())", "surrogate is GroupMean.*it must be a Surrogate"),
-    ("Objective(GroupMean, ClippedRatio(), SequenceMean())", "advantages is"),
     ("Objective()", "advantages"),
     ("GRPO(SCORES, None)", "rollouts is None"),
     ("GRPO(None, ROLLOUTS)", "scores is None"),

@@ -20,7 +20,6 @@ REFUSED = [
     ("expected_update(GRPO, LOGITS, REWARDS, 2**70)", "make more than 200000 different groups"),
     ("expected_update(GRPO, jnp.zeros(300), jnp.ones(300), 8)", "make more than 200000 different groups"),
     ("expected_update(GRPO, LOGITS, REWARDS, 4, reference=jnp.zeros(3))", "reference has shape"),
-    ("expected_update(GRPO, LOGITS, REWARDS, 4, environment=BOOLEAN)", "environment is"),
     ("expected_update(GRPO, LOGITS, REWARDS, 4, num_keys=0)", "num_keys is 0"),
     ("expected_update(GRPO, LOGITS, REWARDS, 4, objective_state=(1,))", "objective_state is not one"),
     ("expected_update(GRPO, LOGITS, REWARDS, 4, nope=1)", "nope"),
@@ -53,8 +52,6 @@ REFUSED = [
     ("verdict(GRPO, 10**6)", "group"),
     # closed forms
     ("flows.flow_velocity([0.0], [1.0, 2.0], 1.0)", "shapes"),
-    ("flows.flow_velocity([0.0, 'x'], [1.0, 2.0], 1.0)", "logits is"),
-    ("flows.flow_velocity([0.0, 1.0], [1.0, NAN], 1.0)", "rewards is"),
     ("flows.integrate(lambda z: -z, [0.0, 0.0], [2.0, 1.0])", "times"),
     ("flows.integrate(lambda z: -z, [0.0, 0.0], [4e32])", "to time 4e\\+32: the last time may be 1e\\+12"),
     ("finite_groups.count_weights(8, alpha=-1.0)", "alpha"),

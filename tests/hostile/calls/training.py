@@ -16,12 +16,10 @@ REFUSED = [
     ("begun(initial_parameters=3)", "initial_parameters|parameters"),
     ("begun(initial_parameters={'nope': jnp.zeros(2)})", "parameters"),
     ("begun(initial_parameters={'logits': jnp.zeros((3, 3))})", "parameters"),
-    ("trained(folder=FOLDER)", "folder is"),
     ("trainer(policy=Tabular(3, 7)).check()", "policy"),
     ("loop.train_vmapped(BANDIT, Tabular(1, 2), GRPO, [], [], [])", "nothing to run"),
     ("train_ensemble(trainer(), jnp.arange(2), jnp.sum, record_every=3)", "steps is 1"),
     ("train_ensemble(trainer(), [0, 1], jnp.sum, record_every=0)", "record_every is 0"),
-    ("warm_start.prior_parameters(BANDIT, Tabular(1, 2), warm_start.WarmStart())", "environment is"),
     # decoding
     ("Decoding.read('temprature=0.7')", "no argument 'temprature'"),
     ("Decoding.read('penalty=tip(())')", "tokens is empty"),
