@@ -108,6 +108,12 @@ def test_tied_arms_end_alike_and_only_the_released_configuration_keeps_a_wrong_o
     assert np.abs(wrong).min() > 1e-3
 
 
+def test_groups_without_a_correct_answer_get_no_bonus():
+    for rewards, expected in (([0] * 4, [0] * 4), ([-1, 0, -1, 0], [0, 1, 0, 1])):
+        found = shaped(EllipticalBonus(features="outcome"), rewards, outcome_id=[0, 0, 0, 1])
+        np.testing.assert_array_equal(found, expected)
+
+
 # Placebo
 
 
