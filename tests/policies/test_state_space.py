@@ -1,4 +1,4 @@
-"""What only the selective state-space model promises: its size, its scan, its waiting."""
+"""Promises of the selective state-space model alone: its size, its scan, its waiting."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What only the transformer promises: masks, gradients, kinds of numbers, keys that a group shares, refusals."""
+"""Promises of the transformer alone: masks, gradients, kinds of numbers, keys that a group shares, refusals."""
 
 import dataclasses
 
