@@ -30,15 +30,6 @@ def test_placebos_sample_at_random_and_only_text_reads_the_prompt():
         assert ("keys" in exact) == ("keys" in read) == (arm in ("permuted", "other_prompt"))
 
 
-def test_curves_have_the_names_of_the_arms():
-    settings = Settings(seeds=(0, 1), text_steps=1)
-    labels = [curve.labels for curve in answer_confidence.curves(settings)]
-    exact = [arm for arm in ARMS if arm != "other_prompt"]
-    for task in EXACT:
-        assert [one["objective"] for one in labels if one["task"] == task] == exact
-    assert [one["objective"] for one in labels if one["task"] == TEXT][::2] == list(ARMS)
-
-
 @pytest.mark.parametrize("task", EXACT)
 def test_bandit_and_trees_start_from_the_same_probabilities(task):
     (curve,) = answer_confidence.curves(Settings(arms=("GRPO",), tasks=(task,), seeds=(0, 1), steps=1, record_every=1))

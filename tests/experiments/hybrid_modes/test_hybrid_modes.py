@@ -1,23 +1,7 @@
-"""Which curves the study has, and that all of it runs."""
-
 import numpy as np
 
 from experiments import hybrid_modes as study
-from experiments.hybrid_modes import ARMS, CONTROLLED, EXACT, FIXED, FOMAML, FORCED_HGPO, GRPO, SAMPLED
-
-
-def test_arms_are_exact_or_sampled_or_both():
-    settings, found = study.PRESETS["demo"], {}
-    for curve in study.curves(settings):
-        rate = curve.labels["learning_rate"]
-        part, skills, arm = (curve.labels[name] for name in ("part", "skills", "arm"))
-        found.setdefault((arm, skills), {}).setdefault(part, []).append(rate)
-    assert found[GRPO, "growing"].keys() == {EXACT, SAMPLED}
-    assert found[FOMAML, "growing"].keys() == {EXACT}
-    assert found[FORCED_HGPO, "growing"].keys() == {SAMPLED}
-    assert {arm for arm, skills in found if skills == FIXED} == {GRPO, *CONTROLLED}
-    assert {arm for arm, _ in found} == set(ARMS)
-    assert {tuple(rates) for parts in found.values() for rates in parts.values()} == {settings.learning_rates}
+from experiments.hybrid_modes import EXACT, GRPO, SAMPLED
 
 
 def test_smoke_records_what_became_of_the_modes(smoke):
