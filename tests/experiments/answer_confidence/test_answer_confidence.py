@@ -6,20 +6,18 @@ from experiments.answer_confidence import ARMS, EXACT, TEXT, Settings
 from experiments.crossed.nine_answers import RIGHT
 from ipsrl import objectives
 from ipsrl.policies.tabular import Tabular
-from ipsrl.records.tidy import Records
+from tests.experiments.recorded import made_up
 
 
 def test_a_task_that_grpo_solves_in_32_tries_says_nothing_of_more():
     (claim,) = (claim for sentence, claim in answer_confidence.CLAIMS.items() if "pass@32" in sentence)
-    rows = [
-        {"task": task, "objective": arm, "seed": seed, "step": 1, "pass_at_1": 0.5, "pass_at_32": end}
-        for task, ends in {"trees": (0.8, 0.9), TEXT: (1.0, 1.0)}.items()
-        for arm, end in zip(("GRPO", "ARM"), ends, strict=True)
-        for seed in range(5)
-    ]
-    assert claim(Records(rows, ("task", "objective"))) is True
-    lower = [row | {"pass_at_32": row["pass_at_32"] - 0.1} for row in rows]
-    assert claim(Records(lower, ("task", "objective"))) is False
+
+    def holds(of_text):
+        ends = {("trees", "GRPO"): 0.8, ("trees", "ARM"): 0.9, (TEXT, "GRPO"): of_text, (TEXT, "ARM"): of_text}
+        return claim(made_up(("task", "objective"), {arm: {"pass_at_32": [end] * 5} for arm, end in ends.items()}))
+
+    assert holds(1.0) is True
+    assert holds(0.9) is False
 
 
 def test_placebos_sample_at_random_and_only_text_reads_the_prompt():

@@ -10,18 +10,14 @@ from experiments.covariate_shift import (
     slope,
 )
 from experiments.covariate_shift.shifted_inputs import CLASSES
-from ipsrl.records.tidy import Records
+from tests.experiments.recorded import made_up
 
 
 def test_slopes_are_those_of_each_seed():
-    rows = [
-        {"world": "a", "ratio": ratio, "samples": 100_000, "step": 0, "seed": seed, "error": (2 + seed) * ratio**power}
-        for seed, power in ((0, 0.9), (1, 1.1))
-        for ratio in (10.0, 100.0, 1000.0)
-    ]
-    found = slope({"world": "a"}, (10.0, 100.0, 1000.0))
-    values = found.of_seeds(Records(rows, ("world", "ratio", "samples"))).values
-    assert values == pytest.approx([0.9, 1.1])
+    ratios = (10.0, 100.0, 1000.0)
+    arms = {("a", ratio, 100_000): {"error": (2 * ratio**0.9, 3 * ratio**1.1)} for ratio in ratios}
+    records = made_up(("world", "ratio", "samples"), arms)
+    assert slope({"world": "a"}, ratios).of_seeds(records).values == pytest.approx([0.9, 1.1])
 
 
 def test_a_small_run_measures_every_arm(smoke):

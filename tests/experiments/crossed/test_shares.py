@@ -2,19 +2,15 @@ import numpy as np
 import pytest
 
 from experiments.crossed import shares
-from ipsrl.records.tidy import NotRecorded, Records, TooFewSeeds
+from ipsrl.records.tidy import NotRecorded, TooFewSeeds
+from tests.experiments.recorded import made_up
 
 SCORES = {("a", 1): (0.1, 0.3), ("b", 1): (0.2, 0.5), ("a", 2): (0.5, 0.7), ("b", 2): (0.9, 1.0)}
 
 
-def records(scores=SCORES, seeds=(0, 1)):
-    rows = [
-        {"objective": name, "prior": prior, "task": "trees", "seed": seed, "step": step, "score": step * ends[seed]}
-        for (name, prior), ends in scores.items()
-        for seed in seeds
-        for step in (0, 1)
-    ]
-    return Records(rows, ("task", "objective", "prior"))
+def records(seeds=2):
+    arms = {("trees", *arm): {"score": ends[:seeds]} for arm, ends in SCORES.items()}
+    return made_up(("task", "objective", "prior"), arms)
 
 
 def test_cells_are_final_values_by_seed_prior_and_objective():
@@ -38,4 +34,4 @@ def test_what_is_missing_is_said():
     with pytest.raises(NotRecorded):
         shares.mean("score", "c")(records())
     with pytest.raises(TooFewSeeds):
-        shares.share("score", "prior")(records(seeds=(0,)))
+        shares.share("score", "prior")(records(seeds=1))

@@ -6,7 +6,7 @@ import pytest
 from experiments import dapo_steps as study
 from experiments.dapo_steps import PLACEBO, STEPS
 from ipsrl.objectives.surrogates import ClippedRatio
-from ipsrl.records.tidy import Records
+from tests.experiments.recorded import made_up
 
 
 def test_a_step_is_taken_in_three_places():
@@ -32,12 +32,8 @@ def test_steps_are_those_of_the_papers():
 def test_a_comparison_counts_once():
     """No KL adds 0.3 to GRPO, alone and in its turn, and 0.1 to the rest of DAPO."""
     ends = {"GRPO": 0.5, "GRPO_plus_no_KL": 0.8, "DAPO_without_no_KL": 0.6, "DAPO": 0.7}
-    rows = [
-        {"arm": arm, "learning_rate": 0.1, "seed": seed, "step": 1, "accuracy": end}
-        for arm, end in ends.items()
-        for seed in (0, 1)
-    ]
-    assert study.gain("no_KL")(Records(rows, ("arm", "learning_rate"))).mean == pytest.approx(0.2)
+    records = made_up(("arm", "learning_rate"), {(arm, 0.1): {"accuracy": [end] * 2} for arm, end in ends.items()})
+    assert study.gain("no_KL")(records).mean == pytest.approx(0.2)
 
 
 def test_other_seeds_are_other_runs_of_the_same_arm():

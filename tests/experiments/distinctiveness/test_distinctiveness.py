@@ -3,22 +3,15 @@ import dataclasses
 import numpy as np
 
 from experiments import distinctiveness
-from ipsrl.records.tidy import Records
-
-LABELS = ("arm", "errors", "age", "learning_rate")
+from tests.experiments.recorded import made_up
 
 
 def test_accuracies_are_those_of_the_own_best_rate_and_gradients_those_of_the_best_rate_of_grpo():
-    rows = [
-        dict(zip(LABELS, (arm, 0.0, 0, rate), strict=True))
-        | {"seed": seed, "step": 10, "accuracy": accuracy, "clash": rate}
-        for arm, of_rates in {"grpo": {0.01: 0.5, 0.1: 0.9}, "mask": {0.01: 0.8, 0.1: 0.6}}.items()
-        for rate, accuracy in of_rates.items()
-        for seed in (0, 1)
-    ]
-    ends = {value: distinctiveness.end(value, "mask", 0.0) for value in ("accuracy", "clash")}
-    found = {value: end.of_seeds(Records(rows, LABELS)).values.tolist() for value, end in ends.items()}
-    assert found == {"accuracy": [0.8, 0.8], "clash": [0.1, 0.1]}
+    accuracies = {("grpo", 0.01): 0.5, ("grpo", 0.1): 0.9, ("mask", 0.01): 0.8, ("mask", 0.1): 0.6}
+    arms = {(arm, 0.0, 0, rate): {"accuracy": [end] * 2, "clash": rate} for (arm, rate), end in accuracies.items()}
+    records = made_up(("arm", "errors", "age", "learning_rate"), arms)
+    for value, expected in {"accuracy": 0.8, "clash": 0.1}.items():
+        assert distinctiveness.end(value, "mask", 0.0).of_seeds(records).values.tolist() == [expected] * 2
 
 
 def test_all_masks_weigh_the_batches_of_grpo():

@@ -2,19 +2,13 @@ import numpy as np
 import pytest
 
 from experiments import entropy_law
-from ipsrl.records.tidy import NotRecorded, Records
-
-LABELS = ("task", "objective")
+from ipsrl.records.tidy import NotRecorded
+from tests.experiments.recorded import made_up
 
 
 def records(errors):
     """Task, objective -> the ceiling error of each seed."""
-    rows = [
-        dict(zip(LABELS, labels, strict=True)) | {"step": 1, "seed": seed, "ceiling_error": error}
-        for labels, of_seeds in errors.items()
-        for seed, error in enumerate(of_seeds)
-    ]
-    return Records(rows, LABELS)
+    return made_up(("task", "objective"), {arm: {"ceiling_error": of_seeds} for arm, of_seeds in errors.items()})
 
 
 def test_of_each_seed_the_near_ceilings_are_counted():

@@ -6,18 +6,13 @@ import pytest
 
 from experiments import group_size_and_floor
 from experiments.group_size_and_floor import Settings
-from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import made_up
 
 
 def records(cells):
-    rows = [
-        {"step": step, "group_size": size, "floor": floor, "objective": f"{floor}", "seed": seed, "recovery": value}
-        for (size, floor), values in cells.items()
-        for seed, value in enumerate(values)
-        for step in (0, 150)
-    ]
-    return Records(rows, ("group_size", "objective", "floor"))
+    arms = {(size, f"{floor}", floor): {"recovery": ends} for (size, floor), ends in cells.items()}
+    return made_up(("group_size", "objective", "floor"), arms)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from experiments.inference_routing.estimators import Estimator
 from experiments.inference_routing.exp4 import IntervalMeans, Learner
 from experiments.inference_routing.inference_layers import InferenceLayers
 from experiments.inference_routing.routed_tasks import Runs, from_median, measures
-from ipsrl.records.tidy import Records
+from tests.experiments.recorded import made_up
 
 LAYERS = InferenceLayers(3, 0.3, 0.5)
 LEARNER = Learner(LAYERS, 0.1, 100.0, Estimator(), full_information=True)
@@ -38,6 +38,6 @@ def test_a_seed_has_the_same_tasks_with_each_rate_and_whatever_runs_beside_it():
 
 
 def test_spread_is_the_distance_from_the_median():
-    rows = [{"step": 1, "seed": seed, "arm": "plain", "regret": end} for seed, end in enumerate((0.0, 1.0, 5.0))]
-    found = from_median("regret", arm="plain").of_seeds(Records(rows, ("arm",)))
+    records = made_up(("arm",), {("plain",): {"regret": (0.0, 1.0, 5.0)}})
+    found = from_median("regret", arm="plain").of_seeds(records)
     np.testing.assert_allclose(found.values, [1.0, 0.0, 4.0])

@@ -4,16 +4,12 @@ import pytest
 
 from experiments import inverse_soft_rl
 from experiments.inverse_soft_rl import GRPO, IPS, IPS_PLAIN, RATIO_OF_LIMITS, SLOW, TABULAR
-from ipsrl.records.tidy import Records
+from tests.experiments.recorded import made_up
 
 
 def test_limits_are_compared_over_all_discounts():
-    rows = [
-        {"part": "discounts", "discount": discount, "limit": limit, "step": 1, "seed": seed}
-        for discount, limit in ((0.0, 12.0), (0.5, 15.0), (0.9, 10.0))
-        for seed in (0, 1)
-    ]
-    assert RATIO_OF_LIMITS(Records(rows, ("part", "discount"))).mean == 1.5
+    arms = {("discounts", at): {"limit": [limit] * 2} for at, limit in {0.0: 12.0, 0.5: 15.0, 0.9: 10.0}.items()}
+    assert RATIO_OF_LIMITS(made_up(("part", "discount"), arms)).mean == 1.5
 
 
 def test_a_small_run_reveals_what_the_study_says(smoke):

@@ -1,24 +1,22 @@
 """Which arm is the best, and that a small run measures every arm."""
 
+import itertools
+
 import pytest
 
 from experiments import pessimism
 from experiments.pessimism import COMBO, KL, NETWORKS, PLACEBO, RADII, TABULAR, WEIGHTS, best, bounded, critics
-from ipsrl.records.tidy import Records
+from tests.experiments.recorded import made_up
 
 WORLDS = TABULAR, NETWORKS, PLACEBO
-LABELS = ("world", "method", "weight", "radius")
 
 
 def test_the_best_setting_is_that_of_the_highest_return():
-    rows = [
-        {"world": TABULAR, "method": KL, "weight": weight, "radius": radius, "seed": seed, "step": 0}
-        | {"return": weight - (radius - 0.5) ** 2, "valid": float(radius == 0.5)}
-        for weight in WEIGHTS
-        for radius in RADII
-        for seed in range(2)
-    ]
-    records = Records(rows, LABELS)
+    arms = {
+        (TABULAR, KL, weight, radius): {"return": [weight - (radius - 0.5) ** 2] * 2, "valid": float(radius == 0.5)}
+        for weight, radius in itertools.product(WEIGHTS, RADII)
+    }
+    records = made_up(("world", "method", "weight", "radius"), arms)
     assert best(KL)(records).mean == pytest.approx(0.3)
     assert best(KL, bounded)(records).mean == 1.0
 

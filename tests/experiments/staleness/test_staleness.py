@@ -1,20 +1,20 @@
+import numpy as np
 import pytest
 
 from experiments import staleness
-from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.records.tidy import NotRecorded
+from tests.experiments.recorded import made_up
 
 LABELS = ("surrogate", "mini_batches", "age", "learning_rate")
 
 
 def records(*runs):
     """Four seeds of each run, (name, age, learning rate, reward, score)."""
-    rows = [
-        dict(zip(LABELS, (name, 8, age, rate), strict=True))
-        | {"seed": seed, "step": 10, "reward": reward + 0.1 * seed, "score": score, "broken": float(seed == 0)}
+    arms = {
+        (name, 8, age, rate): {"reward": reward + 0.1 * np.arange(4), "score": score, "broken": [1.0, 0, 0, 0]}
         for name, age, rate, reward, score in runs
-        for seed in range(4)
-    ]
-    return Records(rows, LABELS)
+    }
+    return made_up(LABELS, arms)
 
 
 def test_stable_is_what_keeps_its_reward_at_the_step_of_age_0():

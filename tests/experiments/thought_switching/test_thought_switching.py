@@ -1,16 +1,17 @@
 """Penalties that made-up records choose, what the study reads there, and a run of its smoke preset."""
 
+import numpy as np
 import pytest
 
 from experiments import thought_switching
 from experiments.thought_switching import CLAIMS, DEAD, EARLY, GRPO, WEIGHTED
 from experiments.thought_switching.best_penalty import EVERYWHERE, FIRST_TOKENS, at, best, best_alpha, gain, strongest
 from experiments.thought_switching.thought_switches import PLACEBO, PRIOR, SWITCH
-from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.records.tidy import NotRecorded
 from ipsrl.study import claims
+from tests.experiments.recorded import made_up
 
 FIRST, ALL = 2.0, 100.0
-LABELS = ("search", "objective", "penalised", "alpha", "beta")
 
 
 def records(**accuracy):
@@ -24,16 +25,14 @@ def records(**accuracy):
         "dead": (DEAD, PRIOR, SWITCH),
         "grpo": (EARLY, GRPO, SWITCH),
     }
-    rows = []
+    arms = {}
     for curve, of_windows in accuracy.items():
         for beta, of_alphas in zip((FIRST, ALL), of_windows, strict=True):
             for alpha, chosen in zip((0.0, 3.0, 10.0), of_alphas, strict=True):
-                labels = dict(zip(LABELS, (*curves[curve], alpha, beta), strict=True))
-                for seed in range(5):
-                    value = chosen + 0.01 * seed
-                    ends = {"tuning": value, "accuracy": value - 0.1, WEIGHTED: 1.1 - value}
-                    rows.append(labels | {"step": 0, "seed": seed} | ends)
-    return Records(rows, LABELS)
+                values = chosen + 0.01 * np.arange(5)
+                ends = {"tuning": values, "accuracy": values - 0.1, WEIGHTED: 1.1 - values}
+                arms[*curves[curve], alpha, beta] = ends
+    return made_up(("search", "objective", "penalised", "alpha", "beta"), arms)
 
 
 FOUND = records(
