@@ -176,25 +176,6 @@ def test_lists_of_objectives_may_hold_all():
     )
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"objectives": ("progrpo",)}, "progrpo: the objective needs prompt_log_probs"),
-        ({"learning_rates": (0.1, 0.1)}, "must be different positive numbers"),
-        ({"steps": 15}, "must be a multiple of --evaluate_every, 10"),
-        ({"objectives": ("all", "grpo(clip=0.2)")}, "are the same objective: name each once"),
-        ({"filters": "dynamic_sampling"}, "--filters=dynamic_sampling are for text tasks"),
-        (TEXT | {"filters": "off_policy"}, "--filters=off_policy is not for all"),
-        ({"environment": "math_answers"}, "math_answers has no small policy: take a bandit, a tree, a grid or a text"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused_before_anything_is_written(settings, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        train(tmp_path / "out", **settings)
-    assert not list(tmp_path.iterdir())
-
-
 def test_refinements_are_trained_on_text_and_what_cannot_be_is_left_out_with_a_reason(tmp_path, capsys):
     """The smoke run has objectives without them; `tests/training/test_devices.py` trains every objective."""
     settings = on_text(objectives=("critique_grpo", "gdpo"))

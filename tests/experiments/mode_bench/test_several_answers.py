@@ -78,8 +78,3 @@ def test_a_curve_begins_at_the_prior_and_learns(monkeypatch):
 
     monkeypatch.setattr(several_answers, "teacher", never)
     assert world_of("graph_coloring", 100).prior.keys() == world.prior.keys()
-
-
-def test_what_cannot_be_trained_is_refused_before_it_runs():
-    with pytest.raises(ValueError, match="needs off-policy answers"):
-        answers().curve("critique_grpo", (0,), "colouring")

@@ -29,13 +29,6 @@ def test_questions_that_are_trained_on_are_not_held_out():
     assert held_out_task("one_of_many(questions=nine)", "one_of_many(questions=eight)").num_prompts == 9
 
 
-def test_a_small_policy_is_not_asked_held_out_questions(settings):
-    with pytest.raises(
-        ValueError, match=r"--held_out is for language models: give --policy=hf and --model_dir as well"
-    ):
-        dataclasses.replace(settings, policy="small", model_dir="", lora_rank=0, max_tokens=256, frozen_dtype="float32")
-
-
 @pytest.mark.slow
 def test_trains_asks_both_sets_of_questions_and_continues(settings, tmp_path, capsys):
     run(STUDY, settings, "smoke", Output(tmp_path, False))

@@ -81,14 +81,3 @@ def test_the_claims_look_at_what_attracts():
     other = {"objective": "grpo", "rewards": "1,0.6,0.3", "kind": "repels", "p_1": 0.0}
     records = Records([at_rest("grpo", 1.0), other, at_rest("ips_grpo", 0.4)], ("objective", "rewards"))
     assert [claim(records) for claim in CLAIMS.values()] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("progrpo", "needs prompt_log_probs"), ("placebo", "samples at random"), ("clip_cov", "samples at random")],
-)
-def test_objectives_without_an_exact_field_are_refused_before_anything_is_written(name, message, tmp_path):
-    settings = dataclasses.replace(SMALL, objectives=("grpo", name))
-    with pytest.raises(ValueError, match=f"{name} has no portrait: .*{message}"):
-        run(Study.of(phase_portraits), settings, "demo", study.Output(tmp_path / "out", resume=False))
-    assert not (tmp_path / "out").exists()

@@ -125,26 +125,3 @@ def test_levels_start_from_the_same_policy_and_the_bandit_from_the_reference():
         assert 0.4 < found["reward"] < 0.9
         assert found["effective_outcomes"] == pytest.approx(3.5, abs=0.2)
     np.testing.assert_allclose(np.exp(transfer.small_problem("sampled_bandit")[1].initial_logits), transfer.START)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"objectives": ("grpo", "trajectory_balance")}, "trajectory_balance: the objective needs log_backward"),
-        ({"objectives": ("progrpo",)}, "progrpo cannot be trained here: the objective needs prompt_log_probs"),
-        ({"model_dir": "nowhere", "levels": (MODEL,)}, "nowhere"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        list(transfer.curves(dataclasses.replace(PRESETS["demo"], **changes)))
-
-
-def test_a_page_without_marks_is_refused(tmp_path):
-    page = tmp_path / "page.md"
-    with pytest.raises(ValueError, match="there is no such page; write one with marks"):
-        dataclasses.replace(PRESETS["demo"], document=str(page))
-    page.write_text("no marks")
-    with pytest.raises(ValueError, match="the page lacks the marks"):
-        dataclasses.replace(PRESETS["demo"], document=str(page))
