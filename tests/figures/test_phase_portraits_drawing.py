@@ -2,12 +2,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
 from matplotlib.quiver import Quiver
 
 from ipsrl.dynamics.portraits import Portrait, lattice
 from ipsrl.dynamics.rest_points import RestPoint
-from ipsrl.figures import phase_portraits, style
+from ipsrl.figures import phase_portraits
 from ipsrl.figures.phase_portraits import CORNERS
 from tests.figures.words import words_of
 
@@ -52,13 +51,10 @@ def test_every_mark_has_an_entry_in_the_key():
 
 
 @pytest.mark.slow
-def test_a_block_for_each_reward_vector(tmp_path):
+def test_a_block_for_each_reward_vector():
     names = ("grpo", "grpo(kl=0.1)", "ips_grpo", "darling", "gapo", "ucpo")
     portraits = [portrait(rewards, name) for name in names for rewards in ((1.0, 1.0, 0.5), (1.0, 1.0, 1.0))]
     drawing = phase_portraits.draw(portraits, 8)
-    png = style.save(drawing.figure, tmp_path / "figure", drawing.rows)
-    assert imread(png)[..., :3].std() > 0.05
-    assert png.with_suffix(".pdf").stat().st_size > 1000
     text = words_of(drawing.figure)
     for words in ("rewards 1, 1, 0.5", "rewards 1, 1, 1", "(kl=0.1)", "r₃ = 0.5", "|dp/dt|"):
         assert words in text

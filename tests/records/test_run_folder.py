@@ -139,22 +139,19 @@ def test_what_is_not_the_folder_of_a_run_is_refused(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_damaged_config_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("config.json", '{"seed": ', "is not valid JSON .* cannot be identified"),
+        ("environment.json", '{"time": 1}', "holds .*list of starts; move it"),
+        ("environment.json", "[", "is not valid JSON .*; move it"),
+    ],
+)
+def test_what_is_damaged_is_refused_and_not_replaced(tmp_path, name, content, message):
     RunFolder.open(tmp_path, CONFIG).close()
-    (tmp_path / "config.json").write_text('{"seed": ')
-    with pytest.raises(RunFolderError, match=r"config.json is not valid JSON .* cannot be identified"):
-        RunFolder.open(tmp_path, CONFIG, resume=True)
-    assert (tmp_path / "config.json").read_text() == '{"seed": '
-
-
-@pytest.mark.parametrize("content", ['{"time": 1}', "["])
-def test_starts_that_are_damaged_are_not_replaced(tmp_path, content):
-    RunFolder.open(tmp_path, CONFIG).close()
-    (tmp_path / "environment.json").write_text(content)
+    (tmp_path / name).write_text(content)
     before = contents(tmp_path)
-    with pytest.raises(
-        RunFolderError, match=r"environment.json (holds .*list of starts|is not valid JSON .*); move it"
-    ):
+    with pytest.raises(RunFolderError, match=f"{name} {message}"):
         RunFolder.open(tmp_path, CONFIG, resume=True)
     assert contents(tmp_path) == before
 

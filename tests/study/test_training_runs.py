@@ -79,7 +79,7 @@ def test_a_finished_run_without_its_checkpoints_is_not_complete_until_it_is_trai
         ("grpo",),
         (0,),
         TrainSettings(steps=2, prompts_per_step=1, group_size=4),
-        make_mesh("replica:1"),
+        make_mesh("replica:-1"),
         lambda step, parameters: Evaluation({"share": 0.5}),
     )
     output, run = Output(tmp_path, resume=True), tmp_path / "grpo" / "seed_0"

@@ -113,11 +113,6 @@ def test_a_wrong_grid_is_refused_before_the_imports(flags, message):
     assert late.value.code == f"error: {early.value}"
 
 
-@pytest.mark.parametrize("arguments", [GRID, HYPERGRID])
-def test_a_right_grid_is_not_refused_before_the_imports(arguments):
-    Module("scripts.sweep").check(sweep.parser().parse_args([f"--out={ROOT / 'none'}", *arguments]))
-
-
 def test_a_sweep_is_worked_on_until_all_is_done_and_then_no_more(run):
     status, out, err = run(*GRID, "--launcher=pretended")
     assert (status, err) == (0, "")

@@ -2,8 +2,6 @@
 
 import dataclasses
 import importlib
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -13,7 +11,6 @@ from experiments import two_outcomes
 from ipsrl.study import catalog
 from ipsrl.study.settings import as_text, kinds_of
 from ipsrl.sweeps.sweep_runs import make_run, make_runs, read_file, read_grid, require_unchanged, settings_of
-from tests.hangs import HANGS
 
 ROOT = catalog.root()
 EXPERIMENTS = catalog.names()
@@ -206,14 +203,3 @@ def test_a_python_file_without_runs_is_refused(tmp_path, text, message):
     (tmp_path / "runs.py").write_text(text)
     with pytest.raises(ValueError, match=message):
         read_file(tmp_path / "runs.py")
-
-
-@pytest.mark.slow
-def test_importing_experiments_touches_no_device():
-    """Processes of the local launcher, which are forked after the import, would otherwise hang."""
-    program = "import jax\n" + "".join(f"import experiments.{name}\n" for name in EXPERIMENTS)
-    # JAX refuses this once it has looked for devices.
-    program += "jax.config.update('jax_num_cpu_devices', 3)\nprint(len(jax.devices()))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=HANGS)
-    assert done.stdout == "3\n", done.stderr
-    assert all(importlib.import_module(f"experiments.{name}") for name in EXPERIMENTS)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from experiments.collapse_time.passage_times import mean_first_passage
-from ipsrl.dynamics.softmax.time_scales import tie_collapse_time
 from ipsrl.dynamics.softmax.two_outcome_training import Cell, first_passage
 from ipsrl.objectives import make
 from tests.tiers import slow_after
@@ -20,13 +19,3 @@ def test_it_is_the_mean_of_sampled_passages(text):
     (sampled,) = first_passage([cell], range(4000), -1.5, 2.5, 100_000)
     error = sampled.std(ddof=1) / np.sqrt(len(sampled))
     assert mean_first_passage(cell, -1.5, 2.5) == pytest.approx(sampled.mean(), abs=4 * error)
-
-
-def test_small_steps_collapse_a_tie_as_the_diffusion_limit_says():
-    bound = np.log(49)
-    excess = []
-    for step_size in (0.5, 0.25):
-        exact = mean_first_passage(Cell(make("reinforce"), (1.0, 1.0), 4, step_size), -bound, bound)
-        excess.append(exact / tie_collapse_time(4, step_size) - 1)
-    # Its error is of the order of the step.
-    assert 0 < excess[1] < 0.7 * excess[0] < 0.05

@@ -15,6 +15,7 @@ from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from tests.environments.reading.answers import trajectories_of
 
 SUM = Addition(digits=2, problems=12, scratchpad="optional")
+POLICY = Transformer(SUM.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
 REACHED = Countdown(numbers=3, problems=8, largest_number=9, largest_target=30)
 
 
@@ -81,8 +82,7 @@ def test_stored_rows_are_asked_with_their_history():
     demonstrations = Repairs(attempts=2)
     rows = [*demonstrations.rows(SUM), *demonstrations.critique_rows(SUM)]
     rows += [row | {"history": []} for row in demonstrations.rows(SUM)[:5]]
-    policy = Transformer(SUM.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
-    stored, actors = StoredGroups.of(SUM, policy, 4, rows), Actors(policy.init(jax.random.key(0)))
+    stored, actors = StoredGroups.of(SUM, POLICY, 4, rows), Actors(POLICY.init(jax.random.key(0)))
     state, seen = stored.init(actors, 0, None), []
     for step in range(len(rows) // 4):
         state, (trajectories, outcomes), _ = stored(state, actors, Request(0, step))
@@ -99,12 +99,12 @@ def test_stored_rows_are_asked_with_their_history():
     assert len(seen) == len(rows) // 4 * 4
     assert all(row in expected for row in seen)
     assert sorted({shown.count(EARLIER) for _, shown, _, _ in seen}) == [0, 2]
-    plain = StoredGroups.of(SUM, policy, 4, [row | {"history": []} for row in rows])
+    plain = StoredGroups.of(SUM, POLICY, 4, [row | {"history": []} for row in rows])
     assert plain.checksum != stored.checksum
     with pytest.raises(ValueError, match="shown must hold the prompts of prompt_index, in the same order"):
         StoredGroups(
             SUM,
-            policy,
+            POLICY,
             1,
             prompt_index=np.array([1]),
             tokens=stored.tokens[:1],
@@ -122,6 +122,5 @@ def test_stored_rows_are_asked_with_their_history():
     ],
 )
 def test_histories_that_are_none(history, message):
-    policy = Transformer(SUM.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
     with pytest.raises(ValueError, match=message):
-        StoredGroups.of(SUM, policy, 1, [{"prompt": 0, "answers": [[5]], "history": history}])
+        StoredGroups.of(SUM, POLICY, 1, [{"prompt": 0, "answers": [[5]], "history": history}])

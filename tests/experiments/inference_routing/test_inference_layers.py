@@ -30,9 +30,3 @@ def test_exact_errors_and_costs_are_those_of_sampled_decisions():
     wrong = np.where(passed[:, 0], ~passed[:, 1] * tasks.errors[:, 1], tasks.errors[:, 0])
     assert float(errors) == pytest.approx(wrong.mean(), abs=0.004)
     np.testing.assert_allclose(costs, [passed[:, 0].mean(), passed.all(axis=1).mean()], atol=0.006)
-
-
-def test_error_rates_and_budgets_fall_to_the_oracle():
-    layers = InferenceLayers(4, 0.3, 0.5)
-    np.testing.assert_allclose(layers.error_probs.mean(axis=0), [0.3, 0.2, 0.1])
-    assert layers.budgets.tolist() == [0.5, 0.25, 0.125]

@@ -53,22 +53,6 @@ def test_any_discount_below_one(discount):
     np.testing.assert_allclose(resolved(reward, transitions, discount)[0], log_policy, atol=1e-11)
 
 
-def test_one_state_reveals_log_probabilities():
-    """With one state the range of I - gamma P is the constants: r = log pi + H(pi)."""
-    policy = np.array([[0.7, 0.2, 0.1]])
-    reward = least_squares(np.log(policy), np.ones((1, 3, 1)), policy)
-    np.testing.assert_allclose(reward, np.log(policy) - (policy * np.log(policy)).sum(), atol=1e-15)
-
-
-def test_batches_are_as_single_problems():
-    transitions, _, log_policy, law = expert()
-    logs = np.stack([log_policy, np.log(np.full((6, 3), 1 / 3))])
-    laws = np.stack([law, np.full((6, 3), 1 / 18)])
-    together = least_squares(logs, np.broadcast_to(transitions, (2, 6, 3, 6)), laws)
-    for one, alone in zip(together, zip(logs, laws, strict=True), strict=True):
-        np.testing.assert_allclose(one, least_squares(alone[0], transitions, alone[1]), atol=1e-13)
-
-
 def test_uniform_weights_give_the_posterior_mean_of_normal_rewards():
     """Its error is uncorrelated with its difference from another member of the class, which is farther off."""
     transitions, _, _, law = expert()

@@ -120,19 +120,6 @@ def test_claims_are_checked_against_the_start():
     assert set(unclear.values()) == {None}
 
 
-def test_the_figure_has_a_line_for_the_start_and_for_each_objective():
-    found = records(grpo=(0.35, 0.525), progrpo=(0.35, 0.6))
-    drawing = math_answers.FIGURE(found, Settings(answers=2, pass_at=2, evaluation_data=HELD_OUT))
-    (axes,) = drawing.figure.axes
-    lines = [line.get_xydata().tolist() for line in axes.lines]
-    assert lines == [
-        [[1, 0.2], [2, 0.6]],
-        [[1, pytest.approx(0.35)], [2, pytest.approx(0.525)]],
-        [[1, pytest.approx(0.35)], [2, pytest.approx(0.6)]],
-    ]
-    assert [row["value"] for row in drawing.rows if row["objective"] == math_answers.START] == [0.2, 0.6]
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

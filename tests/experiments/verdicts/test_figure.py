@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
 
 from experiments.verdicts import figure
 from ipsrl.dynamics.cases import CASES, STARTS
 from ipsrl.dynamics.verdict_page import SHOWN
-from ipsrl.figures import style
 from tests.experiments.verdicts.made_up import made_up
 from tests.figures.words import words_of
 
@@ -15,14 +13,12 @@ DRAWN = np.array(STARTS)[list(SHOWN)]
 
 
 @pytest.mark.slow
-def test_a_bar_for_each_start_in_each_cell(tmp_path):
+def test_a_bar_for_each_start_in_each_cell():
     corners = np.tile(np.eye(3), (4, 1))
     first = [made_up(name, "collapses", ends=corners) for name in ("first", "second(alpha=0.5)")]
     others = [made_up(f"objective_{n}", "other", ends=STARTS, references=("uniform", "skewed")) for n in range(20)]
     drawing = figure.draw([first, others], group_size=8)
-    png = style.save(drawing.figure, tmp_path / "figure", drawing.rows, drawing.caption)
-    assert imread(png)[..., :3].std() > 0.05
-    assert "A bar is a policy" in png.with_suffix(".txt").read_text()
+    assert "A bar is a policy" in drawing.caption
     text = words_of(drawing.figure)
     for shown in ("collapses", "one is lost", "Bad", "first, second(alpha=0.5)", "skewed reference", "objective_19"):
         assert shown in text
