@@ -91,7 +91,7 @@ def word_runs(
         words.num_prompts,
         group_size,
         max_gradient_norm=None,
-        off_policy=anchors,
+        wrappers=(anchors,) if anchors else (),
     )
     trainer = Trainer(words, policy, objective, training)
 
