@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import benchmark
 from benchmarks import bandit, hypergrid
 from benchmarks.peers.hypergrid_task import R0, R1, R2, Task, steps
 from ipsrl.dynamics.expected_update import expected_update
@@ -94,11 +93,3 @@ def test_numpy_leaves_groups_of_one_outcome_alone():
     for inverse in (False, True):
         new = bandit.numpy_update(np.random.default_rng(0), certain, np.float32([0.3, 0.2, 0.1]), 3, inverse)
         np.testing.assert_array_equal(new, certain)
-
-
-@pytest.mark.slow
-def test_bandits_can_be_timed(tmp_path, capsys):
-    file = tmp_path / "bandit.json"
-    benchmark.main(["bandit", "--ensemble=3", "--arms=2", "--group=2", "--only=grpo", "--runs=5", f"--json={file}"])
-    assert file.exists()
-    assert "grpo" in capsys.readouterr().out

@@ -1,7 +1,6 @@
 """The versions that the scripts install are those that setup.py allows, on every Python and system we support."""
 
 import functools
-import re
 import runpy
 import subprocess
 from pathlib import Path
@@ -9,6 +8,8 @@ from pathlib import Path
 import pytest
 import setuptools
 from packaging.requirements import Requirement
+
+from tests.plain_installation import normal
 
 ROOT = Path(__file__).parents[2]
 SYSTEMS = [("linux", "Linux", "x86_64"), ("linux", "Linux", "aarch64"), ("darwin", "Darwin", "arm64")]
@@ -57,10 +58,6 @@ def chosen(name, environment):
             assert specifier.operator == "==", requirement
             assert found.setdefault(normal(requirement.name), specifier.version) == specifier.version, requirement
     return found
-
-
-def normal(name):
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def assert_satisfied(requirements, found, environment):
