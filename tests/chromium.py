@@ -36,3 +36,10 @@ def started(profile: Path) -> Any:
     browser = webdriver.Chrome(options, webdriver.ChromeService(driver))
     browser.set_script_timeout(HANGS)
     return browser
+
+
+def wait_for(browser: Any, condition: str) -> Any:
+    """Returns what an expression of JavaScript is when it holds; fails if it never does."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    return WebDriverWait(browser, HANGS).until(lambda browser: browser.execute_script(f"return {condition}"), condition)

@@ -44,6 +44,11 @@ REFUSED = {
         ({"arms": ("forced_grpo",), "group_size": 6}, "--group_size is 6, it must be a multiple of 4 for forced_grpo"),
     ],
     "hypergrid": [({"side": 8, "dimensions": (7,)}, r"^8\^7 cells are more than 1,000,000")],
+    "hypospace": [
+        ({"group_size": 1}, "group_size is 1, it must be at least 2"),
+        ({"objectives": ("critique_grpo",)}, r'--filters="off_policy\(answers=8\)"'),
+        ({"objectives": ("grpo",), "refresh_reference_every": 2}, "this run has no reference"),
+    ],
     "inference_routing": [
         ({"p_min": 0.6}, "--budget is 0.5, it must be above --p_min, 0.6"),
         ({"rounds": 41}, "--rounds is 41, it must be a multiple of --intervals, "),

@@ -21,7 +21,6 @@ from ipsrl.records.json_files import read_json
 from ipsrl.study import catalog
 from ipsrl.study.curves import Output
 from ipsrl.study.pages.claim_pages import result_path
-from ipsrl.study.settings import resolve
 from ipsrl.study.study import HEADINGS, OPTIONAL_HEADINGS, run
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import make_run, settings_of
@@ -138,24 +137,6 @@ def test_help_shows_the_notebook_page_and_every_flag():
     required = [heading for heading in HEADINGS if heading not in OPTIONAL_HEADINGS]
     for word in (*required, "--preset", "--out", "--[no]resume", "--extensions", "--objectives", "--seeds"):
         assert word in shown
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ({"group_size": "1"}, "group_size is 1, it must be at least 2"),
-        ({"objectives": "critique_grpo"}, '--filters="off_policy(answers=8)"'),
-        ({"objectives": "grpo", "refresh_reference_every": "2"}, "this run has no reference"),
-    ],
-    ids=str,
-)
-def test_bad_input_is_refused_in_one_sentence_before_anything_is_written(flags, message, tmp_path):
-    study = catalog.find("hypospace")
-    with pytest.raises(ValueError, match=r".") as error:
-        run(study, resolve(study.presets, "smoke", flags), "smoke", Output(tmp_path / "out", resume=False))
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

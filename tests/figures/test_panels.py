@@ -105,16 +105,10 @@ def test_numbers_in_names_become_the_axis():
     assert (name, places.tolist(), values.mean.tolist()) == ("a", [1, 4], [0.1, 0.7])
 
 
-def test_a_name_points_to_where_its_own_line_ends():
-    rows = [{"arm": arm, "step": step, "height": 1.0} for arm, last in (("a", 0), ("b", 2)) for step in range(last + 1)]
-    (axes,) = axes_of([Panel([Line("height", by="arm")])], Records(rows, ("arm",)))
-    assert {text.get_text(): text.xy[0] for text in axes.texts} == {"a": 0, "b": 2}
-
-
 def test_the_name_of_a_line_stands_at_its_last_finite_point():
-    heights = {"a": (1.0, 2.0, float("nan")), "b": (float("nan"),) * 3}
+    heights = {"a": (1.0, 2.0, float("nan")), "b": (float("nan"),) * 3, "c": (1.0,)}
     rows = [
         {"arm": arm, "step": step, "height": height} for arm, of in heights.items() for step, height in enumerate(of)
     ]
     (axes,) = axes_of([Panel([Line("height", by="arm")])], Records(rows, ("arm",)))
-    assert {text.get_text(): text.xy for text in axes.texts} == {"a": (1.0, 2.0)}
+    assert {text.get_text(): text.xy for text in axes.texts} == {"a": (1.0, 2.0), "c": (0.0, 1.0)}

@@ -76,13 +76,6 @@ def test_every_folder_is_a_run_and_every_record_a_row(folder):
     assert contents(folder) == before
 
 
-def test_what_was_not_finite_is_nan_and_what_is_absent_is_null(folder):
-    connection = results.load(folder)
-    assert values(connection, "select step from metrics where isnan(loss) and seed = 0") == [1]
-    assert values(connection, "select step from metrics where loss is null and seed = 0") == [0, 2]
-    assert math.isnan(values(connection, "select avg(loss) from metrics")[0])
-
-
 def test_numbers_are_numbers_however_they_were_written(tmp_path):
     write_run(tmp_path / "a", {"objective": "grpo", "seed": 1, "rate": 1}, [{"x": 1, "good": True, "never": math.inf}])
     write_run(tmp_path / "b", {"objective": "grpo", "seed": 2, "rate": 0.5}, [{"x": 0.5, "good": False}])

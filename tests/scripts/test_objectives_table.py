@@ -41,27 +41,6 @@ def documented(docstring):
     return types.SimpleNamespace(__name__="documented", __doc__=docstring)
 
 
-def test_lines_are_read_across_line_breaks():
-    function = documented(
-        """IPS-GRPO (arXiv 2601.21669): A = r / p (see (9)).
-
-        More.
-
-        Degenerate: groups without
-        reward get zero.
-        Evidence: paper.
-        """
-    )
-    assert objectives_table.first_line(function) == ("IPS-GRPO", "arXiv 2601.21669", "A = r / p (see (9))")
-    assert objectives_table.entry(function, "Degenerate") == "groups without reward get zero."
-    assert objectives_table.entry(function, "Evidence") == "paper."
-
-
-def test_an_objective_without_a_paper_is_ours():
-    function = documented("Rarity bonus (ours): r~ = r (1 + b (1 - phat)).")
-    assert objectives_table.first_line(function) == ("Rarity bonus", "ours", "r~ = r (1 + b (1 - phat))")
-
-
 def test_missing_lines_are_named():
     with pytest.raises(ValueError, match="must begin with 'NAME"):
         objectives_table.first_line(documented("An objective without a paper: A = r."))

@@ -167,13 +167,6 @@ def test_many_settings_together_leave_what_each_would_leave_alone(tmp_path, monk
         run_vmapped(alike, [], [], [])
 
 
-def test_the_header_is_read_from_the_docstring():
-    assert SMALL.header["Claim"] == "Squares grow faster than lines."
-    assert SMALL.header["Time"] == "no time at all, on any machine."
-    assert list(SMALL.header) == ["Claim", "Paper", "Command", "Time", "Smoke"]
-    assert SMALL.variants["small_study"].shows.startswith("A study without training")
-
-
 def test_curves_have_labels_of_their_own(tmp_path):
     twice = dataclasses.replace(small_study.PRESETS["demo"], powers=(2.0, 2.0))
     with pytest.raises(ValueError, match="x\\^2, power = 2 is given twice: give it once"):

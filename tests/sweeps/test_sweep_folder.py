@@ -25,11 +25,6 @@ def folder(tmp_path):
         yield folder
 
 
-def finish(folder, run):
-    folder.run_path(run).mkdir(parents=True)
-    write_json(folder.run_path(run) / "summary.json", {"complete": True})
-
-
 def test_the_states_of_a_run(folder):
     assert folder.state(RUN) == "waiting"
     with folder.claim(RUN, NEVER) as log:
@@ -40,7 +35,8 @@ def test_the_states_of_a_run(folder):
     assert folder.state(RUN) == "failed"
     with folder.claim(RUN, NEVER):
         assert folder.state(RUN) == "running"
-    finish(folder, RUN)
+    folder.run_path(RUN).mkdir(parents=True)
+    write_json(folder.run_path(RUN) / "summary.json", {"complete": True})
     assert folder.state(RUN) == "finished"
 
 

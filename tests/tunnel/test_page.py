@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import chromium
+from tests.chromium import wait_for
 from tests.hangs import HANGS, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -59,13 +60,6 @@ def opened(browser, address):
     assert names
     assert all(name.startswith((address, "data:", "blob:")) for name in names)
     assert browser.get_log("browser") == []
-
-
-def wait_for(browser, condition):
-    """Returns what an expression of JavaScript is when it holds; fails if it never does."""
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    return WebDriverWait(browser, HANGS).until(lambda browser: browser.execute_script(f"return {condition}"), condition)
 
 
 def text(browser, name):

@@ -36,15 +36,6 @@ def test_expected_return_leaves_ties_where_they_are(portrait):
 
 
 @pytest.mark.slow
-def test_a_reward_proportional_rule_ends_at_the_star(portrait):
-    found = portrait("ips_reinforce(probability=exact)", REWARDS)
-    proportional = np.array(REWARDS) / sum(REWARDS)
-    np.testing.assert_allclose([point.probs for point in found.attracting], [proportional], atol=1e-6)
-    np.testing.assert_allclose([path[-1] for path in found.paths], 2 * [proportional], atol=1e-5)
-    assert float(row_of(found)[2]) > 0.1
-
-
-@pytest.mark.slow
 def test_paths_that_stop_at_a_jump_are_counted(portrait):
     found = portrait("unlikeliness", (1.0, 1.0, 0.0))
     stopped = found.finished.count(False)

@@ -7,7 +7,7 @@ import pytest
 from ipsrl.records.report.page import embedded, page, write_report
 from scripts.report import main
 from tests import chromium
-from tests.hangs import HANGS
+from tests.chromium import wait_for
 from tests.records.report.run_folders import HOSTILE, write_run
 
 
@@ -84,13 +84,6 @@ def choose(browser, name, text):
     from selenium.webdriver.support.select import Select
 
     Select(browser.find_element("id", name)).select_by_visible_text(text)
-
-
-def wait_for(browser, condition):
-    """Returns when an expression of JavaScript holds; fails if it never does."""
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    WebDriverWait(browser, HANGS).until(lambda browser: browser.execute_script(f"return {condition}"), condition)
 
 
 def tick(browser, selector):
