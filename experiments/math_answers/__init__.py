@@ -32,7 +32,7 @@ from ipsrl.checking.fields import accepted_by, positive
 from ipsrl.distributed.mesh import DATA, make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language.language_task import LanguageTask
-from ipsrl.environments.language.questions import Questions
+from ipsrl.environments.questions import Questions
 from ipsrl.environments.text import TextTask
 from ipsrl.figures import style
 from ipsrl.figures.layers import LineOverNumbers

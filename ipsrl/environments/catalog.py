@@ -14,8 +14,8 @@ from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.environments.language.math_answers import MathAnswers
 from ipsrl.environments.language.one_of_many import OneOfMany
-from ipsrl.environments.language.questions import Questions
 from ipsrl.environments.language.reasoning_gym import ReasoningGym
+from ipsrl.environments.questions import Questions
 from ipsrl.environments.tasks.addition import Addition
 from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.environments.tasks.countdown import Countdown

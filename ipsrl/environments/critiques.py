@@ -34,7 +34,7 @@ import numpy as np
 
 from ipsrl.environments.environment import Environment, check_number, require_tokens
 from ipsrl.environments.language.language_task import LanguageTask
-from ipsrl.environments.language.questions import HypothesisEnvironment
+from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.environments.reading import arithmetic, expressions
 from ipsrl.environments.tasks.addition import NO_THINK, THINK, WORDS, WORKED, Addition
 from ipsrl.environments.tasks.countdown import Countdown

@@ -16,7 +16,7 @@ import numpy as np
 from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import Checked
 from ipsrl.environments.environment import OutcomeSpace, check_number
-from ipsrl.environments.language.questions import Answer, Questions
+from ipsrl.environments.questions import Answer, Questions
 from ipsrl.environments.reading.answer_text import WITHDRAWN, checksum, last_answer, tagged_answer
 from ipsrl.environments.token_stream import of_each_answer
 from ipsrl.structures import Outcomes

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipsrl.environments.environment import check_number
-from ipsrl.environments.language.questions import Answer, Quotation
 from ipsrl.environments.listed_task import NO_OUTCOME, ListedTask
+from ipsrl.environments.questions import Answer, Quotation
 from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 

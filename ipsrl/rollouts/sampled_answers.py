@@ -10,7 +10,7 @@ from jax import Array
 
 from ipsrl.distributed import hosts
 from ipsrl.environments.environment import Environment
-from ipsrl.environments.language.questions import HypothesisEnvironment
+from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rollouts.decoding import ORDINARY, Decoding
 from ipsrl.rollouts.tools import sampler_for

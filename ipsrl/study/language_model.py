@@ -7,7 +7,7 @@ from ipsrl.checking.fields import accepted_by, between, non_negative, one_of, po
 from ipsrl.checking.paths import expanded
 from ipsrl.environments.agents.tools import ToolUse, check_tools, make_tools
 from ipsrl.environments.language.language_task import LanguageTask
-from ipsrl.environments.language.questions import Questions
+from ipsrl.environments.questions import Questions
 from ipsrl.environments.reading.stop_strings import read_stop_strings
 from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA

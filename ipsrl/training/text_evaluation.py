@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import DATA
 from ipsrl.environments.language.language_task import LanguageTask
-from ipsrl.environments.language.questions import HypothesisEnvironment
+from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.measures import answers, diversity
 from ipsrl.measures.coverage import mean_covered_at_k
 from ipsrl.measures.pass_at_k import mean_pass_at_k

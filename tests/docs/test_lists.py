@@ -11,8 +11,8 @@ import pytest
 from ipsrl import objectives
 from ipsrl.dynamics.verdict_page import MEANINGS
 from ipsrl.environments import catalog as environments
-from ipsrl.environments.language.questions import Questions
 from ipsrl.environments.molecules.rewards import CATALOG as MOLECULE_REWARDS
+from ipsrl.environments.questions import Questions
 from ipsrl.environments.text import TextTask
 from ipsrl.integrations import outcomes
 from ipsrl.objectives.corrections import Correction

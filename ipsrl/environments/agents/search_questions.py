@@ -13,8 +13,8 @@ from ipsrl.checking.fields import one_of, probability
 from ipsrl.checking.paths import expanded
 from ipsrl.environments.agents.knowledge_graph import ENTITIES, KnowledgeGraph
 from ipsrl.environments.environment import OutcomeSpace, check_number
-from ipsrl.environments.language.questions import Questions
 from ipsrl.environments.listed_task import NO_OUTCOME, listed_history
+from ipsrl.environments.questions import Questions
 from ipsrl.environments.reading.answer_text import checksum, tagged_answer
 from ipsrl.environments.token_stream import of_each_answer
 from ipsrl.structures import Outcomes

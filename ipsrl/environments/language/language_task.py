@@ -15,9 +15,9 @@ from ipsrl.checking.fields import Checked, positive
 from ipsrl.checking.paths import expanded
 from ipsrl.environments.environment import OutcomeSpace, dictates
 from ipsrl.environments.language.chat_template import ChatTemplate, unread_tokens
-from ipsrl.environments.language.questions import Questions, Quotation
 from ipsrl.environments.language.tokenizer_folder import Token, prompt_tokens, read_stop_tokens, read_tokenizer
 from ipsrl.environments.listed_task import ListedTask
+from ipsrl.environments.questions import Questions, Quotation
 from ipsrl.environments.reading.answer_text import CLOSES_THOUGHT, OPENS_THOUGHT, ends_in_thought, is_tag
 from ipsrl.environments.reading.stop_strings import StopStrings
 from ipsrl.environments.reading.verifier_pool import VerifierPool

@@ -15,8 +15,8 @@ import numpy as np
 from ipsrl.checking.fields import Checked, at_least, one_of
 from ipsrl.checking.paths import expanded
 from ipsrl.environments.environment import OutcomeSpace, check_number
-from ipsrl.environments.language.questions import Answer, Questions
 from ipsrl.environments.listed_task import NO_OUTCOME, listed_history
+from ipsrl.environments.questions import Answer, Questions
 from ipsrl.environments.reading.answer_text import checksum
 from ipsrl.environments.reading.numeric_answers import read_number
 from ipsrl.environments.stored_texts import stored_split

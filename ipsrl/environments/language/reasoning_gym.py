@@ -19,8 +19,8 @@ from ipsrl import extras
 from ipsrl.checking.fields import Checked, between, share
 from ipsrl.checking.specifications import Call, did_you_mean, shortened
 from ipsrl.environments.environment import OutcomeSpace, check_number
-from ipsrl.environments.language.questions import IN_THIS_PROCESS, Answer, Questions
 from ipsrl.environments.listed_task import NO_OUTCOME, listed_history
+from ipsrl.environments.questions import IN_THIS_PROCESS, Answer, Questions
 from ipsrl.environments.reading.answer_text import checksum, tagged_answer
 from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.slow_tasks import report_if_slow

@@ -14,7 +14,7 @@ from jax import Array
 from ipsrl.distributed import hosts
 from ipsrl.environments import critiques
 from ipsrl.environments.environment import require_tokens
-from ipsrl.environments.language.questions import HypothesisEnvironment, writes
+from ipsrl.environments.questions import HypothesisEnvironment, writes
 from ipsrl.environments.token_stream import of_each_answer
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.sources.source import Groups, Sampled

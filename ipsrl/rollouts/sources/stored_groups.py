@@ -19,7 +19,7 @@ from ipsrl.checking.fields import non_negative, positive
 from ipsrl.checking.paths import expanded
 from ipsrl.checking.regular_files import read_bytes
 from ipsrl.environments.environment import Environment, dictates, fields_of
-from ipsrl.environments.language.questions import writes
+from ipsrl.environments.questions import writes
 from ipsrl.policies.policy import Policy
 from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST, Reward, rewarded
 from ipsrl.rollouts.given_answers import given_answers

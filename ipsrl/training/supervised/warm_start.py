@@ -22,7 +22,7 @@ from ipsrl.checking.fields import Checked, between, positive, probability
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.environment import Environment
-from ipsrl.environments.language.questions import HypothesisEnvironment
+from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.progress_line import working
 from ipsrl.records.run_log import MUST_BE_FINITE, require_finite
