@@ -38,7 +38,8 @@ class Questions(abc.ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickles the fields only: tables can be made again, and the processes that read answers do not need them."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields = dataclasses.fields(self)  # ty: ignore[invalid-argument-type]
+        return {field.name: getattr(self, field.name) for field in fields}
 
     @property
     @abc.abstractmethod
