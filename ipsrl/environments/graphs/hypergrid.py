@@ -15,29 +15,31 @@ REWARD = Range(
     f"be finite and not negative: 0, or from {SMALLEST:g} to {LARGEST:g}",
     lambda reward: reward == 0 or SMALLEST <= reward <= LARGEST,
 )
+SIDES_WITHOUT_PEAK = (2, 3, 4, 5, 6, 11)
+"""The sides at which no coordinate x has 3/10 < |x / (side - 1) - 1/2| < 4/10."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Hypergrid(Checked, StateGraph):
-    """Trajectories from the origin of {0 .. side - 1}^dimensions: raise one coordinate by 1, or stop in the outcome's
-    cell.
+    """Trajectories from the origin of {0 .. side - 1}^dimensions: raise one coordinate by 1, or stop: the cell is the
+    outcome.
 
     R(x) = R0 + R1 * prod_d 1[1/4 < |x_d / (side - 1) - 1/2| <= 1/2] + R2 * prod_d 1[3/10 < |same| < 4/10]
 
-    At side 8 the cells of the highest reward are {1, 6}^dimensions. The first coordinate is the most significant digit
-    of a cell's number, so an array over cells reshapes to `(side,) * dimensions`. State c < side^dimensions is the cell
-    c, and state side^dimensions + c is "stopped at c". Actions 0 .. dimensions - 1 raise that coordinate, the last
-    action stops.
+    At side 8 the cells of the highest reward are {1, 6}^dimensions; at the sides 2 to 6 and 11 no cell earns R2. The
+    first coordinate is the most significant digit of a cell's number, so an array over cells reshapes to
+    `(side,) * dimensions`. State c < side^dimensions is the cell c, and state side^dimensions + c is "stopped at c".
+    Actions 0 .. dimensions - 1 raise that coordinate, the last action stops.
 
     Attributes:
       dimensions: number of coordinates, at least 1.
       side: number of values of a coordinate, at least 2.
       base_reward: R0, 0 or from 1e-15 to 1e15.
       edge_reward: R1, likewise.
-      peak_reward: R2, likewise.
+      peak_reward: R2, likewise; without effect at the sides 2 to 6 and 11.
 
     Raises:
-      ValueError: a field is out of its range, or there are more states than int32 can number.
+      ValueError: a field is out of its range, no cell has a reward, or there are more states than int32 can number.
     """
 
     dimensions: int = at_least(1, 2)
@@ -54,9 +56,10 @@ class Hypergrid(Checked, StateGraph):
                 f"side**dimensions must be below 2**30, so that states fit into int32; {self.side}**{self.dimensions} "
                 "does not."
             )
-        if self.base_reward + self.edge_reward + self.peak_reward == 0:
+        if self.base_reward + self.edge_reward + self.peak_reward * (self.side not in SIDES_WITHOUT_PEAK) == 0:
             raise ValueError(
-                "one of base_reward, edge_reward and peak_reward must be above 0: no cell would be rewarded."
+                "no cell has a reward: base_reward or edge_reward must be above 0, or peak_reward at a side other than "
+                f"{', '.join(map(str, SIDES_WITHOUT_PEAK))}."
             )
 
     @property

@@ -35,6 +35,20 @@ def test_a_cell_exactly_on_a_bound_is_outside():
     np.testing.assert_allclose(Hypergrid(1, 5).reward_table()[0], [0.6, 0.1, 0.1, 0.1, 0.6], rtol=1e-6)
 
 
+def test_a_grid_without_any_reward_is_refused():
+    for side in range(2, 100):
+        fields = {"dimensions": 2, "side": side, "base_reward": 0.0}
+        has_peaks = Hypergrid(2, side, edge_reward=0.0).reward_table().max() > 1
+        assert Hypergrid(**fields, peak_reward=0.0).outcome_space(0).target.sum() == pytest.approx(1)
+        if has_peaks:
+            assert Hypergrid(**fields, edge_reward=0.0).outcome_space(0).target.sum() == pytest.approx(1)
+        else:
+            with pytest.raises(ValueError, match=r"no cell has a reward: .* at a side other than 2, 3, 4, 5, 6, 11"):
+                Hypergrid(**fields, edge_reward=0.0)
+        with pytest.raises(ValueError, match="no cell has a reward"):
+            Hypergrid(**fields, edge_reward=0.0, peak_reward=0.0)
+
+
 def test_moves_raise_one_coordinate_or_stop():
     grid = Hypergrid(dimensions=3, side=4)
     state = grid.reset(jax.random.key(0), jnp.asarray(0), 0)
