@@ -110,16 +110,16 @@ class StateGraph(abc.ABC):
         """Rewards, outcomes and the uniform backward policy of walks of legal actions.
 
         log_backward = sum over the moves of -log(number of parents of the state reached) (arXiv 2106.04399): walk back
-        from the outcome and choose each parent with equal probability. A truncated walk has outcome -1 and reward 0,
-        and its `log_backward` covers the moves that it made. Planning tokens are the moves from states with more than
-        one legal action.
+        from the outcome and choose each parent with equal probability. A truncated or empty walk has outcome -1 and
+        reward 0, and its `log_backward` covers the moves that it made. Planning tokens are the moves from states with
+        more than one legal action.
         """
         mask = trajectories.token_mask
         reached = self.step(trajectories.observations, trajectories.tokens)
         step_log_backward = jnp.where(mask, -jnp.log(self.num_parents(reached)), 0.0).astype(jnp.float32)
         last_action = jnp.maximum(trajectories.written.sum(-1, keepdims=True) - 1, 0)
         last_state = jnp.take_along_axis(reached, last_action, axis=-1)[..., 0]
-        ended = self.finished(last_state)
+        ended = self.finished(last_state) & trajectories.written.any(-1)
         outcome = jnp.where(ended, last_state - self.num_observations, -1)
         rewards = jnp.asarray(self.reward_table())[trajectories.prompts.index[:, None], outcome]
         return Outcomes(

@@ -130,6 +130,13 @@ def test_every_move_has_its_state_its_backward_probability_and_whether_it_was_a_
 
 
 @every_environment
+def test_an_empty_walk_has_no_outcome_and_no_reward(environment):
+    outcomes = environment.verify(as_trajectories(environment, [([0], []), all_walks(environment)[0]]))
+    assert outcomes.outcome_id.tolist() == [[-1, all_walks(environment)[0][0][-1] - environment.num_observations]]
+    assert (outcomes.rewards[0, 0], outcomes.log_backward[0, 0]) == (0, 0)
+
+
+@every_environment
 def test_no_walk_is_longer_than_max_tokens_and_one_is_as_long(environment):
     assert max(len(tokens) for _, tokens in all_walks(environment)) == environment.max_tokens
 
