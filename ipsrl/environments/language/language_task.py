@@ -52,7 +52,8 @@ class LanguageTask(TokenStream, Checked):
     `unread_tokens` are no part of it, all other special tokens are. Where the prompt ends within a thought, the answer
     begins within it.
 
-    Around a `ListedTask` this is a `HypothesisEnvironment` as well.
+    Around a `ListedTask` this is a `HypothesisEnvironment` as well. There is no planning mask: objectives that need one
+    are refused.
 
     Attributes:
       task: the questions and their verifier.
@@ -180,8 +181,8 @@ class LanguageTask(TokenStream, Checked):
           width: columns of the result; by default as many as the longest of these prompts needs.
 
         Raises:
-          ValueError: a prompt without its history has more tokens than `width` or `longest_prompt`, or the number of
-            histories differs from the number of prompts.
+          ValueError: a prompt without its history has more tokens than `width` or `longest_prompt`, a prompt ends with
+            another token than without its history, or the number of histories differs from the number of prompts.
         """
         if len(histories) != len(index):
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
@@ -317,7 +318,11 @@ class LanguageTask(TokenStream, Checked):
         question: Callable[[int, Sequence[str]], str],
         width: int | None,
     ) -> Prompts:
-        """The prompts `index`, each a question with the latest of the texts `shown` that fit."""
+        """The prompts `index`, each a question with the latest of the texts `shown` that fit.
+
+        Raises:
+          ValueError: a prompt ends with another token than in `prompt_table`, which `reset` observes.
+        """
         limit = self._limit(width)
 
         def latest(prompt: int, shown: Sequence[str]) -> str:
@@ -328,7 +333,14 @@ class LanguageTask(TokenStream, Checked):
             left_out = 0 if fits(0) else bisect.bisect_left(range(len(shown)), True, key=fits)
             return question(prompt, shown[left_out:])
 
-        return self._padded(index, [latest(int(i), texts) for i, texts in zip(index, shown, strict=True)], width)
+        prompts = self._padded(index, [latest(int(i), texts) for i, texts in zip(index, shown, strict=True)], width)
+        differs = prompts.tokens[:, -1] != self.prompt_table.tokens[prompts.index, -1]
+        if differs.any():
+            raise ValueError(
+                f"prompt {prompts.index[differs][0]} ends with another token when it quotes answers than when not: "
+                "set a beginning, with which all prompts end, or take a model with a chat template"
+            )
+        return prompts
 
     def _limit(self, width: int | None) -> int:
         return self.longest_prompt if width is None else min(width, self.longest_prompt)

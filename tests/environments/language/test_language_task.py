@@ -200,6 +200,24 @@ def test_without_a_template_a_model_completes_the_beginning_alone(tmp_path, syst
     assert decoded(environment, prompts) == [f"{before}{question}\n", question]
 
 
+def test_without_a_template_prompts_that_quote_must_end_as_all_do(tmp_path):
+    merging = save_tokenizer(tmp_path, [f"{letter}.\n" for letter in "abcdefgh"], template=None, by_words=False)
+    bare = asked(merging, Remainders())
+    full_stop = bare.tokenizer(".\n", add_special_tokens=False)["input_ids"]
+    assert len(full_stop) == 1
+    said = bare.tokenizer("1", add_special_tokens=False)["input_ids"]
+    np.testing.assert_array_equal(bare.prompts_with_history([1], [[]]).tokens[0], bare.prompt_table.tokens[1])
+    for quoting in (
+        lambda task: task.prompts_with_history([0, 1], [[], [said]]),
+        lambda task: task.prompts_with_critique([1], [(said, said)]),
+        lambda task: task.prompts_for_critique([1], [said]),
+    ):
+        with pytest.raises(ValueError, match=r"prompt 1 ends with another token when it quotes .* set a beginning"):
+            quoting(bare)
+        begun = asked(merging, Remainders(), beginning="It is")
+        assert quoting(begun).tokens[-1, -1] == begun.prompt_table.tokens[1, -1]
+
+
 def test_any_stop_token_ends_an_answer(folder):
     environment = asked(folder)
     assert environment.stop_tokens == (EOS, END)

@@ -16,17 +16,17 @@ def ids(tokenizer, text):
     return tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
-def save_tokenizer(folder, texts, template=TEMPLATE, eos="<eos>", stops=(EOS, END), vocabulary_size=420):
+def save_tokenizer(folder, texts, template=TEMPLATE, eos="<eos>", stops=(EOS, END), vocabulary_size=420, by_words=True):
     """Trains a byte-level BPE on texts and writes it to a folder, which it returns as text.
 
     The chat template and the token that ends texts may be None. `stops` are the eos tokens of generation_config.json,
-    which is not written where they are None.
+    which is not written where they are None. Unless `by_words`, a token may hold the end of a word and a line break.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=by_words)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary_size,
