@@ -34,6 +34,7 @@ import numpy as np
 
 from ipsrl.environments.environment import Environment, check_number, require_tokens
 from ipsrl.environments.language.language_task import LanguageTask
+from ipsrl.environments.listed_task import ListedTask
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.environments.reading import arithmetic, expressions
 from ipsrl.environments.tasks.addition import NO_THINK, THINK, WORDS, WORKED, Addition
@@ -88,7 +89,7 @@ def true_answer(environment: HypothesisEnvironment, prompt: int) -> list[int]:
         raise ValueError(f"prompt {prompt} has no right answer that could be said")
     if isinstance(environment, LanguageTask):
         task = environment.task
-        assert isinstance(task, TextTask), "others list no hypotheses"
+        assert isinstance(task, ListedTask), "others list no hypotheses"
         return environment.tokenizer(task.answer_text(int(right[0])), add_special_tokens=False)["input_ids"]
     return [token for token in environment.render(int(right[0])) if token != STOP]
 

@@ -13,6 +13,7 @@ from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.environments.tasks.countdown import Countdown, Puzzle
 from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.environments.tasks.long_work import LongWork
+from tests.environments.language.test_language_task import Remainders
 from tests.environments.language.tokenizers_for_tests import ids, save_tokenizer
 from tests.environments.reading.answers import tokens_of
 
@@ -218,6 +219,11 @@ def asked(tmp_path_factory):
 def spoken(environment, prompt, text, critic=critiques.first_mistake):
     attempt = ids(environment.tokenizer, text)
     return environment.tokenizer.decode(critic(environment, prompt, attempt))
+
+
+def test_the_true_answer_to_a_task_in_text_alone(asked):
+    environment = asked(Remainders())
+    assert environment.tokenizer.decode(critiques.true_answer(environment, 2)) == "<answer> 2 </answer>"
 
 
 def test_language_models_read_sentences(asked):
