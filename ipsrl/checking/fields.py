@@ -2,14 +2,15 @@
 
     @dataclasses.dataclass(frozen=True)
     class Clip(Checked):
-        low: float = probability(0.2)
-        epochs: int = at_least(1, 4)
+        low: float = probability(0.2)  # from 0 to 1, by default 0.2
+        epochs: int = at_least(1, 4)  # 1 or more, by default 4
 
-`Clip(low=2)` raises ValueError: "low is 2, it must lie between 0 and 1", and `Clip(epochs=2.5)` "epochs is 2.5, it
-must be a whole number", as its annotation says (see `ipsrl.checking.arguments`). The range of a tuple holds for each
-item, and None is accepted where the annotation allows it, so an optional field needs no range of its own. A bound that
-depends on the fields above is a function of the object, `between(1, lambda clip: clip.epochs, 2)`. Other conditions on
-several fields belong in the class's own `__post_init__`, after `super().__post_init__()`.
+Bounds come first, the default last; without one the field must be given. `Clip(low=2)` raises ValueError: "low is 2, it
+must lie between 0 and 1", and `Clip(epochs=2.5)` "epochs is 2.5, it must be a whole number", as its annotation says
+(see `ipsrl.checking.arguments`). The range of a tuple holds for each item, and None is accepted where the annotation
+allows it, so an optional field needs no range of its own. A bound that depends on the fields above is a function of the
+object, `between(1, lambda clip: clip.epochs, 2)`. Other conditions on several fields belong in the class's own
+`__post_init__`, after `super().__post_init__()`.
 """
 
 import dataclasses
@@ -62,7 +63,9 @@ class Checked:
             for part in value if isinstance(value, tuple) and not allowed.of_whole else (value,):
                 if part is not None and not allowed.holds(part):
                     or_none = ", or None" if type(None) in get_args(field.type) else ""
-                    raise ValueError(f"{called} is {shown(part)}, it must {allowed.phrase}{or_none}")
+                    # Where a bound depends on other fields, this one may not have been given.
+                    by_default = " by default" if value is field.default else ""
+                    raise ValueError(f"{called} is {shown(part)}{by_default}, it must {allowed.phrase}{or_none}")
 
 
 def _require_hashable(called: str, value: Any) -> None:

@@ -15,6 +15,13 @@ def test_numbers_of_solutions():
         assert len(set(board)) == len({c + r for r, c in enumerate(board)}) == len({c - r for r, c in enumerate(board)})
 
 
+def test_a_default_that_the_size_rules_out_is_called_one():
+    with pytest.raises(ValueError, match="min_remove is 7 by default, it must lie between 1 and 5"):
+        NQueens(n=5)
+    with pytest.raises(ValueError, match="min_remove is 6, it must lie between 1 and 5"):
+        NQueens(n=5, min_remove=6)
+
+
 def test_prompts_admit_the_boards_with_their_queens():
     for given, valid in zip(TASK.asked, TASK.admissible, strict=True):
         for board, is_valid in zip(TASK.answers, valid, strict=True):
