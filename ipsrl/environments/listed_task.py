@@ -67,7 +67,10 @@ class ListedTask(Checked, Questions):
 
     @abc.abstractmethod
     def read_text(self, text: str) -> Answer | None:
-        """Parses a whole answer, lines in the plain spelling of `answer_text`; None if it is none."""
+        """Parses a whole answer, lines in the plain spelling of `answer_text`; None if it is none.
+
+        It must not raise for any text.
+        """
 
     def name(self, answer: Any) -> str:
         """The canonical name of an answer; no two have the same."""
@@ -113,14 +116,27 @@ class ListedTask(Checked, Questions):
 
     @functools.cached_property
     def _id_of(self) -> dict[Any, int]:
-        return {answer: i for i, answer in enumerate(self.answers)}
+        id_of: dict[Any, int] = {}
+        for i, answer in enumerate(self.answers):
+            if id_of.setdefault(answer, i) != i:
+                raise ValueError(f"answers of {type(self).__name__} has {answer!r} twice: list each answer once")
+        return id_of
 
     @functools.cached_property
     def admissible(self) -> np.ndarray:
-        """`[num_prompts, K]` bool, whether a hypothesis is a right answer to a prompt."""
+        """`[num_prompts, K]` bool, whether a hypothesis is a right answer to a prompt.
+
+        Raises:
+          ValueError: `problem_table` has an answer that is not among `answers`, or these have one twice.
+        """
         table = np.zeros((self.num_prompts, self.num_hypotheses), bool)
-        for row, right in zip(table, self.problem_table.values(), strict=True):
-            row[right if isinstance(right, np.ndarray) else [self._id_of[answer] for answer in right]] = True
+        for row, (problem, right) in zip(table, self.problem_table.items(), strict=True):
+            try:
+                row[right if isinstance(right, np.ndarray) else [self._id_of[answer] for answer in right]] = True
+            except KeyError as missing:
+                raise ValueError(
+                    f"problem_table of {type(self).__name__} has {missing} for {problem!r}, which must be among answers"
+                ) from None
         return table
 
     @property

@@ -2,7 +2,8 @@
 
 A task shows observations and asks for one hypothesis that explains them. Many surface forms spell the same hypothesis:
 `outcome_id` identifies the hypothesis, never the form. Small policies use the compact vocabulary; language models read
-`prompt_text` and answer in text for `parse_text`. Both give the same outcome ids and rewards.
+`prompt_text` and answer in text for `parse_text`. Complete answers have the same outcome ids and rewards in both. A
+compact answer without its stop token has no outcome; text is read also where it is truncated.
 """
 
 import abc
@@ -76,12 +77,31 @@ class TextTask(ListedTask, TokenStream):
 
     @functools.cached_property
     def vocabulary(self) -> tuple[str, ...]:
-        """All tokens, in the order of their indices: padding, `<bos>`, the stop token, two marks, the symbols."""
-        return MARKS + self.symbols
+        """All tokens, in the order of their indices: padding, `<bos>`, the stop token, two marks, the symbols.
+
+        Raises:
+          ValueError: a symbol occurs twice, or is one of these marks.
+        """
+        vocabulary = MARKS + self.symbols
+        if len(set(vocabulary)) < len(vocabulary):
+            symbol = next(symbol for symbol in self.symbols if vocabulary.count(symbol) > 1)
+            raise ValueError(
+                f"symbols of {type(self).__name__} must differ from each other and from {', '.join(MARKS)}, but "
+                f"{symbol!r} does not"
+            )
+        return vocabulary
 
     @functools.cached_property
     def _token_of(self) -> dict[str, int]:
         return {symbol: token for token, symbol in enumerate(self.vocabulary)}
+
+    def _tokens_of(self, symbols: Sequence[str]) -> list[int]:
+        try:
+            return [self._token_of[symbol] for symbol in symbols]
+        except KeyError as missing:
+            raise ValueError(
+                f"{type(self).__name__} writes {' '.join(symbols)!r}, but {missing} is not among its symbols"
+            ) from None
 
     @functools.cached_property
     def _is_planning(self) -> np.ndarray:
@@ -152,7 +172,7 @@ class TextTask(ListedTask, TokenStream):
     def prompt_tokens(self, prompt: int, history: Sequence[Sequence[int]] = ()) -> list[int]:
         """The compact prompt, not padded, with the answers of `history` up to their stop tokens."""
         check_number("prompt", prompt, self.num_prompts)
-        tokens = [BEGIN, *(self._token_of[symbol] for symbol in self.observation_symbols(self.asked[prompt]))]
+        tokens = [BEGIN, *self._tokens_of(self.observation_symbols(self.asked[prompt]))]
         for answer in history:
             answer = [int(token) for token in answer]
             tokens += [EARLIER, *(answer[: answer.index(STOP)] if STOP in answer else answer)]
@@ -169,14 +189,17 @@ class TextTask(ListedTask, TokenStream):
     def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
         """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""
         check_number("hypothesis", hypothesis, self.num_hypotheses)
-        return [*(self._token_of[symbol] for symbol in self.spell(self.answers[hypothesis], rng)), STOP]
+        return [*self._tokens_of(self.spell(self.answers[hypothesis], rng)), STOP]
 
     def parse(self, tokens: Sequence[int] | np.ndarray) -> int:
         """Outcome id of answer tokens up to the first stop token; -1 if there is no stop token."""
         return _outcome_of_tokens(self, np.asarray(tokens, np.int32).tobytes())[0]
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
-        """Rewards and outcomes `[P, G]` and the planning mask `[P, G, T]`, NumPy; only tokens under the mask count."""
+        """Rewards and outcomes `[P, G]` and the planning mask `[P, G, T]`, NumPy.
+
+        An answer is read with the tokens that the environment dictated; only tokens of the policy can be planning.
+        """
         answers = written_answers(trajectories)
         verified = [[_outcome_of_tokens(self, answer.tobytes()) for answer in group] for group in answers]
         tokens, mask = np.asarray(trajectories.tokens), np.asarray(trajectories.token_mask)

@@ -1,6 +1,7 @@
 import copy
 import dataclasses
 import pickle
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.tasks.n_queens import NQueens
 from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
-from ipsrl.environments.text import ANSWER, BEGIN, EARLIER, PADDING, STOP
+from ipsrl.environments.text import ANSWER, BEGIN, EARLIER, PADDING, STOP, TextTask
 from tests.environments.reading.answers import trajectories_of
 
 pytestmark = pytest.mark.core
@@ -173,6 +174,52 @@ def test_outcome_space(task):
     assert space.rewards.dtype == np.float32
     np.testing.assert_array_equal(space.rewards, task.admissible[1])
     assert space.target.sum() == pytest.approx(1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Parity(TextTask):
+    """Whether a number is even or odd."""
+
+    symbols = ("1", "2", "even", "odd")
+    answers = (("even",), ("odd",))
+    problem_table: ClassVar = {1: [("odd",)], 2: [("even",)]}
+
+    def observation_symbols(self, problem):
+        return [str(problem)]
+
+    def read_symbols(self, symbols):
+        return tuple(symbols)
+
+    def prompt_words(self, problem, earlier):
+        return f"Is {problem} even or odd?\n{earlier}"
+
+    def read_text(self, text):
+        return (text,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, None),
+        ({"problem_table": {1: [("none",)]}}, r"problem_table of Parity has \('none',\) for 1, which must be among"),
+        ({"answers": (("even",), ("odd",), ("even",))}, r"answers of Parity has \('even',\) twice"),
+        ({"problem_table": {3: [("odd",)]}}, "Parity writes '3', but '3' is not among its symbols"),
+        ({"symbols": ("1", "2", "even")}, "Parity writes 'odd', but 'odd' is not among its symbols"),
+        ({"symbols": ("1", "2", "even", "odd", "1")}, "symbols of Parity must differ from each other .* '1' does not"),
+        ({"symbols": ("1", "2", "even", "odd", "<stop>")}, "and from <pad>, .* but '<stop>' does not"),
+    ],
+)
+def test_tables_that_contradict_each_other_are_refused(changes, message):
+    task = type("Parity", (Parity,), changes)()
+
+    def use():
+        return task.admissible, task.prompt_table, [task.render(i) for i in range(task.num_hypotheses)]
+
+    if message is None:
+        use()
+    else:
+        with pytest.raises(ValueError, match=message):
+            use()
 
 
 @every_task
