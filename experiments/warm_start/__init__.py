@@ -24,7 +24,6 @@ from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh, read_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language.language_task import LanguageTask
-from ipsrl.environments.text import TextTask
 from ipsrl.policies.adapters import FLOATS
 from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES
 from ipsrl.records.progress_line import report_line
@@ -32,6 +31,7 @@ from ipsrl.records.tidy import Records
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.study.language_model import LanguageModelFlags
+from ipsrl.study.text_tasks import text_task
 from ipsrl.training.language_model import LanguageModel
 from ipsrl.training.supervised.warm_start import WarmStart, learn_prior
 
@@ -61,12 +61,7 @@ MANY_HOSTS = True
 
 
 def curves(settings: Settings) -> study.Curves:
-    task = environments.make(settings.task)
-    if not isinstance(task, TextTask):
-        raise ValueError(
-            f"{settings.task} has no list of answers to teach: take addition, addition_modes, countdown, factors, "
-            "graph_coloring, graph_search, mode_bench, n_queens, one_of_many, plan_and_execute or a hypospace task"
-        )
+    task = text_task(settings.task)
     if not settings.model_dir:
         raise ValueError("--model_dir is missing: the folder of the checkpoint to start from")
     chosen = LanguageModelFlags(**study.shared(settings, LanguageModelFlags))

@@ -8,6 +8,7 @@ All seeds start from the same prior and are evaluated with the same random numbe
 
 import dataclasses
 import functools
+import inspect
 import typing
 from collections.abc import Iterator
 from typing import Any
@@ -165,13 +166,12 @@ def held_out_task(name: str, trained: str) -> TextTask:
 
 
 def text_task(name: str) -> TextTask:
-    """Raises ValueError unless a specification is that of a text task."""
+    """Raises ValueError unless a specification is that of a `TextTask`."""
     task = environments.make(name)
     if not isinstance(task, TextTask):
-        raise ValueError(
-            f"{name} is not a text task: use addition, addition_modes, countdown, factors, graph_coloring, "
-            "graph_search, mode_bench, n_queens, one_of_many, plan_and_execute or one of the three hypospace tasks"
-        )
+        rows = environments.CATALOG.items()
+        others = [other for other, make in rows if inspect.isclass(make) and issubclass(make, TextTask)]
+        raise ValueError(f"{name} is not a text task, whose answers are listed: take one such as {', '.join(others)}")
     return task
 
 

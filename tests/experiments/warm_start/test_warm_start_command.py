@@ -61,7 +61,10 @@ def test_one_checkpoint_decides():
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"model_dir": ""}, "--model_dir is missing"), ({"task": "bandit"}, "no list of answers to teach")],
+    [
+        ({"model_dir": ""}, "--model_dir is missing"),
+        ({"task": "bandit"}, "bandit is not a text task, whose answers are listed"),
+    ],
 )
 def test_bad_supervised_starts_are_refused(checkpoint, changes, message, tmp_path):
     asked = dataclasses.replace(warm_start.Settings(model_dir=checkpoint), **changes)
