@@ -105,10 +105,11 @@ def test_text_task_example():
     task = names["Divisors"]()
     assert task.admissible.sum(axis=1).tolist() == [1, 2, 2, 3, 2, 4, 2, 4, 3, 4, 2, 6]
     assert [task.parse(task.render(5)), task.parse_text(task.answer_text(5))] == [5, 5]
-    texts = ["<answer> 2 </answer>", "<answer> 3 </answer>", "2", "<answer> 13 </answer>"]
+    texts = ["<answer> 2 </answer>", "<answer> 3 </answer>", "2", "<answer> banana </answer>"]
     outcomes = task.verify_texts([3], [texts])
     assert outcomes.rewards.tolist() == [[1, 0, 0, 0]]
-    assert outcomes.outcome_id.tolist() == [[1, 2, -1, task.outside("13")]]
+    assert outcomes.outcome_id.tolist() == [[1, 2, -1, -1]]
+    assert execute("docs/extending.md", "source = Sampled(", names)["outcomes"].rewards.shape == (2, 4)
 
 
 @pytest.mark.slow

@@ -23,12 +23,12 @@ from ipsrl.environments.tasks.drawing import drawn_problems
 from ipsrl.environments.text import TextTask
 
 SMALLEST_TARGET = 10
-# Solving a problem takes long.
 DRAWS_FOR_A_PROBLEM = 200
-# Of reasoning-gym, until a target is in its range.
+"""The most samples of numbers, for each problem that is wanted: solving one takes long."""
 ATTEMPTS = 100
-# Of two numbers: either, their sum, product, difference and quotient.
+"""The most samples that reasoning-gym takes from a seed until a target is in its range."""
 VALUES_OF_TWO = 6
+"""The most targets of two numbers: either, their sum, product, difference and quotient."""
 TARGET = "="
 
 
@@ -52,8 +52,8 @@ class Countdown(TextTask):
     uniformly among those from 10 to `largest_target` with at least `least_solutions` solutions, if there is one. No two
     prompts have the same numbers and target.
 
-    With `source="reasoning_gym"` problem i is that of reasoning-gym's `countdown` with the same sizes and the seed
-    `seed` + i; seeds of problems with fewer solutions, or that a smaller seed has, are left out. (Its own verifier
+    With `source="reasoning_gym"` the problems are those of reasoning-gym's `countdown` with the same sizes and the
+    seeds `seed`, `seed` + 1, ..., without those that have fewer solutions or repeat an earlier one. (Its own verifier
     evaluates an answer as code, takes 3! and 2**3 for the numbers 3 and 2, 3, and any value within a hundred-thousandth
     of the target for the target.)
 
@@ -74,7 +74,8 @@ class Countdown(TextTask):
       least_solutions: of every prompt, 1 or more.
       use_all: whether every given number must be used.
       seed: of the sampled problems.
-      source: `uniform`, as above, or `reasoning_gym`, whose problems use all numbers.
+      source: `uniform`, as above, or `reasoning_gym`, which makes its targets of all numbers, also where an answer need
+        not use them all.
 
     Raises:
       ValueError: a field is out of range, or there cannot be so many problems. Also, when the problems are first used:

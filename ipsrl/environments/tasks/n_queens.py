@@ -29,9 +29,9 @@ Given = tuple[int, ...]
 class NQueens(TextTask):
     """Hypotheses are the boards with n queens that do not attack each other; one is valid if it has the given queens.
 
-    A prompt is such a board without some of its queens. Problem i is that of reasoning-gym's `n_queens` with the same
-    sizes and the seed `seed` + i. Seeds of problems with less than `least_solutions` solutions, or that a smaller seed
-    has, are left out.
+    A prompt is such a board without some of its queens. The problems are those of reasoning-gym's `n_queens` with the
+    same sizes and the seeds `seed`, `seed` + 1, ..., without those that have fewer than `least_solutions` solutions or
+    repeat an earlier one.
 
     Compact answers hold for each row the column of its queen, compact prompts the same with "_" for a row without one.
     In text, a board between answer tags, with a line for each row: "_ Q _ _" for "2", with blanks or without. Other
