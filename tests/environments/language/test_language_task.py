@@ -203,9 +203,8 @@ def test_without_a_template_a_model_completes_the_beginning_alone(tmp_path, syst
 def test_without_a_template_prompts_that_quote_must_end_as_all_do(tmp_path):
     merging = save_tokenizer(tmp_path, [f"{letter}.\n" for letter in "abcdefgh"], template=None, by_words=False)
     bare = asked(merging, Remainders())
-    full_stop = bare.tokenizer(".\n", add_special_tokens=False)["input_ids"]
-    assert len(full_stop) == 1
-    said = bare.tokenizer("1", add_special_tokens=False)["input_ids"]
+    assert len(ids(bare.tokenizer, ".\n")) == 1
+    said = ids(bare.tokenizer, "1")
     np.testing.assert_array_equal(bare.prompts_with_history([1], [[]]).tokens[0], bare.prompt_table.tokens[1])
     for quoting in (
         lambda task: task.prompts_with_history([0, 1], [[], [said]]),
