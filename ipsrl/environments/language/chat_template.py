@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import functools
 import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,10 @@ FIXED_TODAY = (
 )
 QUESTION = {"role": "user", "content": "a question"}
 ANSWER = {"role": "assistant", "content": "words of the model"}
+
+
+class TurnsWithoutStop(UserWarning):
+    """A chat template ends the model's turn with a token that does not end an answer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +76,20 @@ class ChatTemplate:
         _, found, behind = self._exchange.rpartition(ANSWER["content"])
         first = self._tokens(behind.lstrip())[:1] if found else []
         return next((token for token in first if token in self.tokenizer.added_tokens_decoder), None)
+
+    def warn_of_turns(self, stop_tokens: Sequence[int], stop_strings: Sequence[str]) -> None:
+        """Warns if a turn ends with a token that neither is a stop token nor contains a stop string."""
+        end = self.turn_ends
+        if end is None or end in stop_tokens:
+            return
+        word = self.tokenizer.convert_ids_to_tokens(end)
+        if not any(string in word for string in stop_strings):
+            warnings.warn(
+                f"the chat template in {self.tokenizer.name_or_path} ends a turn with {word!r}, which does not end an "
+                f"answer: add {end} to eos_token_id in its generation_config.json, or {word!r} to the stop strings",
+                TurnsWithoutStop,
+                stacklevel=2,
+            )
 
     @property
     def marks(self) -> set[int]:

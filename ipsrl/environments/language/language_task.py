@@ -3,7 +3,6 @@
 import bisect
 import dataclasses
 import functools
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -28,10 +27,6 @@ from ipsrl.structures import Outcomes, Prompts, Trajectories
 # Any token of the model may be behind the masks of prompts and answers.
 PADDING = 0
 ATTEMPT = "Your earlier answer:"
-
-
-class TurnsWithoutStop(UserWarning):
-    """A chat template ends the model's turn with a token that does not end an answer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,20 +97,8 @@ class LanguageTask(TokenStream, Checked):
                 f"{self.vocabulary_size}: take the tokenizer of the same model"
             )
         _ = self._stops
-        self._warn_of_turns()
-
-    def _warn_of_turns(self) -> None:
-        end = None if self._template is None else self._template.turn_ends
-        if end is None or end in self.stop_tokens:
-            return
-        word = self.tokenizer.convert_ids_to_tokens(end)
-        if not any(string in word for string in (*self.task.stop_strings, *self.stop_strings)):
-            warnings.warn(
-                f"the chat template in {self.tokenizer_dir} ends a turn with {word!r}, which does not end an answer: "
-                f"add {end} to eos_token_id in its generation_config.json, or {word!r} to the stop strings",
-                TurnsWithoutStop,
-                stacklevel=2,
-            )
+        if self._template is not None:
+            self._template.warn_of_turns(self.stop_tokens, (*self.task.stop_strings, *self.stop_strings))
 
     @functools.cached_property
     def tokenizer(self) -> Any:

@@ -7,7 +7,8 @@ from transformers import AutoTokenizer
 
 from ipsrl.environments import critiques
 from ipsrl.environments.agents.tools import ToolUse
-from ipsrl.environments.language.language_task import LanguageTask, TurnsWithoutStop
+from ipsrl.environments.language.chat_template import TurnsWithoutStop
+from ipsrl.environments.language.language_task import LanguageTask
 from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.tasks.countdown import Countdown
 from ipsrl.environments.tasks.factors import Factors
