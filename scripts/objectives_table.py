@@ -28,7 +28,6 @@ if __name__ == "__main__":
 
 from ipsrl.command import extensions
 from ipsrl.command.ending import Ending
-from ipsrl.dynamics import verdict_page
 from ipsrl.integrations.advantages_only import beyond_advantages, not_advantages
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.loss_of_rows import couples_answers, couples_groups
@@ -36,6 +35,7 @@ from ipsrl.integrations.refusals import REFERENCE, WITH_EXACT_TEXT, refusal
 from ipsrl.marked_page import Marks
 from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.catalog import CATALOG
+from ipsrl.records.json_files import read_json
 from ipsrl.text_table import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -138,7 +138,7 @@ def cells(name: str) -> list[str]:
 @functools.cache
 def words() -> dict[str, str]:
     """The published verdicts, in a word each."""
-    return {published.objective: published.word for published in verdict_page.read(VERDICTS, GROUP_SIZE)}
+    return {published["objective"]: published["word"] for published in read_json(VERDICTS)["verdicts"]}
 
 
 def first_line(function: Callable) -> tuple[str, str, str]:

@@ -38,17 +38,17 @@ from pathlib import Path
 import numpy as np
 
 from experiments.verdicts import figure as figure
+from experiments.verdicts import verdict_page
+from experiments.verdicts.another_prompt import beside_another
+from experiments.verdicts.verdict_page import SEVERAL, PublishedVerdict, grouped
 from ipsrl import objectives, study
 from ipsrl.checking.fields import between
 from ipsrl.command import extensions
 from ipsrl.distributed.cpu_processes import cpu_processes
 from ipsrl.distributed.start_up import cores, start_up
-from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.cases import CASES
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
-from ipsrl.dynamics.shared_prompts import beside_another
-from ipsrl.dynamics.verdict import check, verdict
-from ipsrl.dynamics.verdict_page import MEANINGS, SEVERAL, PublishedVerdict, grouped
+from ipsrl.dynamics.verdict import MEANINGS, check, verdict
 from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.tidy import NotRecorded, Record, Records

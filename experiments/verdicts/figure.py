@@ -7,8 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.verdicts.verdict_page import BARS, SHOWN, PublishedVerdict
 from ipsrl.dynamics.cases import CASES, STARTS
-from ipsrl.dynamics.verdict_page import BARS, MEANINGS, SHOWN, PublishedVerdict
+from ipsrl.dynamics.verdict import MEANINGS
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 

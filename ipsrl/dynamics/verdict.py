@@ -45,6 +45,30 @@ RARE = 0.1
 Word = Literal[
     "collapses", "neutral on ties", "reward-proportional", "uniform over correct", "reference-shaped", "other"
 ]
+MEANINGS: Mapping[Word, tuple[str, str]] = {
+    "collapses": (
+        "of two equally good outcomes, one is lost",
+        "Bad if several good answers are wanted; harmless if one is enough.",
+    ),
+    "neutral on ties": (
+        "equally good outcomes keep their initial relative shares",
+        "Nothing is lost on average, but nothing comes back, and the noise of sampling adds up.",
+    ),
+    "reward-proportional": (
+        "from every start the same policy, a power of the reward; no rewarded outcome is lost",
+        "Good for diversity and discovery; the price is mean reward, because worse outcomes stay likely.",
+    ),
+    "uniform over correct": (
+        "from every start, the right outcomes share evenly",
+        "Good if every right answer counts; says nothing about outcomes with different rewards.",
+    ),
+    "reference-shaped": (
+        "where training ends depends on a reference policy, also among equally good outcomes",
+        "Good if that policy can be trusted; outcomes that it hardly produces stay rare.",
+    ),
+    "other": ("none of these", "The cells say what happens."),
+}
+"""Word -> its meaning, and its use."""
 
 
 @dataclasses.dataclass(frozen=True)

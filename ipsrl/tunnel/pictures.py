@@ -16,8 +16,7 @@ from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.field import AT_REST, Field, follow, growth
 from ipsrl.dynamics.portraits import Portrait, lattice
 from ipsrl.dynamics.rest_points import NOTHING, rest_points
-from ipsrl.dynamics.verdict import check, verdict
-from ipsrl.dynamics.verdict_page import MEANINGS
+from ipsrl.dynamics.verdict import MEANINGS, check, verdict
 from ipsrl.figures import phase_portraits, table
 from ipsrl.records.json_files import read_json
 from ipsrl.rollouts.sources.refinements import spend_samples

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ipsrl import objectives
-from ipsrl.dynamics.verdict_page import MEANINGS
+from ipsrl.dynamics.verdict import MEANINGS
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.molecules.rewards import CATALOG as MOLECULE_REWARDS
 from ipsrl.environments.questions import Questions

@@ -8,8 +8,7 @@ import pytest
 from ipsrl import objectives
 from ipsrl.dynamics.cases import WALKS
 from ipsrl.dynamics.field import Field, follow, train
-from ipsrl.dynamics.shared_prompts import SharedPrompts, beside_another
-from tests.tiers import slow_after
+from ipsrl.dynamics.shared_prompts import SharedPrompts
 
 REWARDS = ((1.0, 1.0, 0.0), (1.0, 0.2, 0.0))
 STARTS = np.array([[0.5, 0.3, 0.2, 0.2, 0.3, 0.5], [0.1, 0.2, 0.7, 0.3, 0.4, 0.3]])
@@ -56,13 +55,6 @@ def test_the_flow_raises_the_sum_of_the_rewards_and_training_follows_it():
     ends, _ = train(shared, STARTS, 1e-3, 8)
     first = shared.logits_of(STARTS, "starts")
     np.testing.assert_allclose(np.log(ends), shared.log_probs(first + 7.5e-3 * shared(first)), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("text", "beside"), slow_after(1, [("reinforce", "1.00 : 0 : 0"), ("ips_grpo", "0.50 : 0.50 : 0")])
-)
-def test_another_prompt_decides_only_what_nothing_restores(text, beside):
-    assert beside_another(objectives.make(text), group_size=3).text == beside
 
 
 @pytest.mark.parametrize(

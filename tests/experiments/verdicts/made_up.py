@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from experiments.verdicts.verdict_page import PublishedVerdict
 from ipsrl.dynamics.cases import CASES, STARTS
-from ipsrl.dynamics.verdict_page import PublishedVerdict
 
 
 def made_up(objective, word, text="0.50 : 0.50 : 0", ends=(0.5, 0.5, 0.0), references=("uniform",), evidence="seen"):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from experiments.verdicts import figure
+from experiments.verdicts.verdict_page import SHOWN
 from ipsrl.dynamics.cases import CASES, STARTS
-from ipsrl.dynamics.verdict_page import SHOWN
 from tests.experiments.verdicts.made_up import made_up
 from tests.figures.words import words_of
 

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from experiments import verdicts
-from experiments.verdicts import ADDED, PRESETS, Settings, chosen_objectives, computed_flows
+from experiments.verdicts import ADDED, PRESETS, Settings, chosen_objectives, computed_flows, verdict_page
+from experiments.verdicts.verdict_page import REWARDS, SHOWN, PublishedVerdict, document, grouped
 from ipsrl import objectives, study
-from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.cases import CASES, REFERENCES, STARTS, Case
-from ipsrl.dynamics.verdict import Verdict, Word
-from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, PublishedVerdict, document, grouped
+from ipsrl.dynamics.verdict import MEANINGS, Verdict, Word
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.study import Study, run

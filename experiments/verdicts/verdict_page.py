@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 
+from experiments.verdicts.another_prompt import BESIDE, OVERLAP
 from ipsrl.dynamics.cases import (
     CASES,
     LOST,
@@ -23,36 +24,11 @@ from ipsrl.dynamics.cases import (
     limits,
 )
 from ipsrl.dynamics.expected_update import Steps
-from ipsrl.dynamics.shared_prompts import BESIDE, OVERLAP
-from ipsrl.dynamics.verdict import FITS, Verdict
+from ipsrl.dynamics.verdict import FITS, MEANINGS, Verdict
 from ipsrl.records.json_files import read_json, replace_file
 from ipsrl.records.tidy import Record, Records
 from ipsrl.text_table import markdown
 
-MEANINGS = {
-    "collapses": (
-        "of two equally good outcomes, one is lost",
-        "Bad if several good answers are wanted; harmless if one is enough.",
-    ),
-    "neutral on ties": (
-        "equally good outcomes keep their initial relative shares",
-        "Nothing is lost on average, but nothing comes back, and the noise of sampling adds up.",
-    ),
-    "reward-proportional": (
-        "from every start the same policy, a power of the reward; no rewarded outcome is lost",
-        "Good for diversity and discovery; the price is mean reward, because worse outcomes stay likely.",
-    ),
-    "uniform over correct": (
-        "from every start, the right outcomes share evenly",
-        "Good if every right answer counts; says nothing about outcomes with different rewards.",
-    ),
-    "reference-shaped": (
-        "where training ends depends on a reference policy, also among equally good outcomes",
-        "Good if that policy can be trusted; outcomes that it hardly produces stay rare.",
-    ),
-    "other": ("none of these", "The cells say what happens."),
-}
-"""Word -> its meaning, and its use."""
 REWARDS = {
     "full tie": "all three are equally good",
     "partial tie": "two are equally good, the third is half as good",
@@ -81,12 +57,14 @@ REMARKS = {
 """Objective -> a remark for its row."""
 
 
-def records_of(entry: Verdict, beside: Case, walks: Verdict, several: Verdict | None = None) -> list[Record]:
+def records_of(
+    entry: Verdict, beside: Case, walks: Verdict, several: Verdict | None = None
+) -> list[Record]:
     """A record for each flow of `entry`, by reference policy, rewards and start; outcomes are numbered from 1.
 
     Args:
       entry: of single tokens.
-      beside: of `shared_prompts.beside_another`.
+      beside: of `beside_another`.
       walks: of `cases.WALKS`.
       several: with the steps `SEVERAL`, for an objective whose surrogate has no effect in `entry`.
     """
@@ -106,7 +84,11 @@ def records_of(entry: Verdict, beside: Case, walks: Verdict, several: Verdict | 
             of_case = of_all | {"reference": side, "rewards": name, "text": case.text}
             for flow in zip(STARTS, case.ends, case.exponents, strict=True):
                 columns = zip(("start", "end", "exponent"), flow, strict=True)
-                numbered = {f"{what}_{n}": value for what, values in columns for n, value in enumerate(values, 1)}
+                numbered = {
+                    f"{what}_{n}": value
+                    for what, values in columns
+                    for n, value in enumerate(values, 1)
+                }
                 records.append(of_case | numbered)
     return records
 
@@ -149,11 +131,15 @@ class PublishedVerdict:
         for labels, flows in records.each("reference", "rewards"):
             side, case = labels.values()
             columns = (
-                np.stack([flows.column(f"{what}_{n}") for n in (1, 2, 3)], axis=1) for what in ("end", "exponent")
+                np.stack([flows.column(f"{what}_{n}") for n in (1, 2, 3)], axis=1)
+                for what in ("end", "exponent")
             )
             texts.setdefault(side, {})[case] = flows.rows[0]["text"]
             ends.setdefault(side, {})[case] = limits(*columns).tolist()
-        texts_of_all = (records.rows[0][name] for name in ("word", "evidence", "unseen", "several", "walks", "beside"))
+        texts_of_all = (
+            records.rows[0][name]
+            for name in ("word", "evidence", "unseen", "several", "walks", "beside")
+        )
         return cls(objective, *texts_of_all, texts, ends)
 
     def rounded(self) -> Self:
@@ -196,7 +182,9 @@ def read(path: Path, group_size: int) -> list[PublishedVerdict]:
         raise ValueError(f"{path} is missing: write the whole page before you update a row")
     kept = read_json(path)
     if kept["group_size"] != group_size:
-        raise ValueError(f"{path} has groups of {kept['group_size']}, not {group_size}: use its --group_size")
+        raise ValueError(
+            f"{path} has groups of {kept['group_size']}, not {group_size}: use its --group_size"
+        )
     return [PublishedVerdict(**entry) for entry in kept["verdicts"]]
 
 
@@ -233,9 +221,15 @@ def document(
         _FRONT.format(
             group_size=group_size,
             figure=figure,
-            starts=" and ".join(f"{start[0]:g} : {start[1]:g} : {start[2]:g}" for start in (STARTS[0], STARTS[6])),
-            rewards="\n".join(f"- **{name}**, {numbers(CASES[name])}: {text}." for name, text in REWARDS.items()),
-            meanings="\n".join(f"- **{word}**: {what}. {worth}" for word, (what, worth) in MEANINGS.items()),
+            starts=" and ".join(
+                f"{start[0]:g} : {start[1]:g} : {start[2]:g}" for start in (STARTS[0], STARTS[6])
+            ),
+            rewards="\n".join(
+                f"- **{name}**, {numbers(CASES[name])}: {text}." for name, text in REWARDS.items()
+            ),
+            meanings="\n".join(
+                f"- **{word}**: {what}. {worth}" for word, (what, worth) in MEANINGS.items()
+            ),
             lost=f"{LOST:g}",
             still_there=f"{STILL_THERE:g}",
             several=f"{SEVERAL.number} steps of size {SEVERAL.size:g}",
@@ -270,7 +264,10 @@ def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
     for row in rows:
         texts = row[0].texts
         cells = [
-            "<br>".join(f"{side}: {cases[name]}" if len(texts) > 1 else cases[name] for side, cases in texts.items())
+            "<br>".join(
+                f"{side}: {cases[name]}" if len(texts) > 1 else cases[name]
+                for side, cases in texts.items()
+            )
             for name in CASES
         ]
         remarks = [REMARKS[entry.objective] for entry in row if entry.objective in REMARKS]
@@ -295,7 +292,10 @@ def _unseen(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
     by_name: dict[str, list[str]] = {}
     for entry in (entry for row in rows for entry in row if entry.unseen):
         by_name.setdefault(entry.unseen, []).append(f"`{entry.objective}`")
-    return "; ".join(f"{surrogate} of {', '.join(names)}" for surrogate, names in by_name.items()) or "none"
+    return (
+        "; ".join(f"{surrogate} of {', '.join(names)}" for surrogate, names in by_name.items())
+        or "none"
+    )
 
 
 def numbers(values: Sequence[float]) -> str:
