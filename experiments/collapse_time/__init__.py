@@ -31,10 +31,10 @@ import math
 import numpy as np
 
 from experiments.collapse_time.passage_times import mean_first_passage
+from experiments.collapse_time.tie_collapse import tie_collapse_time
 from ipsrl import objectives, study
 from ipsrl.checking.fields import Range, in_range, positive
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.dynamics.softmax.time_scales import tie_collapse_time
 from ipsrl.dynamics.softmax.two_outcome_training import (
     LARGEST_GROUP,
     Cell,

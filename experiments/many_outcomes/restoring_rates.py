@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import softmax
 
 from ipsrl import objectives
-from ipsrl.dynamics.softmax import finite_groups, flows, time_scales
+from ipsrl.checking.arguments import checked
+from ipsrl.dynamics.softmax import finite_groups, flows
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
@@ -44,7 +45,7 @@ class Displaced:
 
     @property
     def ideal(self) -> float:
-        return time_scales.ideal_restoring_rate(self.num_outcomes, alpha=1.0)
+        return ideal_restoring_rate(self.num_outcomes, alpha=1.0)
 
     def removed(self, updates: np.ndarray) -> np.ndarray:
         """The share of the displacement that updates `[..., K]` remove."""
@@ -89,9 +90,48 @@ class Displaced:
             return 1 - 1 / self.group_size
         counts = finite_groups.count_weights(self.group_size)
         weights = finite_groups.without_one_sample(counts)
-        return float(time_scales.restoring_rate(self.num_outcomes, weights) / self.ideal)
+        return float(restoring_rate(self.num_outcomes, weights) / self.ideal)
 
 
 def _logits(parameters: Parameters) -> jax.Array:
     """`[K]`, of a bandit policy with one prompt."""
     return parameters["logits"][0]
+
+
+@checked
+def restoring_rate(num_outcomes: int, weights: np.ndarray, reward: float = 1.0) -> float:
+    """Rate per unit of time at which a tie of K outcomes returns to the uniform policy in the mean field, no baseline.
+
+        lambda_G = -r w_G'(1 / K) / K^2
+
+    0 for weights that do not fall with the count. For a group mean use `finite_groups.without_one_sample`.
+
+    Raises:
+      ValueError: there are fewer than two outcomes, the reward is not positive, or the weights are not `[G]`.
+    """
+    _check_tie(num_outcomes, reward)
+    return float(
+        -reward
+        * finite_groups.expected_weight_slope(np.array(1 / num_outcomes), weights)
+        / num_outcomes**2
+    )
+
+
+@checked
+def ideal_restoring_rate(num_outcomes: int, alpha: float, reward: float = 1.0) -> float:
+    """`restoring_rate` with infinitely many samples: lambda = alpha r K^(alpha - 1).
+
+    Raises:
+      ValueError: there are fewer than two outcomes, the reward is not positive, or alpha is negative.
+    """
+    _check_tie(num_outcomes, reward)
+    if not alpha >= 0:
+        raise ValueError(f"alpha is {alpha}, it must not be negative")
+    return alpha * reward * num_outcomes ** (alpha - 1.0)
+
+
+def _check_tie(num_outcomes: int, reward: float) -> None:
+    if num_outcomes < 2:
+        raise ValueError(f"num_outcomes is {num_outcomes}, a tie has at least 2")
+    if not reward > 0:
+        raise ValueError(f"reward is {reward}, it must be positive")

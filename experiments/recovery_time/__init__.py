@@ -30,17 +30,17 @@ import math
 import numpy as np
 from scipy.special import logit
 
+from experiments.recovery_time.recovery_times import (
+    ideal_recovery_time,
+    recovery_coefficient,
+    recovery_time,
+)
 from experiments.recovery_time.step_sizes import largest_surviving_step
 from ipsrl import objectives, study
 from ipsrl.checking.fields import between, positive
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.softmax.finite_groups import COUNT_RULES, Rule, count_weights
 from ipsrl.dynamics.softmax.survival import smallest_group, weaker_at_rest
-from ipsrl.dynamics.softmax.time_scales import (
-    ideal_recovery_time,
-    recovery_coefficient,
-    recovery_time,
-)
 from ipsrl.dynamics.softmax.two_outcome_training import (
     LARGEST_GROUP,
     MOST_STEPS,

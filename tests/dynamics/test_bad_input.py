@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.softmax import flows, survival, time_scales
+from ipsrl.dynamics.softmax import flows, survival
 from ipsrl.dynamics.softmax.finite_groups import count_weights, expected_weight, mean_field
 
 TWO, FIVE = (4.0, 1.0), np.array([5.0, 4.0, 3.0, 2.0, 1.0])
@@ -27,15 +27,6 @@ REFUSED = [
     ("positive", lambda: survival.stationary_distribution(np.array([1.0, 0.0]), WEIGHTS, "no baseline")),
     ("all weigh the same", lambda: survival.stationary_distribution(np.array(TWO), count_weights(2), "group mean")),
     ("only for two outcomes", lambda: survival.stationary_distribution(FIVE, WEIGHTS, "group mean and std")),
-    # Time scales.
-    ("must be positive", lambda: time_scales.tie_collapse_time(4, 0.0)),
-    ("group_size|at least 1 sample", lambda: time_scales.tie_collapse_time(0, 0.5)),
-    ("does not recover to 0", lambda: time_scales.recovery_time(0.1, 0.3, TWO, count_weights(16))),
-    ("does not recover", lambda: time_scales.recovery_time(1e-6, 1e-3, TWO, count_weights(5), "group mean and std")),
-    ("must not be negative and must not rise", lambda: time_scales.recovery_time(1e-6, 1e-3, TWO, WEIGHTS - 2)),
-    ("a tie has at least 2", lambda: time_scales.restoring_rate(1, WEIGHTS)),
-    ("alpha is", lambda: time_scales.ideal_restoring_rate(4, -1.0)),
-    ("reward is 0", lambda: time_scales.ideal_restoring_rate(4, 1.0, reward=0.0)),
 ]
 
 

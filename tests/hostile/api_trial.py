@@ -24,7 +24,7 @@ from ipsrl.dynamics.expected_update import estimated_update, expected_update
 from ipsrl.dynamics.field import Field, follow
 from ipsrl.dynamics.field import train as train_expected
 from ipsrl.dynamics.rest_points import rest_point, rest_points
-from ipsrl.dynamics.softmax import finite_groups, flows, survival, time_scales
+from ipsrl.dynamics.softmax import finite_groups, flows, survival
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments import catalog as environments

@@ -1,8 +1,12 @@
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import binom
 
+from experiments.many_outcomes import restoring_rates
 from experiments.many_outcomes.restoring_rates import ESTIMATES, Displaced
+from ipsrl.dynamics.softmax import flows
+from ipsrl.dynamics.softmax.finite_groups import count_weights, mean_field, without_one_sample
 
 
 def test_closed_form_is_the_chance_that_an_outcome_occurs_twice():
@@ -28,3 +32,40 @@ def test_sampled_rates_are_those_of_the_exact_mean(estimate):
     assert rates.shape == (8,)
     assert abs(rates.mean() - exact) < 3 * error
     assert 0 < error < exact / 5
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+def test_counts_lose_the_restoring_force_with_many_outcomes(alpha):
+    for num_outcomes, tolerance in ((1_000, 2e-2), (100_000, 2e-4)):
+        rate = restoring_rates.restoring_rate(num_outcomes, count_weights(8, alpha), reward=1.5)
+        share = rate / restoring_rates.ideal_restoring_rate(num_outcomes, alpha, reward=1.5)
+        # Only outcomes that occur twice in a group contribute, and those become rare.
+        limit = 7 * 8**alpha * (1 - 2**-alpha) / (alpha * num_outcomes ** (1 + alpha))
+        assert share == pytest.approx(limit, rel=tolerance)
+
+
+@pytest.mark.parametrize("rule", ["no baseline", "group mean", "ideal"])
+def test_restoring_rate_is_the_slope_of_the_field_at_the_uniform_policy(rule):
+    weights, rewards, step = count_weights(6, 0.7, 0.25), np.full(4, 1.5), 1e-5
+    aside = np.array([1.0, -2.0, 0.5, 0.5])
+    if rule == "ideal":
+        fields = [flows.flow_velocity(sign * step * aside, rewards, alpha=0.7) for sign in (1, -1)]
+        rate = restoring_rates.ideal_restoring_rate(4, 0.7, reward=1.5)
+    else:
+        fields = [mean_field(softmax(sign * step * aside), rewards, weights, rule) for sign in (1, -1)]
+        effective = weights if rule == "no baseline" else without_one_sample(weights)
+        rate = restoring_rates.restoring_rate(4, effective, reward=1.5)
+    np.testing.assert_allclose((fields[0] - fields[1]) / (2 * step), -rate * aside, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("message", "call"),
+    [
+        ("a tie has at least 2", lambda: restoring_rates.restoring_rate(1, count_weights(8))),
+        ("alpha is", lambda: restoring_rates.ideal_restoring_rate(4, -1.0)),
+        ("reward is 0", lambda: restoring_rates.ideal_restoring_rate(4, 1.0, reward=0.0)),
+    ],
+)
+def test_bad_input_is_refused(message, call):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -3,8 +3,8 @@ import pytest
 
 from experiments import recovery_time
 from experiments.recovery_time import EXACT, PRESETS
+from experiments.recovery_time.recovery_times import recovery_coefficient
 from ipsrl.dynamics.softmax.finite_groups import COUNT_RULES
-from ipsrl.dynamics.softmax.time_scales import recovery_coefficient
 
 
 def test_theory_begins_a_hundred_times_below_the_rarest_start_and_rules_differ_there():

@@ -60,6 +60,4 @@ REFUSED = [
     ("survival.weaker_at_rest((1.0, 0.0), 8, 'group mean', 1.0)", "rewards"),
     ("survival.weaker_at_rest((0.5, 1.0), 8, 'group mean', 1.0)", "reward"),
     ("survival.stationary_distribution([1.0, 0.5], [0.5, 1.0], 'group mean')", "weights"),
-    ("time_scales.tie_collapse_time(8, 0.1, threshold=0.2)", "threshold is 0.2"),
-    ("time_scales.recovery_time(0.5, 0.1, (1.0, 1.0), [1.0, 0.5])", "rise"),
 ]
