@@ -1,4 +1,4 @@
-"""How long noise alone takes to lose a tie, in the limit of small steps; derived, for the setting of arXiv 2601.21669."""
+"""How long noise alone takes to lose a tie, in small steps; derived, in the setting of arXiv 2601.21669."""
 
 import math
 
