@@ -26,9 +26,9 @@ import dataclasses
 import itertools
 
 from experiments.hybrid_addition.mode_adders import ModeAdders
+from experiments.hybrid_addition.mode_mistakes import ModeMistakes
 from ipsrl import study
 from ipsrl.checking.fields import between, one_of, positive
-from ipsrl.environments.demonstrations import ModeMistakes
 from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels

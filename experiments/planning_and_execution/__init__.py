@@ -23,10 +23,10 @@ Smoke     python -m experiments.planning_and_execution --preset=smoke
 
 import dataclasses
 
+from experiments.planning_and_execution.plan_mistakes import PlanMistakes
 from experiments.planning_and_execution.planners import Planners, at_half, half_gain
 from ipsrl import study
 from ipsrl.checking.fields import any_of, between, positive
-from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels

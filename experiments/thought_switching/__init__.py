@@ -36,10 +36,10 @@ from experiments.thought_switching.best_penalty import (
     gain,
     strongest,
 )
+from experiments.thought_switching.early_switches import EarlySwitches
 from experiments.thought_switching.thought_switches import PLACEBO, PRIOR, SWITCH, Searchers
 from ipsrl import study
 from ipsrl.checking.fields import any_of, between, positive
-from ipsrl.environments.demonstrations import EarlySwitches
 from ipsrl.environments.tasks.graph_search import GraphSearch
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels

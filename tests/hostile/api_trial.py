@@ -30,7 +30,6 @@ from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments import catalog as environments
 from ipsrl.environments import critiques
 from ipsrl.environments.agents.tools import make_tools
-from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.graphs.bandit import Bandit, VectorBandit
 from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.environments.graphs.tree import Tree

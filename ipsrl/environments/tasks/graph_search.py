@@ -55,7 +55,6 @@ class GraphSearch(TextTask):
 
     Compact prompts have one token for each edge. In text, thoughts stand between answer tags, with blanks, commas or
     arrows between the vertices. `SWITCH_TOKEN` is the only planning token.
-    `ipsrl.environments.demonstrations.EarlySwitches` teaches a prior to switch too early.
 
     Attributes:
       branches: 3 to 6.

@@ -57,7 +57,7 @@ class PlanAndExecute(TextTask):
     "reverse: 6 2 9 5 1 4 1 3", with or without capitals, the colon, blanks and commas.
 
     The two ways to fail are told apart exactly, in sampled answers by `failures`, and in the distribution of a policy
-    by `probabilities`. `ipsrl.environments.demonstrations.PlanMistakes` teaches a prior to make both.
+    by `probabilities`.
 
     Source: the experiment that arXiv 2509.03646 (HICRA) needs; the language is ours.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.hybrid_addition.mode_adders import ModeAdders, course
-from ipsrl.environments.demonstrations import ModeMistakes
+from experiments.hybrid_addition.mode_mistakes import ModeMistakes
 from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups

@@ -5,8 +5,8 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.planning_and_execution.plan_mistakes import PlanMistakes
 from experiments.planning_and_execution.planners import Planners, at_half, half_gain, strategic
-from ipsrl.environments.demonstrations import PlanMistakes
 from ipsrl.environments.tasks.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.environments.text import STOP
 from ipsrl.policies.transformer import Transformer

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.thought_switching.early_switches import EarlySwitches
 from experiments.thought_switching.thought_switches import NEAREST, PLACEBO, PRIOR, SWITCH, Searchers
-from ipsrl.environments.demonstrations import EarlySwitches
 from ipsrl.environments.tasks.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.policies.transformer import Transformer
 from ipsrl.training.settings import TrainSettings

@@ -66,10 +66,9 @@ REFUSED = [
     ("StoredGroups.read(FOLDER / 'text.jsonl', BOOLEAN, Tabular(1, 2), 1)", "line 1 of .* not a JSON object"),
     ("StoredGroups.read(FOLDER / 'cut.jsonl', BOOLEAN, Tabular(1, 2), 1)", "line 1 of .* not a JSON object"),
     ("StoredGroups.read(FOLDER / 'row.jsonl', BOOLEAN, Tabular(1, 2), 1)", "prompts are numbered"),
-    # tasks of reasoning, their demonstrations and critics
+    # tasks of reasoning and their critics
     ("PlanAndExecute().probabilities(np.zeros((2, 6, 10)))", "log_probs has the shape \\(2, 6, 10\\)"),
     ("GraphSearch(depth=2, problems=4096).graphs", "only 5 of 4096 graphs"),
-    ("PlanMistakes().rows(GraphSearch())", "task is GraphSearch.*, it must be a PlanAndExecute"),
     ("critiques.right_or_wrong(AdditionModes(), 0, [1])", "nobody knows the mistakes of AdditionModes"),
     ("critiques.first_mistake(Addition(), 10**9, [1])", "prompt 1000000000 does not exist"),
     ("critiques.first_mistake(Addition(), 0, 'ab')", "the attempt must be a list of tokens, not 'ab'"),
