@@ -12,7 +12,7 @@ A range that depends on other fields is the one at their defaults.
 
 CHECKED = """
     AdditionModes.modes Decoding.read Field.__call__ GraphSearch.thoughts ListedTask.parse_text LogitField.jacobians
-    Objective.check PlanAndExecute.failures PlanAndExecute.probabilities Questions.verify_texts Rollouts.of
+    Objective.check PlanAndExecute.probabilities Questions.verify_texts Rollouts.of
     RunFolder.open SharedPrompts.__call__ StoredGroups.of StoredGroups.preferences StoredGroups.read Trainer.init
     _make_run advantage_weighted_frequencies answer_measures beside_another build case_of check collision_diversity
     count_vectors count_weights critical_alpha describe different_pairs distinct_outcomes

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +13,6 @@ from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import between
 from ipsrl.environments.tasks.drawing import drawn_problems
 from ipsrl.environments.text import TextTask
-from ipsrl.environments.token_stream import of_each_answer, written_answers
-from ipsrl.structures import Trajectories
 
 Digits = tuple[int, ...]
 # The digits of a prompt and its goal.
@@ -56,8 +53,7 @@ class PlanAndExecute(TextTask):
     Compact answers are the plan, the only planning token, and one token for each digit. In text, between answer tags:
     "reverse: 6 2 9 5 1 4 1 3", with or without capitals, the colon, blanks and commas.
 
-    The two ways to fail are told apart exactly, in sampled answers by `failures`, and in the distribution of a policy
-    by `probabilities`.
+    `probabilities` tells the two ways to fail apart, exactly, in the distribution of a policy.
 
     Source: the experiment that arXiv 2509.03646 (HICRA) needs; the language is ours.
 
@@ -148,23 +144,6 @@ You may think first. Then write the procedure and all digits of its result betwe
 <answer> {executions[PLANS.index("reverse")]} </answer>"""
 
     @checked
-    def failures(self, trajectories: Trajectories) -> "Failures":
-        """The failures of sampled answers; an answer is right if its plan fits and it has no slips."""
-        index = np.asarray(trajectories.prompts.index)
-        found = of_each_answer(self._plan_and_slips, index, written_answers(trajectories))
-        plan, slips = np.moveaxis(np.array(found, np.int32), -1, 0)
-        right_plan = (plan >= 0) & self.fits[index[:, None], np.maximum(plan, 0)]
-        return Failures(plan, right_plan, slips)
-
-    def _plan_and_slips(self, prompt: int, answer: np.ndarray) -> tuple[int, int]:
-        begins = self.executions[prompt, :, 0].tolist()
-        if not len(answer) or answer[0] not in begins:
-            return -1, self.length + 1
-        plan = begins.index(answer[0])
-        pairs = itertools.zip_longest(answer.tolist(), self.executions[prompt, plan].tolist())
-        return plan, sum(written != right for written, right in pairs)
-
-    @checked
     def probabilities(self, log_probs: np.ndarray) -> dict[str, np.ndarray]:
         """The probability of each failure under a policy, exact, without sampling; each `[num_prompts]`, float64.
 
@@ -190,22 +169,6 @@ You may think first. Then write the procedure and all digits of its result betwe
             shares = np.exp(plans_of_kind - plans_of_kind.max(axis=-1, keepdims=True))
             values[f"execution_of_{name}_plans"] = (shares * executed).sum(axis=-1) / shares.sum(axis=-1)
         return values
-
-
-@dataclasses.dataclass(frozen=True)
-class Failures:
-    """Plans and slips of sampled answers, each field `[P, G]`.
-
-    Attributes:
-      plan: int32, the number of the plan that the answer begins with, -1 if it begins with none.
-      right_plan: bool, whether it fits.
-      slips: int32, at how many places behind the plan an answer differs from the plan carried out; a missing stop
-        token is one. length + 1 if there is no plan.
-    """
-
-    plan: np.ndarray
-    right_plan: np.ndarray
-    slips: np.ndarray
 
 
 def carry_out(plan: str, digits: Digits) -> Digits:
