@@ -25,6 +25,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import cache, partial
 
+from experiments.distinctiveness.random_pairs import RandomPairs
 from experiments.distinctiveness.word_gradients import ACCURACIES, with_gradients, word_runs
 from experiments.words.shared_words import DecidedWords, RightWord, SharedTable
 from experiments.words.stale_groups import Grid
@@ -33,7 +34,6 @@ from ipsrl.checking.fields import any_of, between, positive
 from ipsrl.figures.layers import Bars
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.study.placebos import RandomPairs
 from ipsrl.study.tuning import of_best
 
 WORDS = DecidedWords()

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import softmax
 
+from experiments.evolution.random_rewards import RandomRewards
 from experiments.evolution.smoothed_return import smoothed_velocity
 from experiments.evolution.strategies import EvolutionTrainer
 from experiments.words.shared_words import SharedTable, Words
@@ -19,7 +20,6 @@ from ipsrl.measures import rewarded
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
 from ipsrl.study.curves import Curves, Points
-from ipsrl.study.placebos import RandomRewards
 from ipsrl.training.trainer import Trainer
 
 TABLED, SHARED = "table", "shared"

@@ -30,15 +30,16 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from experiments.phase_portraits import drawn_portraits
+from experiments.phase_portraits.computed_portraits import portrait as portrait_of
+from experiments.phase_portraits.computed_portraits import spread_starts
 from ipsrl import objectives, study
 from ipsrl.checking.fields import Range, at_least, between, in_range, positive
-from ipsrl.dynamics import portraits
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.portraits import Portrait
 from ipsrl.dynamics.rest_points import RestPoint
 from ipsrl.dynamics.verdict import check
-from ipsrl.figures import phase_portraits as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.records.tidy import Record, Records
 from ipsrl.rollouts.sources.refinements import spend_samples
@@ -99,7 +100,7 @@ class Settings(study.Settings):
     @property
     def intervals(self) -> int:
         """The lattice of policies."""
-        return figure.LINES_FOR_ONE_ARROW * self.arrows
+        return drawn_portraits.LINES_FOR_ONE_ARROW * self.arrows
 
 
 PRESETS = {
@@ -140,8 +141,8 @@ def field_of(name: str, rewards: tuple[float, ...], settings: Settings) -> Field
 
 def points(name: str, field: Field, settings: Settings) -> study.Points:
     """One point for each rest point; the rest of the portrait is in arrays."""
-    starts = portraits.spread_starts(settings.starts, settings.seed)
-    portrait = portraits.portrait(name, field, settings.intervals, starts)
+    starts = spread_starts(settings.starts, settings.seed)
+    portrait = portrait_of(name, field, settings.intervals, starts)
     rows = list(map(record_of, portrait.rest_points))
     arrays = {
         "velocity": portrait.velocity,
@@ -226,7 +227,9 @@ def shown(rewards: tuple[float, ...]) -> str:
 
 
 def FIGURE(records: Records, settings: Settings) -> Drawing:
-    return figure.draw(portraits_of(records, settings), settings.group_size, settings.reference)
+    return drawn_portraits.draw(
+        portraits_of(records, settings), settings.group_size, settings.reference
+    )
 
 
 def documents(records: Records, settings: Settings, png: Path) -> list[Path]:

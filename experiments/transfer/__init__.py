@@ -50,6 +50,7 @@ import numpy as np
 from experiments import hypospace, one_of_many
 from experiments.compare.training import text_points
 from experiments.transfer import figure as figure
+from experiments.transfer.levels import WHEN, When, in_both
 from experiments.transfer.paths import path
 from experiments.transfer.tables import tables
 from ipsrl import objectives, study
@@ -66,8 +67,6 @@ from ipsrl.measures.rank_correlation import TIE, rank_correlations
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
-from ipsrl.records import equal_reward
-from ipsrl.records.equal_reward import WHEN, When
 from ipsrl.records.json_files import replace_file, require_file
 from ipsrl.records.tidy import Records
 from ipsrl.study import text_tasks
@@ -324,9 +323,7 @@ def rank_correlation(first: str, second: str, when: When, records: Records) -> O
     seeds = [records.where(level=level).distinct("seed") for level in (first, second)]
     shared = [seed for seed in seeds[0] or seeds[1] if seed in (seeds[1] or seeds[0])]
     places = []
-    for values, known in zip(
-        equal_reward.in_both(records, first, second, when), seeds, strict=True
-    ):
+    for values, known in zip(in_both(records, first, second, when), seeds, strict=True):
         # A level without seeds is the same for all of the other.
         kept = values[[known.index(seed) for seed in shared]] if known else values[None]
         places.append(np.round(kept, TIE))

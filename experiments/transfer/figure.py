@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
+from experiments.transfer.levels import WHEN, correlation, outcomes
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 from ipsrl.measures.rank_correlation import TIE
-from ipsrl.records import equal_reward
-from ipsrl.records.equal_reward import BAR, WHEN
+from ipsrl.records.equal_reward import BAR
 from ipsrl.records.tidy import NotRecorded, Records
 
 CAPTION = """\
@@ -34,7 +34,7 @@ def draw(records: Records) -> Drawing:
     for (i, first), (j, second) in itertools.combinations(enumerate(levels), 2):
         for when, place in zip(WHEN, ((i, j), (j, i)), strict=True):
             try:
-                found = equal_reward.correlation(records, first, second, when)
+                found = correlation(records, first, second, when)
             except NotRecorded:
                 continue
             matrix[place] = found.interval.mean
@@ -66,7 +66,7 @@ def _matrix(axes: Axes, matrix: np.ndarray, levels: list[str]) -> None:
 
 
 def _ranks(axes: Axes, records: Records, levels: list[str]) -> list[table.Row]:
-    found = {level: equal_reward.outcomes(records.where(level=level), WHEN[0]) for level in levels}
+    found = {level: outcomes(records.where(level=level), WHEN[0]) for level in levels}
     drawn = [level for level in levels if found[level]] or levels
     names = [name for name in found[drawn[0]] if all(name in found[level] for level in drawn)]
     means = np.array([[np.mean(found[level][name]) for level in drawn] for name in names])

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ipsrl.records import equal_reward
-from ipsrl.records.equal_reward import WHEN, When
+from experiments.transfer.levels import WHEN, When, correlation, outcomes
 from ipsrl.records.tidy import NotRecorded, Records, interval_of
 from ipsrl.study.pages.tables import with_interval
 
@@ -25,7 +24,7 @@ def tables(records: Records, row: Callable[[Sequence[Sequence[str]]], str]) -> s
         pairs.append(cells)
     parts = [row(pairs)]
     for when in WHEN:
-        found = {level: equal_reward.outcomes(records.where(level=level), when) for level in levels}
+        found = {level: outcomes(records.where(level=level), when) for level in levels}
         lines = [(f"effective outcomes {when}", *levels)]
         for name in records.distinct("objective"):
             kept = (found[level].get(name) for level in levels)
@@ -37,7 +36,7 @@ def tables(records: Records, row: Callable[[Sequence[Sequence[str]]], str]) -> s
 def correlated(records: Records, first: str, second: str, when: When) -> tuple[str, str, str]:
     """A correlation, its range with one objective left out, and the number of objectives; empty if there is none."""
     try:
-        found = equal_reward.correlation(records, first, second, when)
+        found = correlation(records, first, second, when)
     except NotRecorded:
         return "", "", ""
     return (

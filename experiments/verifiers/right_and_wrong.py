@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ipsrl.dynamics.verifier_errors import Way, compared, drift, verifier_of
+from experiments.verifiers.expected_errors import compared, drift
+from ipsrl.dynamics.verifier_errors import Way, verifier_of
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.measures import rewarded
 from ipsrl.policies.tabular import Tabular

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.verifier_errors import WAYS, compared, distance, drift, exact_update, verifier_of
+from ipsrl.dynamics.verifier_errors import WAYS, distance, exact_update, verifier_of
 from ipsrl.rewards import NoisyVerifier
 
 RIGHT = (True, False, False)
@@ -18,11 +18,10 @@ def test_rates_have_the_index_that_was_asked_for(way, youden):
 
 
 @pytest.mark.slow
-def test_the_drift_of_a_policy_gradient_by_hand():
-    # z_k moves by (G - 1) / G of p_k (r_k - E r) = (2, -1, -1) / 9, p_1 by p_1 times what that is above its mean, 0.
+def test_the_update_of_a_policy_gradient_by_hand():
+    # z_k moves by (G - 1) / G of p_k (r_k - E r) = (2, -1, -1) / 9.
     update = exact_update("dr_grpo", EVEN, RIGHT, NoisyVerifier(), 2)
     np.testing.assert_allclose(update, np.array([2, -1, -1]) / 9 / 2, atol=1e-9)
-    assert drift("dr_grpo", EVEN, RIGHT, NoisyVerifier(), 2) == pytest.approx(1 / 27)
 
 
 def test_distances_of_updates():
@@ -32,12 +31,3 @@ def test_distances_of_updates():
     assert distance(along, along / 2) == pytest.approx(1 / 2)
     assert distance(along, along / 2, rescaled=True) == 0
     assert distance(along * 0, along, rescaled=True) == distance(along * 0, along * 0) == 0
-
-
-def test_only_without_std_the_index_is_all_that_matters():
-    plain, standardised = (compared(name, EVEN, RIGHT, 0.3, "false negatives", 4) for name in ("dr_grpo", "grpo"))
-    for name in ("from_scaled", "from_both", "turned"):
-        assert plain[name] < 1e-6
-    assert plain["from_clean"] == pytest.approx(0.7, abs=1e-6)
-    assert (standardised["from_grpo"], standardised["turned"]) == (0, pytest.approx(0, abs=1e-6))
-    assert standardised["from_both"] > 0.03

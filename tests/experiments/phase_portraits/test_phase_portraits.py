@@ -5,9 +5,8 @@ import pytest
 from matplotlib.image import imread
 
 from experiments import phase_portraits
-from experiments.phase_portraits import CLAIMS, Settings, field_of, row_of
+from experiments.phase_portraits import CLAIMS, Settings, computed_portraits, field_of, row_of
 from ipsrl import study
-from ipsrl.dynamics import portraits
 from ipsrl.records import metric_log
 from ipsrl.records.tidy import Records
 from ipsrl.study.study import Study, run
@@ -19,8 +18,8 @@ SMALL = Settings(objectives=("reinforce",), rewards=(REWARDS,), group_size=3, ar
 @pytest.fixture(scope="module")
 def portrait():
     def portrait_of(name, rewards):
-        starts = portraits.spread_starts(SMALL.starts, SMALL.seed)
-        return portraits.portrait(name, field_of(name, rewards, SMALL), SMALL.intervals, starts)
+        starts = computed_portraits.spread_starts(SMALL.starts, SMALL.seed)
+        return computed_portraits.portrait(name, field_of(name, rewards, SMALL), SMALL.intervals, starts)
 
     return portrait_of
 
@@ -32,7 +31,7 @@ def test_expected_return_leaves_ties_where_they_are(portrait):
     full = portrait("reinforce", (1.0, 1.0, 1.0))
     assert row_of(full)[-1] == "none: every policy rests"
     ends = [path[-1] for path in full.paths]
-    np.testing.assert_allclose(ends, portraits.spread_starts(2, SMALL.seed), atol=1e-12)
+    np.testing.assert_allclose(ends, computed_portraits.spread_starts(2, SMALL.seed), atol=1e-12)
 
 
 @pytest.mark.slow

@@ -4,9 +4,8 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.distinctiveness.random_pairs import RandomPairs
 from ipsrl.objectives.catalog.refinements import DistinctPairs
-from ipsrl.structures import Outcomes
-from ipsrl.study.placebos import RandomPairs, RandomRewards
 from ipsrl.synthetic_rollouts import synthetic_rollouts
 
 
@@ -30,14 +29,3 @@ def test_a_random_mask_keeps_as_many_answers_of_each_reward_but_others():
     for group, rewards in zip(often, rollouts.rewards, strict=True):
         for reward in (0.0, 1.0):
             assert np.ptp(group[rewards == reward]) < 0.15
-
-
-def test_random_rewards_are_those_of_the_group_and_say_nothing_of_the_answer():
-    rewards = np.float32([[0.0, 0.0, 1.0, 3.0], [2.0, 2.0, 2.0, 2.0]])
-    outcomes = Outcomes(rewards=rewards, outcome_id=np.zeros((2, 4), np.int32))
-    given = jax.vmap(lambda key: RandomRewards()(None, outcomes, key))(jax.random.split(jax.random.key(0), 4000))
-    for answer in range(4):
-        shares = [(given[:, 0, answer] == reward).mean() for reward in (0.0, 1.0, 3.0)]
-        np.testing.assert_allclose(shares, [0.5, 0.25, 0.25], atol=0.04)
-    assert np.all(given[:, 1] == 2.0)
-    assert abs(np.corrcoef(given[:, 0, 0], given[:, 0, 1])[0, 1]) < 0.06

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from matplotlib.quiver import Quiver
 
+from experiments.phase_portraits import drawn_portraits
 from ipsrl.dynamics.portraits import Portrait, lattice
 from ipsrl.dynamics.rest_points import RestPoint
-from ipsrl.figures import phase_portraits
 from ipsrl.figures.phase_portraits import CORNERS
 from tests.figures.words import words_of
 
@@ -39,11 +39,11 @@ def test_every_mark_has_an_entry_in_the_key():
     }
     plain = portrait((1.0, 0.6, 0.3))
     for shown, point in kinds.items():
-        text = words_of(phase_portraits.draw([dataclasses.replace(plain, rest_points=[point])], 8).figure)
+        text = words_of(drawn_portraits.draw([dataclasses.replace(plain, rest_points=[point])], 8).figure)
         assert [entry for entry in kinds if entry in text] == [shown]
         assert not any(entry in text for entry in ("every policy", "stopped", "reference policy"))
     tied = dataclasses.replace(portrait((1.0, 1.0, 0.5)), finished=[False])
-    text = words_of(phase_portraits.draw([tied], 8, reference=(0.2, 0.3, 0.5)).figure)
+    text = words_of(drawn_portraits.draw([tied], 8, reference=(0.2, 0.3, 0.5)).figure)
     for entry in ("every policy of the edge rests", "stopped: the field jumps", "reference policy"):
         assert entry in text.replace("\n", " ")
     # A corner of an edge that rests is no rest point of its own.
@@ -54,7 +54,7 @@ def test_every_mark_has_an_entry_in_the_key():
 def test_a_block_for_each_reward_vector():
     names = ("grpo", "grpo(kl=0.1)", "ips_grpo", "darling", "gapo", "ucpo")
     portraits = [portrait(rewards, name) for name in names for rewards in ((1.0, 1.0, 0.5), (1.0, 1.0, 1.0))]
-    drawing = phase_portraits.draw(portraits, 8)
+    drawing = drawn_portraits.draw(portraits, 8)
     text = words_of(drawing.figure)
     for words in ("rewards 1, 1, 0.5", "rewards 1, 1, 1", "(kl=0.1)", "r₃ = 0.5", "|dp/dt|"):
         assert words in text
@@ -64,7 +64,7 @@ def test_a_block_for_each_reward_vector():
 
 
 def test_arrows_point_where_the_policy_goes():
-    figure = phase_portraits.draw([portrait((1.0, 0.0, 0.0))], 8).figure
+    figure = drawn_portraits.draw([portrait((1.0, 0.0, 0.0))], 8).figure
     (arrows,) = figure.findobj(Quiver)
     distributions = np.array([(i, j, 4 - i - j) for i in (1, 2) for j in range(1, 4 - i)]) / 4
     np.testing.assert_allclose(arrows.XY, distributions @ CORNERS)
@@ -77,7 +77,7 @@ def test_arrows_point_where_the_policy_goes():
 
 def test_the_data_are_distributions_and_velocities():
     shown = portrait((1.0, 1.0, 0.5))
-    data = phase_portraits.draw([shown], 8).rows
+    data = drawn_portraits.draw([shown], 8).rows
     assert {row["objective"] for row in data} == {"grpo"}
     assert {(row["r1"], row["r2"], row["r3"]) for row in data} == {shown.rewards}
 
@@ -93,4 +93,4 @@ def test_the_data_are_distributions_and_velocities():
 
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="nothing to draw"):
-        phase_portraits.draw([], 8)
+        drawn_portraits.draw([], 8)

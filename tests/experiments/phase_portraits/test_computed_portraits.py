@@ -3,9 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from experiments.phase_portraits.computed_portraits import portrait, spread_starts
 from ipsrl import objectives
 from ipsrl.dynamics.field import Field
-from ipsrl.dynamics.portraits import Portrait, lattice, portrait, spread_starts
+from ipsrl.dynamics.portraits import Portrait, lattice
 
 NOTHING = Portrait("none", (1.0, 0.6, 0.3), 6, np.zeros((28, 3)), np.zeros(28, bool), [], [], [])
 
