@@ -1,10 +1,13 @@
 """Objectives in the order of the outcomes they leave, among those whose reward reaches a common bar."""
 
 import dataclasses
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from ipsrl.measures.seeds import shared_ranks
+from ipsrl.checking.arguments import checked
+from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import Records
 
 PLACEBO = "placebo"
@@ -97,3 +100,38 @@ def ranked(records: Records) -> tuple[list[Result], float]:
         dataclasses.replace(result, rank=rank) for result, rank in zip(above, ranks, strict=True)
     ]
     return [*above, *below], bar
+
+
+@checked
+def shared_ranks(intervals: Sequence[Interval]) -> list[int]:
+    """Ranks from 1, the highest mean first, shared where intervals overlap.
+
+    From the top down, the first without a rank gets its position as its rank, and so do those that follow while their
+    intervals overlap with its own or print the same. Overlap alone would be no ranking, because it is not transitive.
+    An interval of one seed is its mean.
+
+    Args:
+      intervals: of numbers, in any order.
+
+    Returns:
+      the rank of each, in the order of `intervals`.
+    """
+    order = sorted(range(len(intervals)), key=lambda i: -intervals[i].mean)
+    ranks = [0] * len(intervals)
+    leader = None
+    for place, i in enumerate(order, start=1):
+        if leader is None or not _overlap(intervals[leader], intervals[i]):
+            leader, rank = i, place
+        ranks[i] = rank
+    return ranks
+
+
+def _overlap(above: Interval, below: Interval) -> bool:
+    (low, _), (_, high) = _ends(above), _ends(below)
+    return high >= low or str(above) == str(below)
+
+
+def _ends(interval: Interval) -> tuple[float, float]:
+    if math.isnan(interval.low):
+        return float(interval.mean), float(interval.mean)
+    return float(interval.low), float(interval.high)

@@ -10,6 +10,7 @@ import numpy as np
 from experiments import hypospace
 from experiments.compare.flags import Settings, chosen_objectives, environment_of, kind_of
 from ipsrl import objectives, study
+from ipsrl.checking.arguments import checked
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.group_log import LoggedOutcomes
 from ipsrl.measures import rewarded
@@ -68,7 +69,7 @@ def policy_of(settings: Settings) -> Tabular:
 
 
 def exact_curves(objective: str, rate: float, settings: Settings) -> study.Curves:
-    proportional = rewarded.proportional_reward(environment_of(settings.environment).reward_table())
+    proportional = proportional_reward(environment_of(settings.environment).reward_table())
     points = functools.partial(exact_points, objective, rate, settings, proportional)
     yield study.Curve({"objective": objective, "learning_rate": rate}, points)
 
@@ -174,3 +175,22 @@ def text_points(run: study.TrainingRun, output: study.Output) -> study.Points:
         return study.Points([0], dict.fromkeys(("reward", "effective_outcomes"), np.nan))
     values = {**found.values, "reward": found.values["pass_at_1"], "proportional_reward": 1.0}
     return dataclasses.replace(found, values=values)
+
+
+@checked
+def proportional_reward(rewards: np.ndarray) -> float:
+    """The mean reward of the reward-proportional distributions, sum(r^2) / sum(r), as a share of the best possible one.
+
+    Raises:
+      ValueError: a reward is negative, or all rewards of a prompt are zero.
+    """
+    rewards = np.asarray(rewards, np.float64)
+    if rewards.ndim != 2 or rewards.size == 0:
+        raise ValueError(f"rewards has shape {rewards.shape}, it must be [prompt, outcome]")
+    if rewards.min() < 0 or (rewards.max(axis=1) == 0).any():
+        raise ValueError(
+            "reward-proportional probabilities need non-negative rewards, and a positive one for each prompt"
+        )
+    return float(
+        ((rewards**2).sum(axis=1) / rewards.sum(axis=1)).mean() / rewards.max(axis=1).mean()
+    )

@@ -12,11 +12,12 @@ from scipy.special import expit, logit
 
 from experiments.crossed.trees import Trees, prior_probs
 from ipsrl import objectives, study
+from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import at_least, positive
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.measures.coverage import exact_coverage
+from ipsrl.measures import rewarded
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs_at_prompts
 from ipsrl.policies.tabular import Tabular
@@ -70,6 +71,27 @@ def logits_for(environment: StateGraph, probs: np.ndarray) -> np.ndarray:
     if isinstance(environment, Trees):
         return environment.logits_for(probs)
     return np.log(probs, dtype=np.float32)
+
+
+@checked
+def exact_coverage(probs: Array, right: np.ndarray, tries: Sequence[int]) -> dict[str, Array]:
+    """Name -> `[]`, from probabilities `[P, K]`; called under jit or not.
+
+    Args:
+      probs: of each outcome at each prompt.
+      right: `[P, K]` bool, at least one for each prompt.
+      tries: the numbers k.
+    """
+    found = {
+        "effective_outcomes": rewarded.measures(probs, right.astype(np.float32))[
+            "effective_outcomes"
+        ]
+    }
+    for k in tries:
+        missed = (1 - jnp.clip(probs, 0, 1)) ** k
+        found[f"pass_at_{k}"] = 1 - ((1 - jnp.clip((probs * right).sum(axis=-1), 0, 1)) ** k).mean()
+        found[f"covered_at_{k}"] = (((1 - missed) * right).sum(axis=-1) / right.sum(axis=-1)).mean()
+    return found
 
 
 def coverage(

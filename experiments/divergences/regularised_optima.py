@@ -11,6 +11,7 @@ decide r up to a constant, which lambda absorbs: f-DPO on exact preferences ends
 """
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.bisection import bisected
-from ipsrl.objectives.estimators.divergences import Divergence, inverse_link, link
+from ipsrl.objectives.estimators.divergences import Divergence, link
 
 BISECTIONS = 200
 GENERATORS = {
@@ -84,3 +85,25 @@ def largest_total_variation(divergence: np.ndarray, name: Divergence) -> np.ndar
     """
     scale = 1.0 if name == "jensen_shannon" else 0.5
     return np.minimum(np.sqrt(divergence * scale), 1.0)
+
+
+def inverse_link(name: Divergence, value: Array, alpha: float = 0.5) -> Array:
+    """log u at which `link` takes a value, of any shape; inf for values above the range of the link.
+
+    The range is all values for reverse_kl, values below 0 for forward_kl, below log 2 for jensen_shannon, below 1 /
+    alpha for alpha. The clip of `link` is ignored.
+    """
+    if name == "reverse_kl":
+        return value
+    supremum = {"forward_kl": 0.0, "jensen_shannon": math.log(2.0), "alpha": 1.0 / alpha}[name]
+    reached = value < supremum
+    value = jnp.where(
+        reached, value, supremum - 1.0
+    )  # any value in the range, so that the gradient has no NaN
+    if name == "forward_kl":
+        log_ratio = -jnp.log(-value)
+    elif name == "jensen_shannon":
+        log_ratio = value - jnp.log(2.0 - jnp.exp(value))
+    else:
+        log_ratio = -jnp.log1p(-alpha * value) / alpha
+    return jnp.where(reached, log_ratio, jnp.inf)

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
+from ipsrl.environments.state_graph import StateGraph
 from ipsrl.measures import rewarded
-from ipsrl.policies.state_table import mean_token_entropy, outcome_probs_at_prompts
+from ipsrl.policies.policy import Parameters, Policy, entropy
+from ipsrl.policies.state_table import log_probs_table, outcome_probs_at_prompts
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.trainer import Trainer
 
@@ -31,3 +34,15 @@ def entropy_and_reward(trainer: Trainer, seeds: Sequence[int], every: int) -> di
     jax.clear_caches()
     reward = rewarded.measures(probs, environment.reward_table())["reward"]
     return {"entropy": np.asarray(entropy, np.float64), "reward": np.asarray(reward, np.float64)}
+
+
+def mean_token_entropy(
+    environment: StateGraph, policy: Policy, parameters: Parameters, prompt: int | Array = 0
+) -> Array:
+    """`[]` float32 in nats, exactly what a batch measures on average: sum_s n_s H(pi(. | s)) / sum_s n_s.
+
+    n_s is how often a walk is in state s. The mean over tokens of very many answers tends to it.
+    """
+    log_probs = log_probs_table(policy, parameters, environment)
+    visits = environment.visits(log_probs, prompt)
+    return (visits * entropy(log_probs)).sum() / visits.sum()

@@ -111,9 +111,7 @@ def restoring_rate(num_outcomes: int, weights: np.ndarray, reward: float = 1.0) 
     """
     _check_tie(num_outcomes, reward)
     return float(
-        -reward
-        * finite_groups.expected_weight_slope(np.array(1 / num_outcomes), weights)
-        / num_outcomes**2
+        -reward * expected_weight_slope(np.array(1 / num_outcomes), weights) / num_outcomes**2
     )
 
 
@@ -135,3 +133,16 @@ def _check_tie(num_outcomes: int, reward: float) -> None:
         raise ValueError(f"num_outcomes is {num_outcomes}, a tie has at least 2")
     if not reward > 0:
         raise ValueError(f"reward is {reward}, it must be positive")
+
+
+@checked
+def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """dw_G/dp = (G - 1) E[omega(2 + B) - omega(1 + B)], B ~ Binomial(G - 2, p), for any shape of p; 0 for G = 1.
+
+    Raises:
+      ValueError: as in `expected_weight`.
+    """
+    weights = finite_groups.checked_weights(weights)
+    if len(weights) == 1:
+        return np.zeros(np.shape(probability))
+    return (len(weights) - 1) * finite_groups.expected_weight(probability, np.diff(weights))

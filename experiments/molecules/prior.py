@@ -14,10 +14,10 @@ import numpy as np
 from jax.sharding import Mesh
 from scipy.stats import wasserstein_distance
 
+from experiments.molecules.rdkit_properties import moses_properties, random_spelling
 from ipsrl import extras
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.molecules import rewards
-from ipsrl.environments.molecules.chemistry import moses_properties, random_spelling
 from ipsrl.environments.molecules.data import StoredMolecules, molecules
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.reactions import Reactions

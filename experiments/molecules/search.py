@@ -17,8 +17,9 @@ from experiments.molecules.measures import (
     similarities,
 )
 from experiments.molecules.prior import GROUPS, Pretraining, mesh_of_groups
+from experiments.molecules.rdkit_properties import fingerprints
 from ipsrl import objectives
-from ipsrl.environments.molecules.chemistry import Molecule, fingerprints
+from ipsrl.environments.molecules.chemistry import Molecule
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.measures.diversity import distinct_outcomes, effective_outcomes, largest_outcome_share

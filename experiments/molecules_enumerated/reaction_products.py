@@ -7,9 +7,9 @@ import functools
 
 import numpy as np
 
+from experiments.molecules_enumerated.power_law import exponents
 from ipsrl.environments.molecules.reactions import Reactions
 from ipsrl.measures import distances, diversity
-from ipsrl.measures.power_law import exponents
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
 from ipsrl.study.curves import Curve

@@ -27,10 +27,11 @@ import functools
 
 import numpy as np
 
+from experiments.path_multiplicity.seeds_layer import Seeds
 from ipsrl import study
 from ipsrl.checking.fields import at_least, between, positive
 from ipsrl.environments.graphs.tree import Tree
-from ipsrl.figures.layers import Level, Line, Seeds
+from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
 from ipsrl.policies.tabular import Tabular

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
-from ipsrl.dynamics.cases import CASES, STARTS
-from ipsrl.dynamics.expected_training import case_of, expected_training
+from ipsrl.checking.arguments import checked
+from ipsrl.dynamics.cases import CASES, STARTS, Case
+from ipsrl.dynamics.expected_training import expected_training
 from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.verdict import word_for
@@ -93,3 +94,14 @@ def elsewhere(name: str, word: str = "") -> Computed:
 
     of = word or "that of GRPO"
     return Computed(f"whether {name} ends at another word than {of}", differs, {"side": "exact"})
+
+
+@checked
+def case_of(field: Field, path: np.ndarray) -> Case:
+    """The ends of training on the field's rewards from `STARTS`, `[U + 1, 12, K]`, and how fast outcomes are lost.
+
+    As in `ipsrl.dynamics.field.train`: means over the last quarter, compared with those at half that time.
+    """
+    eighths = [part.mean(axis=0) for part in np.array_split(path[1:], 8)]
+    half, end = log_softmax([eighths[3], (eighths[6] + eighths[7]) / 2], axis=-1)
+    return Case(field, np.exp(end), (end - half) / np.log(2))

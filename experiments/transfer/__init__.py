@@ -52,6 +52,7 @@ from experiments.compare.training import text_points
 from experiments.transfer import figure as figure
 from experiments.transfer.levels import WHEN, When, in_both
 from experiments.transfer.paths import path
+from experiments.transfer.rank_correlation import TIE
 from experiments.transfer.tables import tables
 from ipsrl import objectives, study
 from ipsrl.checking.fields import any_of
@@ -63,7 +64,7 @@ from ipsrl.environments.state_graph import StateGraph
 from ipsrl.figures.style import Drawing
 from ipsrl.marked_page import Marks
 from ipsrl.measures import rewarded
-from ipsrl.measures.rank_correlation import TIE, rank_correlations
+from ipsrl.measures.rank_correlation import rank_correlations
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
 from experiments.transfer.levels import WHEN, correlation, outcomes
+from experiments.transfer.rank_correlation import TIE
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
-from ipsrl.measures.rank_correlation import TIE
 from ipsrl.records.equal_reward import BAR
 from ipsrl.records.tidy import NotRecorded, Records
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from ipsrl.measures.rank_correlation import FEWEST, RankCorrelation, rank_correlation
+from experiments.transfer.rank_correlation import FEWEST, RankCorrelation, rank_correlation
 from ipsrl.records.equal_reward import BAR, at_reward
 from ipsrl.records.tidy import NotRecorded, Records
 

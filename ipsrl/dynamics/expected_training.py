@@ -8,10 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from scipy.special import log_softmax
 
 from ipsrl.checking.arguments import checked
-from ipsrl.dynamics.cases import Case
 from ipsrl.dynamics.expected_update import Steps, expected_update
 from ipsrl.dynamics.field import Field
 from ipsrl.dynamics.trajectories import every_trajectory
@@ -63,17 +61,6 @@ def expected_training(
     if not np.isfinite(path).all():
         raise ValueError(f"expected training diverges for rewards {tuple(rewards)} and {steps}")
     return path
-
-
-@checked
-def case_of(field: Field, path: np.ndarray) -> Case:
-    """The ends of training on the field's rewards from `STARTS`, `[U + 1, 12, K]`, and how fast outcomes are lost.
-
-    As in `ipsrl.dynamics.field.train`: means over the last quarter, compared with those at half that time.
-    """
-    eighths = [part.mean(axis=0) for part in np.array_split(path[1:], 8)]
-    half, end = log_softmax([eighths[3], (eighths[6] + eighths[7]) / 2], axis=-1)
-    return Case(field, np.exp(end), (end - half) / np.log(2))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))

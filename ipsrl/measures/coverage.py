@@ -10,30 +10,10 @@ All are means over prompts.
 
 from collections.abc import Sequence
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from ipsrl.checking.arguments import checked
-from ipsrl.measures import rewarded
 from ipsrl.measures.pass_at_k import pass_at_k
-
-
-@checked
-def exact_coverage(probs: Array, right: np.ndarray, tries: Sequence[int]) -> dict[str, Array]:
-    """Name -> `[]`, from probabilities `[P, K]`; called under jit or not.
-
-    Args:
-      probs: of each outcome at each prompt.
-      right: `[P, K]` bool, at least one for each prompt.
-      tries: the numbers k.
-    """
-    found = {"effective_outcomes": rewarded.measures(probs, right.astype(np.float32))["effective_outcomes"]}
-    for k in tries:
-        missed = (1 - jnp.clip(probs, 0, 1)) ** k
-        found[f"pass_at_{k}"] = 1 - ((1 - jnp.clip((probs * right).sum(axis=-1), 0, 1)) ** k).mean()
-        found[f"covered_at_{k}"] = (((1 - missed) * right).sum(axis=-1) / right.sum(axis=-1)).mean()
-    return found
 
 
 @checked

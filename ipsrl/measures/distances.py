@@ -28,15 +28,6 @@ def total_l1(probs: Array, target: Array) -> Array:
 
 
 @checked
-def mean_l1(probs: Array, target: Array) -> Array:
-    """(1/K) sum_k |p_k - q_k|: the mean error of a cell, in [0, 2/K].
-
-    This reading fits the hypergrid numbers of arXiv 2601.21669 (n = 2); such numbers shrink as K grows.
-    """
-    return total_l1(probs, target) / jnp.shape(probs)[-1]
-
-
-@checked
 def total_variation(probs: Array, target: Array) -> Array:
     """(1/2) sum_k |p_k - q_k|, in [0, 1]."""
     return total_l1(probs, target) / 2
@@ -53,29 +44,6 @@ def forward_kl(probs: Array, target: Array) -> Array:
 def reverse_kl(probs: Array, target: Array) -> Array:
     """KL(p || target q) = sum_k p_k log(p_k / q_k), nats; inf if p has an outcome that the target excludes."""
     return forward_kl(target, probs)
-
-
-@checked
-def jensen_shannon(probs: Array, target: Array) -> Array:
-    """(KL(p || m) + KL(q || m)) / 2 with m = (p + q) / 2, nats, in [0, ln 2]."""
-    probs, target = _distributions(probs, target)
-    middle = (probs + target) / 2
-    # Half of the least numbers is flushed to zero, where a distribution must not miss anything.
-    middle = jnp.where(middle > 0, middle, probs + target)
-    return (forward_kl(middle, probs) + forward_kl(middle, target)) / 2
-
-
-@checked
-def modes_found(probs: Array, modes: Array, threshold: float | Array) -> Array:
-    """Number of modes whose probability is above the threshold, int32 `[...]`.
-
-    Args:
-      probs: `[..., K]`; an empirical distribution with threshold 0 counts the modes among the samples.
-      modes: `[K]` bool, which outcomes are modes.
-      threshold: one number, or `[K]` (such as half of the target distribution).
-    """
-    probs, modes = _pair(probs, modes)
-    return jnp.sum(modes & (probs > threshold), axis=-1)
 
 
 def _distributions(probs: Array, target: Array) -> tuple[Array, Array]:

@@ -91,21 +91,6 @@ def effective_outcomes_of_distribution(probs: Array) -> Array:
     return jnp.exp(entropy_of_distribution(probs))
 
 
-@checked
-def largest_share_of_distribution(probs: Array) -> Array:
-    """Largest of exact probabilities `[..., K]`."""
-    return jnp.max(jnp.asarray(probs), axis=-1)
-
-
-@checked
-def distinct_outcomes_of_distribution(probs: Array, threshold: float) -> Array:
-    """Number of outcomes with a probability above `threshold`, of exact probabilities `[..., K]`, int32.
-
-    A softmax never reaches zero, so there is no natural threshold; state the one you use.
-    """
-    return jnp.sum(jnp.asarray(probs) > threshold, axis=-1)
-
-
 def _ids(outcome_id: Array) -> Array:
     """Raises ValueError unless these are ids `[..., G]`."""
     outcome_id = jnp.asarray(outcome_id)

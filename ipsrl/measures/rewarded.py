@@ -44,23 +44,6 @@ def measures(probs: Array, rewards: np.ndarray) -> dict[str, Array]:
     return {name: values.mean(axis=-1) for name, values in found.items()}
 
 
-@checked
-def proportional_reward(rewards: np.ndarray) -> float:
-    """The mean reward of the reward-proportional distributions, sum(r^2) / sum(r), as a share of the best possible one.
-
-    Raises:
-      ValueError: a reward is negative, or all rewards of a prompt are zero.
-    """
-    rewards = np.asarray(rewards, np.float64)
-    if rewards.ndim != 2 or rewards.size == 0:
-        raise ValueError(f"rewards has shape {rewards.shape}, it must be [prompt, outcome]")
-    if rewards.min() < 0 or (rewards.max(axis=1) == 0).any():
-        raise ValueError(
-            "reward-proportional probabilities need non-negative rewards, and a positive one for each prompt"
-        )
-    return float(((rewards**2).sum(axis=1) / rewards.sum(axis=1)).mean() / rewards.max(axis=1).mean())
-
-
 def _effective(probs: Array, counted: Array) -> Array:
     """exp(H) of distributions restricted to some outcomes; 0 if these have no probability."""
     kept = probs * counted

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -78,44 +77,9 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95) -> Interval:
     return Interval(mean=mean, low=low, high=high, seeds=seeds)
 
 
-@checked
-def shared_ranks(intervals: Sequence[Interval]) -> list[int]:
-    """Ranks from 1, the highest mean first, shared where intervals overlap.
-
-    From the top down, the first without a rank gets its position as its rank, and so do those that follow while their
-    intervals overlap with its own or print the same. Overlap alone would be no ranking, because it is not transitive.
-    An interval of one seed is its mean.
-
-    Args:
-      intervals: of numbers, in any order.
-
-    Returns:
-      the rank of each, in the order of `intervals`.
-    """
-    order = sorted(range(len(intervals)), key=lambda i: -intervals[i].mean)
-    ranks = [0] * len(intervals)
-    leader = None
-    for place, i in enumerate(order, start=1):
-        if leader is None or not _overlap(intervals[leader], intervals[i]):
-            leader, rank = i, place
-        ranks[i] = rank
-    return ranks
-
-
 def _check_level(level: float) -> None:
     if not 0.0 < level < 1.0:
         raise ValueError(f"level is {level}, it must lie strictly between 0 and 1")
-
-
-def _overlap(above: Interval, below: Interval) -> bool:
-    (low, _), (_, high) = _ends(above), _ends(below)
-    return high >= low or str(above) == str(below)
-
-
-def _ends(interval: Interval) -> tuple[float, float]:
-    if math.isnan(interval.low):
-        return float(interval.mean), float(interval.mean)
-    return float(interval.low), float(interval.high)
 
 
 @checked

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.policies.policy import Parameters, Policy, distribution, entropy
+from ipsrl.policies.policy import Parameters, Policy, distribution
 
 
 def log_probs_table(policy: Policy, parameters: Parameters, environment: StateGraph) -> Array:
@@ -32,13 +32,3 @@ def outcome_probs_at_prompts(environment: StateGraph, policy: Policy, parameters
     """`[P, K]` float32, `outcome_probs` at every prompt."""
     at_prompt = functools.partial(outcome_probs, environment, policy, parameters)
     return jax.vmap(at_prompt)(jnp.arange(environment.num_prompts))
-
-
-def mean_token_entropy(environment: StateGraph, policy: Policy, parameters: Parameters) -> Array:
-    """`[]` float32 in nats at the first prompt, what a batch measures on average: sum_s n_s H(pi(. | s)) / sum_s n_s.
-
-    n_s is how often a walk is in state s. The mean over tokens of very many answers tends to it.
-    """
-    log_probs = log_probs_table(policy, parameters, environment)
-    visits = environment.visits(log_probs)
-    return (visits * entropy(log_probs)).sum() / visits.sum()

@@ -12,23 +12,21 @@ A range that depends on other fields is the one at their defaults.
 
 CHECKED = """
     AdditionModes.modes Decoding.read Field.__call__ GraphSearch.thoughts ListedTask.parse_text LogitField.jacobians
-    Objective.check PlanAndExecute.probabilities Questions.verify_texts Rollouts.of
-    RunFolder.open SharedPrompts.__call__ StoredGroups.of StoredGroups.preferences StoredGroups.read Trainer.init
-    _make_run advantage_weighted_frequencies answer_measures beside_another build case_of check collision_diversity
-    count_vectors count_weights critical_alpha describe different_pairs distinct_outcomes
-    distinct_outcomes_of_distribution effective_outcomes effective_outcomes_of_distribution entropy_of_distribution
-    estimated_update every_trajectory exact_coverage expected_training expected_update expected_weight
-    expected_weight_slope find flow_velocity follow foretold forward_kl frequencies growth ideal_recovery_time
-    ideal_restoring_rate independent_ceiling integrate jensen_shannon largest_outcome_share
-    largest_share_of_distribution largest_surviving_step listed_history load load majority_vote make make make
+    Objective.check PlanAndExecute.probabilities Questions.verify_texts Rollouts.of RunFolder.open
+    SharedPrompts.__call__ StoredGroups.of StoredGroups.preferences StoredGroups.read Trainer.init _make_run
+    advantage_weighted_frequencies answer_measures beside_another build case_of check collision_diversity
+    count_vectors count_weights critical_alpha describe different_pairs distinct_outcomes effective_outcomes
+    effective_outcomes_of_distribution entropy_of_distribution estimated_update every_trajectory exact_coverage
+    expected_training expected_update expected_weight expected_weight_slope find flow_velocity follow foretold
+    forward_kl frequencies growth ideal_recovery_time ideal_restoring_rate independent_ceiling integrate
+    largest_outcome_share largest_surviving_step listed_history load load majority_vote make make make
     make_batch_filters make_each make_mesh make_monitors make_optimizer make_run make_runs make_tools
-    mean_covered_at_k mean_field mean_l1 mean_over_seeds mean_pass_at_k measure_answers measures mode_bench
-    modes_found nearest_rest_point outcome_frequency parse_rate pass_at_k prior_parameters proportional_reward
-    rank_correlation ranked_shares read read_grid read_mesh recovery recovery_coefficient recovery_time require
-    rest_point rest_points restoring_rate reverse_kl sample_count select share_of_runs shared_ranks smallest_group
-    split stationary_distribution survives tie_collapse_time total_l1 total_variation train train train
-    train_ensemble train_vmapped uniqueness validity verdict weaker_at_rest with_argument without_one_sample
-    write_report
+    mean_covered_at_k mean_field mean_over_seeds mean_pass_at_k measure_answers measures mode_bench nearest_rest_point
+    outcome_frequency parse_rate pass_at_k prior_parameters proportional_reward rank_correlation ranked_shares read
+    read_grid read_mesh recovery recovery_coefficient recovery_time require rest_point rest_points restoring_rate
+    reverse_kl sample_count select share_of_runs shared_ranks smallest_group split stationary_distribution survives
+    tie_collapse_time total_l1 total_variation train train train train_ensemble train_vmapped uniqueness validity
+    verdict weaker_at_rest with_argument without_one_sample write_report
 """
 """Functions and methods that are `@checked`; a name that several have stands as often."""
 
@@ -50,7 +48,6 @@ ARGUMENTS = {
         sample_count.group_size key log_ratio expected_update.logits estimated_update.logits every_trajectory.logits
         modes outcome_id probs target train_ensemble.seeds uniform
     """,
-    "device array or number": "modes_found.threshold",
     "device array or object": "expected_update.rewards estimated_update.rewards",
     "device array?": "learning_rates reference",
     "dict": "catalog config",

@@ -3,22 +3,10 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
-from ipsrl.dynamics.cases import STARTS
-from ipsrl.dynamics.expected_training import case_of, expected_training
+from ipsrl.dynamics.expected_training import expected_training
 from ipsrl.dynamics.expected_update import Steps, expected_update
-from ipsrl.dynamics.field import Field, train
 
 REWARDS, START = (1.0, 1.0, 0.0), ((0.5, 0.3, 0.2),)
-
-
-@pytest.mark.slow
-def test_the_end_is_that_of_training_without_a_path():
-    field = Field(objectives.make("gppo"), REWARDS, 3, steps=Steps(2, 0.5))
-    path = expected_training(field.objective, REWARDS, STARTS, 3, field.steps, 80)
-    case = case_of(field, path)
-    ends, exponents = train(field, STARTS, 0.5, 80)
-    np.testing.assert_allclose(case.ends, ends, rtol=1e-9)
-    np.testing.assert_allclose(case.exponents, exponents, atol=1e-9)
 
 
 @pytest.mark.slow

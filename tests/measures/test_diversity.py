@@ -55,5 +55,3 @@ def test_exact_distributions():
     distributions = np.array([[1.0, 0.0, 0.0, 0.0], [0.25] * 4, [0.5, 0.5, 0.0, 0.0]])
     np.testing.assert_allclose(diversity.effective_outcomes_of_distribution(distributions), [1, 4, 2], rtol=1e-6)
     np.testing.assert_allclose(diversity.entropy_of_distribution(distributions), np.log([1, 4, 2]), rtol=1e-6)
-    np.testing.assert_array_equal(diversity.largest_share_of_distribution(distributions), [1, 0.25, 0.5])
-    np.testing.assert_array_equal(diversity.distinct_outcomes_of_distribution(distributions, threshold=0.25), [1, 0, 2])

@@ -1,6 +1,5 @@
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from ipsrl.measures import rewarded
 
@@ -29,7 +28,6 @@ def test_measures_by_hand():
 def test_rewards_are_shares_of_the_best_possible_one():
     probs = jnp.array([[[0.4, 0.4, 0.2, 0.0]]])
     np.testing.assert_allclose(rewarded.measures(probs, 2 * REWARDS)["reward"], [0.9])
-    assert rewarded.proportional_reward(2 * REWARDS) == pytest.approx(0.9)
 
 
 def test_measures_are_means_over_prompts():
@@ -37,9 +35,3 @@ def test_measures_are_means_over_prompts():
     np.testing.assert_allclose(measures["reward"], (1.0 + 0.75) / 2)
     np.testing.assert_allclose(measures["effective_outcomes"], (1.0 + 2.0) / 2)
     np.testing.assert_allclose(measures["survival"], (1.0 + 1.5) / 2)
-
-
-@pytest.mark.parametrize("rewards", [[[1.0, -1.0]], [[1.0, 0.5], [0.0, 0.0]]])
-def test_nothing_is_in_proportion_to_rewards_that_are_negative_or_all_zero(rewards):
-    with pytest.raises(ValueError, match="need non-negative rewards, and a positive one"):
-        rewarded.proportional_reward(rewards)

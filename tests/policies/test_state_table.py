@@ -5,12 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.mlp import MLP
-from ipsrl.policies.state_table import log_probs_table, mean_token_entropy
+from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.sampler import sample_groups
@@ -79,18 +78,3 @@ def test_rows_of_a_bandit_are_its_prompts():
     policy = Tabular(2, 2, initial_logits=((0.0, 0.0), (0.0, float(np.log(3)))))
     table = log_probs_table(policy, policy.init(jax.random.key(0)), bandit)
     np.testing.assert_allclose(jnp.exp(table), [[0.5, 0.5], [0.25, 0.75]], rtol=1e-6)
-
-
-@every_case
-def test_mean_token_entropy_is_that_of_all_walks_by_their_probabilities(policy, environment):
-    parameters = random_parameters(policy)
-
-    @jax.jit
-    def walks_and_mean(parameters):
-        walks = every_trajectory(environment, log_probs_table(policy, parameters, environment))
-        return walks, mean_token_entropy(environment, policy, parameters)
-
-    walks, mean = jax.device_get(walks_and_mean(parameters))
-    probs = np.exp(walks.behaviour_log_probs[0].sum(axis=-1))
-    exact = (probs @ walks.behaviour_entropy[0].sum(axis=-1)) / (probs @ walks.token_mask[0].sum(axis=-1))
-    np.testing.assert_allclose(mean, exact, rtol=1e-5)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ipsrl import study
 from ipsrl.checking.fields import at_least
-from ipsrl.figures.layers import Bars, HeatMap, Level, Line, Markers, Seeds
+from ipsrl.figures.layers import Bars, HeatMap, Level, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 
 COMPUTED = []
@@ -59,7 +59,6 @@ FIGURE = Panels(
     [
         Panel([Line("height", by="name"), Level(lambda s: s.steps, "{steps} steps")], title="{steps}", xscale="linear"),
         Panel([Markers("height", "place", by="name"), Line("place", by="name", dashed=True, named=False)]),
-        Panel([Seeds("height", by="name")]),
         Panel([Bars("height", by="name")]),
         Panel([HeatMap("height", "step", across="power", at_end=False)]),
     ]

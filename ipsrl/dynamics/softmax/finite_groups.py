@@ -97,19 +97,6 @@ def expected_weight(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 @checked
-def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """dw_G/dp = (G - 1) E[omega(2 + B) - omega(1 + B)], B ~ Binomial(G - 2, p), for any shape of p; 0 for G = 1.
-
-    Raises:
-      ValueError: as in `expected_weight`.
-    """
-    weights = checked_weights(weights)
-    if len(weights) == 1:
-        return np.zeros(np.shape(probability))
-    return (len(weights) - 1) * expected_weight(probability, np.diff(weights))
-
-
-@checked
 def mean_field(probs: np.ndarray, rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
     """Mean update `[K]` of a rule, over groups of G = len(weights) samples from `probs` `[K]`.
 

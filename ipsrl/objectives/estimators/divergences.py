@@ -40,23 +40,3 @@ def link(name: Divergence, log_ratio: Array, alpha: float = 0.5) -> Array:
         return math.log(2.0) - jax.nn.softplus(-log_ratio)
     clipped = jnp.clip(log_ratio, -LOG_RATIO_RANGE, LOG_RATIO_RANGE)
     return -jnp.exp(-clipped) if name == "forward_kl" else -jnp.expm1(-alpha * clipped) / alpha
-
-
-def inverse_link(name: Divergence, value: Array, alpha: float = 0.5) -> Array:
-    """log u at which `link` takes a value, of any shape; inf for values above the range of the link.
-
-    The range is all values for reverse_kl, values below 0 for forward_kl, below log 2 for jensen_shannon, below 1 /
-    alpha for alpha. The clip of `link` is ignored.
-    """
-    if name == "reverse_kl":
-        return value
-    supremum = {"forward_kl": 0.0, "jensen_shannon": math.log(2.0), "alpha": 1.0 / alpha}[name]
-    reached = value < supremum
-    value = jnp.where(reached, value, supremum - 1.0)  # any value in the range, so that the gradient has no NaN
-    if name == "forward_kl":
-        log_ratio = -jnp.log(-value)
-    elif name == "jensen_shannon":
-        log_ratio = value - jnp.log(2.0 - jnp.exp(value))
-    else:
-        log_ratio = -jnp.log1p(-alpha * value) / alpha
-    return jnp.where(reached, log_ratio, jnp.inf)

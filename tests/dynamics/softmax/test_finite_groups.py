@@ -58,13 +58,6 @@ def test_expected_weight_where_an_outcome_is_certain_or_impossible():
     assert expected_weight(1.0, count_weights(16, alpha=3.0)) == 1.0
 
 
-def test_slope_of_the_expected_weight():
-    weights, p, step = count_weights(8, alpha=0.5, floor=0.2), np.array([0.05, 0.4, 0.9]), 1e-5
-    difference = (expected_weight(p + step, weights) - expected_weight(p - step, weights)) / (2 * step)
-    np.testing.assert_allclose(finite_groups.expected_weight_slope(p, weights), difference, rtol=1e-8)
-    assert (finite_groups.expected_weight_slope(p, count_weights(1)) == 0).all()
-
-
 @pytest.mark.parametrize("num_outcomes", [2, 3, 6])
 def test_the_group_mean_costs_one_sample(num_outcomes):
     """The fields of a group mean and of one sample less are equal, for alpha = 1 and a floor that cannot act."""

@@ -1,10 +1,18 @@
 """Optima regularised by f-divergences: closed forms, first-order conditions, limits, and the bound on distances."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import softmax
 
-from experiments.divergences.regularised_optima import divergence_of, largest_total_variation, regularised_optimum
+from experiments.divergences.regularised_optima import (
+    divergence_of,
+    inverse_link,
+    largest_total_variation,
+    regularised_optimum,
+)
+from ipsrl.objectives.estimators.divergences import link
 
 LINKS = {
     "reverse_kl": np.log,
@@ -80,3 +88,18 @@ def test_a_divergence_is_never_below_zero(divergence):
     found = divergence_of(near / near.sum(axis=-1, keepdims=True), probs, divergence)
     assert (found >= 0).all()
     assert np.isfinite(largest_total_variation(found, divergence)).all()
+
+
+@pytest.mark.parametrize(("name", "alpha"), [*((name, 0.5) for name in DIVERGENCES), ("alpha", 0.3), ("alpha", 0.7)])
+def test_inverse_links(name, alpha):
+    log_ratio = jnp.log(np.array([0.02, 0.5, 1.0, 1.7, 30.0]))
+    np.testing.assert_allclose(inverse_link(name, link(name, log_ratio, alpha), alpha), log_ratio, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "supremum"), [("forward_kl", 0.0), ("jensen_shannon", np.log(2.0)), ("alpha", 2.0)])
+def test_what_a_link_does_not_reach(name, supremum):
+    values = jnp.array([supremum - 0.1, supremum + 0.1])
+    assert (jnp.isinf(inverse_link(name, values)) == jnp.array([False, True])).all()
+    gradient = jax.grad(lambda values: inverse_link(name, values)[0])(values)
+    assert gradient[0] > 0.0
+    assert gradient[1] == 0.0

@@ -6,7 +6,7 @@ from scipy.stats import binom
 from experiments.many_outcomes import restoring_rates
 from experiments.many_outcomes.restoring_rates import ESTIMATES, Displaced
 from ipsrl.dynamics.softmax import flows
-from ipsrl.dynamics.softmax.finite_groups import count_weights, mean_field, without_one_sample
+from ipsrl.dynamics.softmax.finite_groups import count_weights, expected_weight, mean_field, without_one_sample
 
 
 def test_closed_form_is_the_chance_that_an_outcome_occurs_twice():
@@ -69,3 +69,10 @@ def test_restoring_rate_is_the_slope_of_the_field_at_the_uniform_policy(rule):
 def test_bad_input_is_refused(message, call):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_slope_of_the_expected_weight():
+    weights, p, step = count_weights(8, alpha=0.5, floor=0.2), np.array([0.05, 0.4, 0.9]), 1e-5
+    difference = (expected_weight(p + step, weights) - expected_weight(p - step, weights)) / (2 * step)
+    np.testing.assert_allclose(restoring_rates.expected_weight_slope(p, weights), difference, rtol=1e-8)
+    assert (restoring_rates.expected_weight_slope(p, count_weights(1)) == 0).all()

@@ -1,6 +1,12 @@
 import numpy as np
+import pytest
 
-from experiments.slower_drains.drains import measures
+from experiments.slower_drains.drains import case_of, measures
+from ipsrl import objectives
+from ipsrl.dynamics.cases import STARTS
+from ipsrl.dynamics.expected_training import expected_training
+from ipsrl.dynamics.expected_update import Steps
+from ipsrl.dynamics.field import Field, train
 
 
 def test_measures_of_a_course_of_three_records():
@@ -12,3 +18,13 @@ def test_measures_of_a_course_of_three_records():
     np.testing.assert_allclose(found["at_bar"][:, 0], [effective, np.nan], rtol=1e-6)
     # From 2 effective outcomes to 1.38: less than half of what is above one is left. The second run keeps all.
     assert found["half_time"][:, 0].tolist() == [5, 10]
+
+
+@pytest.mark.slow
+def test_the_end_is_that_of_training_without_a_path():
+    field = Field(objectives.make("gppo"), (1.0, 1.0, 0.0), 3, steps=Steps(2, 0.5))
+    path = expected_training(field.objective, (1.0, 1.0, 0.0), STARTS, 3, field.steps, 80)
+    case = case_of(field, path)
+    ends, exponents = train(field, STARTS, 0.5, 80)
+    np.testing.assert_allclose(case.ends, ends, rtol=1e-9)
+    np.testing.assert_allclose(case.exponents, exponents, atol=1e-9)

@@ -7,8 +7,6 @@ REFUSED = [
     ("distances.total_l1(0.5, 0.5)", "outcomes"),
     ("distances.total_variation([0.5, 0.7], [0.5, 0.5])", "is no distribution"),
     ("distances.forward_kl([0.5, 0.5], [1.5, -0.5])", "is no distribution"),
-    ("distances.jensen_shannon([0.5, NAN], [0.5, 0.5])", "is no distribution"),
-    ("distances.modes_found([0.5, 0.5], [True, False, True], 0.1)", "outcomes"),
     ("pass_at_k.pass_at_k(3, 2, 1)", "correct"),
     ("pass_at_k.pass_at_k(1, 4, 8)", "pass@8"),
     ("seeds.mean_over_seeds([])", "seed"),
@@ -22,7 +20,5 @@ REFUSED = [
     ("answers.recovery([0.5], [True])", "outcome_id"),
     ("answers.independent_ceiling(0, 1)", "admissible"),
     ("answers.measure_answers([0], [True], [True], 'independent')", "outcome_id"),
-    ("rewarded.proportional_reward([[0.0, 0.0]])", "positive"),
-    ("rewarded.proportional_reward([1.0, 2.0])", "rewards"),
     ("rewarded.measures(jnp.ones((1, 2)) / 2, [[1.0, 2.0, 3.0]])", "rewards"),
 ]
