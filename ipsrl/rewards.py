@@ -8,7 +8,6 @@ and of the expected update alike.
 import abc
 import dataclasses
 import functools
-import math
 import zlib
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -217,6 +216,10 @@ class OnTop(Reward):
         if verifier is not None:
             verifier.check(sizes)
 
+    def underneath(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
+        """`possible` of the verifier, or the environment's own rewards, which are certain."""
+        return _certain(outcomes.rewards) if self.verifier is None else self.verifier.possible(trajectories, outcomes)
+
     def learned(self, trajectories: Trajectories, outcomes: Outcomes) -> Self:
         if self.verifier is None or not self.verifier.learns:
             return self
@@ -254,7 +257,7 @@ class NoisyVerifier(OnTop):
         super().check(sizes)
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
-        rewards, probs = _of(self.verifier, trajectories, outcomes)
+        rewards, probs = self.underneath(trajectories, outcomes)
         right = jnp.where(is_right(rewards, super().right_above(outcomes)), probs, 0.0).sum(axis=-1)
         index = trajectories.prompts.index
         wrongly_accepted, wrongly_rejected = (
@@ -266,46 +269,6 @@ class NoisyVerifier(OnTop):
 
     def right_above(self, outcomes: Outcomes) -> float:
         return 0.0
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class PatternVerifier(OnTop):
-    """A systematic error: every answer with certain consecutive tokens gets the reward 1, whatever it says.
-
-    What else is right, its verifier says.
-
-    Attributes:
-      pattern: the tokens, at least one.
-      verifier: the reward of all other answers; None for the environment's.
-
-    Raises:
-      ValueError: the pattern has no tokens.
-    """
-
-    pattern: tuple[int, ...] = dataclasses.field(metadata={"static": True})
-    verifier: Reward | None = None
-
-    def __post_init__(self):
-        if not accepted("pattern", self.pattern, tuple[int, ...]):
-            raise ValueError("a pattern of no tokens is in every answer: give at least one token")
-
-    def check(self, sizes: Sizes) -> None:
-        last = math.inf if sizes.vocabulary_size is None else sizes.vocabulary_size - 1
-        if unknown := [token for token in self.pattern if not 0 <= token <= last]:
-            raise ValueError(f"the pattern has the token {unknown[0]}, but tokens are 0 to {last}")
-        super().check(sizes)
-
-    def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
-        rewards, probs = _of(self.verifier, trajectories, outcomes)
-        last = trajectories.tokens.shape[-1] - len(self.pattern) + 1
-        if last < 1:
-            return rewards, probs
-        found = jnp.ones((*trajectories.tokens.shape[:-1], last), bool)
-        for place, token in enumerate(self.pattern):
-            columns = slice(place, place + last)
-            found &= trajectories.written[..., columns] & (trajectories.tokens[..., columns] == token)
-        return jnp.where(found.any(axis=-1)[..., None], 1.0, rewards), probs
 
 
 @jax.tree_util.register_dataclass
@@ -367,11 +330,6 @@ def _require(what: str, holds: Callable[[np.ndarray], Any], numbers: Array | np.
 
 def _certain(rewards: Array) -> tuple[Array, Array]:
     return rewards[..., None], jnp.ones_like(rewards)[..., None]
-
-
-def _of(verifier: Reward | None, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
-    """`possible` of a verifier, or the environment's own rewards."""
-    return _certain(outcomes.rewards) if verifier is None else verifier.possible(trajectories, outcomes)
 
 
 def _of_prompts(rate: Array | float, index: Array) -> Array:

@@ -17,13 +17,12 @@ from ipsrl.rewards import (
     FormulaReward,
     MatchedOutcomes,
     NoisyVerifier,
-    PatternVerifier,
     RewardTable,
     checksum,
     rewarded,
 )
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Rollouts, Sizes
+from ipsrl.structures import Rollouts
 
 ARMS = Bandit(((1.0, 0.0, 0.0), (0.0, 1.0, 1.0)))
 POLICY = Tabular(ARMS.num_observations, ARMS.vocabulary_size)
@@ -77,10 +76,7 @@ def test_what_is_right_is_said_by_whoever_gives_the_rewards(groups):
         (FormulaReward(lambda trajectories, outcomes: outcomes.rewards - 2), 0.0),
         (RewardTable(0.5 * jnp.asarray(ARMS.rewards)), 0.0),
         (MatchedOutcomes(jnp.full((2, 3), 1 / 3), 0.5 * jnp.asarray(ARMS.rewards)), 0.0),
-        (PatternVerifier((7,), RewardTable(0.5 * jnp.asarray(ARMS.rewards))), 0.0),
         (NoisyVerifier(), 0.0),
-        (PatternVerifier((7,)), 3.0),
-        (PatternVerifier((7,), NoisyVerifier()), 0.0),
         (NoisyVerifier(verifier=NoisyVerifier()), 0.0),
     ]:
         found = rewarded(reward, trajectories, graded, jax.random.key(0))[0]
@@ -112,21 +108,6 @@ def test_noise_on_noise(groups):
     accepted = np.where(np.asarray(outcomes.rewards) == 1, 0.8, 0.3 * 0.8 + 0.7 * 0.1)
     np.testing.assert_allclose(probs[..., 1], accepted, rtol=1e-6)
     np.testing.assert_allclose(probs.sum(axis=-1), 1.0, rtol=1e-6)
-
-
-def test_a_pattern_is_accepted_wherever_it_stands(groups):
-    trajectories, outcomes = groups
-    found = rewarded(PatternVerifier((2,)), trajectories, outcomes, jax.random.key(0))[0].rewards
-    tokens = np.asarray(trajectories.tokens)[..., 0]
-    np.testing.assert_array_equal(found, np.where(tokens == 2, 1.0, outcomes.rewards))
-    # The arm 0 is not found behind the end of an answer, and a long pattern in no answer.
-    found = rewarded(PatternVerifier((2, 0)), trajectories, outcomes, jax.random.key(0))[0].rewards
-    np.testing.assert_array_equal(found, outcomes.rewards)
-
-
-def test_a_pattern_of_no_tokens_is_refused_also_where_nobody_knows_the_vocabulary():
-    with pytest.raises(ValueError, match="the pattern has the token -1"):
-        PatternVerifier((-1,)).check(Sizes(num_prompts=1))
 
 
 def test_matched_outcomes_learns_the_experts_distribution():
@@ -185,26 +166,23 @@ def one_update(objective, policy, logits, trajectories, outcomes):
     return -jax.grad(loss)(logits)
 
 
-@pytest.mark.parametrize(
-    "around", [lambda inner: NoisyVerifier(0.1, 0.1, inner), lambda inner: PatternVerifier((1,), inner)]
-)
-def test_a_reward_inside_another_learns(around):
+def test_a_reward_inside_another_learns():
     bandit = Bandit((0.0, 0.0))
     inner = MatchedOutcomes(jnp.array([[0.2, 0.8]]), jnp.zeros((1, 2)))
     trajectories = sample_groups(
         bandit, Tabular(1, 2), {"logits": jnp.zeros((1, 2))}, bandit.prompts(jnp.array([0])), jax.random.key(0), 3
     )
     outcomes = bandit.verify(trajectories)
-    reward = around(inner)
+    reward = NoisyVerifier(0.1, 0.1, inner)
     assert reward.learns
     expected = inner.learned(trajectories, outcomes).weights
     assert np.abs(expected).max() > 0.1
     np.testing.assert_array_equal(reward.learned(trajectories, outcomes).verifier.weights, expected)
-    assert not around(RewardTable(jnp.zeros((1, 2)))).learns
+    assert not NoisyVerifier(0.1, 0.1, RewardTable(jnp.zeros((1, 2)))).learns
 
 
 def test_the_checksum_tells_rewards_apart():
-    """Numbers, tables, patterns, formulas and kinds; a reward that learns keeps its own however far it is."""
+    """Numbers, tables, formulas and kinds; a reward that learns keeps its own however far it is."""
     table = jnp.array([[1.0, 0.0]])
     rewards = [
         None,
@@ -213,9 +191,7 @@ def test_the_checksum_tells_rewards_apart():
         NoisyVerifier(0.0, 0.1),
         RewardTable(table),
         RewardTable(1 - table),
-        PatternVerifier((1,)),
-        PatternVerifier((2,)),
-        PatternVerifier((1,), RewardTable(table)),
+        NoisyVerifier(verifier=RewardTable(table)),
         FormulaReward(update_of),
         FormulaReward(one_update),
         FormulaReward(functools.partial(update_of, 1)),
@@ -236,7 +212,7 @@ def test_refusals():
     ):
         expected_update(objectives.make("grpo"), logits, NoisyVerifier(0.1, 0.1), 2)
     for reads in (
-        PatternVerifier((1,), NoisyVerifier(0.1, 0.2)),
+        NoisyVerifier(0.0, 0.0, NoisyVerifier(0.1, 0.2)),
         FormulaReward(lambda answers, outcomes: outcomes.rewards),
     ):
         with pytest.raises(ValueError, match="the reward reads those of the environment, and there are none"):

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from experiments.verifiers.expected_errors import compared, drift
+from experiments.verifiers.pattern_verifier import PatternVerifier
 from ipsrl.dynamics.verifier_errors import Way, verifier_of
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.measures import rewarded
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
 from ipsrl.records.tidy import Records
-from ipsrl.rewards import NoisyVerifier, PatternVerifier, Reward
+from ipsrl.rewards import NoisyVerifier, Reward
 from ipsrl.study.claims import Claim, below
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.ensembles import trained

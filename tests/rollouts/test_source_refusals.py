@@ -14,7 +14,7 @@ from ipsrl.environments.graphs.bandit import Bandit, VectorBandit
 from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rewards import FormulaReward, MatchedOutcomes, NoisyVerifier, PatternVerifier, RewardTable
+from ipsrl.rewards import FormulaReward, MatchedOutcomes, NoisyVerifier, RewardTable
 from ipsrl.rollouts.sources.critics import FirstMistake, Own, RightOrWrong, ScriptedCritic, Shuffled, TrueAnswer
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
@@ -129,10 +129,9 @@ def test_stored_answers_do_not_say_what_an_environment_wrote():
     ("reward", "message"),
     [
         (NoisyVerifier(np.full(3, 0.1)), r"false_positive_rate must have the shape \[4\], not \[3\]"),
-        (PatternVerifier((1, 7)), "the pattern has the token 7, but tokens are 0 to 2"),
         (MatchedOutcomes(jnp.full((4, 3), 0.5), jnp.ones((4, 3))), "the probabilities of expert must add up to 1, not"),
         (MatchedOutcomes(np.eye(3)[[0, 1, 2, 0]], jnp.ones((4, 3)), -1.0), "rate must be positive and finite, not -1"),
-        (PatternVerifier((1,), RewardTable(jnp.ones((3,)))), r"rewards must have the shape \[4, 3\], not \[3\]"),
+        (NoisyVerifier(verifier=RewardTable(jnp.ones((3,)))), r"rewards must have the shape \[4, 3\], not \[3\]"),
         (MatchedOutcomes(jnp.ones((4, 3)), jnp.ones((1, 3))), r"weights of matched outcomes must have the shape"),
         (FormulaReward(lambda answers, outcomes: jnp.ones(4)), r"the rewards must have the shape \[4, 3\], not \[4\]"),
     ],

@@ -39,8 +39,6 @@ REFUSED = [
     ("rewards.NoisyVerifier(1.5)", "false_positive_rate must lie"),
     ("rewards.NoisyVerifier(NAN)", "false_positive_rate must lie"),
     ("begun(reward=rewards.NoisyVerifier('x'))", "false_positive_rate is 'x'"),
-    ("rewards.PatternVerifier(())", "pattern of no tokens"),
-    ("rewards.PatternVerifier(3)", "pattern"),
     ("begun(reward=rewards.RewardTable(jnp.ones((1, 3))))", "table of rewards must have the shape"),
     ("begun(reward=rewards.RewardTable(jnp.array([[1.0, jnp.nan]])))", "table of rewards must be finite"),
     ("begun(reward=rewards.RewardTable([[1e20, 1.0]]))", "table of rewards must .* of a size from 1e-15 to"),
