@@ -20,5 +20,8 @@ class RandomPairs(DistinctPairs):
         """`[P, G]` bool."""
         chance = jax.vmap(lambda key: jax.random.uniform(key, values.shape[1:]))(rollouts.keys)
         same = values[:, :, None] == values[:, None, :]
-        place = (same & (chance[:, None, :] < chance[:, :, None])).sum(axis=-1)
-        return place < (same & super().kept(values, rollouts)[:, None, :]).sum(axis=-1)
+        before = chance[:, None, :] < chance[:, :, None]
+        place = (same & before).sum(axis=-1)
+        distinct = super().kept(values, rollouts)
+        number = (same & distinct[:, None, :]).sum(axis=-1)
+        return place < number

@@ -23,7 +23,8 @@ def exponents(probs: np.ndarray, quantities: np.ndarray, weights: np.ndarray) ->
     Raises:
       ValueError: a quantity is not positive, a weight is negative, or the shapes differ.
     """
-    quantities, weights = np.asarray(quantities, np.float64), np.asarray(weights, np.float64)
+    quantities = np.asarray(quantities, np.float64)
+    weights = np.asarray(weights, np.float64)
     if not np.shape(probs)[-1:] == quantities.shape[1:] == weights.shape:
         raise ValueError(
             f"probs {np.shape(probs)}, quantities {quantities.shape} and weights {weights.shape} must have the shapes "
@@ -33,5 +34,8 @@ def exponents(probs: np.ndarray, quantities: np.ndarray, weights: np.ndarray) ->
         raise ValueError("all quantities must be positive, and no weight may be negative")
     # Plain least squares after both sides are multiplied by the roots of the weights.
     roots = np.sqrt(weights)
-    predictors = np.concatenate([np.ones((1, len(weights))), np.log(quantities)]) * roots
-    return (roots * np.log(np.maximum(probs, LEAST))) @ np.linalg.pinv(predictors)[:, 1:]
+    constant = np.ones((1, len(weights)))
+    predictors = np.concatenate([constant, np.log(quantities)]) * roots
+    fit = np.linalg.pinv(predictors)
+    log_probs = np.log(np.maximum(probs, LEAST))
+    return (roots * log_probs) @ fit[:, 1:]

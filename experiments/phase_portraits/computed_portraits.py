@@ -18,16 +18,20 @@ def portrait(objective: str, field: Field, intervals: int, starts: np.ndarray) -
       starts: `[S, 3]`, of the paths.
     """
     policies = lattice(intervals)
-    velocity = policies * growth(policies, field(np.log(np.maximum(policies, NOTHING))))
-    moves = np.linalg.norm(velocity, axis=1) > AT_REST * field.scale
+    updates = field(np.log(np.maximum(policies, NOTHING)))
+    velocity = policies * growth(policies, updates)
+    speed = np.linalg.norm(velocity, axis=1)
     # Separately: a path that stops at a discontinuity would stop the others as well.
     flows = [follow(field, start[None]) for start in starts]
-    paths, finished = (
-        [flow.distributions[:, 0] for flow in flows],
-        [flow.finished for flow in flows],
-    )
     return Portrait(
-        objective, field.rewards, intervals, velocity, moves, paths, finished, rest_points(field)
+        objective=objective,
+        rewards=field.rewards,
+        intervals=intervals,
+        velocity=velocity,
+        moves=speed > AT_REST * field.scale,
+        paths=[flow.distributions[:, 0] for flow in flows],
+        finished=[flow.finished for flow in flows],
+        rest_points=rest_points(field),
     )
 
 

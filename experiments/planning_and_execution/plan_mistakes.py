@@ -37,13 +37,19 @@ class PlanMistakes(Demonstrations):
 
     def _tokens(self, task: PlanAndExecute, rng: np.random.Generator) -> list[list[list[int]]]:
         shape = (task.num_prompts, self.answers)
-        wanted = task.fits[:, None] == (rng.random(shape) < self.right_plans)[..., None]
+        right = rng.random(shape) < self.right_plans
+        wanted = task.fits[:, None] == right[..., None]
         # The largest u^(1 / weight) of uniform u is taken with a probability in proportion to its weight.
         powers = (1.0 + np.arange(len(PLANS))) ** self.favour
-        plan = np.where(wanted, rng.random(wanted.shape) ** powers, -1).argmax(axis=-1)
-        tokens = task.executions[np.arange(task.num_prompts)[:, None], plan]
-        digits, zero = tokens[..., 1:-1], task.vocabulary.index("0")
-        slips = rng.random(digits.shape) < 1 - self.right_execution ** (1 / task.length)
-        shifts = np.where(slips, rng.integers(1, 10, digits.shape), 0)
+        keys = rng.random(wanted.shape) ** powers
+        plan = np.where(wanted, keys, -1).argmax(axis=-1)
+        prompts = np.arange(task.num_prompts)[:, None]
+        tokens = task.executions[prompts, plan]
+        digits = tokens[..., 1:-1]
+        zero = task.vocabulary.index("0")
+        slip = 1 - self.right_execution ** (1 / task.length)
+        slips = rng.random(digits.shape) < slip
+        others = rng.integers(1, 10, digits.shape)
+        shifts = np.where(slips, others, 0)
         tokens[..., 1:-1] = zero + (digits - zero + shifts) % 10
         return tokens.tolist()

@@ -102,6 +102,9 @@ def case_of(field: Field, path: np.ndarray) -> Case:
 
     As in `ipsrl.dynamics.field.train`: means over the last quarter, compared with those at half that time.
     """
-    eighths = [part.mean(axis=0) for part in np.array_split(path[1:], 8)]
-    half, end = log_softmax([eighths[3], (eighths[6] + eighths[7]) / 2], axis=-1)
-    return Case(field, np.exp(end), (end - half) / np.log(2))
+    parts = np.array_split(path[1:], 8)
+    eighths = [part.mean(axis=0) for part in parts]
+    last = (eighths[6] + eighths[7]) / 2
+    half, end = log_softmax([eighths[3], last], axis=-1)
+    exponents = (end - half) / np.log(2)
+    return Case(field, np.exp(end), exponents)
