@@ -46,7 +46,7 @@ ARGUMENTS = {
     "bool": "resume skip_damaged walks",
     "device array": """
         sample_count.group_size key log_ratio expected_update.logits estimated_update.logits every_trajectory.logits
-        modes outcome_id probs target train_ensemble.seeds uniform
+        outcome_id probs target train_ensemble.seeds uniform
     """,
     "device array or object": "expected_update.rewards estimated_update.rewards",
     "device array?": "learning_rates reference",
