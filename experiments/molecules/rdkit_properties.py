@@ -1,4 +1,4 @@
-"""What RDKit computes from a SMILES string: another spelling, the properties that MOSES compares, a fingerprint."""
+"""Another spelling of a molecule, the properties that MOSES compares, and fingerprints, by RDKit."""
 
 import zlib
 from collections.abc import Sequence

@@ -19,7 +19,7 @@ from ipsrl.figures.phase_portraits import CORNERS, rows
 from ipsrl.figures.style import Drawing, Look
 
 LINES_FOR_ONE_ARROW = 3
-"""Of the lattice: speeds vary over shorter distances than arrows are long."""
+"""Lines of the lattice from one arrow to the next: speeds vary over shorter distances than arrows are long."""
 SPEED_STEPS = 9
 PANEL = 2.0
 """Inches, the side of a panel."""
@@ -243,7 +243,7 @@ def _draw_speed_scale(
 
 
 def _key(portraits: Sequence[Portrait], reference: Sequence[float]) -> list[Line2D]:
-    """What the marks mean, for those that are drawn."""
+    """The meanings of the marks that are drawn."""
     names = {
         "attracts": "rests and attracts",
         "saddle": "rests, attracts from some sides",
