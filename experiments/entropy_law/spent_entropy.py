@@ -36,13 +36,11 @@ def entropy_and_reward(trainer: Trainer, seeds: Sequence[int], every: int) -> di
     return {"entropy": np.asarray(entropy, np.float64), "reward": np.asarray(reward, np.float64)}
 
 
-def mean_token_entropy(
-    environment: StateGraph, policy: Policy, parameters: Parameters, prompt: int | Array = 0
-) -> Array:
-    """`[]` float32 in nats, exactly what a batch measures on average: sum_s n_s H(pi(. | s)) / sum_s n_s.
+def mean_token_entropy(environment: StateGraph, policy: Policy, parameters: Parameters) -> Array:
+    """`[]` float32 in nats at the first prompt, what a batch measures on average: sum_s n_s H(pi(. | s)) / sum_s n_s.
 
     n_s is how often a walk is in state s. The mean over tokens of very many answers tends to it.
     """
     log_probs = log_probs_table(policy, parameters, environment)
-    visits = environment.visits(log_probs, prompt)
+    visits = environment.visits(log_probs)
     return (visits * entropy(log_probs)).sum() / visits.sum()

@@ -1,4 +1,4 @@
-"""Which powers of known quantities a distribution over K known outcomes follows: p_k = c * a_k^x * b_k^y * ..
+"""The powers of known quantities that a distribution over K known outcomes follows: p_k = c * a_k^x * b_k^y * ..
 
 A policy that samples in proportion to its rewards has the exponent 1 of the reward and 0 of everything else.
 """

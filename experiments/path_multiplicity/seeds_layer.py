@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from matplotlib.axes import Axes
 
-from ipsrl.figures import table
+from ipsrl.figures import style, table
 from ipsrl.figures.layers import Layer, Styles
 from ipsrl.records.tidy import Records
 
@@ -29,10 +29,12 @@ class Seeds(Layer):
             axes.plot(spread, ends, linestyle="none", markersize=3.5, alpha=0.7, **look)
             mean = float(ends.mean())
             axes.plot([column - 0.36, column + 0.16], [mean, mean], color="black", linewidth=1.2)
-            axes.annotate(
-                f"{mean:.2f}", (column + 0.16, mean), (3, 0), textcoords="offset points", va="center", fontsize=8.5,
-                fontweight="bold", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-            )  # fmt: skip
+            place, box = (
+                (column + 0.16, mean),
+                {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+            )
+            words: style.Look = {"va": "center", "fontsize": 8.5, "fontweight": "bold", "bbox": box}
+            axes.annotate(f"{mean:.2f}", place, (3, 0), textcoords="offset points", **words)
         # A line for each argument.
         in_lines = [
             name.replace("(", "\n(").replace(", ", ",\n").replace(") ", ")\n") for name in names

@@ -25,15 +25,19 @@ PANEL = 2.0
 """Inches, the side of a panel."""
 ALONE: Look = {"linestyle": "none", "markeredgewidth": 0.8}
 PATH: Look = {"color": "#D55E00", "linewidth": 1.3, "solid_capstyle": "round"}
+SMALL: Look = {"marker": "o", "markersize": 6.5, "markeredgecolor": "black"}
 REST: dict[str, Look] = {
-    "attracts": {"marker": "o", "markersize": 8, "markerfacecolor": "black", "markeredgecolor": "white"},
-    "saddle": {
-        "marker": "o", "markersize": 6.5, "fillstyle": "left", "markeredgecolor": "black",
-        "markerfacecolor": "black", "markerfacecoloralt": "white",
+    "attracts": {
+        "marker": "o",
+        "markersize": 8,
+        "markerfacecolor": "black",
+        "markeredgecolor": "white",
     },
-    "repels": {"marker": "o", "markersize": 6.5, "markerfacecolor": "white", "markeredgecolor": "black"},
-    "neutral": {"marker": "o", "markersize": 6.5, "markerfacecolor": "0.6", "markeredgecolor": "black"},
-}  # fmt: skip
+    "saddle": SMALL
+    | {"fillstyle": "left", "markerfacecolor": "black", "markerfacecoloralt": "white"},
+    "repels": SMALL | {"markerfacecolor": "white"},
+    "neutral": SMALL | {"markerfacecolor": "0.6"},
+}
 START: Look = {
     "marker": "o",
     "markersize": 4.2,
@@ -115,10 +119,13 @@ def draw(
             norm,
             place=(0.35 / width, 1 - 0.22 / heights[-1], 2.1 / width, 0.12 / heights[-1]),
         )
-        foot.legend(
-            handles=key, loc="upper left", bbox_to_anchor=(2.7 / width, 1.0), borderaxespad=0.3, ncols=key_columns,
-            fontsize=8, handlelength=1.6, columnspacing=1.4,
-        )  # fmt: skip
+        place: Look = {
+            "loc": "upper left",
+            "bbox_to_anchor": (2.7 / width, 1.0),
+            "borderaxespad": 0.3,
+        }
+        look: Look = {"fontsize": 8, "handlelength": 1.6, "columnspacing": 1.4}
+        foot.legend(handles=key, ncols=key_columns, **place, **look)
     return Drawing(
         figure,
         [row for portrait in portraits for row in rows(portrait)],
@@ -218,10 +225,10 @@ def _draw_arrows(axes: Axes, portrait: Portrait) -> None:
     directions = portrait.velocity[chosen] @ CORNERS
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     length = 0.62 * LINES_FOR_ONE_ARROW / intervals
-    axes.quiver(
-        *(policies[chosen] @ CORNERS).T, *(length * directions).T, pivot="middle", angles="xy", scale_units="xy",
-        scale=1, width=0.12 * length, headwidth=4, headlength=4.5, headaxislength=4, color="0.3",
-    )  # fmt: skip
+    places, arrows, width = (policies[chosen] @ CORNERS).T, (length * directions).T, 0.12 * length
+    units: Look = {"pivot": "middle", "angles": "xy", "scale_units": "xy", "scale": 1}
+    look: Look = {"headwidth": 4, "headlength": 4.5, "headaxislength": 4, "color": "0.3"}
+    axes.quiver(*places, *arrows, width=width, **units, **look)
 
 
 def _draw_speed_scale(
@@ -243,7 +250,7 @@ def _draw_speed_scale(
 
 
 def _key(portraits: Sequence[Portrait], reference: Sequence[float]) -> list[Line2D]:
-    """The meanings of the marks that are drawn."""
+    """The key of the marks that are drawn."""
     names = {
         "attracts": "rests and attracts",
         "saddle": "rests, attracts from some sides",

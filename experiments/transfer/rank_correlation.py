@@ -10,7 +10,7 @@ from ipsrl.measures.seeds import Interval
 
 RESAMPLES, LEVEL = 10_000, 0.95
 FEWEST = 4
-"""The fewest subjects that are compared: of three every other order has a correlation of a half or more, up or down."""
+"""Fewest subjects: with three, every second order has a correlation of at least a half, up or down."""
 TIE = 2
 """Decimals to which means are compared: what differs by less is a tie."""
 

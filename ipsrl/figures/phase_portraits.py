@@ -9,7 +9,7 @@ from ipsrl.dynamics.portraits import Portrait
 from ipsrl.figures import table
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
-"""Where all probability is on the first outcome, the second, the third."""
+"""Places of the policies with all probability on the first outcome, the second, the third."""
 
 
 def rows(portrait: Portrait) -> Iterator[table.Row]:
