@@ -16,7 +16,7 @@ from scipy.stats import wasserstein_distance
 
 from experiments.molecules.rdkit_properties import moses_properties, random_spelling
 from ipsrl import extras
-from ipsrl.distributed.mesh import make_mesh
+from ipsrl.distributed.mesh import make_mesh, sharded
 from ipsrl.environments.molecules import rewards
 from ipsrl.environments.molecules.data import StoredMolecules, molecules
 from ipsrl.environments.molecules.environment import Molecules
@@ -31,7 +31,6 @@ from ipsrl.records.run_log import require_finite
 from ipsrl.rollouts.given_answers import answer_log_probs
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.sources.source import sharded
 from ipsrl.training.supervised.priors import teacher
 from ipsrl.training.supervised.warm_start import learned_once
 from ipsrl.training.trainer import Trainer

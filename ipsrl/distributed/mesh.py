@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import jax
+from jax.core import Tracer
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from ipsrl.checking.arguments import checked, shown
@@ -123,6 +124,23 @@ def keep_prompts_sharded(tree: PyTree) -> PyTree:
         return jax.lax.with_sharding_constraint(leaf, PartitionSpec(DATA))
 
     return jax.tree.map(keep, tree)
+
+
+def sharded(tree: PyTree) -> PyTree:
+    """Shards arrays `[P, ...]` by prompts over the mesh that is set, inside and outside jit."""
+    if jax.sharding.get_abstract_mesh().empty:
+        return tree
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)):
+        return keep_prompts_sharded(tree)
+    return shard_prompts(tree, jax.sharding.get_mesh())
+
+
+def replicated(tree: PyTree) -> PyTree:
+    """Places a copy of arrays on every device of the mesh that is set; nothing changes inside jit."""
+    leaves = jax.tree.leaves(tree)
+    if not leaves or jax.sharding.get_abstract_mesh().empty or any(isinstance(leaf, Tracer) for leaf in leaves):
+        return tree
+    return replicate(tree, jax.sharding.get_mesh())
 
 
 def gather_prompts(tree: PyTree) -> PyTree:

@@ -10,20 +10,12 @@ import optax
 from jax import Array
 
 from ipsrl.checking.fields import below_one, between, non_negative, positive, probability
+from ipsrl.distributed.mesh import replicated
 from ipsrl.environments.environment import Environment
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.prompts import shuffled_prompts
 from ipsrl.rollouts.randomness import stream
-from ipsrl.rollouts.sources.source import (
-    Actors,
-    Groups,
-    Metrics,
-    Request,
-    State,
-    Wrapper,
-    replicated,
-    with_sampling_metrics,
-)
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, with_sampling_metrics
 from ipsrl.structures import Outcomes, Prompts, Trajectories, masked_mean
 
 # Of the scorer's layers: its matrices have as many columns, and Adam three numbers for each of theirs.

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.checking.fields import positive
-from ipsrl.distributed.mesh import gather_prompts
+from ipsrl.distributed.mesh import gather_prompts, replicated
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, replicated
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper
 from ipsrl.structures import Outcomes
 
 

@@ -10,17 +10,9 @@ from jax import Array
 
 from ipsrl.checking.fields import at_least
 from ipsrl.distributed import hosts
+from ipsrl.distributed.mesh import sharded
 from ipsrl.objectives.ties import all_equal
-from ipsrl.rollouts.sources.source import (
-    Actors,
-    Groups,
-    Metrics,
-    Request,
-    State,
-    Wrapper,
-    sharded,
-    with_sampling_metrics,
-)
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, with_sampling_metrics
 from ipsrl.structures import select
 
 Batch = TypeVar("Batch")

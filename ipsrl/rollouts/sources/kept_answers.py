@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.distributed.mesh import replicated, sharded
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.source import Actors, Groups, Request, State, Wrapper, replicated, sharded
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, State, Wrapper
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.checking.fields import at_least, finite, one_of
+from ipsrl.distributed.mesh import sharded
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward
@@ -25,7 +26,6 @@ from ipsrl.rollouts.sources.source import (
     Sampled,
     State,
     Wrapper,
-    sharded,
     with_sampling_metrics,
 )
 from ipsrl.structures import Outcomes, Trajectories, masked_mean, select

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.checking.fields import positive
-from ipsrl.distributed.mesh import keep_prompts_sharded
+from ipsrl.distributed.mesh import keep_prompts_sharded, sharded
 from ipsrl.objectives.ties import all_equal
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.kept_answers import KeptAnswers, first_groups, with_found, without_memory
 from ipsrl.rollouts.sources.refinements import put_in
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, sharded
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper
 from ipsrl.structures import select
 
 

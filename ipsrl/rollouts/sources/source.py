@@ -14,11 +14,10 @@ from typing import Any, ClassVar, Literal, Self
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.core import Tracer
 
 from ipsrl.checking.arguments import accepted
 from ipsrl.checking.fields import Checked, non_negative, positive
-from ipsrl.distributed.mesh import keep_prompts_sharded, replicate, shard_prompts
+from ipsrl.distributed.mesh import replicated, sharded
 from ipsrl.environments.environment import Environment, fields_of
 from ipsrl.objectives.ties import all_equal
 from ipsrl.policies.policy import Parameters, Policy
@@ -366,23 +365,6 @@ def wrapped(source: Source, wrappers: Sequence[Wrapper]) -> Source:
         accepted("each of the wrappers", wrapper, Wrapper)
         source = wrapper.around(source)
     return source
-
-
-def sharded(tree: Any) -> Any:
-    """Shards arrays `[P, ...]` by prompts over the mesh that is set, inside and outside jit."""
-    if jax.sharding.get_abstract_mesh().empty:
-        return tree
-    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)):
-        return keep_prompts_sharded(tree)
-    return shard_prompts(tree, jax.sharding.get_mesh())
-
-
-def replicated(tree: Any) -> Any:
-    """Places a copy of arrays on every device of the mesh that is set; nothing changes inside jit."""
-    leaves = jax.tree.leaves(tree)
-    if not leaves or jax.sharding.get_abstract_mesh().empty or any(isinstance(leaf, Tracer) for leaf in leaves):
-        return tree
-    return replicate(tree, jax.sharding.get_mesh())
 
 
 def with_sampling_metrics(groups: Groups, metrics: Metrics) -> Metrics:

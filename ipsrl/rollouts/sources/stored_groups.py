@@ -18,6 +18,7 @@ from ipsrl.checking.arguments import checked
 from ipsrl.checking.fields import non_negative, positive
 from ipsrl.checking.paths import expanded
 from ipsrl.checking.regular_files import read_bytes
+from ipsrl.distributed.mesh import replicated, sharded
 from ipsrl.environments.environment import Environment, dictates, fields_of
 from ipsrl.environments.questions import writes
 from ipsrl.policies.policy import Policy
@@ -25,7 +26,7 @@ from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST, Reward, rewarded
 from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.rows import checked_row, numbers_in
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Source, State, replicated, sharded
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Source, State
 from ipsrl.rollouts.verification import verify
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
