@@ -60,7 +60,7 @@ def train(
 ) -> TrainState:
     """Trains a policy, or continues from the folder's last readable checkpoint; both end with bitwise the same result.
 
-    All randomness is a function of (seed, step). The metrics of step s (s = 1, 2, ...) describe the batch that led to
+    All randomness is a function of (seed, step, name of the stream), see `stream`. The metrics of step s (s = 1, 2, ...) describe the batch that led to
     state s; evaluations describe the state itself.
 
     Args:
@@ -88,21 +88,21 @@ def train(
         alone = _Alone(trainer, trainer.init(seed, initial_parameters, reward))
         _print_placements(alone, mesh)
         checkpoints = stack.enter_context(Checkpoints(folder.checkpoint_directory, settings.checkpoint_every))
-        last_good = alone.restore(checkpoints, folder)
+        last_saved = done_before = alone.restore(checkpoints, folder)
         log = stack.enter_context(RunLog(folder, settings.monitors, settings.steps, trackers, warnings))
 
-        def kept() -> str:
-            return f"step {last_good} in {folder.checkpoint_directory}" if last_good else "none"
+        def last_good() -> str:
+            return f"step {last_saved} in {folder.checkpoint_directory}" if last_saved else "none"
 
         def save(done: int) -> None:
-            nonlocal last_good
+            nonlocal last_saved
             if done == settings.steps or checkpoints.due(done):
                 # The log is written first, so that no checkpoint is newer than the records.
-                log.keep()
+                log.flush()
                 checkpoints.save(done, alone.stored, log.written())
-                last_good = done
+                last_saved = done
 
-        ended = _loop(alone, [log], settings, evaluate, label or str(folder.path), last_good, kept, save)
+        ended = _loop(alone, [log], settings, evaluate, label or str(folder.path), done_before, last_good, save)
     if ended:
         raise ended[0]
     return alone.stored
@@ -160,7 +160,7 @@ def train_vmapped(
         together = _Together(trainer, seeds, [each.learning_rate for each in settings])
         ended = _loop(together, logs, settings[0], evaluate, f"{len(logs)} runs", 0, lambda: "none")
         for log in logs:
-            log.keep()
+            log.flush()
         return [ended.get(run, parameters) for run, parameters in enumerate(together.parameters())]
 
 
@@ -169,7 +169,7 @@ class _Alone:
 
     def __init__(self, trainer: Trainer, state: TrainState):
         self.trainer, self.state = trainer, state
-        self._fixed_reference = None if trainer.settings.refresh_reference_every else state.reference
+        self._reference_moves = trainer.settings.refresh_reference_every > 0
 
     def step(self) -> list[dict[str, Any]]:
         self.state, metrics = self.trainer.step(self.state)
@@ -184,7 +184,7 @@ class _Alone:
 
         A reference that does not move is the initial policy of every start.
         """
-        return self.state if self._fixed_reference is None else dataclasses.replace(self.state, reference=None)
+        return self.state if self._reference_moves else dataclasses.replace(self.state, reference=None)
 
     def restore(self, checkpoints: Checkpoints, folder: RunFolder) -> int:
         """Continues from the latest checkpoint whose records are all there; returns its step, or 0.
@@ -206,9 +206,7 @@ class _Alone:
                 logging.warning("%s was complete, but has no checkpoints any more: it is trained anew.", folder.path)
             folder.withdraw_summary()
         run_log.cut(folder.path, records or {})
-        if state.reference is None:
-            state = dataclasses.replace(state, reference=self._fixed_reference)
-        self.state = state
+        self.state = state if self._reference_moves else dataclasses.replace(state, reference=self.state.reference)
         return step
 
 
@@ -239,30 +237,30 @@ def _loop(
     settings: TrainSettings,
     evaluate: Evaluate | None,
     label: str,
-    first: int,
-    kept: Callable[[], str],
+    done_before: int,
+    last_good: Callable[[], str],
     save: Callable[[int], None] = lambda done: None,
 ) -> dict[int, NonFiniteLossError]:
-    """All steps after `first`; returns the error of each run that one ended.
+    """Does all steps after `done_before`; returns the error of each run that one ended.
 
     Args:
-      kept: names the last good checkpoint.
+      last_good: says which checkpoint is the last good one, for the message of such an error.
       save: called after each step.
     """
     ended, going_on = {}, dict(enumerate(logs))
     trajectories = len(logs) * settings.prompts_per_step * settings.group_size
-    with ProgressLine(settings.steps, first, trajectories, label) as progress:
-        if first == 0 and evaluate is not None:
+    with ProgressLine(settings.steps, done_before, trajectories, label) as progress:
+        if done_before == 0 and evaluate is not None:
             for log, parameters in zip(logs, runs.parameters(), strict=True):
                 log.write(0, {}, evaluate(0, parameters))
-        for done in range(first + 1, settings.steps + 1):
+        for done in range(done_before + 1, settings.steps + 1):
             records = runs.step()
             due = evaluate is not None and (done % settings.evaluate_every == 0 or done == settings.steps)
             parameters = runs.parameters() if due else []
             for run, log in list(going_on.items()):
                 record = {name: float(value) for name, value in records[run].items()}
                 try:
-                    require_finite(record, done, kept())
+                    require_finite(record, done, last_good())
                 except NonFiniteLossError as error:
                     ended[run] = error
                     del going_on[run]

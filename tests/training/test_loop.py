@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
+from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, own_device_mesh
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.graphs.bandit import Bandit
@@ -19,12 +20,16 @@ from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
+from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.rollouts import tools
 from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.training.loop import _Alone
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState
 from ipsrl.training.storage import stored_tree
+from ipsrl.training.storage.checkpoints import Checkpoints
+from ipsrl.training.trainer import Trainer
 from tests.tiers import slow_after
 from tests.training.compilations import compilations_of
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
@@ -247,6 +252,19 @@ def test_a_finished_run_is_left_as_it_is(undisturbed):
     state = run(undisturbed.path, undisturbed.case, lambda *_: pytest.fail("evaluated again"), resume=True)
     assert bits(state) == bits(undisturbed.state)
     assert metrics(undisturbed.path) == before
+
+
+def test_a_run_that_has_begun_can_be_restored(tmp_path):
+    """A step deletes the buffers of the state before it, so nothing else may hold those of the reference."""
+    environment, policy, _, mesh, settings = CASES["hypergrid"]
+    trainer = Trainer(environment, policy, objectives.make("ips_grpo(kl=0.1)"), settings)
+    with jax.set_mesh(mesh), RunFolder.open(tmp_path, {}, False) as folder, Checkpoints(tmp_path / "none", 1) as none:
+        alone = _Alone(trainer, trainer.init(5))
+        reference = bits(alone.state.reference)
+        alone.step()
+        assert alone.restore(none, folder) == 0
+        assert bits(alone.state.reference) == reference
+        alone.step()
 
 
 @only_hypergrid
