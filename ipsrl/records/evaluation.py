@@ -72,10 +72,10 @@ class EvaluationLog:
             for completion in evaluation.completions:
                 self._log(COMPLETIONS).append({"step": step, **dataclasses.asdict(completion)})
 
-    def keep(self) -> None:
-        """Keeps each file, see `MetricLog.keep`."""
+    def flush(self) -> None:
+        """Flushes each file, see `MetricLog.flush`."""
         for log in self._logs.values():
-            log.keep()
+            log.flush()
 
     @property
     def extents(self) -> dict[str, Extent]:

@@ -79,7 +79,7 @@ class MetricLog(AbstractContextManager["MetricLog"]):
             self._file.flush()
             self._checksum.update(lines)
 
-    def keep(self) -> None:
+    def flush(self) -> None:
         """Flushes to storage, so that a crash of the machine loses nothing."""
         if self._file is not None:
             os.fsync(self._file.fileno())
@@ -87,7 +87,7 @@ class MetricLog(AbstractContextManager["MetricLog"]):
             self._file.close()
             self._file = open_regular(self._path, "ab")
             if self._tracker is not None:
-                self._tracker.keep()
+                self._tracker.flush()
 
     @property
     def extent(self) -> Extent:

@@ -121,10 +121,10 @@ class RunLog(AbstractContextManager["RunLog"]):
             record |= {EVALUATION + name: value for name, value in evaluation.metrics.items()}
         self._metrics.write(step, record | self._warnings.observe(step, record))
 
-    def keep(self) -> None:
+    def flush(self) -> None:
         """Flushes to storage, so that a crash of the machine loses nothing."""
-        self._metrics.keep()
-        self._evaluations.keep()
+        self._metrics.flush()
+        self._evaluations.flush()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -64,9 +64,9 @@ class Trackers(contextlib.AbstractContextManager["Trackers"]):
         """Takes a record just written to metrics.jsonl; None stands for non-finite values."""
         self._each(lambda tracker: tracker.write(record))
 
-    def keep(self) -> None:
-        """Keeps what each tracker has, see `MetricLog.keep`, if it can."""
-        self._each(lambda tracker: tracker.keep())
+    def flush(self) -> None:
+        """Flushes what each tracker has, see `MetricLog.flush`, if it can."""
+        self._each(lambda tracker: tracker.flush())
 
     def _each(self, action: Callable[[Any], None]) -> None:
         for name, tracker in list(self._trackers.items()):
@@ -110,7 +110,7 @@ class TensorBoard:
             self._writer = EventsWriter(str(self._folder / "events"), filename_suffix=suffix)
             begun = SessionLog(status=SessionLog.START)
             self._writer.write_event(Event(wall_time=time.time(), step=record["step"], session_log=begun))
-            self.keep()
+            self.flush()
         values = [
             Summary.Value(tag=name, simple_value=math.nan if value is None else value)
             for name, value in record.items()
@@ -118,9 +118,9 @@ class TensorBoard:
         ]
         self._writer.write_event(Event(wall_time=time.time(), step=record["step"], summary=Summary(value=values)))
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
-            self.keep()
+            self.flush()
 
-    def keep(self) -> None:
+    def flush(self) -> None:
         if self._writer is not None:
             self._writer.flush()
             self._flushed = time.monotonic()
@@ -182,7 +182,7 @@ class WeightsAndBiases:
         self._next_step = run.step
         return run
 
-    def keep(self) -> None:
+    def flush(self) -> None:
         """Does nothing: W&B decides when to write."""
 
     def close(self, failed: bool) -> None:

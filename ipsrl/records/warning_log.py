@@ -91,7 +91,7 @@ class WarningLog:
         for name, finding in begun.items():
             monitor = self._monitors[name]
             self._log.write(step, {"monitor": name, "message": f"{finding.message}: {monitor.advice}"})
-            self._log.keep()
+            self._log.flush()
             self._lines.warn(self._path.parent, step, name, monitor, finding)
         return metrics
 

@@ -98,7 +98,7 @@ class _CurveLog:
 
     def close(self) -> None:
         if self._log is not None:
-            self._log.keep()
+            self._log.flush()
             self._log.close()
 
 

@@ -41,7 +41,7 @@ def test_the_extent_is_that_of_the_file(tmp_path):
         with MetricLog(path) as log:
             assert log.extent == extent_of(path.read_bytes())
             log.write(step, {"reward": 0.5, "rule": "ü"})
-            log.keep()
+            log.flush()
             log.extend([{"step": step}] * 2)
             assert log.extent == extent_of(path.read_bytes())
     with MetricLog(path) as log:

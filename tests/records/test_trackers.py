@@ -32,7 +32,7 @@ with RunFolder.open(path, {"seed": 3}, resume=True) as folder, Trackers(names, f
             loss = float("nan") if step == 2 else 1.0
             log.write(step, {"reward": step / 7, "loss": loss, "done": step > 9, "rule": "none"})
             if step % 4 == 0:
-                log.keep()
+                log.flush()
         if dies == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -131,7 +131,7 @@ class Full:
             raise OSError(28, "No space left on device")
         self.steps.append(record["step"])
 
-    def keep(self):
+    def flush(self):
         pass
 
     def close(self, failed):
