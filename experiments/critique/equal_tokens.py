@@ -15,7 +15,7 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.study.curves import Curve
 from ipsrl.training.measured import measured
 from ipsrl.training.settings import TrainSettings, make_batch_filters
-from ipsrl.training.trainer import Metrics, Trainer
+from ipsrl.training.trainer import Scalars, Trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +88,7 @@ class EqualTokens:
                 "updates": float(updates),
             }
 
-        def spent(metrics: Metrics) -> float:
+        def spent(metrics: Scalars) -> float:
             # Without batch filters nothing else is sampled, and the metric does not exist.
             if arm.critic:
                 return metrics["tokens_sampled"]

@@ -14,7 +14,7 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Request
 from ipsrl.structures import Trajectories
 from ipsrl.training.step import TrainState, rollouts_of
-from ipsrl.training.trainer import Metrics, Trainer
+from ipsrl.training.trainer import Scalars, Trainer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class EvolutionTrainer(Trainer):
 
     noise: float = positive()
 
-    def step(self, state: TrainState) -> tuple[TrainState, Metrics]:
+    def step(self, state: TrainState) -> tuple[TrainState, Scalars]:
         """The state after a step and its metrics; a pure function, to be compiled by who calls it."""
         source, size = self.groups_from, self.settings.group_size
         request = Request(state.seed, state.step)

@@ -28,7 +28,7 @@ from ipsrl.rollouts.sources.source import Groups
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.settings import TrainSettings, make_batch_filters
 from ipsrl.training.step import TrainState
-from ipsrl.training.trainer import Metrics, Trainer
+from ipsrl.training.trainer import Scalars, Trainer
 
 THRESHOLDS = {"80": 0.80, "85": 0.85}
 LEARNING_RATE = 1e-3
@@ -224,7 +224,7 @@ class MoleculeSearch:
 
 
 @functools.partial(jax.jit, static_argnames="trainer", donate_argnames="state")
-def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
+def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> tuple[TrainState, Scalars]:
     return trainer.learn(state, groups)
 
 

@@ -15,7 +15,7 @@ from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.sources.source import Groups
 from ipsrl.training.step import TrainState
-from ipsrl.training.trainer import Metrics, Trainer
+from ipsrl.training.trainer import Scalars, Trainer
 
 
 def measured(
@@ -25,7 +25,7 @@ def measured(
     measure: Callable[[Parameters, int], Any],
     places: Sequence[float],
     learning_rate: float | None = None,
-    spent: Callable[[Metrics], float] = lambda metrics: 1,
+    spent: Callable[[Scalars], float] = lambda metrics: 1,
 ) -> list[Any]:
     """Trains one run and measures its policy at each place, on the mesh of this process's first device.
 
@@ -62,5 +62,5 @@ def measured(
 
 # Outside of jit the learning rate of a state would be a part of its program.
 @functools.partial(jax.jit, static_argnames="trainer")
-def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
+def _learned(trainer: Trainer, state: TrainState, groups: Groups) -> tuple[TrainState, Scalars]:
     return trainer.learn(state, groups)

@@ -39,7 +39,7 @@ class TrainState:
       seed: `[]` int32, of the run.
       learning_rate: `[]` float32, of this run among others of one program; None for the rate of the settings.
       reference: parameters of the reference policy; None if the run needs none.
-      source: of the source of groups.
+      source: the state of the source of groups, see `Source.init`.
       given: `[2]` uint32, checksums of the reward and of stored groups, with which alone a run can be continued; None
         among other runs of one program.
     """

@@ -31,15 +31,15 @@ from ipsrl.policies.policy import Layered, Parameters, Policy, union
 from ipsrl.rewards import Reward, checksum
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
-from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
-from ipsrl.rollouts.sources.source import Metrics as SumsAndCounts
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Sampled, Source, Wrapper, wrapped
 from ipsrl.training.behaviour import reads_behaviour
 from ipsrl.training.forward_passes import OF_REFERENCE
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements, update
 
-Metrics = dict[str, Array]
+Scalars = dict[str, Array]
+"""Name -> value of a metric: its sum divided by its count."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Trainer(Checked):
 
     Attributes:
       environment, policy, objective, settings: what to train, and how.
-      source: of the groups; by default the policy samples them, in the wrappers of the settings.
+      source: the given source of the groups; None for the policy's own samples, in the wrappers of the settings. What
+        is used is `groups_from`.
       frozen: parameters that the policy reads beside the trained ones, already on the mesh. They are never copied, in
         no checkpoint, and shared with the reference policy.
     """
@@ -62,7 +63,7 @@ class Trainer(Checked):
 
     @functools.cached_property
     def groups_from(self) -> Source:
-        """The given source, or groups that the policy samples, in the wrappers of the settings."""
+        """The source of the groups: the given one, or by default `Sampled` in the wrappers of the settings."""
         if self.source is not None:
             return self.source
         settings = self.settings
@@ -233,7 +234,7 @@ class Trainer(Checked):
         """A state without that of the source; with a learning rate of its own, if there is one."""
         optimizer = self.optimizer(learning_rate)
         state = TrainState.create(parameters, self.objective, optimizer, self.environment)
-        # A step donates the parameters but not the reference.
+        # An update donates both, and a buffer can be donated only once.
         reference = _copied(parameters) if self.needs_reference else None
         return dataclasses.replace(
             state, seed=jnp.asarray(seed, jnp.int32), learning_rate=learning_rate, reference=reference
@@ -250,7 +251,7 @@ class Trainer(Checked):
         return self.start(self.first_state(seed, parameters, learning_rate), reward)
 
     def start(self, state: TrainState, reward: Reward | None) -> TrainState:
-        """The state with that of the source."""
+        """The state with the state of the source in `source`."""
         return dataclasses.replace(state, source=self.groups_from.init(self.actors(state), _number(state.seed), reward))
 
     def check_reward(self, reward: Reward) -> None:
@@ -285,13 +286,13 @@ class Trainer(Checked):
         return at_rate(made(learning_rate=1.0), learning_rate)
 
     def actors(self, state: TrainState) -> Actors:
-        """The parameters that the source may ask."""
+        """Parameters of the policies that the source may sample from or score with."""
         return Actors(union(state.parameters, self.frozen), union(state.reference, self.frozen))
 
-    def step(self, state: TrainState) -> tuple[TrainState, Metrics]:
-        """The state after a step and its metrics, which may still be in computation; the given state is donated.
+    def step(self, state: TrainState) -> tuple[TrainState, Scalars]:
+        """The state after a step and its metrics, which may still be in computation.
 
-        Waits for the step before, because the host chooses prompts by the number of the step.
+        The given state is donated, but for `state.source`, which the source has read and replaced. Waits for the step before, because the host chooses prompts by the number of the step.
         """
         state, groups, metrics = self.ask(state)
         state, of_update = self.learn(state, groups)
@@ -300,18 +301,21 @@ class Trainer(Checked):
             del of_update["sampler_scorer_difference"]
         return state, of_update | metrics
 
-    def ask(self, state: TrainState) -> tuple[TrainState, Groups, Metrics]:
+    def ask(self, state: TrainState) -> tuple[TrainState, Groups, Scalars]:
         """First half of a step: the groups."""
         request = Request(_number(state.seed), _number(state.step))
-        source, groups, metrics = self.groups_from(state.source, self.actors(state), request)
-        return dataclasses.replace(state, source=source), groups, _means(metrics) if metrics else {}
+        source_state, groups, metrics = self.groups_from(state.source, self.actors(state), request)
+        return dataclasses.replace(state, source=source_state), groups, _means(metrics) if metrics else {}
 
-    def learn(self, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
-        """Second half of a step: the update with any groups; the given state is donated."""
+    def learn(self, state: TrainState, groups: Groups) -> tuple[TrainState, Scalars]:
+        """Second half of a step: the update with any groups; the given state is donated, but for `state.source`."""
         assert state.seed is not None, "`first_state` sets it"
-        traced, key = isinstance(state.step, Tracer), stream(state.seed, state.step, "objective")
-        source, state = state.source, dataclasses.replace(state, source=None)
-        state, metrics = (update if traced else compiled_update)(
+        key = stream(state.seed, state.step, "objective")
+        # Donated, it would be lost to others: its arrays may be those of the caller's reward, or of the groups.
+        source_state, state = state.source, dataclasses.replace(state, source=None)
+        # Inside a program the optimizer may close over a traced learning rate, so it cannot be a static argument.
+        run_update = update if isinstance(state.step, Tracer) else compiled_update
+        state, metrics = run_update(
             state,
             *groups,
             key,
@@ -324,7 +328,7 @@ class Trainer(Checked):
         )
         if self.settings.refresh_reference_every:
             state = _refreshed(state, self.settings.refresh_reference_every)
-        return dataclasses.replace(state, source=source), metrics
+        return dataclasses.replace(state, source=source_state), metrics
 
 
 def _number(scalar: Array | None) -> Array | int:
@@ -334,7 +338,7 @@ def _number(scalar: Array | None) -> Array | int:
 
 
 @jax.jit
-def _means(metrics: SumsAndCounts) -> Metrics:
+def _means(metrics: Metrics) -> Scalars:
     return {name: total / jnp.maximum(count, 1) for name, (total, count) in metrics.items()}
 
 
