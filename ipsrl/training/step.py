@@ -24,6 +24,15 @@ from ipsrl.training.micro_batches import join, split, totals
 from ipsrl.training.sparse_adam import sparse_adam
 
 
+class Learned(NamedTuple):
+    """The part of `TrainState` that an optimiser step changes."""
+
+    parameters: Parameters
+    optimizer_state: Any
+    objective_parameters: Any
+    objective_optimizer_state: Any
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState:
@@ -186,15 +195,6 @@ def update(
     scalars["parameter_norm"] = optax.tree.norm(learned.parameters)
     after = dataclasses.replace(state, step=state.step + 1, objective_state=objective_state, **learned._asdict())
     return after, scalars
-
-
-class Learned(NamedTuple):
-    """The part of `TrainState` that an optimiser step changes."""
-
-    parameters: Parameters
-    optimizer_state: Any
-    objective_parameters: Any
-    objective_optimizer_state: Any
 
 
 def rollouts_of(
