@@ -1,7 +1,8 @@
-"""shard_map over prompts on CPU: each device runs the single-device program on its prompts; results are summed once.
+"""shard_map over prompts, for a mesh of CPU devices on its axis `data` alone, which must divide the prompts evenly.
 
-Otherwise the compiler partitions one program over the devices and gathers parameters wherever they are used, which
-saves device memory. The devices of a CPU share one memory, and each such transfer makes them wait for each other.
+There each device runs the single-device program on its prompts, and results are summed once. On any other mesh the
+compiler partitions one program over the devices and gathers parameters wherever they are used, which saves device
+memory. The devices of a CPU share one memory, and each such transfer makes them wait for each other.
 """
 
 from collections.abc import Callable

@@ -5,8 +5,9 @@ optimiser state: no device holds more than its share (ZeRO, arXiv 1910.02054). I
 because every device has its own prompts, and sharded only along `model`, by heads and features (Megatron, arXiv
 1909.08053). The compiler inserts the communication.
 
-In a train step it gathers a matrix where it is used. A sampler uses every matrix once for each token, with few tokens
-at a time: `gathered` makes the second layout once for a whole rollout, in the dtype of the computation.
+In a train step it gathers a matrix where it is used; on a mesh whose devices run their own programs (see `per_device`)
+it gathers all of them at once. A sampler uses every matrix once for each token, with few tokens at a time: `gathered`
+makes the second layout once for a whole rollout, in the dtype of the computation.
 """
 
 import collections
@@ -179,7 +180,7 @@ def constrain(tree: PyTree, placed: PyTree) -> PyTree:
     """
     if jax.sharding.get_abstract_mesh().manual_axes or not any_is_sharded(placed):
         return tree
-    return jax.tree.map(lambda place, leaf: jax.lax.with_sharding_constraint(leaf, place.spec), placed, tree)
+    return jax.tree.map(lambda placement, leaf: jax.lax.with_sharding_constraint(leaf, placement.spec), placed, tree)
 
 
 def gathered(parameters: PyTree, rules: PlacementRules) -> PyTree:

@@ -15,6 +15,7 @@ from ipsrl.checking.fields import Checked
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
 
 Metrics = dict[str, tuple[Array, Array]]
+"""Name -> (sum, count)."""
 
 
 class Part(Checked):

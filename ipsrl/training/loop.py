@@ -60,8 +60,8 @@ def train(
 ) -> TrainState:
     """Trains a policy, or continues from the folder's last readable checkpoint; both end with bitwise the same result.
 
-    All randomness is a function of (seed, step, name of the stream), see `stream`. The metrics of step s (s = 1, 2, ...) describe the batch that led to
-    state s; evaluations describe the state itself.
+    All randomness is a function of (seed, step, name of the stream), see `stream`. The metrics of step s (s = 1, 2,
+    ...) describe the batch that led to state s; evaluations describe the state itself.
 
     Args:
       environment, policy, objective, settings, source, frozen: as in `Trainer`.

@@ -25,28 +25,27 @@ def totals(function: Callable, shared: PyTree, micro_batches: PyTree) -> tuple[P
     function = jax.jit(function)
 
     def over(shared, micro_batches):
-        def accumulate(totals, micro_batch):
+        def accumulate(so_far, micro_batch):
             found = function(shared, micro_batch)
-            return tuple(map(jax.tree.map, (jnp.add, jnp.maximum), totals, found)), None
+            return tuple(map(jax.tree.map, (jnp.add, jnp.maximum), so_far, found)), None
 
         sums, maxima = jax.eval_shape(function, shared, jax.tree.map(lambda leaf: leaf[0], micro_batches))
-        totals = optax.tree.zeros_like(sums), optax.tree.full_like(maxima, -jnp.inf)
-        (sums, maxima), _ = jax.lax.scan(accumulate, totals, micro_batches)
+        start = optax.tree.zeros_like(sums), optax.tree.full_like(maxima, -jnp.inf)
+        (sums, maxima), _ = jax.lax.scan(accumulate, start, micro_batches)
         return sum_over_devices(sums), max_over_devices(maxima)
 
     prompts_each = jax.tree.leaves(micro_batches)[0].shape[1]
     return per_device(over, prompts_each, in_axes=(None, 1), out_axes=None)(shared, micro_batches)
 
 
-def split(tree: PyTree, micro_batches: int) -> PyTree:
-    """Leaves `[P, ...]` -> `[micro_batches, P / micro_batches, ...]`.
+def split(tree: PyTree, parts: int) -> PyTree:
+    """Leaves `[P, ...]` -> `[parts, P / parts, ...]`: mini-batches or micro-batches.
 
-    Prompts are dealt like cards, so that each device of a mesh that shards prompts holds an equal share of every
-    micro-batch.
+    Prompts are dealt like cards, so that each device of a mesh that shards prompts holds an equal share of every part.
     """
 
     def deal(leaf):
-        return jnp.moveaxis(leaf.reshape(leaf.shape[0] // micro_batches, micro_batches, *leaf.shape[1:]), 1, 0)
+        return jnp.moveaxis(leaf.reshape(leaf.shape[0] // parts, parts, *leaf.shape[1:]), 1, 0)
 
     return jax.tree.map(deal, tree)
 

@@ -17,6 +17,7 @@ from ipsrl.environments.environment import Environment
 from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.parts import Metrics
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.structures import Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
 from ipsrl.training.forward_passes import OF_EVERY_POLICY, optional_fields, policy_scores
@@ -83,6 +84,11 @@ class TrainState:
             objective_parameters=objective_parameters,
             objective_optimizer_state=_objective_optimizer(objective).init(objective_parameters),
         )
+
+    @property
+    def learned(self) -> Learned:
+        """The part that an optimiser step changes."""
+        return Learned(self.parameters, self.optimizer_state, self.objective_parameters, self.objective_optimizer_state)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,8 +191,7 @@ def update(
         return jax.lax.scan(steps_of_mini_batch, learned, mini_batches)
 
     mini_batches = split((trajectories, rollouts, weights), batching.mini_batches)
-    learned = Learned(**{name: getattr(state, name) for name in Learned._fields})
-    learned, (step_metrics, differences) = jax.lax.scan(epoch, learned, length=batching.epochs)
+    learned, (step_metrics, differences) = jax.lax.scan(epoch, state.learned, length=batching.epochs)
 
     metrics = metrics | group_metrics(rollouts) | jax.tree.map(jnp.sum, step_metrics)
     scalars = {name: total / jnp.maximum(count, 1.0) for name, (total, count) in metrics.items()}
@@ -241,13 +246,13 @@ def gradient(
     objective: Objective,
     temperature: float,
     micro_batches: int = 1,
-) -> tuple[tuple[Parameters, Any], dict[str, tuple[Array, Array]], Array]:
+) -> tuple[tuple[Parameters, Any], Metrics, Array]:
     """The gradient of an objective's loss on a mini-batch, its loss divided by its count.
 
     Args:
       parameters: of the policy, and of the objective (`Objective.init_parameters`).
       frozen: as in `update`.
-      batch: a mini-batch; the weights are those of the whole batch of rollouts that it is a part of.
+      batch: a mini-batch; the weights are its prompts' rows of those that `Objective.weigh` found for the whole batch.
 
     Returns:
       the gradients by both, metrics as `(sum, count)` pairs, and the largest |log ratio| of scorer and sampler.
@@ -262,20 +267,27 @@ def gradient(
 
     def gradient_and_sums(shared, micro_batch):
         both_parameters, frozen, sums = shared
-        gradients, (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(
+        (of_policy, of_objective), (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(
             both_parameters, frozen, micro_batch, sums
         )
-        return (constrain(gradients[0], placed), gradients[1], loss_and_count, metrics), difference
+        # Each device then receives only its share of the sum over devices.
+        return (constrain(of_policy, placed), of_objective, loss_and_count, metrics), difference
 
     parts = split(batch, micro_batches)
-    sums = None  # with a single micro-batch the loss computes the statistics itself, from the same forward pass
+    # The loss computes the statistics itself, from the same forward pass, where it sees the whole mini-batch: neither
+    # with several micro-batches, nor where each device sees its own prompts alone. An objective without statistics sums
+    # nothing here, and the compiler drops its forward passes.
+    sums = None
     if micro_batches > 1 or works_per_device(len(batch[1].rewards) // micro_batches):
         sums, _ = totals(statistics, (parameters[0], frozen), parts)
-    (*gradients, (loss_sum, count), metrics), difference = totals(gradient_and_sums, (parameters, frozen, sums), parts)
-    gradients[0] = constrain(gradients[0], placed)
+    (of_policy, of_objective, (loss_sum, count), metrics), difference = totals(
+        gradient_and_sums, (parameters, frozen, sums), parts
+    )
+    # Where each device has run its own program, the gradient has not been sharded before.
+    of_policy = constrain(of_policy, placed)
     # Without a token of the policy there is nothing to learn.
     divisor = jnp.where(count == 0, 1.0, count)
-    of_policy, of_objective = jax.tree.map(lambda leaf: leaf / divisor, gradients)
+    of_policy, of_objective = jax.tree.map(lambda leaf: leaf / divisor, (of_policy, of_objective))
     metrics |= {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(of_policy), jnp.float32(1))}
     return (of_policy, of_objective), metrics, difference
 
@@ -319,7 +331,7 @@ compiled_update = jax.jit(
 )
 
 
-def token_metrics(scores: PolicyScores, log_ratio: Array, rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
+def token_metrics(scores: PolicyScores, log_ratio: Array, rollouts: Rollouts) -> Metrics:
     """Entropy of the policy, and its divergence from the behaviour policy, as `(sum, count)` pairs over tokens."""
     tokens = rollouts.token_mask.sum(dtype=jnp.float32)
     # The k3 estimator: non-negative at every token, and an unbiased estimate of KL(behaviour || policy).
@@ -330,7 +342,7 @@ def token_metrics(scores: PolicyScores, log_ratio: Array, rollouts: Rollouts) ->
     }
 
 
-def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
+def group_metrics(rollouts: Rollouts) -> Metrics:
     """Metrics of a batch of groups, as `(sum, count)` pairs over samples or over groups.
 
     Only outcomes of right answers count: many different mistakes are not diversity. `effective_outcomes`, without

@@ -292,7 +292,8 @@ class Trainer(Checked):
     def step(self, state: TrainState) -> tuple[TrainState, Scalars]:
         """The state after a step and its metrics, which may still be in computation.
 
-        The given state is donated, but for `state.source`, which the source has read and replaced. Waits for the step before, because the host chooses prompts by the number of the step.
+        The given state is donated, but for `state.source`. Waits for the step before, because the host chooses prompts
+        by the number of the step.
         """
         state, groups, metrics = self.ask(state)
         state, of_update = self.learn(state, groups)
