@@ -127,7 +127,7 @@ def keep_prompts_sharded(tree: PyTree) -> PyTree:
 
 
 def sharded(tree: PyTree) -> PyTree:
-    """Shards arrays `[P, ...]` by prompts over the mesh that is set, inside and outside jit."""
+    """Arrays `[P, ...]` sharded on the mesh that is set, by `keep_prompts_sharded` inside jit, else `shard_prompts`."""
     if jax.sharding.get_abstract_mesh().empty:
         return tree
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)):
@@ -136,7 +136,7 @@ def sharded(tree: PyTree) -> PyTree:
 
 
 def replicated(tree: PyTree) -> PyTree:
-    """Places a copy of arrays on every device of the mesh that is set; nothing changes inside jit."""
+    """Arrays by `replicate` on the mesh that is set; nothing changes inside jit."""
     leaves = jax.tree.leaves(tree)
     if not leaves or jax.sharding.get_abstract_mesh().empty or any(isinstance(leaf, Tracer) for leaf in leaves):
         return tree

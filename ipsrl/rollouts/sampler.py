@@ -31,8 +31,8 @@ class Sampling:
     Attributes:
       prompts: of the groups.
       key: of all that is sampled.
-      decoding: the distribution of each token.
-      tokens_sampled: `[]` int32, number of passes of the loop, each of which samples a token for every trajectory.
+      decoding: the distribution of each token; a pytree, registered beside its class, whose penalty has traced numbers.
+      passes: `[]` int32, number of passes of the loop, each of which samples a token for every trajectory.
       position: number of tokens written: `[]` int32 if all trajectories go on together, `[P, G]` if some wait.
       states: of the environment, leaves `[P, G, ...]`.
       finished: `[P, G]` bool.
@@ -44,7 +44,7 @@ class Sampling:
     prompts: Prompts
     key: Array
     decoding: Decoding
-    tokens_sampled: Array
+    passes: Array
     position: Array
     states: Any
     finished: Array
@@ -75,8 +75,8 @@ def sample_groups(
       prompts: P prompts.
       key: the same key gives the same trajectories, also if the prompts are sharded over devices.
       group_size: G.
-      decoding: the distribution of each token, and so of the behaviour log-probabilities. The numbers of its penalty
-        are traced, everything else in it is static.
+      decoding: the distribution of each token, and so of the behaviour log-probabilities; a pytree: the numbers of its
+        penalty are traced, everything else in it is static.
       top_tokens: number of most likely actions to keep at each step, at most the number of actions.
 
     Raises:
@@ -111,8 +111,9 @@ def begin(
     decoding.check(environment.vocabulary_size)
     horizon, groups = environment.max_tokens, (prompts.index.shape[0], group_size)
     top_tokens = min(top_tokens, environment.vocabulary_size)
-    # No token has this number.
+    # `advance` folds in the numbers of passes, which are all smaller.
     key_of_states = jax.random.fold_in(key, 2**31 - 1)
+    # The groups of a prompt that stands twice in a batch have different members, for which `reset` draws separately.
     occurrence = jnp.tril(prompts.index[:, None] == prompts.index, -1).sum(axis=1)
 
     def reset(prompt, member):
@@ -159,7 +160,7 @@ def advance(environment: Environment, policy: Policy, parameters: Parameters, sa
         return finished | (position >= horizon) | _per_trajectory(environment.waiting)(states)
 
     def act(carry):
-        number, position, states, finished, thought_start, cache, written = carry
+        passes, position, states, finished, thought_start, cache, written = carry
         inactive = idle(states, finished, position)
         observations = _per_trajectory(environment.observe)(states)
         logits, cache = policy_step(parameters, cache, observations, position)
@@ -176,7 +177,7 @@ def advance(environment: Environment, policy: Policy, parameters: Parameters, sa
             legal = now["legal_actions"] | silent[..., None]
         of_thought = None if thought_start is None else position - thought_start
         log_probs = decoding(logits, legal, of_thought)
-        sampled = sample(jax.random.fold_in(sampling.key, number), log_probs)
+        sampled = sample(jax.random.fold_in(sampling.key, passes), log_probs)
         chosen = jnp.take_along_axis(log_probs, sampled[..., None], axis=-1)[..., 0]
         now["tokens"] = jnp.where(inactive, 0, jnp.where(silent, dictated, sampled))
         now["behaviour_log_probs"] = jnp.where(silent, 0.0, chosen)
@@ -194,13 +195,13 @@ def advance(environment: Environment, policy: Policy, parameters: Parameters, sa
         finished = finished | _per_trajectory(environment.finished)(states)
         written = {name: _write(written[name], value, position, inactive) for name, value in now.items()}
         position += ~inactive if each_waits else 1
-        return number + 1, position, states, finished, thought_start, cache, written
+        return passes + 1, position, states, finished, thought_start, cache, written
 
     def active(carry):
         _, position, states, finished, *_ = carry
         return (position < horizon).any() & ~idle(states, finished, position).all()
 
-    progress = sampling.tokens_sampled, sampling.position, sampling.states, sampling.finished, sampling.thought_start
+    progress = sampling.passes, sampling.position, sampling.states, sampling.finished, sampling.thought_start
     after = jax.lax.while_loop(active, act, (*progress, sampling.cache, sampling.written))
     return Sampling(sampling.prompts, sampling.key, decoding, *after)
 

@@ -13,7 +13,8 @@ class OneStepAhead(Wrapper):
     """Groups sampled by the policy before the last update, so that the devices sample while the host verifies.
 
     That hides the time of verifying, but groups are stale by one update, which the objective's importance ratio must
-    correct. Only `Sampled` can be wrapped, because other sources look at rewards before they sample.
+    correct. The last step of a run samples a batch, too, which is discarded: a source does not know which step is last.
+    Only `Sampled` can be wrapped, because other sources look at rewards before they sample.
     """
 
     def check_inner(self) -> None:

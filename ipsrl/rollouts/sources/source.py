@@ -1,8 +1,8 @@
 """The base of all sources of groups, and the source that samples from the policy.
 
 A source is asked once for each step. Sources that change what another one gives are wrapped around it, as optax chains
-transformations: `DynamicSampling().around(DifficultyFilter().around(Sampled(...)))`. The training step never asks where
-groups come from.
+transformations: `DynamicSampling().around(DifficultyFilter().around(Sampled(...)))`. The update of a policy never asks
+where groups come from.
 """
 
 import abc
@@ -40,7 +40,7 @@ Metrics = dict[str, tuple[Array | float, Array | float]]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Actors:
-    """Parameters of the policies that a source may ask.
+    """Parameters of the policies that a source may sample from or score with.
 
     Attributes:
       policy: of the trained policy.
@@ -54,7 +54,7 @@ class Actors:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A request for groups; all that a source samples is a function of it.
+    """A request for groups; what a source gives is a function of it, the actors and the source's state.
 
     Attributes:
       seed: of the run.
