@@ -152,7 +152,7 @@ FAULTS = (
     ),
     Fault(
         "the same noise at every token",
-        "jax.random.fold_in(sampling.key, number)",
+        "jax.random.fold_in(sampling.key, passes)",
         "jax.random.fold_in(sampling.key, 0)",
         "test_sampler.py",
         "frequent",
