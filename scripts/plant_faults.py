@@ -165,8 +165,8 @@ FAULTS = (
     ),
     Fault(
         "last micro-batch alone",
-        "(jnp.add, jnp.maximum), totals, found)",
-        "(lambda total, new: new, jnp.maximum), totals, found)",
+        "(jnp.add, jnp.maximum), so_far, found)",
+        "(lambda total, new: new, jnp.maximum), so_far, found)",
         "test_step.py",
         "micro_batches",
     ),

@@ -122,7 +122,8 @@ def test_prompts_of_one_token_or_none(policy):
     scores = SCORE(policy, parameters, trajectories, TEMPERATURE).log_probs
     for prompts in (padded, nothing):
         others = SCORE(policy, parameters, dataclasses.replace(trajectories, prompts=prompts), TEMPERATURE).log_probs
-        np.testing.assert_allclose(others, scores, rtol=0, atol=1e-6)
+        # Other widths may be summed in another order: equal to the last bit on some processors, not on all.
+        np.testing.assert_allclose(others, scores, rtol=0, atol=2e-6 * np.abs(scores).max())
     read = jax.jit(policy.prompt_log_probs)
     for prompts in (single, nothing):
         log_probs, mask = map(np.asarray, read(parameters, prompts, TEMPERATURE))
