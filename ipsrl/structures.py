@@ -22,6 +22,8 @@ from ipsrl.checking.arguments import checked
 
 IfNeeded = Any
 """An array, or None if it was not requested. Parts that list the field in `needs` always get an array."""
+Metrics = dict[str, tuple[Array | float, Array | float]]
+"""Name -> (sum, count); a count of 0 marks a number that is not a mean."""
 
 
 def is_right(rewards: Any, right_above: float) -> Any:
@@ -334,7 +336,7 @@ class ObjectiveOutput:
 
     loss_sum: Array
     count: Array
-    metrics: dict[str, tuple[Array, Array]]
+    metrics: Metrics
 
 
 def control_token(mask: Array) -> Array:

@@ -19,17 +19,8 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.prompts import shuffled_prompts
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling, fill
-from ipsrl.rollouts.sources.source import (
-    Actors,
-    Groups,
-    Metrics,
-    Request,
-    Sampled,
-    State,
-    Wrapper,
-    wrapped,
-)
-from ipsrl.structures import Prompts
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, State, Wrapper, wrapped
+from ipsrl.structures import Metrics, Prompts
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 

@@ -21,10 +21,9 @@ from ipsrl.integrations.loss_of_rows import count_rows, couples_answers, loss_an
 from ipsrl.integrations.refusals import refusal
 from ipsrl.integrations.rows import Rows, canonical, groups_of, numbered, outcome_names
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics
 from ipsrl.rewards import ALLOWED
 from ipsrl.rollouts.randomness import stream
-from ipsrl.structures import Sizes, Weights
+from ipsrl.structures import Metrics, Sizes, Weights
 from ipsrl.training.behaviour import BEHAVIOUR, fields_read
 from ipsrl.training.sparse_adam import sparse_adam
 

@@ -11,8 +11,8 @@ from jax import Array
 
 from ipsrl.integrations.rows import Rows, rollouts_of
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Aggregation, Metrics, Penalty, RolloutPart, Surrogate
-from ipsrl.structures import PolicyScores, Sizes, Weights
+from ipsrl.objectives.parts import Aggregation, Penalty, RolloutPart, Surrogate
+from ipsrl.structures import Metrics, PolicyScores, Sizes, Weights
 from ipsrl.synthetic_rollouts import synthetic_rollouts
 from ipsrl.training.step import group_metrics
 

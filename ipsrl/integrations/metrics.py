@@ -10,10 +10,9 @@ import numpy as np
 from ipsrl.integrations.guest import is_graded
 from ipsrl.measures import diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
-from ipsrl.objectives.parts import Metrics
 from ipsrl.records import warning_log
 from ipsrl.records.monitors import make_monitors
-from ipsrl.structures import is_right
+from ipsrl.structures import Metrics, is_right
 
 LOGGED = "ipsrl/"
 """Prefix of the names of our metrics in the log of another trainer."""

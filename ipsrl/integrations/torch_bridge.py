@@ -20,8 +20,7 @@ from jax import Array
 from ipsrl import extras
 from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.rows import Rows
-from ipsrl.objectives.parts import Metrics
-from ipsrl.structures import Weights
+from ipsrl.structures import Metrics, Weights
 
 try:
     import torch

@@ -30,7 +30,7 @@ from ipsrl.integrations.refusals import (
 )
 from ipsrl.integrations.rows import numbered, prompt_name
 from ipsrl.objectives.objective import Objective, is_proportional
-from ipsrl.objectives.parts import Metrics
+from ipsrl.structures import Metrics
 
 try:
     import torch

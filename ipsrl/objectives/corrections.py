@@ -23,8 +23,7 @@ from jax import Array
 
 from ipsrl.checking.fields import Checked, at_least, non_negative, positive
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
-from ipsrl.objectives.parts import Metrics
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,11 +25,12 @@ from jax import Array
 from ipsrl.checking.arguments import MADE_BY, accepted, checked, shown
 from ipsrl.checking.fields import Checked
 from ipsrl.objectives.corrections import Correction
-from ipsrl.objectives.parts import Aggregation, Metrics, Part, Penalty, RolloutPart, Surrogate
+from ipsrl.objectives.parts import Aggregation, Part, Penalty, RolloutPart, Surrogate
 from ipsrl.objectives.sentence import in_words
 from ipsrl.structures import (
     OPTIONAL_FIELDS,
     ROLLOUT_AXES,
+    Metrics,
     ObjectiveOutput,
     PolicyScores,
     Rollouts,

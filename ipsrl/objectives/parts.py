@@ -12,10 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.checking.fields import Checked
-from ipsrl.structures import PolicyScores, Rollouts, Sizes
-
-Metrics = dict[str, tuple[Array, Array]]
-"""Name -> (sum, count)."""
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, Sizes
 
 
 class Part(Checked):

@@ -12,8 +12,8 @@ from jax import Array
 
 from ipsrl.checking.fields import finite, positive, share
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
-from ipsrl.objectives.parts import Metrics, Penalty, RolloutPart
-from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_sum
+from ipsrl.objectives.parts import Penalty, RolloutPart
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, Sizes, masked_sum
 
 RewardEstimator = Literal["k1", "k2", "k3"]
 

@@ -13,8 +13,8 @@ from ipsrl.objectives.estimators.importance import (
     log_importance_ratio,
     with_constant_weight,
 )
-from ipsrl.objectives.parts import Metrics, Surrogate
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+from ipsrl.objectives.parts import Surrogate
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, masked_sum
 
 
 def ratio_metrics(ratio: Array, mask: Array, clipped: Array | None = None) -> Metrics:

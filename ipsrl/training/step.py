@@ -17,9 +17,8 @@ from ipsrl.environments.environment import Environment
 from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.structures import Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
+from ipsrl.structures import Metrics, Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
 from ipsrl.training.forward_passes import OF_EVERY_POLICY, optional_fields, policy_scores
 from ipsrl.training.micro_batches import join, split, totals
 from ipsrl.training.sparse_adam import sparse_adam

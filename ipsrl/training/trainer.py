@@ -31,7 +31,8 @@ from ipsrl.policies.policy import Layered, Parameters, Policy, union
 from ipsrl.rewards import Reward, checksum
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Sampled, Source, Wrapper, wrapped
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
+from ipsrl.structures import Metrics
 from ipsrl.training.behaviour import reads_behaviour
 from ipsrl.training.forward_passes import OF_REFERENCE
 from ipsrl.training.optimizer import at_rate, make_optimizer

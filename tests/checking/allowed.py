@@ -93,7 +93,7 @@ ARGUMENTS = {
 """Kind -> arguments of those functions."""
 
 FIELDS = {
-    "anything": "frozen lengths log_probs outcome_id own prompt_index refine StoredGroups.rewards StoredGroups.tokens",
+    "anything": "frozen lengths log_probs outcome_id own prompt_index StoredGroups.rewards StoredGroups.tokens",
     "bool": """
         async_rollouts at_random by_amides by_path by_turn centred cosine_decay export fixed graded grounded
         hierarchy leave_one_out normalise_heads per_token Likelihood.prompts released_weight renaming show
@@ -166,8 +166,8 @@ FIELDS = {
         reward reward_shaping reweighting rotary settings surrogate task tools verifier vocabulary world wrappers
     """,
     "object?": """
-        scaling correction Field.environment Wrapper.inner lora off_policy penalty shown sliding Trainer.source
-        Field.steps
+        scaling correction critic Field.environment Wrapper.inner lora off_policy penalty shown refine sliding
+        Trainer.source Field.steps
     """,
     "one of": """
         (all|correct|permuted): shifted; (all|lowest|question): prompt_part; (answer|behaviour):

@@ -232,7 +232,7 @@ def test_a_critic_that_falls_silent_on_the_way():
         (Shuffled(RightOrWrong()), "RightOrWrong knows the mistakes of Addition and Countdown alone, not those of"),
         (Shuffled(Shuffled(Own())), "Shuffled needs a critic that is not shuffled, such as"),
         (Shuffled(lambda prompt: ()), "Shuffled needs a critic that is not shuffled, such as"),
-        (lambda prompt: (), r"critic must be a Critic, such as FirstMistake\(\), not <function"),
+        (lambda prompt: (), r"critic is <function .*>, it must be a Critic or None"),
     ],
 )
 def test_critics_that_cannot_speak(critic, message):

@@ -168,5 +168,5 @@ def test_refinements_are_made_from_the_attempts():
 
 
 def test_what_refines_nothing_is_refused():
-    with pytest.raises(ValueError, match=r"refine must be a Refine, such as SecondAttempt\(\), not <function"):
+    with pytest.raises(ValueError, match=r"refine is <function .*>, it must be a Refine or None"):
         collected(wrappers=(OffPolicyAnswers(5, refine=parameters),))

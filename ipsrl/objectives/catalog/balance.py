@@ -28,8 +28,8 @@ from ipsrl.objectives.estimators.answered import equal_among_answered, mean_of_a
 from ipsrl.objectives.estimators.discounting import discounted_sums
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, RolloutPart, Surrogate
-from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
+from ipsrl.objectives.parts import RolloutPart, Surrogate
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,9 +14,9 @@ from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.estimators.importance import importance_ratio
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, Surrogate
+from ipsrl.objectives.parts import Surrogate
 from ipsrl.objectives.surrogates import clipped
-from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.structures import Metrics, PolicyScores, Rollouts
 
 
 @dataclasses.dataclass(frozen=True)

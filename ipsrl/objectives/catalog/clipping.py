@@ -29,9 +29,9 @@ from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio, with_constant_weight
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, Surrogate
+from ipsrl.objectives.parts import Surrogate
 from ipsrl.objectives.surrogates import LimitedRatio, ratio_metrics
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,10 +18,10 @@ from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.ranks import largest, random_order
 from ipsrl.objectives.estimators.token_shares import rounded_down
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, Penalty, RolloutPart
+from ipsrl.objectives.parts import Penalty, RolloutPart
 from ipsrl.objectives.surrogates import ImportanceRatio
 from ipsrl.objectives.ties import rounding
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, masked_sum
 
 
 def token_covariance(advantages: Array, rollouts: Rollouts) -> Array:

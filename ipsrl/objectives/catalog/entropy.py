@@ -12,10 +12,10 @@ from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName
 from ipsrl.objectives.catalog.arguments import with_clip
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, Penalty, RolloutPart
+from ipsrl.objectives.parts import Penalty, RolloutPart
 from ipsrl.objectives.penalties import EntropyBonus
 from ipsrl.objectives.ties import all_equal
-from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, Sizes, masked_mean
 
 State = dict[str, Array]
 

@@ -20,9 +20,9 @@ from ipsrl.objectives.estimators.importance import importance_ratio, log_importa
 from ipsrl.objectives.estimators.ranks import largest, quantile, random_order
 from ipsrl.objectives.estimators.token_shares import rounded_up
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, RolloutPart
+from ipsrl.objectives.parts import RolloutPart
 from ipsrl.objectives.surrogates import LimitedRatio, clipped
-from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.structures import Metrics, PolicyScores, Rollouts
 
 Kept = Literal["highest", "others", "random", "planning"]
 

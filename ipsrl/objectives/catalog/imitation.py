@@ -8,8 +8,8 @@ from jax import Array
 from ipsrl.objectives.advantages import NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, Surrogate
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+from ipsrl.objectives.parts import Surrogate
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,8 +19,8 @@ from ipsrl.objectives.advantages import GroupMean, NoBaseline, group_centred
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
 from ipsrl.objectives.estimators.answered import equal_among_answered, mean_of_answered
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, RolloutPart, Surrogate
-from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
+from ipsrl.objectives.parts import RolloutPart, Surrogate
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,8 @@ from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.answered import counted, equal_among_answered, less_largest_of_answered
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, Penalty, Surrogate
-from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
+from ipsrl.objectives.parts import Penalty, Surrogate
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, masked_mean, masked_sum
 
 
 def log_softmax_of_answered(values: Array, rollouts: Rollouts) -> Array:

@@ -12,10 +12,10 @@ from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence, with_clip
 from ipsrl.objectives.estimators.ranks import largest_of_rows, random_order
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, RolloutPart, Surrogate
+from ipsrl.objectives.parts import RolloutPart, Surrogate
 from ipsrl.objectives.penalties import entropy_bonus
 from ipsrl.objectives.surrogates import ClippedRatio
-from ipsrl.structures import PolicyScores, Rollouts, control_token
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, control_token
 
 Planned = Literal["planning_mask", "high_entropy", "random", "first"]
 

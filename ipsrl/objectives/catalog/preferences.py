@@ -15,9 +15,9 @@ from ipsrl.checking.fields import non_negative, positive
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.estimators.divergences import Divergence, check_alpha, link
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, RolloutPart, Surrogate
+from ipsrl.objectives.parts import RolloutPart, Surrogate
 from ipsrl.objectives.ties import rounding
-from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, masked_mean, masked_sum
 
 
 def beats(rollouts: Rollouts) -> Array:

@@ -16,11 +16,11 @@ from ipsrl.objectives.estimators.frequency import same_outcome
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio
 from ipsrl.objectives.estimators.subgroups import normalised_among
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, RolloutPart, Surrogate
+from ipsrl.objectives.parts import RolloutPart, Surrogate
 from ipsrl.objectives.penalties import entropy_bonus
 from ipsrl.objectives.surrogates import ClippedRatio, clipped
 from ipsrl.objectives.ties import all_equal, rounding
-from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, masked_mean, masked_sum
 
 GAMMA = 0.1
 

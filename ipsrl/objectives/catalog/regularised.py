@@ -27,10 +27,10 @@ from ipsrl.objectives.estimators.answered import less_largest_of_answered
 from ipsrl.objectives.estimators.divergences import Divergence, check_alpha, link
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, Penalty, RolloutPart
+from ipsrl.objectives.parts import Penalty, RolloutPart
 from ipsrl.objectives.surrogates import PolicyGradient
 from ipsrl.objectives.ties import rounding
-from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, masked_sum
 
 ALPHA = 0.5
 

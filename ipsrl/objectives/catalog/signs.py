@@ -14,10 +14,10 @@ from ipsrl.objectives.aggregation import AggregationName, aggregated_by
 from ipsrl.objectives.catalog.arguments import Clip, with_clip
 from ipsrl.objectives.estimators.importance import importance_ratio, log_importance_ratio
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, RolloutPart, Surrogate
+from ipsrl.objectives.parts import RolloutPart, Surrogate
 from ipsrl.objectives.surrogates import ratio_metrics
 from ipsrl.objectives.ties import all_equal
-from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.structures import Metrics, PolicyScores, Rollouts
 
 
 @dataclasses.dataclass(frozen=True)

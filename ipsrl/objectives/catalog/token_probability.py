@@ -18,10 +18,10 @@ from ipsrl.objectives.estimators.permutations import permuted_among
 from ipsrl.objectives.estimators.ranks import kth_largest, quantile
 from ipsrl.objectives.estimators.token_shares import SHARE_ROUNDING
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, Penalty, RolloutPart, Surrogate
+from ipsrl.objectives.parts import Penalty, RolloutPart, Surrogate
 from ipsrl.objectives.surrogates import ClippedRatio, ratio_metrics
 from ipsrl.objectives.ties import all_equal, rounding
-from ipsrl.structures import PolicyScores, Rollouts, masked_mean, masked_sum
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, masked_mean, masked_sum
 
 PromptPart = Literal["all", "lowest", "question"]
 

@@ -13,10 +13,10 @@ from ipsrl.objectives.aggregation import AggregationName, SequenceMean, Sequence
 from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, importance_ratio, log_importance_ratio
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.parts import Metrics, RolloutPart, Surrogate
+from ipsrl.objectives.parts import RolloutPart, Surrogate
 from ipsrl.objectives.surrogates import ClippedSequenceRatio, clipped, ratio_metrics
 from ipsrl.objectives.ties import all_equal
-from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
+from ipsrl.structures import Metrics, PolicyScores, Rollouts, Sizes, masked_mean, masked_sum
 
 
 def gspo(

@@ -15,8 +15,8 @@ from ipsrl.environments.environment import Environment
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.prompts import shuffled_prompts
 from ipsrl.rollouts.randomness import stream
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, with_sampling_metrics
-from ipsrl.structures import Outcomes, Prompts, Trajectories, masked_mean
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, State, Wrapper, with_sampling_metrics
+from ipsrl.structures import Metrics, Outcomes, Prompts, Trajectories, masked_mean
 
 # Of the scorer's layers: its matrices have as many columns, and Adam three numbers for each of theirs.
 WIDEST = 2**14

@@ -9,8 +9,8 @@ from jax import Array
 from ipsrl.checking.fields import positive
 from ipsrl.distributed.mesh import gather_prompts, replicated
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper
-from ipsrl.structures import Outcomes
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, State, Wrapper
+from ipsrl.structures import Metrics, Outcomes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,8 @@ from ipsrl.checking.fields import at_least
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import sharded
 from ipsrl.objectives.ties import all_equal
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, with_sampling_metrics
-from ipsrl.structures import select
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, State, Wrapper, with_sampling_metrics
+from ipsrl.structures import Metrics, select
 
 Batch = TypeVar("Batch")
 

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper, with_sampling_metrics
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, State, Wrapper, with_sampling_metrics
+from ipsrl.structures import Metrics
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,8 @@ import dataclasses
 from jax import Array
 
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Sampled, State, Wrapper
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, State, Wrapper
+from ipsrl.structures import Metrics
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,26 +12,45 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.checking.fields import at_least, finite, one_of
+from ipsrl.checking.fields import Checked, at_least, finite, one_of
 from ipsrl.distributed.mesh import sharded
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.critics import Critic, as_lists, quoting
-from ipsrl.rollouts.sources.source import (
-    Actors,
-    Groups,
-    Metrics,
-    Request,
-    Sampled,
-    State,
-    Wrapper,
-    with_sampling_metrics,
-)
-from ipsrl.structures import Outcomes, Trajectories, masked_mean, select
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, State, Wrapper, with_sampling_metrics
+from ipsrl.structures import Metrics, Outcomes, Trajectories, masked_mean, select
 
 # The number of the critic's own stream: the sampler has the small ones, one for each token.
 CRITIC = 2**31 - 2
+
+
+class Refine(abc.ABC):
+    """Samples refinements, for an environment that can criticise an attempt."""
+
+    NAMED: ClassVar[dict[str, Callable[..., "Refine"]]] = {}
+    """Names in texts such as `off_policy(answers=8, refine=second_attempt)`."""
+
+    def check(self, sampled: Sampled) -> None:
+        """Raises ValueError if the environment or the policy cannot do what this needs."""
+        del sampled
+
+    @abc.abstractmethod
+    def __call__(
+        self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
+    ) -> tuple[Trajectories, Array | float]:
+        """Refinements `[P, n, T]` of the attempts, and the number of tokens that the policy sampled besides them.
+
+        The prompts they are sampled from may hold an attempt and its critique; the returned prompts, observations,
+        tokens, masks and legal actions must be those of an answer to the prompt alone.
+
+        Args:
+          sampled: environment and policy.
+          parameters: of the policy that samples.
+          attempts: the groups, `[P, G, T]`, with their outcomes.
+          number: n.
+          key: the same key gives the same answers.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +79,7 @@ class OffPolicyAnswers(Wrapper):
     answers: int = at_least(1, 8, called="the number of refinements")
     actor: Literal["policy", "reference"] = one_of("policy", "reference", default="policy")
     at_most: float | None = finite(None)
-    refine: "Refine | None" = None
+    refine: Refine | None = None
 
     asks = "policy"
 
@@ -72,11 +91,8 @@ class OffPolicyAnswers(Wrapper):
     def check_inner(self) -> None:
         """Raises ValueError also if the environment cannot do what the refinements need."""
         super().check_inner()
-        if self.refine is None:
-            return
-        if not isinstance(self.refine, Refine):
-            raise ValueError(f"refine must be a Refine, such as SecondAttempt(), not {self.refine!r}")
-        self.refine.check(self.sampled)
+        if self.refine is not None:
+            self.refine.check(self.sampled)
 
     @property
     def answers_held(self) -> int:
@@ -128,36 +144,8 @@ def _counted(metrics: Metrics, refined_mask: Array, spent: Array | float, groups
     }
 
 
-class Refine(abc.ABC):
-    """Samples refinements, for an environment that can criticise an attempt."""
-
-    NAMED: ClassVar[dict[str, Callable[..., "Refine"]]] = {}
-    """Names in texts such as `off_policy(answers=8, refine=second_attempt)`."""
-
-    def check(self, sampled: Sampled) -> None:
-        """Raises ValueError if the environment or the policy cannot do what this needs."""
-        del sampled
-
-    @abc.abstractmethod
-    def __call__(
-        self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
-    ) -> tuple[Trajectories, Array | float]:
-        """Refinements `[P, n, T]` of the attempts, and the number of tokens that the policy sampled besides them.
-
-        The prompts they are sampled from may hold an attempt and its critique; the returned prompts, observations,
-        tokens, masks and legal actions must be those of an answer to the prompt alone.
-
-        Args:
-          sampled: environment and policy.
-          parameters: of the policy that samples.
-          attempts: the groups, `[P, G, T]`, with their outcomes.
-          number: n.
-          key: the same key gives the same answers.
-        """
-
-
 @dataclasses.dataclass(frozen=True)
-class SecondAttempt(Refine):
+class SecondAttempt(Refine, Checked):
     """The policy answers again, to a prompt that quotes an earlier attempt of its own and a critic's words on it.
 
     The i-th refinement is that of the i-th attempt of the group, in turn. The environment writes these prompts, see
@@ -173,11 +161,8 @@ class SecondAttempt(Refine):
     def check(self, sampled: Sampled) -> None:
         """Raises ValueError if the environment writes no prompts that quote an attempt, or as the critic's `check`."""
         quoting(sampled)
-        if self.critic is None:
-            return
-        if not isinstance(self.critic, Critic):
-            raise ValueError(f"critic must be a Critic, such as FirstMistake(), not {self.critic!r}")
-        self.critic.check(sampled)
+        if self.critic is not None:
+            self.critic.check(sampled)
 
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array

@@ -13,8 +13,8 @@ from ipsrl.objectives.ties import all_equal
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.kept_answers import KeptAnswers, first_groups, with_found, without_memory
 from ipsrl.rollouts.sources.refinements import put_in
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper
-from ipsrl.structures import select
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, State, Wrapper
+from ipsrl.structures import Metrics, select
 
 
 @dataclasses.dataclass(frozen=True)

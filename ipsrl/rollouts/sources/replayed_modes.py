@@ -9,7 +9,8 @@ from jax import Array
 from ipsrl.checking.fields import positive
 from ipsrl.distributed.mesh import gather_prompts, keep_prompts_sharded
 from ipsrl.rollouts.sources.kept_answers import KeptAnswers, followed_by, with_found, without_memory
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, State
+from ipsrl.structures import Metrics
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,13 +28,11 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import Sampling, begin
 from ipsrl.rollouts.tools import sampler_for
 from ipsrl.rollouts.verification import verify
-from ipsrl.structures import Outcomes, Prompts, Trajectories
+from ipsrl.structures import Metrics, Outcomes, Prompts, Trajectories
 
 Groups = tuple[Trajectories, Outcomes]
 State = Any
 """A pytree of arrays, part of every checkpoint."""
-Metrics = dict[str, tuple[Array | float, Array | float]]
-"""Name -> (sum, count); a count of 0 marks a number that is not a mean."""
 
 
 @jax.tree_util.register_dataclass

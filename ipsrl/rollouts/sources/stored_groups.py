@@ -26,9 +26,9 @@ from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST, Reward, rewarded
 from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.rows import checked_row, numbers_in
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Source, State
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, Source, State
 from ipsrl.rollouts.verification import verify
-from ipsrl.structures import Outcomes, Prompts, Trajectories
+from ipsrl.structures import Metrics, Outcomes, Prompts, Trajectories
 
 TABLES = {
     "prompt_index": np.int32,
