@@ -89,7 +89,6 @@ class Environment(Hashable, Protocol):
 
     def prompts(self, index: Array) -> Prompts:
         """The prompts with the indices `index` `[P]`."""
-        ...
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> State:
         """The state before the first action.
@@ -101,36 +100,29 @@ class Environment(Hashable, Protocol):
           member: `[]` int32, the place of the trajectory in its group; in the second group of the same prompt in a
             batch the numbers go on, so that the second attempt of a member is the same member.
         """
-        ...
 
     def observe(self, state: State) -> Array:
         """`[]` int32, the part of the state that the policy sees, in [0, num_observations)."""
-        ...
 
     def legal(self, state: State) -> Array | None:
         """`[V]` bool, the legal actions; None (for every state) if all actions are always legal."""
-        ...
 
     def dictated(self, state: State) -> Array | None:
         """`[]` int32, the token that comes next whatever the policy prefers: the words of a tool or of another speaker,
         or a forced mode; negative where the policy acts. None (for every state) if it always does.
         """
-        ...
 
     def step(self, state: State, token: Array) -> State:
         """The state after an action."""
-        ...
 
     def finished(self, state: State) -> Array:
         """`[]` bool, True if no further action follows."""
-        ...
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes of a batch; on the host it takes and returns NumPy arrays.
 
         `trajectories.final_state` holds what the environment remembers of each trajectory.
         """
-        ...
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         """Every outcome of a prompt with its reward.
@@ -138,7 +130,6 @@ class Environment(Hashable, Protocol):
         Raises:
           ValueError: the outcomes of this environment cannot be enumerated.
         """
-        ...
 
 
 # Only measures over all outcomes ask for it.
@@ -160,11 +151,9 @@ class ToolEnvironment(Environment, Protocol):
 
     def waiting(self, state: State) -> Array:
         """`[]` bool, True if the trajectory goes on only after `hear`."""
-        ...
 
     def hear(self, state: State, reply: Array, length: Array) -> State:
         """The state after a reply `[W]` int32 of `length` tokens, which it dictates next and which may be empty."""
-        ...
 
     def call(
         self, prompt_index: Sequence[int], answers: Sequence[np.ndarray], own: Sequence[np.ndarray]
@@ -176,7 +165,6 @@ class ToolEnvironment(Environment, Protocol):
           answers: `[n]` int32 each, the tokens so far.
           own: `[n]` bool each, True for tokens that the policy chose, False for those of the environment.
         """
-        ...
 
 
 def require_tokens(what: str, tokens: Any, vocabulary_size: int) -> list[int]:

@@ -132,37 +132,30 @@ class HypothesisEnvironment(Environment, Protocol):
 
     def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
         """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""
-        ...
 
     def question_text(self, prompt: int) -> str:
         """The question of a prompt, for people to read."""
-        ...
 
     def answer_texts(self, answers: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
         """The text of answers, without stop tokens, for people to read."""
-        ...
 
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
     ) -> Prompts:
         """The prompts `index` `[P]`, each with its own earlier answers as tokens, padded on the left to `width`."""
-        ...
 
     def prompts_with_critique(
         self, index: Sequence[int] | np.ndarray, quotations: Sequence[Quotation], width: int | None = None
     ) -> Prompts:
         """The prompts `index` `[P]`, each with an attempt at it and a critic's words on that."""
-        ...
 
     def prompts_for_critique(
         self, index: Sequence[int] | np.ndarray, attempts: Sequence[Sequence[int]], width: int | None = None
     ) -> Prompts:
         """The prompts `index` `[P]`, each with an attempt at it that is to be criticised instead of answered again."""
-        ...
 
     def history_width(self, answers: int) -> int:
         """Number of columns that hold every prompt with that many earlier answers."""
-        ...
 
 
 def writes(environment: Environment, method: str) -> TypeGuard[HypothesisEnvironment]:

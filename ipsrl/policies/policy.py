@@ -40,11 +40,9 @@ class Policy(Hashable, Protocol):
 
     def init(self, key: Array) -> Parameters:
         """Fresh parameters (float32)."""
-        ...
 
     def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
         """Reads each prompt once, and returns the cache that `step` carries for `[P, group_size]` trajectories."""
-        ...
 
     def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
         """Logits `[P, G, V]` (float32, before masks and temperature) of the next action, given the observation.
@@ -54,11 +52,9 @@ class Policy(Hashable, Protocol):
           position: `[]` or `[P, G]` int32, number of tokens already written. A trajectory that waits for a tool stays
             where it is and is given the same observation again: that must change nothing in its cache.
         """
-        ...
 
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
         """Log-probabilities and entropies of all sampled tokens at once, differentiable in `parameters`."""
-        ...
 
 
 class ReadsTexts(Policy, Protocol):
@@ -71,11 +67,9 @@ class ReadsTexts(Policy, Protocol):
           `[P, L]` float32 log-probabilities, and the `[P, L]` bool mask of valid entries: False, with log-probability
             0, on padding and on the first token.
         """
-        ...
 
     def answer_features(self, parameters: Parameters, trajectories: Trajectories) -> Array:
         """`[P, G, H]` float32, the mean over each answer's tokens of the normalised last layer after each."""
-        ...
 
 
 @runtime_checkable
@@ -84,7 +78,6 @@ class Layered(Protocol):
 
     def init_layer(self, key: Array, number: int | Array) -> Parameters:
         """`init(key)["layers"][number]`; its number may be traced, so that one compiled program makes all layers."""
-        ...
 
 
 def union(trained: Parameters | None, frozen: Parameters | None) -> Parameters | None:
