@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import keyword
+import textwrap
 import traceback
 import typing
 from collections.abc import Callable, Generator, Mapping
@@ -20,6 +21,11 @@ def message(error: BaseException) -> str:
         return " ".join(str(error).split()) or NO_MESSAGE
     except (Exception, SystemExit):
         return NO_MESSAGE
+
+
+def said(error: Exception) -> str:
+    """The type and the message of an error on one line, of at most 300 characters."""
+    return textwrap.shorten(f"{type(error).__name__}: {error}", 300)
 
 
 def in_a_sentence(module: str, error: BaseException, called: str = "") -> str:

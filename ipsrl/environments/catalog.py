@@ -62,8 +62,7 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
 def make(text: str) -> Environment | Questions:
     """Builds the environment from a text such as `"hypergrid(dimensions=4)"`.
 
-    `math_answers`, `reasoning_gym` and `search_questions` are only sets of questions; a `LanguageTask` with a
-    tokenizer makes environments of them.
+    `math_answers`, `reasoning_gym` and `search_questions` are sets of questions; a `LanguageTask` is their environment.
 
     Raises:
       ValueError: unknown name or argument (the message suggests known names), or an invalid value.

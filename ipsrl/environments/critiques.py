@@ -174,12 +174,14 @@ def _in_expression(task: Countdown, prompt: int, symbols: Sequence[str], ended: 
         numbers += [] if is_operator else [int(symbol)]
     tree = expressions.read_prefix(symbols) if ended else None
     kind, said = _wrong_in(task, prompt, numbers, tree)
-    return IN_SYMBOLS[kind].format(said if said in task.symbols else "")
+    in_symbols, _ = MISTAKES[kind]
+    return in_symbols.format(said if said in task.symbols else "")
 
 
 def _in_expression_text(task: Countdown, prompt: int, tree: expressions.Tree | None) -> str:
     kind, said = _wrong_in(task, prompt, [] if tree is None else expressions.numbers_of(tree), tree)
-    return IN_TEXT[kind].format(said)
+    _, in_text = MISTAKES[kind]
+    return in_text.format(said)
 
 
 def _wrong_in(task: Countdown, prompt: int, numbers: Sequence[int], tree: expressions.Tree | None) -> tuple[str, str]:
@@ -198,22 +200,15 @@ def _wrong_in(task: Countdown, prompt: int, numbers: Sequence[int], tree: expres
 
 
 UNREADABLE = "It cannot be read."
-IN_SYMBOLS = {
-    "not given": "{0}",
-    "too often": "{0} {0}",
-    "not used": "+ {0}",
-    "result": "= {0}",
-    "no result": "=",
-    "unreadable": "",
+MISTAKES = {
+    "not given": ("{0}", "{0} is not one of the given numbers."),
+    "too often": ("{0} {0}", "{0} is used more often than it is given."),
+    "not used": ("+ {0}", "{0} is not used."),
+    "result": ("= {0}", "Its value is {0}."),
+    "no result": ("=", "It divides by zero."),
+    "unreadable": ("", UNREADABLE),
 }
-IN_TEXT = {
-    "not given": "{0} is not one of the given numbers.",
-    "too often": "{0} is used more often than it is given.",
-    "not used": "{0} is not used.",
-    "result": "Its value is {0}.",
-    "no result": "It divides by zero.",
-    "unreadable": UNREADABLE,
-}
+"""Kind of mistake in an expression -> how it is said in symbols, and in text."""
 
 
 def _kinds_of_symbols(task: Countdown) -> tuple[tuple[str, ...], ...]:

@@ -1,8 +1,7 @@
 """Answers with mistakes of a known kind and frequency, to teach a prior that makes them.
 
 `StoredGroups.of(task, policy, prompts_per_step, mistakes.rows(task))` is a source for the objective `supervised`. All
-rewards of the rows are 1: the objective weighs answers by them, and mistakes are to be imitated as well. Their outcomes
-are the true ones.
+rewards are 1, because the objective weighs answers by them and imitates mistakes as well; outcomes are the true ones.
 """
 
 import abc

@@ -1,8 +1,7 @@
 """The one interface of all environments.
 
 An action is a token. A bandit is a one-token environment, a hypergrid a sequence of moves, a language task is text. An
-environment is a frozen dataclass whose fields are its configuration; it is hashable, so compiled functions can take it
-as a static argument.
+environment is a frozen dataclass of its configuration: hashable, so a static argument of compiled functions.
 """
 
 import dataclasses
@@ -128,7 +127,7 @@ class Environment(Hashable, Protocol):
         """Every outcome of a prompt with its reward.
 
         Raises:
-          ValueError: the outcomes of this environment cannot be enumerated.
+          ValueError: the prompt does not exist, or the outcomes of this environment cannot be enumerated.
         """
 
 

@@ -67,10 +67,7 @@ class ListedTask(Checked, Questions):
 
     @abc.abstractmethod
     def read_text(self, text: str) -> Answer | None:
-        """Parses a whole answer, lines in the plain spelling of `answer_text`; None if it is none.
-
-        It must not raise for any text.
-        """
+        """Parses a whole answer, lines in the plain spelling of `answer_text`; None, and no error, if it is none."""
 
     def name(self, answer: Any) -> str:
         """The canonical name of an answer; no two have the same."""

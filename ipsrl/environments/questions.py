@@ -85,8 +85,7 @@ class Questions(abc.ABC):
         There is no planning mask, because these texts do not consist of a task's own tokens.
 
         Raises:
-          ValueError: a prompt does not exist, the number of groups differs from the number of prompts, or groups have
-            different sizes.
+          ValueError: a prompt does not exist, there are more or fewer groups than prompts, or their sizes differ.
         """
         if np.ndim(prompt_index) != 1:
             raise ValueError(f"prompt_index is {shown(prompt_index)}, it must be a list of prompts")
@@ -142,7 +141,14 @@ class HypothesisEnvironment(Environment, Protocol):
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
     ) -> Prompts:
-        """The prompts `index` `[P]`, each with its own earlier answers as tokens, padded on the left to `width`."""
+        """The prompts `index` `[P]`, each with its own earlier answers as lists of tokens, padded on the left.
+
+        Args:
+          width: columns of the result; by default as many as the longest of these prompts needs.
+
+        Raises:
+          ValueError: a prompt has more tokens than `width`, or the number of histories differs from that of prompts.
+        """
 
     def prompts_with_critique(
         self, index: Sequence[int] | np.ndarray, quotations: Sequence[Quotation], width: int | None = None

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.environments.environment import OutcomeSpace, check_number
+from ipsrl.environments.environment import BACKWARD_FIELDS, OutcomeSpace, check_number
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 
@@ -27,9 +27,7 @@ class StateGraph(abc.ABC):
 
     num_prompts: ClassVar[int] = 1
     prompt_length: ClassVar[int] = 0
-    optional_fields: ClassVar[frozenset[str]] = frozenset(
-        {"log_backward", "step_log_backward", "next_states", "planning_mask"}
-    )
+    optional_fields: ClassVar[frozenset[str]] = BACKWARD_FIELDS | {"planning_mask"}
     verifies_on_host: ClassVar[bool] = False
     uses_tools: ClassVar[bool] = False
 
@@ -111,8 +109,7 @@ class StateGraph(abc.ABC):
 
         log_backward = sum over the moves of -log(number of parents of the state reached) (arXiv 2106.04399): walk back
         from the outcome and choose each parent with equal probability. A truncated or empty walk has outcome -1 and
-        reward 0, and its `log_backward` covers the moves that it made. Planning tokens are the moves from states with
-        more than one legal action.
+        reward 0, and its `log_backward` covers the moves that it made. Planning tokens are moves with alternatives.
         """
         mask = trajectories.token_mask
         reached = self.step(trajectories.observations, trajectories.tokens)
@@ -132,11 +129,6 @@ class StateGraph(abc.ABC):
         )
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
-        """Every outcome of a prompt with its reward.
-
-        Raises:
-          ValueError: the prompt does not exist.
-        """
         check_number("prompt", prompt, self.num_prompts)
         return OutcomeSpace(names=self.outcome_names(), rewards=self.reward_table()[prompt])
 

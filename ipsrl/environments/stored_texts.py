@@ -2,10 +2,11 @@
 
 import contextlib
 import io
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from ipsrl.checking.foreign_code import said
 
 VERSION = "1.0.0"
 
@@ -90,8 +91,3 @@ def stored_split(
         raise ValueError(
             f"{folder} has no {what} in the split {split!r} ({said(error)}); known splits: {splits}"
         ) from None
-
-
-def said(error: Exception) -> str:
-    """The type and message of an error of TFDS, on one line."""
-    return textwrap.shorten(f"{type(error).__name__}: {error}", 300)

@@ -1,9 +1,8 @@
 """Text tasks: environments whose actions are the tokens of a compact language, with the same task in plain text.
 
-A task shows observations and asks for one hypothesis that explains them. Many surface forms spell the same hypothesis:
-`outcome_id` identifies the hypothesis, never the form. Small policies use the compact vocabulary; language models read
-`prompt_text` and answer in text for `parse_text`. Complete answers have the same outcome ids and rewards in both. A
-compact answer without its stop token has no outcome; text is read also where it is truncated.
+Small policies use the compact vocabulary; language models read `prompt_text` and answer in text for `parse_text`.
+Complete answers have the same outcome ids and rewards in both. A compact answer without its stop token has no outcome;
+text is read also where it is truncated.
 """
 
 import abc
@@ -43,10 +42,8 @@ class TextTask(ListedTask, TokenStream):
     def symbols(self) -> tuple[str, ...]:
         """The task's own tokens; the first of them has the index `len(MARKS)`."""
 
-    @property
-    def planning_symbols(self) -> tuple[str, ...]:
-        """The symbols of an answer that determine its structure, as opposed to its content; by default none."""
-        return ()
+    planning_symbols: ClassVar[tuple[str, ...]] = ()
+    """The symbols of an answer that determine its structure, as opposed to its content."""
 
     @abc.abstractmethod
     def observation_symbols(self, problem: Any) -> list[str]:
@@ -114,9 +111,7 @@ class TextTask(ListedTask, TokenStream):
 
     @property
     def max_tokens(self) -> int:
-        """The longest surface form, the stop token, and two more, so that a slightly too long answer may still end
-        itself.
-        """
+        """The longest surface form, the stop token, and two more, by which a slightly longer answer may end itself."""
         return self.longest_answer + 1 + SLACK
 
     @functools.cached_property
@@ -126,17 +121,7 @@ class TextTask(ListedTask, TokenStream):
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
     ) -> Prompts:
-        """The prompts `index` `[P]`, each with its own earlier answers, padded on the left to `width` columns.
-
-        Args:
-          index: `[P]`, which prompts.
-          histories: for each prompt its earlier answers, each a list of tokens.
-          width: columns of the result; by default as many as the longest of these prompts needs.
-
-        Raises:
-          ValueError: a prompt has more than `width` tokens, or the number of histories differs from the number of
-            prompts.
-        """
+        """Prompts as in `HypothesisEnvironment`."""
         index = np.asarray(index, np.int32)
         if len(histories) != len(index):
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
@@ -160,9 +145,7 @@ class TextTask(ListedTask, TokenStream):
     def prompts_for_critique(
         self, index: Sequence[int] | np.ndarray, attempts: Sequence[Sequence[int]], width: int | None = None
     ) -> Prompts:
-        """The prompts `index` `[P]`, each with an attempt and an `<earlier>` mark with nothing behind it: what follows
-        is a critique and not an answer.
-        """
+        """The prompts `index` `[P]`, each with an attempt and a bare `<earlier>` mark: what follows is a critique."""
         return self.prompts_with_history(index, [[attempt, ()] for attempt in attempts], width)
 
     def history_width(self, answers: int) -> int:
@@ -187,7 +170,6 @@ class TextTask(ListedTask, TokenStream):
         return [" ".join(self.vocabulary[int(token)] for token in answer if token != STOP) for answer in answers]
 
     def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
-        """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""
         check_number("hypothesis", hypothesis, self.num_hypotheses)
         return [*self._tokens_of(self.spell(self.answers[hypothesis], rng)), STOP]
 

@@ -11,6 +11,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import qwix
+from flax.traverse_util import flatten_dict, unflatten_dict
 from jax import Array
 
 from ipsrl.checking.fields import Checked, one_of, positive
@@ -55,16 +56,10 @@ class LoRA(Checked):
 
 def split(parameters: Parameters) -> tuple[Parameters, Parameters]:
     """The adapters and the rest: the inverse of `union`."""
-    adapters, rest = {}, {}
-    for name, value in parameters.items():
-        if isinstance(value, dict):
-            inner = split(value)
-            for side, part in zip((adapters, rest), inner, strict=True):
-                if part:
-                    side[name] = part
-        else:
-            (adapters if name in TRAINED else rest)[name] = value
-    return adapters, rest
+    leaves = flatten_dict(parameters)
+    adapters = {path: leaf for path, leaf in leaves.items() if path[-1] in TRAINED}
+    rest = {path: leaf for path, leaf in leaves.items() if path not in adapters}
+    return unflatten_dict(adapters), unflatten_dict(rest)
 
 
 def merged(parameters: Parameters, lora: LoRA) -> Parameters:

@@ -111,15 +111,12 @@ class LlamaBlock(nnx.Module):
         return hidden + self.mlp(self.post_attention_layernorm(hidden)), kept
 
 
-class GemmaBlock(nnx.Module):
+class GemmaBlock(LlamaBlock):
     """x + norm(attention(norm(x))), then x + norm(mlp(norm(x))): Gemma 2 and 3 (arXiv 2408.00118, 2503.19786)."""
 
     def __init__(self, policy: TransformerConfig, number: int, keys: Keys):
-        self.input_layernorm = RMSNorm(policy, policy.hidden_size)
-        self.self_attn = Attention(policy, number, keys)
-        self.post_attention_layernorm = RMSNorm(policy, policy.hidden_size)
+        super().__init__(policy, number, keys)
         self.pre_feedforward_layernorm = RMSNorm(policy, policy.hidden_size)
-        self.mlp = GatedMLP(policy, keys)
         self.post_feedforward_layernorm = RMSNorm(policy, policy.hidden_size)
 
     def __call__(self, hidden: Array, view: View) -> tuple[Array, KeyValues]:
@@ -128,7 +125,7 @@ class GemmaBlock(nnx.Module):
         return hidden + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(hidden))), kept
 
 
-BLOCKS: dict[str, type[LlamaBlock | GemmaBlock]] = {"llama": LlamaBlock, "gemma": GemmaBlock}
+BLOCKS: dict[str, type[LlamaBlock]] = {"llama": LlamaBlock, "gemma": GemmaBlock}
 
 
 # What the backward pass of a block recomputes instead of storing. Attention weights count as products with batch

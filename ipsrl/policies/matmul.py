@@ -79,9 +79,7 @@ shifted.defvjp(
 
 
 def _sum_of_rows(array: Array) -> Array:
-    """`[..., n]` -> `[n]` float32 sums, by a product with ones: XLA's own sums take a tenth of a gradient's time on
-    CPU.
-    """
+    """`[..., n]` -> `[n]` float32 sums, by a product with ones: XLA's own take a tenth of a gradient's time on CPU."""
     rows = _rows(array)
     # Without this, accelerators would round float32 operands.
     return _dot(jnp.ones((1, len(rows)), rows.dtype), rows, "float32", precision="highest")[0]

@@ -23,9 +23,7 @@ from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
 FEWEST_ROWS = 64
 """Smallest number of rows in a block; blocks of 32 gained nothing on two CPU cores."""
-
 MOST_BLOCKS = 32
-"""Maximum number of blocks."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,8 +113,7 @@ def _graphdef(widths: tuple[int, ...]) -> nnx.GraphDef:
 def _distinct(values: Array, mask: Array) -> tuple[Array, Array, Array]:
     """The masked values `[N]` without repetitions (a few may remain).
 
-    Every value has a slot in a hash table, its remainder. Of two values that share a slot, the one that loses it is
-    kept separately.
+    Every value has a slot in a hash table, its remainder. Of two values that share one, the loser is kept separately.
 
     Returns:
       values `[N]`, of which the first count; for each of the N its index among them (arbitrary outside the mask); and

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+from flax.traverse_util import flatten_dict, unflatten_dict
 from jax import Array
 
 from ipsrl.distributed.placement import PlacementRules
@@ -84,10 +85,7 @@ def union(trained: Parameters | None, frozen: Parameters | None) -> Parameters |
     """The merged nested dict of two trees without common leaves; the other tree itself if one is None."""
     if trained is None or frozen is None:
         return trained
-    both = dict(frozen)
-    for name, value in trained.items():
-        both[name] = union(value, both[name]) if name in both else value
-    return both
+    return unflatten_dict(flatten_dict(frozen) | flatten_dict(trained))
 
 
 def distribution(logits: Array, legal_actions: Array | None, temperature: float) -> Array:
@@ -194,8 +192,7 @@ def score_hidden(
     """`score_logits` of `logits_of(hidden)`, with at most `[P, G, at_once, V]` logits in memory.
 
     The logits of a language model are by far its largest array (a float32 row of 152,000 takes 0.6 MB). They are
-    computed for some token columns at a time, and recomputed in the backward pass: one more product with the
-    unembedding.
+    computed for some token columns at a time, and once more in the backward pass: a product with the unembedding.
 
     Args:
       logits_of: hidden states `[P, G, S, H]` -> logits `[P, G, S, V]`.

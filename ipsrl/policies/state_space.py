@@ -85,8 +85,7 @@ class StateSpace(Checked):
       expansion: D / hidden_size.
       convolution: W, number of tokens that the convolution spans.
       rms_norm_epsilon: added to the mean square.
-      dtype: "float32" or "bfloat16", of the operands of matrix products, and, except on CPU, of their results. The scan
-        is always float32.
+      dtype: "float32" or "bfloat16", of operands of matrix products and, except on CPU, results; not of the scan.
       chunk: number of tokens whose states exist at the same time in scoring, see `selective_scan`.
 
     Raises:

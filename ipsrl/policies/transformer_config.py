@@ -64,8 +64,7 @@ class TransformerConfig(Checked):
       tie_embeddings: whether the logits are products with the token embeddings instead of a matrix `lm_head`.
       dtype: "float32" or "bfloat16", of the operands of matrix products, and, except on CPU, of activations, keys and
         values. Norms, softmax, logits and sums of products are always float32.
-      query_block: number of queries of a sequence whose attention weights exist at the same time; changes memory and
-        rounding only.
+      query_block: queries of a sequence whose attention weights exist at one time; changes memory and rounding only.
       logits_at_once: maximum number of logits of scored tokens on a device at the same time (2^27 take half a GiB), but
         at least those of one token of every sequence; changes memory and rounding only.
       remat: what the backward pass recomputes instead of storing: "none"; "layer", all of a block except its input;

@@ -212,7 +212,6 @@ class Interview(Checked, TokenStream):
         )
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
-        """Raises ValueError."""
         raise ValueError(
             "the reward of an interview is not that of its outcome: experiments.dialogue_users.interview_exact has it"
         )

@@ -56,8 +56,7 @@ class Moves:
 
     Attributes:
       words: `[kinds, LEVELS, phases, acts, words]` float32, probabilities of the reply.
-      rises, falls: `[acts, words]` float32, probabilities that trust rises or falls by one after a reply; where it
-        cannot, it stays.
+      rises, falls: `[acts, words]` float32, probabilities that trust rises or falls by one after a reply, if it can.
     """
 
     words: np.ndarray

@@ -41,8 +41,7 @@ class SearchAgent(KnowledgeGraph, TokenStream):
     worth worth[l], the last number for all that are more; everything else is worth 0. Which queries fail is sampled
     in `reset`, independently for each place in the sequence of a trajectory's queries.
 
-    The number of look-ups is the number of planning tokens: every relation is one. So `stratified_grpo` with its
-    default key has them as strata.
+    Every relation is a planning token, so `stratified_grpo` with its default key has numbers of look-ups as strata.
 
     What counts as an outcome: the `answer`, entity e as e; the answer with the number of `lookups`, as e + N l; or the
     `behaviour`, see `Searches`. `searches` measures all three.
@@ -193,7 +192,6 @@ class SearchAgent(KnowledgeGraph, TokenStream):
         return searches_of(self, trajectories, self.lookups, self.grounded)
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
-        """Verifies as in `Environment`, inside jit."""
         done = self.searches(trajectories)
         right = done.answer == jnp.asarray(self.answers)[trajectories.prompts.index][:, None]
         worth = jnp.asarray(self.worths, jnp.float32)[done.lookups]

@@ -198,16 +198,14 @@ class ToolUse(LanguageTask):
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> State:
         last, ended = super().reset(key, prompt_index, member)
-        zero = jnp.int32(0)
-        nothing = jnp.zeros(self.longest_reply, jnp.int32)
         return {
             "last": last,
             "ended": ended,
             "waits": jnp.bool_(False),
             "left": jnp.int32(self.calls),
-            "reply": nothing,
-            "length": zero,
-            "spoken": zero,
+            "reply": jnp.zeros(self.longest_reply, jnp.int32),
+            "length": jnp.int32(0),
+            "spoken": jnp.int32(0),
         }
 
     def observe(self, state: State) -> Array:

@@ -27,6 +27,7 @@ class Bandit(StateGraph):
 
     rewards: tuple[float, ...] | tuple[tuple[float, ...], ...] = (1.0, 1.0)
 
+    max_tokens: ClassVar[int] = 1
     axes_of_rewards: ClassVar[tuple[int, ...]] = (1, 2)
     described_rewards: ClassVar[str] = (
         "a tuple of numbers, one for each arm, or a tuple of such tuples of one length, one for each prompt"
@@ -65,10 +66,6 @@ class Bandit(StateGraph):
     @property
     def vocabulary_size(self) -> int:
         return self.num_outcomes
-
-    @property
-    def max_tokens(self) -> int:
-        return 1
 
     def first_state(self, prompt_index: Array) -> Array:
         return prompt_index

@@ -21,8 +21,7 @@ SIDES_WITHOUT_PEAK = (2, 3, 4, 5, 6, 11)
 
 @dataclasses.dataclass(frozen=True)
 class Hypergrid(Checked, StateGraph):
-    """Trajectories from the origin of {0 .. side - 1}^dimensions: raise one coordinate by 1, or stop: the cell is the
-    outcome.
+    """Walks from the origin of {0 .. side - 1}^dimensions: raise one coordinate by 1, or stop: the cell is the outcome.
 
     R(x) = R0 + R1 * prod_d 1[1/4 < |x_d / (side - 1) - 1/2| <= 1/2] + R2 * prod_d 1[3/10 < |same| < 4/10]
 

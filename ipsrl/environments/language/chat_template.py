@@ -3,11 +3,11 @@
 import dataclasses
 import datetime
 import functools
-import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ipsrl.checking.foreign_code import said
 from ipsrl.environments.reading.answer_text import is_tag
 
 DATE = datetime.datetime(2024, 7, 26)
@@ -61,9 +61,8 @@ class ChatTemplate:
             )
         # A template is a program.
         except Exception as error:
-            said = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
             folder = self.tokenizer.name_or_path
-            raise ValueError(f"the chat template in {folder} refuses the prompt ({said})") from None
+            raise ValueError(f"the chat template in {folder} refuses the prompt ({said(error)})") from None
 
     @functools.cached_property
     def turn_begins(self) -> str:
@@ -117,8 +116,7 @@ def special_tokens(tokenizer: Any) -> set[int]:
 
 def unread_tokens(tokenizer: Any, template: ChatTemplate | None) -> frozenset[int]:
     """The tokens that are no words of an answer: padding, the beginning of texts and the others that every tokenizer
-    has a name for, and the marks of its template. The tags around thoughts and answers are words, also if they are
-    special tokens that a template writes.
+    has a name for, and the marks of its template. Tags around thoughts and answers are words, even as special tokens.
     """
     named = {getattr(tokenizer, f"{role}_id") for role in type(tokenizer).SPECIAL_TOKENS_ATTRIBUTES} - {None}
     marks = named | (set() if template is None else template.marks)

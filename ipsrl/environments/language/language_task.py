@@ -44,11 +44,10 @@ class LanguageTask(TokenStream, Checked):
     decode to no text.
 
     Answers are verified as text up to a stop string, also if they are truncated at `max_tokens`. Stop tokens and
-    `unread_tokens` are no part of it, all other special tokens are. Where the prompt ends within a thought, the answer
-    begins within it.
+    `unread_tokens` are no part of it, all other special tokens are. Where a prompt ends within a thought, its answers
+    begin there. There is no planning mask: objectives that need one are refused.
 
-    Around a `ListedTask` this is a `HypothesisEnvironment` as well. There is no planning mask: objectives that need one
-    are refused.
+    Around a `ListedTask` this is a `HypothesisEnvironment` as well.
 
     Attributes:
       task: the questions and their verifier.
@@ -153,15 +152,10 @@ class LanguageTask(TokenStream, Checked):
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
     ) -> Prompts:
-        """The prompts `index` `[P]`, each with its own earlier answers, padded on the left to `width` columns.
+        """Prompts as in `HypothesisEnvironment`.
 
         Earlier answers that are hypotheses are shown in their canonical form, others as the model wrote them. If not
         all fit, the latest that fit are shown, because the length of a model's text is not known beforehand.
-
-        Args:
-          index: `[P]`, which prompts.
-          histories: for each prompt its earlier answers, each a list of tokens.
-          width: columns of the result; by default as many as the longest of these prompts needs.
 
         Raises:
           ValueError: a prompt without its history has more tokens than `width` or `longest_prompt`, a prompt ends with
@@ -174,8 +168,7 @@ class LanguageTask(TokenStream, Checked):
     def prompts_with_critique(
         self, index: Sequence[int] | np.ndarray, quotations: Sequence[Quotation], width: int | None = None
     ) -> Prompts:
-        """The prompts `index` `[P]`, each with an attempt as the model wrote it and a critic's words, which may be
-        none.
+        """The prompts `index` `[P]`, each with an attempt as the model wrote it and a critic's words, if any.
 
         Where the prompt would be too long, the attempt is left out, or if need be both.
         """

@@ -29,8 +29,7 @@ class MathAnswers(Checked, Questions):
 
     Answers and references are read by `ipsrl.environments.reading.numeric_answers`, or by the package math-verify, and
     compared exactly, as fractions. A reference may be a whole solution that ends with "#### 42". The reward is 1 if
-    both are equal, else 0. An outcome id is a hash of the number, or -1 if there is none: outcomes cannot be
-    enumerated.
+    both are equal, else 0. An outcome id is a hash of the number, -1 without one; there is no list of them.
 
     Attributes:
       data_dir: folder of data sets; the data set itself is in data_dir/builder/version.

@@ -40,15 +40,13 @@ class OneOfMany(TextTask):
     pycountry and the time zone database, elements by periodictable, languages by Pygments, colors by Matplotlib, days
     and months by `calendar`, Greek letters, signs of the zodiac and chess pieces by Unicode's names, numbers by
     arithmetic. The others were compared with WordNet 3.1, which has all mammals, animals that fly and nearly all parts
-    of the body, but not all fruits, vegetables, instruments and sports. Countries that lie in two continents are right
-    in both.
+    of the body, but not all fruits, vegetables, instruments and sports. Countries in two continents are right in both.
 
     Of its sets, `eight` are the questions on which a model of 135 million parameters starts with a validity of 0.36 to
     0.70, `nine` others with 0.25 to 0.44, and `reachable` all 21 with 0.05 to 0.95.
 
     Attributes:
-      source: path of a JSON file of the form in `ipsrl.environments.language.open_questions`; "" for that of the
-        package.
+      source: path of a JSON file, as `ipsrl.environments.language.open_questions` reads it; "" for the package's.
       questions: names of questions or of sets of them, as `day` or `(eight, fruit)`; () for all.
       reading: of an answer in text: `exact`, its first phrase is a right answer and nothing else, or `mention`, exactly
         one right answer occurs as whole words in its first sentence, and none has an outcome if several do.
@@ -118,11 +116,9 @@ class OneOfMany(TextTask):
         return f"{problem.question}\n{earlier}".strip()
 
     def beginning(self, prompt: int) -> str:
-        """Words with which the answer begins, such as "One country in Europe is"."""
         check_number("prompt", prompt, self.num_prompts)
         return self.asked[prompt].beginning
 
     @property
     def stop_strings(self) -> tuple[str, ...]:
-        """The strings that end what is read."""
         return STOP_STRINGS if self.reading == "exact" else SENTENCE_STOP_STRINGS

@@ -95,8 +95,7 @@ class ReasoningGym(Checked, Questions):
       dataset: its name, with options of its own or without: `gcd`, or `gcd(min_numbers=3, max_numbers=3)`.
       size: number of prompts. Problem i has the seed `seed` + i: held-out problems need a `seed` that is `size` away.
       seed: of the first problem.
-      threshold: rewards are 1 for scores of at least this, which are then right, else 0; None for the scores
-        themselves.
+      threshold: scores of at least this are right and have the reward 1, others 0; None for the scores as rewards.
 
     Raises:
       ValueError: the package is missing or has another version, there is no such data set or option, the data set is
@@ -177,9 +176,7 @@ You may think first. Then write the final answer, and nothing else, between thes
 
 
 def outcome_of(answer: str | None, reward: float) -> int:
-    """A stable outcome id, within int32, shared by answers of the same reward that differ in case and blanks alone; -1
-    for None.
-    """
+    """A stable outcome id, within int32, of answers of one reward that differ in case and blanks alone; -1 for None."""
     if answer is None:
         return NO_OUTCOME
     return checksum(f"{float(reward)} {' '.join(answer.split()).casefold()}") % 2**31

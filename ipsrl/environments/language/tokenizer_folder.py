@@ -1,10 +1,10 @@
 """The tokenizer in a folder in the format of Hugging Face, the tokens that end its texts, and texts as its tokens."""
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ipsrl.checking.foreign_code import said
 from ipsrl.checking.model_folder import read_object, require_files
 
 Token = tuple[int, tuple[int, int]]
@@ -28,9 +28,8 @@ def read_tokenizer(folder: Path) -> Any:
             tokenizer.batch_decode(tokenizer(["a text"])["input_ids"])
     # A damaged file may lead it anywhere, and the errors of its Rust are plain exceptions.
     except Exception as error:
-        said = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
         raise ValueError(
-            f"the tokenizer files in {folder} cannot be read by transformers ({said}): copy them again"
+            f"the tokenizer files in {folder} cannot be read by transformers ({said(error)}): copy them again"
         ) from error
     if not tokenizer.is_fast:
         raise ValueError(f"the tokenizer in {folder} has no tokenizer.json, which defines its tokens")

@@ -24,8 +24,7 @@ class Molecule:
 
     Attributes:
       canonical: RDKit's canonical SMILES string.
-      scaffold: its Bemis-Murcko scaffold, the rings and what links them; empty without rings, None where RDKit cannot
-        make it.
+      scaffold: its Bemis-Murcko scaffold, rings and what links them; empty without rings, None where RDKit makes none.
       scaffold_class: the scaffold with every atom a carbon and every bond single, RDKit's generic scaffold; None where
         RDKit cannot make it, as for rings in which an atom has more than four bonds.
       reward: in [0, 1]; 0 where RDKit cannot compute it.
@@ -41,11 +40,7 @@ class Molecule:
 
 @dataclasses.dataclass(frozen=True)
 class MoleculeReader:
-    """Reads strings, for the processes of a `VerifierPool`.
-
-    Attributes:
-      reward: of molecules.
-    """
+    """Reads strings, and computes the reward of their molecules, for the processes of a `VerifierPool`."""
 
     reward: MoleculeReward
 

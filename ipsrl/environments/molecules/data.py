@@ -8,9 +8,10 @@ from typing import Any, overload
 
 import numpy as np
 
+from ipsrl.checking.foreign_code import said
 from ipsrl.checking.paths import expanded
 from ipsrl.distributed.start_up import cache_folder
-from ipsrl.environments.stored_texts import VERSION, said, stored_split
+from ipsrl.environments.stored_texts import VERSION, stored_split
 
 FEATURE = "smiles"
 MOSES = "moses"

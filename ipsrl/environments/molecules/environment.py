@@ -11,6 +11,7 @@ import numpy as np
 
 from ipsrl import extras
 from ipsrl.checking.fields import Checked, one_of, positive
+from ipsrl.environments.listed_task import NO_OUTCOME
 from ipsrl.environments.molecules.chemistry import IDENTITIES, Molecule, MoleculeReader
 from ipsrl.environments.molecules.rewards import MoleculeReward
 from ipsrl.environments.molecules.smiles import BEGIN, END, SmilesVocabulary
@@ -18,7 +19,6 @@ from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
-NO_OUTCOME = -1
 READINGS_KEPT = 2**17
 POOL = VerifierPool()
 

@@ -27,8 +27,7 @@ class ReactionGraph:
 
     Attributes:
       smiles: S + K names of the states: "" for the empty flask, else canonical SMILES.
-      steps: `[S, V]` int32, the state after each action, -1 if it is illegal. Actions are the cores, then the places of
-        each acid.
+      steps: `[S, V]` int32, the state after each action, -1 if illegal: cores, then the places of each acid.
       num_parents: `[S + K]` int32, number of moves into each state.
       num_routes: `[S + K]` int64, number of ways from the empty flask.
       qed: `[K]` float64, drug-likeness of the products.

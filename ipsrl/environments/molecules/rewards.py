@@ -132,11 +132,7 @@ class DockStandIn(Factor):
 
 @dataclasses.dataclass(frozen=True)
 class MoleculeReward:
-    """The geometric mean of factors; 0 if one of them is 0.
-
-    Attributes:
-      factors: of equal weight.
-    """
+    """The geometric mean of factors of equal weight; 0 if one of them is 0."""
 
     factors: tuple[Factor, ...]
 

@@ -2,8 +2,6 @@ r"""Words and signs around a box with which its content is still the answer. doc
 
 A model boxes what it means to give, so words beside a box are harmless unless they are known to change an answer: a
 doubt, a negation, an alternative, a size, an operation. Signs beside it are harmless only if they are known to be.
-
-This module needs only the standard library: the processes that read answers import it.
 """
 
 import re

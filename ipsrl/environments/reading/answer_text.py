@@ -1,7 +1,6 @@
 r"""Answers in the text of a language model: where an answer stands, and its signs in one spelling.
 
-docs/answers.md states the rule. This module needs only the standard library, as do the others that read expressions,
-numbers and words: the processes that read answers then import little.
+docs/answers.md states the rule.
 """
 
 import collections

@@ -1,7 +1,4 @@
-"""Words beside an answer: those that leave it as it is. docs/answers.md states the rule.
-
-This module needs only the standard library: the processes that read answers import it.
-"""
+"""Words beside an answer: those that leave it as it is. docs/answers.md states the rule."""
 
 import itertools
 import re

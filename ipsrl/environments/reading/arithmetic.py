@@ -2,8 +2,6 @@ r"""Arithmetic in text: the tree of an expression with numbers, and its exact va
 
 A tree is a number, `("-", tree)`, or `(operator, left, right)` with an operator of + - * / ^. A number is an integer,
 or a fraction if it is none. Nothing is evaluated as code; sizes are limited before anything is computed.
-
-This module needs only the standard library: the processes that read answers import it.
 """
 
 import re
@@ -44,8 +42,7 @@ def read_arithmetic(text: str) -> Tree | None:
     ^ binds closest and groups from the right, then signs, then products and sums, which group from the left. Operands
     are numbers with thousands separators (1,000 or 1 000 or 1'000 or 1_000), decimals and powers of ten (1e3), groups
     in brackets of three kinds, \frac{a}{b}, and an integer with a proper fraction behind it (2 1/2, 2½). x multiplies.
-    Expressions of more than 64 words and signs, and numbers of more than 100 digits or with exponents beyond 300, are
-    not read.
+    Expressions of more than 64 words and signs are not read, nor numbers of over 100 digits or exponents beyond 300.
     """
     words = _words(_SHORT_FRACTION.sub(_with_braces, _MULTIPLIED.sub("*", text)))
     if not words:

@@ -12,8 +12,6 @@ Nothing else is identified: numbers are not computed (2 * 3 is not 6, 2 * 2 is n
 and nothing cancels (a - a, b / b and 1 * c stay). In other words: replace each number of a tree by its own variable.
 Two trees are the same expression if they are the same rational function, up to the names of variables that hold equal
 numbers.
-
-This module needs only the standard library and two modules like it: the processes that read answers import it.
 """
 
 import random

@@ -28,8 +28,7 @@ logging.getLogger("math_verify").setLevel(logging.ERROR)
 def read_by_math_verify(text: str) -> Fraction | None:
     """The rational number that math-verify finds in a text, exactly, or None if there is none.
 
-    Only the last 4,000 characters are read, and no thoughts. Of an equation the right side counts. A percentage is its
-    number, as in `numeric_answers`: 50% is 50.
+    Only the last 4,000 characters are read, and no thoughts. Of an equation the right side counts. 50% is 50.
     """
     try:
         # Without an alarm, as it may be in spite of its annotation: signals work in no thread but the main one.

@@ -1,7 +1,4 @@
-"""Exact numbers in text: reads the number that an answer gives. docs/answers.md states the rule.
-
-This module needs only the standard library and four modules like it: the processes that read answers import it.
-"""
+"""Exact numbers in text: reads the number that an answer gives. docs/answers.md states the rule."""
 
 import re
 from fractions import Fraction

@@ -3,8 +3,6 @@
 Lower case, without accents, quotation marks, Markdown, symbols, articles in front and hyphens within words: "**The
 Guinea-Bissau**, of course." is `guinea bissau`. Marks end a phrase unless a letter or digit follows: `3.5`, `vb.net`.
 Powers, indices and fractions stay what they are: 2³ is not 23.
-
-This module needs only the standard library, so processes that read answers import little.
 """
 
 import re

@@ -161,8 +161,7 @@ def _byte_of_character() -> dict[str, int]:
 def _automaton(strings: Sequence[bytes]) -> np.ndarray:
     """`[S, 256]` uint8, the state after each byte (Aho and Corasick, 1975).
 
-    A state is the longest end of the text so far with which a string begins; the last one, a string that is complete,
-    is never left.
+    A state is the longest end of the text so far with which a string begins; the last one, a whole string, is final.
     """
     beginnings = sorted({string[:length] for string in strings for length in range(len(string))}, key=len)
     state_of = {beginning: state for state, beginning in enumerate(beginnings)}

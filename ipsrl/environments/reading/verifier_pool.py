@@ -47,8 +47,7 @@ class VerifierPool(Checked):
     def read(self, reader: Callable[[str], Any], texts: Sequence[str]) -> list[Any]:
         """Result of `reader` for each text; equal texts are read once.
 
-        An answer that exceeds the limit, or kills its process, is read as None, and a warning (`UnreadableAnswers`)
-        counts them for the batch.
+        An answer that exceeds the limit, or kills its process, is None; a warning (`UnreadableAnswers`) counts them.
 
         Args:
           reader: picklable, as is its result; None means that a text holds no answer.

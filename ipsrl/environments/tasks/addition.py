@@ -40,11 +40,6 @@ HOW = {
 }
 
 
-def _in_one_spelling(text: str) -> str:
-    """An answer in text without capitals, line breaks, and blanks beside + and /."""
-    return _BESIDE_SIGN.sub(r"\1", " ".join(text.lower().split()))
-
-
 @dataclasses.dataclass(frozen=True)
 class Addition(TextTask):
     """Hypotheses are numbers in a spelling; one is valid if the number is the sum that the prompt asks for.
@@ -172,7 +167,10 @@ class Addition(TextTask):
             symbols = symbols[len(symbols) - symbols[::-1].index(WORKED) :]
         return _joined(symbols)
 
-    read_text = staticmethod(_in_one_spelling)
+    @staticmethod
+    def read_text(text: str) -> str:
+        """The answer without capitals, line breaks, and blanks beside + and /."""
+        return _BESIDE_SIGN.sub(r"\1", " ".join(text.lower().split()))
 
     def answer_words(self, answer: str, rng: np.random.Generator | None) -> str:
         work = " ".join(self.forms[answer][0][::-1]) + "\n" if self._works(rng) else ""

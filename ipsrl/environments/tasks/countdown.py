@@ -1,7 +1,6 @@
 """Countdown: reach a target from given numbers with + - * / and parentheses.
 
-The task of TinyZero (github.com/Jiayi-Pan/TinyZero) and of its data set Countdown-Tasks-3to4, with problems that have
-several solutions.
+The task of TinyZero (github.com/Jiayi-Pan/TinyZero) and its data set Countdown-Tasks-3to4, with several solutions.
 """
 
 import dataclasses
@@ -63,8 +62,7 @@ class Countdown(TextTask):
     numbers; one that divides by zero has no outcome.
 
     Finding all solutions for one sample of numbers takes less than a millisecond for 3 numbers, 0.01 s for 4, 0.06 s
-    for 5 and 0.24 s for 6; the rarer problems with enough solutions are, the more samples are needed. Small numbers
-    have many solutions.
+    for 5 and 0.24 s for 6. Where enough solutions are rare, more samples are needed; small numbers have many.
 
     Attributes:
       numbers: how many numbers are given, 2 to 6.

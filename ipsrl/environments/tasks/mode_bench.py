@@ -42,8 +42,7 @@ def mode_bench(
     billion parameters find them as hard as one of half a billion finds level 1, which has no meaning for other models.
     Of its sizes, as its repository lists them (provenance/level-construction.json), factors has all: its levels 4 and 5
     are the other way round here. Graphs have 4 to 7 vertices there, of which 3 or 4 are hidden, mixed within a level;
-    here one size each, and levels 3 to 5 are larger. The upper limits on solutions, the probabilities of edges and the
-    drawn problems are ours.
+    here one size each, and levels 3 to 5 are larger. Upper limits on solutions, edge probabilities and draws are ours.
 
     Args:
       domain: `graph_coloring` or `factors`.

@@ -46,8 +46,7 @@ class NQueens(TextTask):
       seed: of the first problem.
 
     Raises:
-      ValueError: a field is out of range. Also, when the problems are first used: too few problems have that many
-        solutions.
+      ValueError: a field is out of range. Also, when problems are first used: too few have that many solutions.
     """
 
     n: int = between(4, 9, 8)

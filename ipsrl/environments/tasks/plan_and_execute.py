@@ -64,8 +64,7 @@ class PlanAndExecute(TextTask):
       seed: of the problems.
 
     Raises:
-      ValueError: a field is out of range. Also, when the problems are first used: too few lists have so many fitting
-        plans.
+      ValueError: a field is out of range. Also, when problems are first used: too few lists have so many fitting plans.
     """
 
     length: int = between(4, 12, 8)

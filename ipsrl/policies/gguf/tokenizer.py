@@ -127,8 +127,7 @@ def special_tokens(file: File) -> dict[str, int]:
 
 
 def stop_tokens(file: File) -> list[int]:
-    """The tokens that end an answer: those that the file names, then those that end turns by their text, or else those
-    that end texts.
+    """The tokens that end an answer: those that the file names, then by their text those of turns, or else of texts.
 
     Raises:
       ValueError: as `special_tokens`.

@@ -1,8 +1,7 @@
 """Weights of Hugging Face checkpoints: import, in which each device reads its own slices, and export.
 
 One table, `stored_tensors`, maps parameters to tensors of a file; import and export both read it. Parameters are named
-as in the files, so the table has one rule for each kind of leaf. On disk a matrix is `[out, in]`; a `kernel` is `[in,
-out]`.
+as in the files, so the table has one rule for each kind of leaf. A matrix is `[out, in]` on disk, a kernel `[in, out]`.
 """
 
 import contextlib
@@ -111,8 +110,7 @@ def load_parameters(
     Args:
       model_dir: folder with `config.json` and `model.safetensors`, or else an index and the files that it names.
       policy: `read_policy(model_dir)`, or a policy that differs from it only in how it computes.
-      shardings: path of a parameter, such as "layers/0/self_attn/q_proj/kernel" -> its sharding; None for all on this
-        process's first device.
+      shardings: path of a parameter, as in `StoredTensor`, -> its sharding; None for this process's first device.
       dtype: of the parameters, independent of the files.
       convert: (path, parameter) -> its replacement, for example a quantised one, before the next parameter is read.
 
@@ -155,8 +153,7 @@ def save(
     Args:
       model_dir: the new folder.
       policy, parameters: to export.
-      source_dir: a checkpoint of the same architecture, whose `config.json` and tokenizer are copied; it needs no
-        weights.
+      source_dir: a checkpoint of the same architecture, weights or not; its `config.json` and tokenizer are copied.
       dtype: of the weights in the files; None for the dtype in the source's `config.json`, else float32.
       shard_bytes: maximum size of a file with more than one tensor.
 
