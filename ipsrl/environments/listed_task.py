@@ -1,7 +1,6 @@
 """Listed tasks: questions in text whose answers are known beforehand, as a list of hypotheses.
 
-A task shows observations and asks for one hypothesis that explains them. Many forms spell the same hypothesis: an
-outcome is the hypothesis, never the form.
+A task shows observations and asks for one hypothesis that explains them. It is the outcome, in any of its many forms.
 """
 
 import abc
@@ -75,12 +74,10 @@ class ListedTask(Checked, Questions):
 
     def answer_words(self, answer: Any, rng: np.random.Generator | None) -> str:
         """`answer_text`; by default the name between answer tags."""
-        del rng
         return f"<answer> {self.name(answer)} </answer>"
 
     def meaning(self, problem: Any, answer: Answer) -> Answer | None:
         """The answer as it is meant under a problem, None if it means nothing; by default the answer itself."""
-        del problem
         return answer
 
     def outcome(self, answer: Any) -> int:
@@ -92,7 +89,6 @@ class ListedTask(Checked, Questions):
 
     def explains(self, problem: Any, answer: Any) -> bool:
         """Whether an answer outside the hypothesis space is nevertheless right for a problem."""
-        del problem, answer
         return False
 
     def worth(self, outcome_id: np.ndarray) -> np.ndarray:

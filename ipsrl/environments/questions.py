@@ -27,8 +27,7 @@ class Questions(abc.ABC):
 
     Attributes:
       stop_strings: strings that end an answer, besides the stop tokens of a model.
-      reads_quickly: True if `reader` takes time at most linear in the length of a text, for any text: it needs no
-        process of its own and no time limit.
+      reads_quickly: True if `reader` takes at most linear time for any text: it needs no process and no time limit.
       right_above: of the outcomes that it gives.
     """
 
@@ -55,7 +54,6 @@ class Questions(abc.ABC):
 
         They belong to the prompt, and are no part of the answer that is verified.
         """
-        del prompt
         return ""
 
     @property
@@ -105,7 +103,6 @@ class Questions(abc.ABC):
         pool: VerifierPool,
     ) -> Outcomes:
         """`verify_answers`, by a task that works on unchecked text there as well, in the processes of `pool`."""
-        del pool
         return self.verify_answers(prompt_index, answers)
 
 

@@ -90,7 +90,6 @@ class StateGraph(abc.ABC):
         return Prompts(index, jnp.zeros(shape, jnp.int32), jnp.zeros(shape, bool))
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> Array:
-        del key, member
         return self.first_state(jnp.asarray(prompt_index, jnp.int32))
 
     def observe(self, state: Array) -> Array:
@@ -98,8 +97,7 @@ class StateGraph(abc.ABC):
         return jnp.where(self.finished(state), 0, state)
 
     def dictated(self, state: Array) -> Array | None:
-        """Nothing, unless a subclass dictates actions."""
-        del state
+        return None
 
     def finished(self, state: Array) -> Array:
         return state >= self.num_observations

@@ -58,7 +58,6 @@ class TextTask(ListedTask, TokenStream):
 
         By default an answer is the tuple of its symbols.
         """
-        del rng
         return list(answer)
 
     def name(self, answer: Any) -> str:

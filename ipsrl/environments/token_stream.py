@@ -34,11 +34,8 @@ class TokenStream(abc.ABC):
     optional_fields: ClassVar[frozenset[str]] = frozenset()
     verifies_on_host: ClassVar[bool] = True
     uses_tools: ClassVar[bool] = False
-
-    @property
-    def right_above(self) -> float:
-        """Threshold of `verify`'s outcomes above which an answer is right, for rewards that were stored."""
-        return 0.0
+    right_above: ClassVar[float] = 0.0
+    """Threshold of `verify`'s outcomes above which an answer is right, for rewards that were stored."""
 
     @abc.abstractmethod
     def verify(self, trajectories: Trajectories) -> Outcomes:
@@ -69,17 +66,16 @@ class TokenStream(abc.ABC):
         return jax.tree.map(lambda column: column[rows], self.prompt_table)
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> tuple[Array, ...]:
-        del key, member
         return jnp.asarray(self.prompt_table.tokens[:, -1])[prompt_index], jnp.bool_(False)
 
     def observe(self, state: tuple[Array, ...]) -> Array:
         return state[0]
 
-    def legal(self, state: tuple[Array, ...]) -> None:
-        del state
+    def legal(self, state: tuple[Array, ...]) -> Array | None:
+        return None
 
     def dictated(self, state: tuple[Array, ...]) -> Array | None:
-        del state
+        return None
 
     def step(self, state: tuple[Array, ...], token: Array) -> tuple[Array, ...]:
         token = jnp.asarray(token, jnp.int32)

@@ -111,4 +111,3 @@ class Aggregation(Protocol):
 
     def __call__(self, values: Array, mask: Array) -> tuple[Array, Array]:
         """`(sum, count)` of values `[P, G, T]` under the mask."""
-        ...

@@ -50,7 +50,6 @@ class LoRA(Checked):
 
     @property
     def scale(self) -> float:
-        """alpha / rank."""
         return self.alpha / self.rank
 
 

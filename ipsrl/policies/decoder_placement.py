@@ -37,10 +37,8 @@ def decoder_placement_rules(policy: TransformerConfig) -> PlacementRules:
     targets = () if policy.lora is None else policy.lora.targets
     for names, (inputs, outputs) in ((COLUMNS, into), (ROWS, out_of)):
         if adapted := "|".join(name for name in names if name in targets):
-            rules.append(
-                PlacementRule(rf"layers/.*/({adapted})/lora_a", PartitionSpec(inputs, None), dtype=policy.dtype)
-            )
-            rules.append(
-                PlacementRule(rf"layers/.*/({adapted})/lora_b", PartitionSpec(None, outputs), dtype=policy.dtype)
-            )
+            rules += [
+                PlacementRule(rf"layers/.*/({adapted})/lora_a", PartitionSpec(inputs, None), dtype=policy.dtype),
+                PlacementRule(rf"layers/.*/({adapted})/lora_b", PartitionSpec(None, outputs), dtype=policy.dtype),
+            ]
     return (*rules, PlacementRule(r".*", PartitionSpec()))

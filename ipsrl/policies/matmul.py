@@ -41,7 +41,6 @@ def _forward(inputs, kernel, dtype, output_dtype, in_axis):
 
 
 def _backward(dtype, output_dtype, in_axis, residuals, gradient):
-    del output_dtype
     inputs, kernel, typed = residuals
     of_inputs, of_outputs = _rows(inputs), _rows(gradient.astype(dtype))
     by_inputs = _dot(of_outputs, kernel.astype(dtype), typed.dtype, 1 - in_axis)

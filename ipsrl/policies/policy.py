@@ -65,8 +65,7 @@ class ReadsTexts(Policy, Protocol):
         """Log-probability of each prompt token given those before it, under the full vocabulary at the temperature.
 
         Returns:
-          `[P, L]` float32 log-probabilities, and the `[P, L]` bool mask of valid entries: False, with log-probability
-            0, on padding and on the first token.
+          `[P, L]` float32 log-probabilities, and their `[P, L]` bool mask: False and 0 on padding and the first token.
         """
 
     def answer_features(self, parameters: Parameters, trajectories: Trajectories) -> Array:

@@ -1,5 +1,4 @@
-"""A selective state-space model, Mamba (arXiv 2312.00752), as a policy for text: observations are the tokens before
-each action.
+"""A selective state-space model, Mamba (arXiv 2312.00752), as a policy for text: it sees the token before each action.
 
 Where a transformer attends to all tokens before, each layer carries a state of fixed size from token to token, so that
 sampling takes the same time and memory whatever the length:
@@ -123,7 +122,6 @@ class StateSpace(Checked):
 
     def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> StateCache:
         """Reads all but the last token of each prompt, once; `max_tokens` does not matter."""
-        del max_tokens
         _, carries = self._network(parameters).read(prompts.tokens[:, None, :-1], prompts.mask[:, None, :-1])
         now = jax.tree.map(lambda leaf: jnp.repeat(leaf, group_size, axis=1), carries)
         return StateCache(now, now, jnp.zeros((len(prompts.tokens), group_size), jnp.int32))

@@ -62,7 +62,6 @@ class Transformer(TransformerConfig):
 
     @property
     def placement_rules(self) -> PlacementRules:
-        """Placement of the parameters on a mesh."""
         return decoder_placement_rules(self)
 
     def init(self, key: Array) -> Parameters:

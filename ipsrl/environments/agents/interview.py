@@ -56,8 +56,7 @@ class Interview(Checked, TokenStream):
 
     Observations are either the token before (`sees="tokens"`, for a policy that remembers), or numbers for a table,
     which show the last phase (at first engaging), the last word, and, to the master or without hierarchy, the block of
-    `every` turns, all numbered from 0. They are 16 block + 4 phase + word, and for sub-policies, whose block counts as
-    the one after the last, the same.
+    `every` turns, all numbered from 0: 16 block + 4 phase + word. To sub-policies the block is the one after the last.
 
     Source: arXiv 2506.19652. Known to us are the phases, master and sub-policies, the three kinds of users, and the
     numbers of the rewards. That a bonus is for a user who opens up, four turns to a choice of the master, forty turns,
@@ -148,7 +147,6 @@ class Interview(Checked, TokenStream):
         return of_words
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> State:
-        del member
         number = jnp.int32(0)
         return {
             "key": key,

@@ -122,7 +122,6 @@ class SearchAgent(KnowledgeGraph, TokenStream):
         return Prompts(np.arange(self.problems, dtype=np.int32), tokens, real, real & (tokens != ASKED))
 
     def reset(self, key: Array, prompt_index: Array, member: Array) -> State:
-        del member
         numbers = {
             "prompt": prompt_index,
             "last": ASKED,

@@ -235,7 +235,6 @@ class ToolUse(LanguageTask):
     def call(
         self, prompt_index: Sequence[int], answers: Sequence[np.ndarray], own: Sequence[np.ndarray]
     ) -> list[list[int]]:
-        del prompt_index
         lines = [self._last_line(_turns(answer, mask)[-1]) for answer, mask in zip(answers, own, strict=True)]
         calls = [line for line in lines if _called(self.tools, line)]
         replies = iter(self.verifier.read(functools.partial(reply_to, self.tools), calls))

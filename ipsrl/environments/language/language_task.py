@@ -40,8 +40,7 @@ class LanguageTask(TokenStream, Checked):
 
     The stop tokens are those of the tokenizer and of the folder's generation_config.json, of which nothing else is
     read: log-probabilities are those of the distribution that is sampled from. Where stop strings are complete, in the
-    answer alone, it ends as well: its tokens up to that one are actions of the policy. Tokens unknown to the tokenizer
-    decode to no text.
+    answer alone, it ends as well: its tokens up to that one are actions of the policy. Unknown tokens are no text.
 
     Answers are verified as text up to a stop string, also if they are truncated at `max_tokens`. Stop tokens and
     `unread_tokens` are no part of it, all other special tokens are. Where a prompt ends within a thought, its answers
@@ -106,7 +105,6 @@ class LanguageTask(TokenStream, Checked):
 
     @functools.cached_property
     def stop_tokens(self) -> tuple[int, ...]:
-        """The tokens that end an answer."""
         return read_stop_tokens(self.tokenizer, expanded(self.tokenizer_dir, "tokenizer_dir"))
 
     @functools.cached_property
@@ -146,7 +144,6 @@ class LanguageTask(TokenStream, Checked):
 
     @functools.cached_property
     def prompt_table(self) -> Prompts:
-        """All prompts, without history, as NumPy arrays."""
         return self._padded(np.arange(self.num_prompts), [self._question(i) for i in range(self.num_prompts)], None)
 
     def prompts_with_history(
@@ -201,7 +198,6 @@ class LanguageTask(TokenStream, Checked):
 
     def history_width(self, answers: int) -> int:
         """`longest_prompt`, for any number of earlier answers."""
-        del answers
         return self.longest_prompt
 
     @property
@@ -209,7 +205,6 @@ class LanguageTask(TokenStream, Checked):
         return self.task.right_above
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
-        """Rewards and outcomes `[P, G]`, NumPy, for the prompts of the trajectories."""
         index = np.asarray(trajectories.prompts.index)
         texts = of_each_answer(lambda prompt, text: self.thought(prompt) + text, index, self._texts(trajectories))
         return self.task.verify_texts(index, texts, self.verifier)

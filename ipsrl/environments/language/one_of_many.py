@@ -33,8 +33,7 @@ class OneOfMany(TextTask):
     different answers under different questions: "head" is `heads` of a coin, and `head` of the body.
 
     An answer in text is one phrase (`ipsrl.environments.reading.phrases`), in any spelling of the file or in its
-    plural. Every other phrase is outside the hypothesis space, and has no reward. In compact form, a question and an
-    answer are one symbol each.
+    plural. Others are outside the hypothesis space, without reward. A compact question or answer is one symbol.
 
     The 30 questions of the package are checked in the tests by lists that others keep: countries and states by
     pycountry and the time zone database, elements by periodictable, languages by Pygments, colors by Matplotlib, days
@@ -88,7 +87,6 @@ class OneOfMany(TextTask):
         return [f"{problem.name}?"]
 
     def spell(self, answer: str, rng: np.random.Generator | None) -> list[str]:
-        del rng
         return [answer]
 
     def read_symbols(self, symbols: Sequence[str]) -> str | None:
@@ -109,7 +107,6 @@ class OneOfMany(TextTask):
 
     def answer_words(self, answer: str, rng: np.random.Generator | None) -> str:
         """The name of the answer: other spellings may mean another answer under another question."""
-        del rng
         return answer
 
     def prompt_words(self, problem: OpenQuestion, earlier: str) -> str:

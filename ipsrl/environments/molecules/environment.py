@@ -20,7 +20,6 @@ from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 READINGS_KEPT = 2**17
-POOL = VerifierPool()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Molecules(TokenStream, Checked):
     reward: MoleculeReward
     identity: str = one_of(*IDENTITIES, default="canonical")
     max_tokens: int = positive(128)
-    verifier: VerifierPool = POOL
+    verifier: VerifierPool = dataclasses.field(default_factory=VerifierPool)
 
     stop_tokens: ClassVar[tuple[int, ...]] = (0,)
 

@@ -113,7 +113,6 @@ def _coupled(reaction: Any, acid: Any, amine: str) -> tuple[str, ...]:
 
 
 def _read(smiles: str) -> Any:
-    """The molecule."""
     molecule = parsed(smiles)
     if molecule is None:
         raise ValueError(f"{smiles!r} is no SMILES of a molecule")

@@ -137,7 +137,6 @@ class MoleculeReward:
     factors: tuple[Factor, ...]
 
     def check(self) -> None:
-        """Checks each factor."""
         for factor in self.factors:
             factor.check()
 

@@ -1,5 +1,4 @@
 """Reading of answers in text: spelling, numbers, arithmetic, stop strings, processes of verifiers.
 
-The modules that read expressions, numbers and words need only the standard library and each other: the processes that
-read answers then import little.
+Modules that read expressions, numbers and words need only the standard library, so that processes import little.
 """

@@ -10,8 +10,7 @@ their canonical forms are equal, that is, if they differ only by
 
 Nothing else is identified: numbers are not computed (2 * 3 is not 6, 2 * 2 is not 2 + 2), products are not expanded,
 and nothing cancels (a - a, b / b and 1 * c stay). In other words: replace each number of a tree by its own variable.
-Two trees are the same expression if they are the same rational function, up to the names of variables that hold equal
-numbers.
+Two trees are the same expression if they are the same rational function, up to names of variables of equal numbers.
 """
 
 import random

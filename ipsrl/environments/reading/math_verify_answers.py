@@ -2,8 +2,7 @@
 
 It reads LaTeX by a grammar of its own. Arithmetic outside of LaTeX goes through SymPy's `parse_expr`, which evaluates;
 the pattern before it lets nothing but digits, blanks and the signs + - * / ^ ( ) . × ÷ through, so nothing can be
-called. That was read in one version, the one that the extra installs. Powers may be huge: a model's words should only
-be read in processes with limits of time.
+called. That was read in the version that the extra installs. Powers may be huge: read in processes with time limits.
 """
 
 import logging

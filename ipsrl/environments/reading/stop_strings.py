@@ -89,10 +89,7 @@ class StopStrings:
         return table
 
     def text_before(self, tokens: Sequence[int]) -> str:
-        """The text of an answer up to the string that ends it, or with it if it is a tag, such as `</answer>`.
-
-        Tokens unknown to the tokenizer have no text.
-        """
+        """The text of an answer up to the string that ends it, or with it if it is a tag, such as `</answer>`."""
         words = [self.tokens[token] for token in tokens]
         text = b"".join(words)
         found = [

@@ -1,8 +1,7 @@
 """Processes that read the answers of language models, with a time limit for each answer.
 
 Reading is the part of verification that handles unchecked text: it runs in other processes, and a process that takes
-too long, or dies, is replaced. The calling process then looks parsed answers up in the tables of the task. Text written
-by a model is never evaluated as code.
+too long, or dies, is replaced. The calling process looks parsed answers up in tables. No text is evaluated as code.
 """
 
 import dataclasses

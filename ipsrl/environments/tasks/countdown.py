@@ -53,8 +53,7 @@ class Countdown(TextTask):
 
     With `source="reasoning_gym"` the problems are those of reasoning-gym's `countdown` with the same sizes and the
     seeds `seed`, `seed` + 1, ..., without those that have fewer solutions or repeat an earlier one. (Its own verifier
-    evaluates an answer as code, takes 3! and 2**3 for the numbers 3 and 2, 3, and any value within a hundred-thousandth
-    of the target for the target.)
+    evaluates an answer as code, takes 3! and 2**3 for the numbers 3 and 2, 3, and any value within 1e-5 of the target.)
 
     Compact answers are in Polish prefix notation ("* 8 - 5 2" is 8 * (5 - 2)) with one token for each number; compact
     prompts hold the numbers in ascending order, "=" and the target. In text: "<answer> 8 * (5 - 2) </answer>";
@@ -72,8 +71,7 @@ class Countdown(TextTask):
       least_solutions: of every prompt, 1 or more.
       use_all: whether every given number must be used.
       seed: of the sampled problems.
-      source: `uniform`, as above, or `reasoning_gym`, which makes its targets of all numbers, also where an answer need
-        not use them all.
+      source: `uniform`, as above, or `reasoning_gym`, whose targets are made of all numbers, whatever `use_all` is.
 
     Raises:
       ValueError: a field is out of range, or there cannot be so many problems. Also, when the problems are first used:

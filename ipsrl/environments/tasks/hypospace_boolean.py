@@ -1,7 +1,6 @@
 """HypoSpace, Boolean interactions: which expressions of two variables explain some rows of a truth table?
 
-Hypotheses are distinguished by their mechanism, not by their truth table: x and x AND (x OR y) are different. Chen et
-al., arXiv 2510.15614.
+Hypotheses differ by mechanism, not by truth table: x and x AND (x OR y) are two. Chen et al., arXiv 2510.15614.
 """
 
 import dataclasses
@@ -48,8 +47,7 @@ class HypospaceBoolean(TextTask):
     """Hypotheses are expressions of x and y; one is valid if it agrees with every observed row.
 
     Two expressions are the same hypothesis if `mechanistic_key` is equal; the hypothesis space holds the keys of all
-    expressions within the depth limit. A prompt is a set of k different rows with the outputs of some expression, for
-    every choice of k rows.
+    expressions within the depth limit. Every choice of k rows, with the outputs of an expression, is a prompt.
 
     Compact answers are in Polish prefix notation ("AND NOT x y" is (NOT x) AND y); compact prompts hold one token for
     each observed row, "(x=0,y=1)->1". In text: "Expression: (NOT x) AND y". A random surface form is sampled uniformly

@@ -30,14 +30,6 @@ _EDGES = rf"(?:{_PART.pattern})(?: *(?:(?:[,;] *)?(?:\bAND\b|&)|[,;]) *(?:{_PART
 _NONE = r"NO +EDGES\b"
 _MANY = rf"[ ,]*(?:{_EDGES}|{_NONE})?[ ,]*"
 _WHOLE = re.compile(rf"\[{_MANY}\]|\{{{_MANY}\}}|\({_MANY}\)|{_EDGES}|{_NONE}|∅")
-# Lines of nodes and signs, or that begin with an edge: whatever follows it belongs to the answer.
-_LINE = re.compile(
-    rf"(?:and +)?(?:{BULLET.pattern[1:]})?[\[{{(]? *(?:{_PART.pattern}|{_NONE}).*|(?:\b[a-z]\b|{SIGN})+", re.IGNORECASE
-)
-_WITHDRAWN = re.compile(
-    rf"{WITHDRAWN.pattern}|(?:{BULLET.pattern[1:]})?(?:(?:and|not|also|but)[ ,:]+)*[\[{{(]? *(?:{_PART.pattern})",
-    re.IGNORECASE,
-)
 _NAME = re.compile(r"^[A-Za-z]+ *[=:](?![>=]) *")
 
 # Names of edges in the order of the alphabet, each once.
@@ -75,8 +67,15 @@ class HypospaceCausal(TextTask):
 
     lists_all = True
     answer_marker = marker("graph", "edges", "dag")
-    answer_line = _LINE
-    answer_withdrawn = _WITHDRAWN
+    # Lines of nodes and signs, or that begin with an edge: whatever follows it belongs to the answer.
+    answer_line = re.compile(
+        rf"(?:and +)?(?:{BULLET.pattern[1:]})?[\[{{(]? *(?:{_PART.pattern}|{_NONE}).*|(?:\b[a-z]\b|{SIGN})+",
+        re.IGNORECASE,
+    )
+    answer_withdrawn = re.compile(
+        rf"{WITHDRAWN.pattern}|(?:{BULLET.pattern[1:]})?(?:(?:and|not|also|but)[ ,:]+)*[\[{{(]? *(?:{_PART.pattern})",
+        re.IGNORECASE,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

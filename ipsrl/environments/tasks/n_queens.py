@@ -30,8 +30,7 @@ class NQueens(TextTask):
     """Hypotheses are the boards with n queens that do not attack each other; one is valid if it has the given queens.
 
     A prompt is such a board without some of its queens. The problems are those of reasoning-gym's `n_queens` with the
-    same sizes and the seeds `seed`, `seed` + 1, ..., without those that have fewer than `least_solutions` solutions or
-    repeat an earlier one.
+    same sizes and the seeds `seed`, `seed` + 1, ..., without repetitions and those with too few solutions.
 
     Compact answers hold for each row the column of its queen, compact prompts the same with "_" for a row without one.
     In text, a board between answer tags, with a line for each row: "_ Q _ _" for "2", with blanks or without. Other
@@ -97,7 +96,6 @@ class NQueens(TextTask):
         return _columns(problem)
 
     def spell(self, answer: Board, rng: np.random.Generator | None) -> list[str]:
-        del rng
         return _columns(answer)
 
     def read_symbols(self, symbols: Sequence[str]) -> Board | None:
@@ -111,7 +109,6 @@ class NQueens(TextTask):
         return tuple(row.index(QUEEN) for row in rows) if is_board else None
 
     def answer_words(self, answer: Board, rng: np.random.Generator | None) -> str:
-        del rng
         return f"<answer>\n{_as_text(answer)}\n</answer>"
 
     def prompt_words(self, problem: Given, earlier: str) -> str:

@@ -104,7 +104,6 @@ def read(path: str | Path) -> File:
 
 def _require_known_types(file: File) -> None:
     extras.require("gguf")
-    from gguf.constants import GGMLQuantizationType
     from gguf.quants import dequantize
 
     for kind in {tensor.tensor_type: tensor for tensor in file.tensors.values()}.values():
@@ -112,6 +111,6 @@ def _require_known_types(file: File) -> None:
             dequantize(kind.data[:1], kind.tensor_type)
         except NotImplementedError:
             raise ValueError(
-                f"the tensor {kind.name!r} of {file.path} is stored as {GGMLQuantizationType(kind.tensor_type).name}, "
+                f"the tensor {kind.name!r} of {file.path} is stored as {kind.tensor_type.name}, "
                 "which the package gguf cannot dequantise: take another file of this model"
             ) from None

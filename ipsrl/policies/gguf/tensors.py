@@ -1,17 +1,14 @@
 """The tensors of a GGUF file under the names, and in the layout, of Hugging Face."""
 
-import json
-import math
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
-from safetensors.numpy import save_file
 
 from ipsrl import extras
 from ipsrl.policies.gguf.configuration import ROTARY_FACTORS
 from ipsrl.policies.gguf.file import File
-from ipsrl.policies.hugging_face.weights import INDEX, stored_tensors
+from ipsrl.policies.hugging_face.weights import StoredTensor, stored_tensors, write_tensors
 from ipsrl.policies.transformer import Transformer
 
 
@@ -43,8 +40,7 @@ def values(file: File, name: str, policy: Transformer) -> np.ndarray:
     """A tensor of the file in the layout of Hugging Face, in float32.
 
     llama.cpp rotates neighbouring pairs in Llama, so its converter has interleaved the halves of each head of queries
-    and keys; and it stores the scales of Gemma's norms, which count from one, plus one. Both are undone, exactly except
-    for what the addition has rounded.
+    and keys; and it stores the scales of Gemma's norms, which count from 1, plus 1. Both are undone, up to rounding.
     """
     found = file.numbers(name)
     if file.architecture == "llama" and (".attn_q." in name or ".attn_k." in name):
@@ -56,31 +52,19 @@ def values(file: File, name: str, policy: Transformer) -> np.ndarray:
 
 
 def write_weights(folder: Path, file: File, policy: Transformer, dtype: str, shard_bytes: int = 5 * 10**9) -> None:
-    """Writes `model.safetensors`, or several files and their index, and holds one file's weights at a time.
+    """Writes the weights into a folder with a `config.json`, by `write_tensors`.
 
     Raises:
       ValueError: a tensor is not finite in `dtype`.
     """
-    # Imported late, as it is part of transformers.
-    from huggingface_hub import split_state_dict_into_shards_factory
-
     names = stored_names(file, policy)
-    split = split_state_dict_into_shards_factory(
-        {tensor.name: tensor for tensor in stored_tensors(policy).values()},
-        get_storage_size=lambda tensor: math.prod(tensor.shape) * jnp.dtype(dtype).itemsize,
-        filename_pattern="model{suffix}.safetensors",
-        max_shard_size=shard_bytes,
-    )
-    for shard, tensors in split.filename_to_tensors.items():
-        weights = {}
-        for tensor in tensors:
-            with np.errstate(over="ignore"):
-                weights[tensor] = np.ascontiguousarray(values(file, names[tensor], policy), jnp.dtype(dtype))
-            if not np.isfinite(weights[tensor]).all():
-                raise ValueError(f"the tensor {names[tensor]!r} of {file.path} is not finite as {dtype}")
-        save_file(weights, folder / shard, metadata={"format": "pt"})
-        # safetensors makes its files unreadable for other users.
-        (folder / shard).chmod(0o644)
-    if split.is_sharded:
-        index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
-        (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n")
+
+    def value(tensor: StoredTensor) -> np.ndarray:
+        name = names[tensor.name]
+        with np.errstate(over="ignore"):
+            found = np.ascontiguousarray(values(file, name, policy), jnp.dtype(dtype))
+        if not np.isfinite(found).all():
+            raise ValueError(f"the tensor {name!r} of {file.path} is not finite as {dtype}")
+        return found
+
+    write_tensors(folder, stored_tensors(policy), dtype, shard_bytes, value)

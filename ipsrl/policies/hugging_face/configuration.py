@@ -203,19 +203,13 @@ def _gemma2(config: Any) -> dict[str, Any]:
 
 def _gemma3(config: Any) -> dict[str, Any]:
     # transformers' Gemma 3 reads this key but ignores it, so both following and ignoring it would surprise someone.
-    if config.attn_logit_softcapping is not None:
-        raise ValueError(
-            f"attn_logit_softcapping is {config.attn_logit_softcapping}, which Gemma 3 does not have: set it to null."
-        )
+    _require_null(config, "attn_logit_softcapping")
     return _gemma2(config) | {"normalise_heads": True}
 
 
 def _multi_modal_gemma3(config: Any) -> dict[str, Any]:
     # Likewise: the text model of transformers follows this key, the multi-modal one ignores it.
-    if config.final_logit_softcapping is not None:
-        raise ValueError(
-            f"final_logit_softcapping is {config.final_logit_softcapping}, which Gemma 3 does not have: set it to null."
-        )
+    _require_null(config, "final_logit_softcapping")
     return _gemma3(config)
 
 
@@ -227,6 +221,11 @@ FAMILIES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "gemma3_text": _gemma3,
     "gemma3": _multi_modal_gemma3,
 }
+
+
+def _require_null(config: Any, key: str) -> None:
+    if (value := getattr(config, key)) is not None:
+        raise ValueError(f"{key} is {value}, which Gemma 3 does not have: set it to null.")
 
 
 def _attention_biases(config: Any) -> tuple[str, ...]:

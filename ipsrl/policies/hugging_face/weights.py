@@ -158,12 +158,8 @@ def save(
       shard_bytes: maximum size of a file with more than one tensor.
 
     Raises:
-      ValueError: `model_dir` exists; the source has another architecture; `parameters` are not those of `policy`; or a
-        tensor has NaN or infinity.
+      ValueError: `model_dir` exists, the source has another architecture, or `parameters` are not `policy`'s or finite.
     """
-    # Imported late, as it is part of transformers.
-    from huggingface_hub import split_state_dict_into_shards_factory
-
     target, source = Path(model_dir).absolute(), Path(source_dir)
     if hosts.broadcast(target.exists()):
         raise ValueError(f"{target} exists already: choose a new folder for the export.")
@@ -174,6 +170,40 @@ def save(
     content = read_json(source)
     dtype = dtype or content.get("dtype") or content.get("torch_dtype") or "float32"
     modules = {leaf_name(path): module for path, module in jax.tree.leaves_with_path(parameters, is_leaf=_is_module)}
+    with contextlib.ExitStack() as stack:
+        partial = None
+        if jax.process_index() == 0:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent))
+            # A subfolder, because other users cannot access the temporary folder itself.
+            partial = Path(unfinished) / target.name
+            partial.mkdir()
+            (partial / "config.json").write_text(json.dumps(text_config(source, dtype), indent=2) + "\n")
+        # Every process takes part in gathering what no single process holds.
+        write_tensors(partial, table, dtype, shard_bytes, functools.partial(_on_host, modules, policy.lora, dtype))
+        if partial is not None:
+            for path in sorted({path for pattern in COPIED for path in source.glob(pattern)}):
+                if path.is_file():
+                    shutil.copy2(path, partial)
+            partial.rename(target)
+    multihost_utils.sync_global_devices(f"export to {target}")
+
+
+def write_tensors(
+    folder: Path | None,
+    table: Mapping[str, StoredTensor],
+    dtype: str,
+    shard_bytes: int,
+    value: Callable[[StoredTensor], np.ndarray],
+) -> None:
+    """Writes `model.safetensors`, or several files and their index, beside a `config.json`, one file at a time.
+
+    `value` gives a tensor of the table in C order: safetensors writes the memory buffer and ignores strides. Without a
+    folder nothing is written, but every value is asked for.
+    """
+    # Imported late, as it is part of transformers.
+    from huggingface_hub import split_state_dict_into_shards_factory
+
     tensors = {tensor.name: tensor for tensor in table.values()}
     split = split_state_dict_into_shards_factory(
         tensors,
@@ -181,33 +211,15 @@ def save(
         filename_pattern="model{suffix}.safetensors",
         max_shard_size=shard_bytes,
     )
-    writes = jax.process_index() == 0
-    with contextlib.ExitStack() as stack:
-        if writes:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent))
-            # A subfolder, because other users cannot access the temporary folder itself.
-            partial = Path(unfinished) / target.name
-            partial.mkdir()
-            (partial / "config.json").write_text(json.dumps(text_config(source, dtype), indent=2) + "\n")
-        for file, names in split.filename_to_tensors.items():
-            # Every process takes part in gathering what no single process holds.
-            values = {name: _on_host(modules, policy.lora, tensors[name], dtype) for name in names}
-            if broken := [name for name, value in values.items() if not np.isfinite(np.float32(value)).all()]:
-                raise ValueError(f"the tensor {broken[0]!r} is not finite: a model like that is not exported")
-            if writes:
-                save_file(values, partial / file, metadata={"format": "pt"})
-                # safetensors makes its files unreadable for other users.
-                shutil.copymode(partial / "config.json", partial / file)
-        if writes:
-            if split.is_sharded:
-                index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
-                (partial / INDEX).write_text(json.dumps(index, indent=2) + "\n")
-            for path in sorted({path for pattern in COPIED for path in source.glob(pattern)}):
-                if path.is_file():
-                    shutil.copy2(path, partial)
-            partial.rename(target)
-    multihost_utils.sync_global_devices(f"export to {target}")
+    for file, names in split.filename_to_tensors.items():
+        values = {name: value(tensors[name]) for name in names}
+        if folder is not None:
+            save_file(values, folder / file, metadata={"format": "pt"})
+            # safetensors makes its files unreadable for other users.
+            shutil.copymode(folder / "config.json", folder / file)
+    if folder is not None and split.is_sharded:
+        index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
+        (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n")
 
 
 @functools.cache
@@ -367,12 +379,13 @@ def _is_module(node: Any) -> bool:
     return isinstance(node, dict) and not any(isinstance(value, dict) for value in node.values())
 
 
-def _on_host(modules: dict[str, Parameters], lora: LoRA | None, tensor: StoredTensor, dtype: str) -> np.ndarray:
+def _on_host(modules: dict[str, Parameters], lora: LoRA | None, dtype: str, tensor: StoredTensor) -> np.ndarray:
     """A parameter in its stored form."""
     path, _, name = tensor.path.rpartition("/")
     leaf = modules[path][name] if lora is None else _merged(modules[path], lora)[name]
     values = hosts.to_host(leaf).astype(jnp.dtype(dtype))
-    # safetensors writes the memory buffer and ignores strides.
+    if not np.isfinite(np.float32(values)).all():
+        raise ValueError(f"the tensor {tensor.name!r} is not finite: a model like that is not exported")
     return np.ascontiguousarray(values.T if tensor.transposed else values)
 
 

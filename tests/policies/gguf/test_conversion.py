@@ -1,6 +1,7 @@
 """A model that was written as a GGUF file comes back: weights, configuration, tokenizer, stops; or is refused."""
 
 import json
+import shutil
 import struct
 import subprocess
 import sys
@@ -83,6 +84,7 @@ def test_a_type_of_weights_may_be_chosen(qwen2, tmp_path):
 
 def test_large_models_are_split(qwen2, tmp_path):
     file, policy = read(write_gguf(tmp_path / "model.gguf", qwen2)), read_policy(qwen2)
+    shutil.copy(qwen2 / "config.json", tmp_path)
     write_weights(tmp_path, file, policy, "float32", shard_bytes=50_000)
     shards = sorted(tmp_path.glob("model-*.safetensors"))
     assert len(shards) > 2
