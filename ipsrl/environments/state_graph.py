@@ -107,7 +107,7 @@ class StateGraph(abc.ABC):
 
         log_backward = sum over the moves of -log(number of parents of the state reached) (arXiv 2106.04399): walk back
         from the outcome and choose each parent with equal probability. A truncated or empty walk has outcome -1 and
-        reward 0, and its `log_backward` covers the moves that it made. Planning tokens are moves with alternatives.
+        reward 0, and its `log_backward` covers the moves that it made. Planning tokens are moves that had alternatives.
         """
         mask = trajectories.token_mask
         reached = self.step(trajectories.observations, trajectories.tokens)

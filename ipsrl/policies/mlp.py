@@ -116,8 +116,7 @@ def _distinct(values: Array, mask: Array) -> tuple[Array, Array, Array]:
     Every value has a slot in a hash table, its remainder. Of two values that share one, the loser is kept separately.
 
     Returns:
-      values `[N]`, of which the first count; for each of the N its index among them (arbitrary outside the mask); and
-        how many count.
+      values `[N]`, of which the first count; each one's place among them (arbitrary outside the mask); how many count.
     """
     number, size = jnp.arange(len(values)), 1 << (2 * len(values) - 1).bit_length()
     remainder = values % size

@@ -11,7 +11,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from flax.traverse_util import flatten_dict, unflatten_dict
 from jax import Array
 
 from ipsrl.distributed.placement import PlacementRules
@@ -84,7 +83,10 @@ def union(trained: Parameters | None, frozen: Parameters | None) -> Parameters |
     """The merged nested dict of two trees without common leaves; the other tree itself if one is None."""
     if trained is None or frozen is None:
         return trained
-    return unflatten_dict(flatten_dict(frozen) | flatten_dict(trained))
+    both = dict(frozen)
+    for name, value in trained.items():
+        both[name] = union(value, both[name]) if name in both else value
+    return both
 
 
 def distribution(logits: Array, legal_actions: Array | None, temperature: float) -> Array:

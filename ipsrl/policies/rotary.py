@@ -114,7 +114,7 @@ Scaling = LinearScaling | Llama3Scaling | YarnScaling
 class Rotary(Checked):
     """Rotary position embedding (arXiv 2104.09864), with the two halves of a vector paired as in Llama.
 
-    The pair (x_i, x_{i + d/2}) is rotated by position * theta^(-2i/d): query times key depends only on their distance.
+    The pair (x_i, x_{i + d/2}) is rotated by the angle position * theta^(-2i/d): products depend on differences alone.
 
     Attributes:
       theta: base of the wavelengths.

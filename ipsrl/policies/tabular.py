@@ -23,8 +23,7 @@ class Tabular(Checked):
     Attributes:
       num_observations: S.
       vocabulary_size: V.
-      initial_logits: S tuples of V numbers, or V numbers for every observation; None for zeros (uniform over legal
-        actions).
+      initial_logits: S tuples of V numbers, or V numbers for every observation; None for zeros, a uniform policy.
     """
 
     optional_fields: ClassVar[frozenset[str]] = frozenset()

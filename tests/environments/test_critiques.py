@@ -209,7 +209,8 @@ def test_random_expressions(task):
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory):
     def environment(task):
-        texts = [task.prompt_text(0), *critiques.IN_TEXT.values(), "The answer is right. wrong. Digit"]
+        in_text = [text for _, text in critiques.MISTAKES.values()]
+        texts = [task.prompt_text(0), *in_text, "The answer is right. wrong. Digit"]
         folder = save_tokenizer(tmp_path_factory.mktemp("tokenizer"), texts)
         return LanguageTask(task, str(folder), vocabulary_size=4096, max_tokens=64, longest_prompt=2048)
 

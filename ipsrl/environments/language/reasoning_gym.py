@@ -88,8 +88,7 @@ class ReasoningGym(Checked, Questions):
     tasks, whose outcomes are canonical and known.
 
     Some data sets are refused: those whose verifiers evaluate an answer as code or pay one that is wrong at most
-    prompts, and those whose problems are others each time. Others are scored in the verifier's processes, with its time
-    limit; pickled problems go there, too.
+    prompts, and those whose problems vary. Others are pickled and scored in the verifier's processes, in limited time.
 
     Attributes:
       dataset: its name, with options of its own or without: `gcd`, or `gcd(min_numbers=3, max_numbers=3)`.

@@ -48,8 +48,7 @@ class Countdown(TextTask):
     hypothesis space holds all solutions of all prompts, found by exhaustive search.
 
     A prompt is sampled from the seed: the numbers uniformly from 1 .. `largest_number`, with replacement, then a target
-    uniformly among those from 10 to `largest_target` with at least `least_solutions` solutions, if there is one. No two
-    prompts have the same numbers and target.
+    uniformly among those from 10 to `largest_target` with `least_solutions` solutions or more, if any; no prompt twice.
 
     With `source="reasoning_gym"` the problems are those of reasoning-gym's `countdown` with the same sizes and the
     seeds `seed`, `seed` + 1, ..., without those that have fewer solutions or repeat an earlier one. (Its own verifier

@@ -3,7 +3,7 @@
 All values of up to four numbers are enumerated, with the ways to reach them; expressions are made only for a target.
 Larger problems are searched from the target: if one side of `left operator right = target` is an expression of few
 numbers, the other side must have a certain value. So problems of six numbers do not need a list of their 793,002
-expressions. Values are pairs of numerator and denominator: `fractions.Fraction` takes several times as long.
+expressions. Values are exact pairs of numerator and denominator: `fractions.Fraction` takes several times as long.
 """
 
 import functools

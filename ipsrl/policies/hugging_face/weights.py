@@ -158,7 +158,7 @@ def save(
       shard_bytes: maximum size of a file with more than one tensor.
 
     Raises:
-      ValueError: `model_dir` exists, the source has another architecture, or `parameters` are not `policy`'s or finite.
+      ValueError: `model_dir` exists, the source has another architecture, or `parameters` are others or not finite.
     """
     target, source = Path(model_dir).absolute(), Path(source_dir)
     if hosts.broadcast(target.exists()):
