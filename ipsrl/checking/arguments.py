@@ -60,14 +60,9 @@ class Allowed:
         return self.take(value) is not REFUSED
 
 
-class _Short(reprlib.Repr):
-    def __init__(self):
-        super().__init__()
-        self.maxlevel, self.maxtuple, self.maxlist, self.maxdict = 3, 8, 8, 4
-        self.maxstring, self.maxlong, self.maxother = 60, 40, 80
-
-
-_SHORT = _Short()
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxtuple, _SHORT.maxlist, _SHORT.maxdict = 3, 8, 8, 4
+_SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 60, 40, 80
 
 
 def shown(value: Any) -> str:
@@ -117,7 +112,8 @@ def allowed_by(hint: Any) -> Allowed:
     if hint in SIMPLE:
         return SIMPLE[hint]
     if isinstance(hint, str) and "." in hint:
-        return _called(hint.rpartition(".")[2])
+        name = hint.rpartition(".")[2]
+        return _those(_with_article(name), lambda value: name in (base.__name__ for base in type(value).__mro__))
     if origin is typing.Literal:
         return _those(f"one of {', '.join(map(str, inner))}", lambda value: isinstance(value, str) and value in inner)
     if origin in (typing.Union, types.UnionType):
@@ -208,10 +204,6 @@ def _like(protocol: type) -> Allowed:
         )
 
     return _those(_object_of(protocol), holds)
-
-
-def _called(name: str) -> Allowed:
-    return _those(_with_article(name), lambda value: name in (base.__name__ for base in type(value).__mro__))
 
 
 def _object_of(hint: type) -> str:

@@ -31,10 +31,7 @@ def said(error: Exception) -> str:
 def in_a_sentence(module: str, error: BaseException, called: str = "") -> str:
     """`the extension 'mine', line 3: KeyError: 'x'`; the line is the last of the module that the error has passed.
 
-    Args:
-      module: its name.
-      error: what it has raised.
-      called: the module, in the sentence; an extension if empty.
+    `called` stands for `the extension 'mine'` where it is not empty.
     """
     lines = [
         line
@@ -67,12 +64,7 @@ def sentences(module: str) -> Generator[None]:
 
 
 def call(function: Callable[..., Any], arguments: Mapping[str, Any], returns: Any) -> Any:
-    """The result of a function of a catalog, called with named arguments.
-
-    Args:
-      function: ours, or that of an extension.
-      arguments: by name.
-      returns: the annotation of what it must return.
+    """The result of a function of a catalog, called with named arguments; `returns` annotates what it must return.
 
     Raises:
       ValueError: raised by the function, or in the place of an error of an extension that is another one or has no

@@ -8,9 +8,6 @@ from ipsrl.checking.specifications import shortened
 def expanded(path: str | Path, called: str) -> Path:
     """The path, where `~` is the home folder of the user, and `~name` that of another one; no shell need do it.
 
-    Args:
-      called: what the path is called in messages.
-
     Raises:
       ValueError: there is no such user, or no home folder.
     """

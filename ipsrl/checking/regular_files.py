@@ -23,9 +23,7 @@ _KINDS = {
 def kind_of(path: str | Path, follow: bool = False) -> str | None:
     """The kind of thing at a path, in words: "a file", "a link"; None if nothing is there.
 
-    Args:
-      path: the path.
-      follow: whether a link is what it leads to.
+    With `follow`, a link is what it leads to.
     """
     try:
         return _KINDS[stat.S_IFMT(os.stat(path, follow_symlinks=follow).st_mode)]
@@ -48,15 +46,10 @@ def open_regular(path: str | Path, mode: Literal["r", "a", "ab", "xb"], **settin
 
 
 def open_regular(path: str | Path, mode: Literal["r", "rb", "a", "ab", "xb"], **settings: Any) -> IO[Any]:
-    """Opens a file as `open` does, if it is one, or if it is to be made.
+    """Opens a file as `open` does, if it is one, or if it is to be made; no mode empties it.
 
     A link is followed for reading, and never for writing. Nor is a file written that has a second name, a hard link:
     others would find it changed under the other name.
-
-    Args:
-      path: the file.
-      mode: as in `open`; none of them empties a file.
-      **settings: of `open`, such as the encoding.
 
     Raises:
       ValueError: something else stands there.

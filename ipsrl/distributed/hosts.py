@@ -44,7 +44,6 @@ def place(tree: PyTree, sharding: Sharding) -> PyTree:
 
     `jax.device_put` would compare such values over the network, array by array.
     """
-
     if sharding.is_fully_addressable:
         return jax.device_put(tree, sharding)
 

@@ -34,12 +34,9 @@ def size_of(tree: Any) -> int:
 
 @checked
 def require(needed: int, what: str, advice: str) -> None:
-    """Raises ValueError if there is less memory than needed.
+    """Raises ValueError if there are fewer bytes of memory than `needed`, a lower bound.
 
-    Args:
-      needed: bytes, a lower bound.
-      what: begins the message, such as "the answers of a step".
-      advice: ends it.
+    The message begins with `what`, such as "the answers of a step", and ends with the advice.
     """
     if needed > (present := available()):
         raise ValueError(f"{what} take {in_words(needed)} or more, but there are {in_words(present)}: {advice}")

@@ -89,11 +89,7 @@ def check_units(rules: PlacementRules, mesh: Mesh | AbstractMesh) -> None:
 
 
 def check_placement_rules(rules: PlacementRules, *trees: PyTree) -> None:
-    """Raises ValueError if a leaf matches no rule, or if a rule is the first match of no leaf.
-
-    Args:
-      trees: all trees of these rules, together.
-    """
+    """Raises ValueError if a leaf of the trees matches no rule, or if a rule is the first match of no leaf in any."""
     used = set()
     for tree in trees:
         used |= {_first_match(rules, path).pattern for path, _ in jax.tree.leaves_with_path(tree)}
@@ -106,13 +102,10 @@ def check_placement_rules(rules: PlacementRules, *trees: PyTree) -> None:
 
 
 def placements(rules: PlacementRules, tree: PyTree, mesh: Mesh | AbstractMesh) -> PyTree:
-    """A tree like `tree` of the `Placement` of each leaf, by the first rule that matches.
+    """The `Placement` of each leaf of a tree of arrays or `jax.ShapeDtypeStruct`, by the first rule that matches.
 
     A dimension that is not divisible by the devices of an axis is replicated along it, and so is a small leaf along
     `data`.
-
-    Args:
-      tree: of arrays or `jax.ShapeDtypeStruct`.
 
     Raises:
       ValueError: a leaf matches no rule, or has fewer dimensions than its rule.
@@ -148,11 +141,7 @@ def _placement(rule: PlacementRule, shape: tuple[int, ...], mesh: Mesh | Abstrac
 
 
 def follow(optimizer: optax.GradientTransformation, placed: PyTree, optimizer_state: optax.OptState) -> PyTree:
-    """Placements of an optimiser's state: its moments follow their parameters, the rest is replicated.
-
-    Args:
-      placed: placements of the parameters.
-    """
+    """Placements of an optimiser's state: its moments follow their parameters, `placed`; the rest is replicated."""
     return optax.tree.map_params(
         optimizer,
         lambda _, placement: placement,
@@ -206,11 +195,9 @@ def gathered(parameters: PyTree, rules: PlacementRules) -> PyTree:
 
 
 def table(placed: PyTree, tree: PyTree, mesh: Mesh) -> str:
-    """The placements as a text table: for each rule and its result, leaves and bytes, largest first.
+    """The placements of a tree as a text table: for each rule and its result, leaves and bytes, largest first.
 
-    Args:
-      placed: placements of `tree`.
-      tree: of arrays or `jax.ShapeDtypeStruct`, such as a whole train state.
+    The tree is of arrays or `jax.ShapeDtypeStruct`, such as a whole train state.
     """
     rows: dict[Placement, list[int]] = collections.defaultdict(lambda: [0, 0, 0])
     for placement, leaf in zip(jax.tree.leaves(placed), jax.tree.leaves(tree), strict=True):

@@ -1,8 +1,8 @@
 """One look for all figures: readable in grey, for colour-blind eyes and in print.
 
 Figures are plain `matplotlib.figure.Figure` objects: no pyplot, no global state, no display. A drawing function builds
-its figure inside `with looks():` and returns it; a function `data` beside it gives the same numbers as rows of a table;
-and `save` writes both. What takes more than a line to say is a caption: `save` writes it beside the figure.
+its figure inside `with looks():` and returns it as a `Drawing`, with the numbers that it shows and, where more than a
+line is to be said, a caption; `save` writes all of them.
 """
 
 import contextlib
@@ -102,20 +102,11 @@ def label_ends(axes: Axes, ends: Mapping[str, tuple[float, float, str]]) -> None
 
 
 def save(figure: Figure, path: str | Path, data: Sequence[table.Row], caption: str = "", mark: str = "") -> Path:
-    """Writes `path`.png (200 dots per inch), `path`.pdf, and the numbers that they show as `path`.csv.
+    """Writes `path`.png (200 dots per inch), whose path it returns, `path`.pdf, and their numbers as `path`.csv.
 
-    The files hold no dates or version numbers: drawing the same data again gives the same bytes. Of many hosts only the
-    first writes.
-
-    Args:
-      figure: what a drawing function has made.
-      path: without a suffix.
-      data: what the `data` beside that function has made.
-      caption: what a paper would write below the figure, for `path`.txt; no such file without one.
-      mark: printed small and grey in the lower right corner, such as "preset smoke: no claim is decided".
-
-    Returns:
-      The path of the PNG.
+    The files hold no dates or version numbers: drawing the same data again gives the same bytes. A caption is
+    `path`.txt; there is no such file without one. A mark, such as "preset smoke: no claim is decided", is printed small
+    and grey in the lower right corner. Of many hosts only the first writes.
     """
     png = Path(f"{path}.png")
     if hosts.is_first():

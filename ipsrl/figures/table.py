@@ -39,11 +39,7 @@ def curve(series: Row, values: Interval | Sequence[float], **places: Sequence[An
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:
-    """Writes rows to a file, see `as_csv`.
-
-    Raises:
-      ValueError: there is no row, or a value is neither a number nor text.
-    """
+    """Writes rows to a file, see `as_csv`; raises ValueError also if there is no row."""
     if not rows:
         raise ValueError(f"there are no numbers to write to {path}")
     replace_file(path, as_csv(rows))

@@ -47,8 +47,12 @@ def reverse_kl(probs: Array, target: Array) -> Array:
 
 
 def _distributions(probs: Array, target: Array) -> tuple[Array, Array]:
-    pair = _pair(probs, target)
-    for array in pair:
+    probs, target = jnp.asarray(probs), jnp.asarray(target)
+    if probs.ndim == 0 or target.ndim == 0 or probs.shape[-1] != target.shape[-1]:
+        raise ValueError(
+            f"both distributions must have the same number of outcomes, not {probs.shape} and {target.shape}"
+        )
+    for array in (probs, target):
         # What a program computes, and what lies on other hosts, is not known here.
         if not isinstance(array, Tracer) and array.is_fully_addressable:
             known = np.asarray(array, np.float64)
@@ -57,13 +61,4 @@ def _distributions(probs: Array, target: Array) -> tuple[Array, Array]:
                 raise ValueError(
                     f"{shown(known.tolist())} is no distribution: no number may be negative, and they must add up to 1"
                 )
-    return pair
-
-
-def _pair(probs: Array, target: Array) -> tuple[Array, Array]:
-    probs, target = jnp.asarray(probs), jnp.asarray(target)
-    if probs.ndim == 0 or target.ndim == 0 or probs.shape[-1] != target.shape[-1]:
-        raise ValueError(
-            f"both distributions must have the same number of outcomes, not {probs.shape} and {target.shape}"
-        )
     return probs, target

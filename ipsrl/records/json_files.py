@@ -20,11 +20,9 @@ def plain(value: Any, finite: bool = False) -> Any:
     Tuples become lists, dataclasses dicts, arrays and NumPy or JAX scalars numbers and lists of numbers. JSON has no
     NaN and no infinity: every non-finite number becomes null, which plotting tools read as a gap.
 
-    Args:
-      finite: refuses numbers that are not finite instead.
-
     Raises:
-      ValueError: a value, or the key of a dict, has no counterpart in JSON, or values are nested too deeply.
+      ValueError: a value, or the key of a dict, has no counterpart in JSON, or values are nested too deeply, or, with
+        `finite`, a number is not finite.
     """
     try:
         return _plain(value, finite)

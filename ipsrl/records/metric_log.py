@@ -32,11 +32,8 @@ class MetricLog(AbstractContextManager["MetricLog"]):
     """Appends records to a file of JSON lines, such as `{"step": 7, "reward": 0.25}`.
 
     Every line is passed to the operating system as soon as it is written, so killing the process loses none. A
-    non-finite number is written as null, which `read` returns as NaN. With many hosts, only the first writes.
-
-    Args:
-      path: the file.
-      tracker: gets a copy of each record after the file.
+    non-finite number is written as null, which `read` returns as NaN. With many hosts, only the first writes. A tracker
+    gets a copy of each record after the file.
     """
 
     def __init__(self, path: str | Path, tracker: "Trackers | None" = None):
@@ -47,11 +44,7 @@ class MetricLog(AbstractContextManager["MetricLog"]):
             self._open()
 
     def write(self, step: int, metrics: dict[str, Any]) -> None:
-        """Appends one record.
-
-        Args:
-          step: training step of the metrics.
-          metrics: name -> number (Python, NumPy or JAX), string or boolean.
+        """Appends the metrics of a training step: name -> number (Python, NumPy or JAX), string or boolean.
 
         Raises:
           ValueError: a metric is not a single value.

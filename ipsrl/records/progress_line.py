@@ -30,7 +30,6 @@ class ProgressLine(contextlib.AbstractContextManager["ProgressLine"]):
     Args:
       total: steps of the whole run.
       done: steps done before this process started, for a resumed run; they do not count in the rates.
-      trajectories_per_step: number of trajectories sampled in each step.
       label: name of the run. A narrow terminal cuts off the end: the rate of trajectories, then the label.
     """
 
@@ -78,9 +77,7 @@ def working(task: str) -> Generator[None]:
 def counted(values: Iterable[T], what: str) -> Iterator[T]:
     """The same values, counted on a terminal; in a log there are lines, the first after `SILENT_SECONDS`.
 
-    Args:
-      values: that take long together.
-      what: they are, in the plural.
+    `what` is a word for them in the plural.
     """
     silent = SILENT_SECONDS
     next_line = time.monotonic() + silent
@@ -127,12 +124,9 @@ def drawn_line(**settings: Any) -> tqdm:
 
 @contextlib.contextmanager
 def ticking(line: tqdm, seconds: float = 1.0, look: Callable[[], None] | None = None) -> Generator[None]:
-    """Redraws a line at intervals, so that its clock moves while the caller waits for a program.
+    """Redraws a line at intervals, if it is shown, so that its clock moves while the caller waits for a program.
 
-    Args:
-      line: nothing is done if it is not shown.
-      seconds: interval between redraws.
-      look: called before each redraw, in another thread, to update the line.
+    Before each redraw `look` is called, in another thread, to update the line.
     """
     if line.disable:
         yield

@@ -138,12 +138,7 @@ def load(
 def select(
     connection: "duckdb.DuckDBPyConnection", sql: str, timeout: float | None = None
 ) -> tuple[list[str], list[tuple]]:
-    """The column names and the rows of one SELECT.
-
-    Args:
-      connection: from `load`.
-      sql: the statement.
-      timeout: seconds after which it is ended; None for no limit.
+    """The column names and the rows of one SELECT on a connection of `load`, ended after `timeout` seconds, if given.
 
     Raises:
       ValueError: the statement is not one SELECT, DuckDB refuses it, it takes too long, or its answer is too large; the

@@ -90,10 +90,8 @@ class RunFolder(AbstractContextManager["RunFolder"]):
         folder is taken only if it holds neither metrics nor checkpoints. Hidden files are ignored.
 
         Args:
-          path: the output folder.
           config: everything that determines the run (objective, environment, policy, seed, ...): a dict of JSON
             values, without NaN and infinity. Tuples equal lists, but 1 differs from 1.0.
-          resume: continue the run in the folder, if there is one.
           study: the folder of the study that this run belongs to, if it belongs to one.
 
         Raises:

@@ -34,11 +34,9 @@ class NonFiniteLossError(FloatingPointError):
 
 
 def require_finite(metrics: Mapping[str, float], step: int, last_good: str) -> None:
-    """Raises `NonFiniteLossError` if a metric that must be finite is not.
+    """Raises `NonFiniteLossError` if a metric of a step that must be finite is not.
 
-    Args:
-      metrics: of step number `step`, from 1.
-      last_good: the checkpoint to return to, in words.
+    `last_good` is the checkpoint to return to, in words.
     """
     broken = [f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics.get(name, 0.0))]
     if broken:
@@ -48,9 +46,7 @@ def require_finite(metrics: Mapping[str, float], step: int, last_good: str) -> N
 def lost(folder: Path, written: Any) -> str | None:
     """A phrase for what the record files do not hold of what was written; None if they hold all, and perhaps more.
 
-    Args:
-      folder: of the run.
-      written: the result of `RunLog.written` at some step, as read from a file.
+    `written` is the result of `RunLog.written` at some step, as read from a file.
     """
     if not isinstance(written, dict) or not written.keys() <= set(FILES):
         return "it does not name the records that it continues"
@@ -83,9 +79,7 @@ class RunLog(AbstractContextManager["RunLog"]):
     A context manager. It goes on after the last of the records in the folder: `cut` those of later steps before.
 
     Args:
-      folder: of the run.
       monitors: names of the monitors, see `make_monitors`.
-      last_step: last step of the run.
       trackers: names of further receivers of the metrics, see `ipsrl.records.trackers`.
       warnings: prints the warnings of all runs that belong together; by default there are no others.
     """

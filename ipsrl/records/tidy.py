@@ -63,11 +63,7 @@ class Records:
         return dataclasses.replace(self, rows=kept)
 
     def each(self, *names: str) -> Iterator[tuple[dict[str, Any], Self]]:
-        """The records grouped by some labels (by default all), in order of first appearance.
-
-        Yields:
-          the labels of a group, and its records.
-        """
+        """The labels and the records of each group by some labels (by default all), in order of first appearance."""
         names = names or self.labels
         groups: dict[tuple, list[Record]] = {}
         for row in self.rows:
@@ -135,13 +131,7 @@ class Records:
         return float(self.final(name, **labels).mean)
 
     def curve(self, name: str, along: str = "step", **labels: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The points at which a value was measured, `[U]`, and the values `[S, U]`, one row for each seed.
-
-        Args:
-          name: the value.
-          along: the coordinate of the points.
-          labels: of one curve.
-        """
+        """The points `along` which a value of one curve was measured, `[U]`, and the values `[S, U]`, a row a seed."""
         rows = self.where(**labels).having(name, along)._of_one_curve(name, labels, along)
         places, values = {}, {}
         for row in rows.rows:

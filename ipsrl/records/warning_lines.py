@@ -18,10 +18,8 @@ class WarningLines(AbstractContextManager["WarningLines"]):
     A kind is a monitor and all runs whose folders differ only in their seeds: `grpo/seed_0` and `grpo/seed_1`. The full
     warnings of each run are in its warnings.jsonl.
 
-    A context manager, which prints the table at its end. Warnings may come from several threads.
-
-    Args:
-      root: folder omitted from the names of runs.
+    A context manager, which prints the table at its end. Warnings may come from several threads. The names of runs are
+    their folders relative to `root`.
     """
 
     def __init__(self, root: str | Path = "."):
@@ -31,12 +29,7 @@ class WarningLines(AbstractContextManager["WarningLines"]):
         self._advice: dict[str, str] = {}
 
     def warn(self, run: Path, step: int, name: str, monitor: Monitor, finding: Finding) -> None:
-        """Takes a warning of the run in the folder `run`, and prints it if it is the first of its kind.
-
-        Args:
-          name: of the monitor.
-          finding: of the monitor at this step.
-        """
+        """Takes a monitor's warning of the run in the folder `run`, and prints it if it is the first of its kind."""
         shown = os.path.relpath(run, self._root)
         self._advice[name] = monitor.advice
         steps = self._steps.setdefault((_SEED.sub(r"\1*", shown), name), {})

@@ -64,12 +64,8 @@ class WarningLog:
     """Applies the monitors of a run to each of its records.
 
     A warning is one line `{"step", "monitor", "message"}` in a file, flushed to storage at once, and a short line on
-    the terminal. With many hosts, only the first runs monitors.
-
-    Args:
-      monitors: by name.
-      path: the file, in the folder of the run.
-      lines: prints the warnings of this run and of those beside it.
+    the terminal. With many hosts, only the first runs monitors. The file lies in the folder of the run; `lines` also
+    prints the warnings of the runs beside it.
     """
 
     def __init__(self, monitors: Mapping[str, Monitor], path: str | Path, lines: WarningLines):

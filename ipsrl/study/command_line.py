@@ -78,12 +78,7 @@ def main(module: str | None) -> None:
 
 def refuse(name: str, module: Module, arguments: list[str]) -> None:
     """Ends the program with a sentence if a command line is wrong, as far as its flags tell, or a package is missing;
-    starts nothing.
-
-    Args:
-      name: of the study.
-      module: its module; of its contents only PRESETS, MANY_HOSTS, TRACKERS and NEEDS are looked at.
-      arguments: the command line, of which the first is the program.
+    starts nothing. Of the study's module only PRESETS, MANY_HOSTS, TRACKERS and NEEDS are looked at.
     """
     if any(re.match(r"--?(help|\?)", argument) for argument in arguments):
         return
@@ -171,8 +166,7 @@ class CommandLine:
     def read(self, arguments: list[str]) -> tuple[Settings, Cluster | None, tuple[str, ...]]:
         """The settings of the preset, overridden by flags; the cluster, None for a single process; and the trackers.
 
-        Args:
-          arguments: those that are no flags, of which the first is the program.
+        The arguments are those that are no flags, of which the first is the program.
 
         Raises:
           ValueError: there are more such arguments, a flag is wrong, --out is empty or in no one's home folder, or a

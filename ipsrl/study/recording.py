@@ -30,11 +30,8 @@ def record(
     A curve is written when all of it is computed. If the process was killed, the last curve in the file may be
     incomplete: unless the folder's summary says that the study is complete, the last curve is computed again.
 
-    Args:
-      curves: with distinct labels.
-      folder: keeps the computed curves.
-      output: passed to training runs.
-      report: called with a line for each trained curve.
+    The folder keeps the computed curves; training runs have their own in the output. `report` is called with a line for
+    each trained curve.
 
     Raises:
       ValueError: two curves have the same labels, or a curve cannot be computed.

@@ -243,10 +243,8 @@ def run_vmapped(
 ) -> list[Exception | None]:
     """Like `run` for many settings that differ only in `study.vmapped`, as one program; prints and draws nothing.
 
-    A figure takes four seconds, as long as hundreds of runs: a run that is resumed alone draws its own.
-
-    Returns:
-      for each settings object the error that left it without results, or None if everything was written.
+    Returns for each of the settings the error that left it without results, or None if everything was written. A figure
+    takes four seconds, as long as hundreds of runs: a run that is resumed alone draws its own.
 
     Raises:
       ValueError: the settings differ in other fields.

@@ -204,11 +204,9 @@ def evaluations(records: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.nd
 def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> list[Train]:
     """Trains grids that differ only in seeds and learning rates; all runs of one objective are one program.
 
+    Returns a `Train` function for each grid, which returns finished runs and raises the error that ended the others.
     Each run has a folder in the output of its grid, as in `TrainingGrid.train`, but without checkpoints: an interrupted
     run starts again. All runs use the trackers of the first output.
-
-    Returns:
-      a `Train` function for each grid, which returns finished runs and raises the error that ended the others.
     """
     shared = grids[0]
     finished: list[dict[tuple[str, int], Points]] = [{} for _ in grids]

@@ -62,11 +62,9 @@ def _best(records: Records, score: str, among: tuple[str, ...], judged_at: tuple
 
 
 def of_best(view: Callable[..., Any], score: str, **choice: Any) -> Callable[..., Any]:
-    """A number, a claim, a table or a figure of the curves of `best_for_others`.
+    """A number, a claim, a table or a figure, each a function of records and perhaps of settings, of the best curves.
 
-    Args:
-      view: a function of records, and perhaps of settings.
-      score, choice: as there.
+    The score and the choice are arguments of `best_for_others`.
     """
     return lambda records, *settings: view(best_for_others(records, score, **choice), *settings)
 

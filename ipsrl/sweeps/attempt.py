@@ -92,7 +92,7 @@ def attempt(
     ending: threading.Event,
     call: Call = call,
 ) -> State:
-    """Runs a run until it has finished or failed, in a child process whose output goes to the run's log.
+    """Runs a run until it is finished, failed or broken, in a child process whose output goes to the run's log.
 
     A killed process (by a signal, for example if memory is short) does not mean that the run failed: it is started
     again, and the run fails only after more than `restarts` kills. If a process of an earlier sweep still works on the
@@ -100,14 +100,9 @@ def attempt(
 
     Args:
       folder: of the sweep, which has locked it.
-      run: the run.
       command: starts or continues the run here.
-      restarts: maximum number of restarts.
       ending: set by another thread to end the work; the run is then broken.
       call: runs the command; `call` starts a process for it.
-
-    Returns:
-      the state of the run: finished, failed or broken.
 
     Raises:
       OSError: the folder cannot be written.

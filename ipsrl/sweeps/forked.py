@@ -34,9 +34,7 @@ def preload(experiments: Iterable[str]) -> None:
 def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, cores: set[int]) -> int:
     """Like `ipsrl.sweeps.attempt.call` for a command `python -m MODULE ...`, without starting a new Python.
 
-    Args:
-      command, log, ending: as in `call`.
-      cores: cores that the process may use; empty for all.
+    The process uses these cores alone; all if there are none.
     """
     announce(command, log)
     with Connection(os.dup(log.fileno())) as output, ONE_THREAD, not_interrupted():
@@ -57,13 +55,7 @@ def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, c
 
 
 def run_module(arguments: Sequence[str], output: Connection, cores: set[int]) -> None:
-    """Goes on, in a new process of `SERVER`, as `python -m` with these arguments.
-
-    Args:
-      arguments: the module, and the arguments of its command.
-      output: a file for all that it prints.
-      cores: as in `call_forked`.
-    """
+    """Goes on, in a new process of `SERVER`, as `python -m` with these arguments, on cores as in `call_forked`."""
     os.setsid()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if cores:

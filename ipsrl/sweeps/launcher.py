@@ -25,12 +25,8 @@ class Launcher(abc.ABC):
     def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Generator[tuple[SweepRun, State]]:
         """Runs all runs, and yields each with its final state, in the order in which they end.
 
+        The sweep has locked the folder, and none of the runs is finished. Restarts are as in `attempt`.
         Closing the iterator ends the other runs, which are then broken or waiting.
-
-        Args:
-          folder: of the sweep, which has locked it.
-          runs: not finished.
-          restarts: see `ipsrl.sweeps.attempt.attempt`.
 
         Raises:
           OSError: the folder cannot be written.

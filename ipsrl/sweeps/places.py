@@ -15,13 +15,10 @@ Place = TypeVar("Place")
 def work_at(
     places: Sequence[Place], runs: Sequence[SweepRun], work: Callable[[SweepRun, Place, threading.Event], State]
 ) -> Generator[tuple[SweepRun, State]]:
-    """Yields each run with its final state, in the order in which they end.
+    """Starts the runs in this order, one at a time at each place; yields each with its final state when it has ended.
 
-    Args:
-      places: each takes one run at a time.
-      runs: started in this order.
-      work: runs a run at a place, in its own thread, until the run has ended or the event is set; the event is set when
-        the iterator is closed or a thread has raised an exception.
+    `work` runs a run at a place, in its own thread, until the run has ended or the event is set; the event is set when
+    the iterator is closed or a thread has raised an exception.
     """
     free = queue.SimpleQueue()
     for place in places:

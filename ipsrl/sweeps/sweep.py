@@ -35,13 +35,8 @@ def sweep(
 ) -> None:
     """Runs all unfinished runs, until the launcher can do no more for any of them, with a line on a terminal.
 
-    Args:
-      folder: of the sweep; no other sweep may work in it.
-      runs: all requested runs.
-      launcher: runs them.
-      retry: whether failed runs are tried again.
-      restarts: maximum number of restarts of a run whose process is killed.
-      after_each: called when a run has ended, while the folder is still locked; prints by `report_line`.
+    Failed runs are tried again with `retry`. A run whose process is killed is started again, at most `restarts` times.
+    When a run has ended, while the folder is still locked, `after_each` is called; it prints by `report_line`.
 
     Raises:
       ValueError: another sweep works in the folder, or the launcher cannot launch the runs. No run has been started

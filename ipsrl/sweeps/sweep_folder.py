@@ -131,13 +131,10 @@ class SweepFolder:
 
     @contextlib.contextmanager
     def claim(self, run: SweepRun, ending: threading.Event) -> Generator[IO[str] | None]:
-        """Locks one run, and yields its log, for the output of the processes that work on it.
+        """Locks one run, and yields its log, for the output of processes; None if `ending` was set before the lock.
 
         The run stays locked until the last of these processes has ended: if only the sweep is killed, the next one
         waits here for the processes left behind, instead of starting the run a second time.
-
-        Yields:
-          the log; None if `ending` was set before the run could be locked.
         """
         with open_regular(self.log_path(run), "a", encoding="utf-8") as log:
             while not (held := _lock(log, fcntl.LOCK_EX)) and not ending.wait(POLL_SECONDS):
@@ -145,13 +142,9 @@ class SweepFolder:
             yield log if held else None
 
     def record_failure(self, run: SweepRun, command: Sequence[str], status: int | str, output: str) -> None:
-        """Records the failure of a run.
+        """Records the failure of a run, with the command that was tried and the end of its output.
 
-        Args:
-          run: the run.
-          command: the command that was tried.
-          status: exit status, the negative number of a signal, or the reason in words why there is none.
-          output: output of the command.
+        `status` is its exit status, the negative number of a signal, or the reason in words why there is none.
         """
         failure = {
             "command": list(command),

@@ -67,15 +67,12 @@ class SweepRun(Checked):
 
 @checked
 def read_grid(text: str) -> list[dict[str, str]]:
-    """The flags of each run of a grid such as `"objectives=grpo,ips_grpo(floor=0.2);seeds=0:5"`.
+    """The flags of each run of a grid such as `"objectives=grpo,ips_grpo(floor=0.2);seeds=0:5"`: all combinations.
 
     Flags are separated by semicolons, values by commas, outside brackets and quotes. `0:5` means 0, 1, 2, 3, 4. A value
     in square brackets or in quotes is kept as it is: `rewards=[2.0,1.0],[3.0,1.0]` has two values, `seeds=[0:5]` and
     `system_prompt="Be brief, please"` one. Quotes within a value keep nothing together, so `x=say "hi, there"` is
-    refused, and `x=[say "hi, there"]` is one value.
-
-    Returns:
-      all combinations; the last flag changes fastest.
+    refused, and `x=[say "hi, there"]` is one value. The last flag changes fastest.
 
     Raises:
       ValueError: the text is not a grid, or has more than 10,000 combinations.

@@ -23,12 +23,8 @@ SCRIPTS = ("page.js", "plots.js", "outcomes.js", "start.js")
 def write_report(root: str | Path, out: str | Path | None = None, title: str | None = None) -> Path:
     """Writes a page about all runs in the folder `root`, atomically, and returns its path.
 
-    What could not be read is said on the page, and on stderr in one line each.
-
-    Args:
-      root: the folder of the runs, at any depth.
-      out: the file; report.html in `root` by default.
-      title: by default the name of the folder.
+    What could not be read is said on the page, and on stderr in one line each. `out` is report.html in `root` by
+    default, and the title the name of the folder.
 
     Raises:
       ValueError: there is no run, `out` does not end in .html, its folder does not exist, or Plotly is not installed.
@@ -47,11 +43,9 @@ def write_report(root: str | Path, out: str | Path | None = None, title: str | N
 
 
 def page(shown: dict[str, Any], bundle: str) -> str:
-    """The HTML of a page.
+    """The HTML of a page that shows a `content`, with the JavaScript of Plotly as its bundle.
 
-    Args:
-      shown: the result of `content`; its texts come from runs, and are never interpreted as HTML.
-      bundle: the JavaScript of Plotly.
+    The texts of the content come from runs, and are never interpreted as HTML.
     """
     parts = {
         "title": html.escape(shown["title"]),

@@ -80,13 +80,7 @@ class Headline:
 
 
 def result(study: "Study", settings: Settings, summary: Mapping[str, Any], command: str) -> dict[str, Any]:
-    """The contents of `result.json` for a finished run.
-
-    Args:
-      settings: of the run.
-      summary: the contents of its summary.json.
-      command: repeats the run.
-    """
+    """The contents of `result.json` for a finished run of these settings with its summary; the command repeats it."""
     deciding = summary["decisive"]
     return {
         "command": command,
