@@ -8,13 +8,8 @@ two busy CPU cores.
 """
 
 import argparse
-import collections
 import dataclasses
-import functools
-import math
-import os
 from pathlib import Path
-from typing import Any, ClassVar
 
 from ipsrl.command import early
 
@@ -22,23 +17,16 @@ if __name__ == "__main__":
     early.script("scripts.scaling")
 
 import jax
-import numpy as np
-from jax.experimental import topologies
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
-from benchmarks.collectives import Collective, collectives
-from ipsrl import extras, objectives
+from benchmarks.step_programs import Text, Workload, compiled, lower, make_mesh
+from ipsrl import extras
 from ipsrl.checking.paths import require_possible
 from ipsrl.command.ending import Ending
 from ipsrl.distributed.mesh import DATA
-from ipsrl.distributed.placement import check_units, shardings
-from ipsrl.environments.token_stream import TokenStream
+from ipsrl.distributed.placement import check_units
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Outcomes, Prompts, Trajectories
-from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 
 QWEN_7B = Transformer(
     152064,
@@ -56,151 +44,6 @@ QWEN_7B = Transformer(
 """The shape of Qwen2.5-7B."""
 
 SMALL = Transformer(4096, hidden_size=512, num_heads=8, num_key_value_heads=8, intermediate_size=2048, dtype="bfloat16")
-
-
-@dataclasses.dataclass(frozen=True)
-class Text(TokenStream):
-    """An environment of shapes only: what the compiler must know of a text task.
-
-    Attributes:
-      vocabulary_size, max_tokens: see `Environment`.
-      columns: of a prompt.
-    """
-
-    vocabulary_size: int
-    columns: int
-    max_tokens: int
-
-    stop_tokens: ClassVar[tuple[int, ...]] = (0,)
-
-    @functools.cached_property
-    def prompt_table(self) -> Prompts:
-        tokens = np.ones((1024, self.columns), np.int32)
-        return Prompts(np.arange(1024), tokens, tokens > 0)
-
-    def verify(self, trajectories: Trajectories) -> Outcomes:
-        raise ValueError("this environment is for the compiler: it has no outcomes")
-
-
-@dataclasses.dataclass(frozen=True)
-class Workload:
-    """One step.
-
-    Attributes:
-      policy, environment: the policy that is trained, and its environment.
-      prompts, group_size: P and G of a step.
-      micro_batches: micro-batches whose gradients are summed.
-    """
-
-    policy: Transformer
-    environment: Text
-    prompts: int
-    group_size: int
-    micro_batches: int
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all answers, at their longest."""
-        return self.prompts * self.group_size * self.environment.max_tokens
-
-
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """A compiled program and its properties.
-
-    Attributes:
-      mesh: of the devices it was compiled for.
-      sends: its collectives.
-      arguments, temporary, donated: bytes on each device.
-      bytes_accessed: bytes that a device moves to and from its memory, with the body of each loop once.
-    """
-
-    mesh: Mesh
-    sends: tuple[Collective, ...]
-    arguments: int
-    temporary: int
-    donated: int
-    bytes_accessed: float
-
-    def sent(self) -> dict[tuple[str, str], list[float]]:
-        """For each kind of collective and axes of the mesh: instructions, runs, and bytes that a device sends."""
-        shape, found = tuple(self.mesh.shape.values()), collections.defaultdict(lambda: [0, 0, 0.0])
-        for one in self.sends:
-            places = np.unravel_index(one.group, shape)
-            axes = [name for name, place in zip(self.mesh.axis_names, places, strict=True) if len(set(place)) > 1]
-            row = found[one.kind, " and ".join(axes)]
-            for column, more in enumerate((1, one.times, one.times * one.sent)):
-                row[column] += more
-        return dict(sorted(found.items()))
-
-
-def devices_of(topology: str) -> list[Any]:
-    """The devices of a slice, such as "v5p:2x4x4", without having one.
-
-    Raises:
-      ValueError: the compiler for TPUs cannot describe it.
-    """
-    # The environment variables of a TPU host.
-    os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5p-8")
-    os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
-    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-    try:
-        return topologies.get_topology_desc(topology, platform="tpu").devices
-    except Exception as error:
-        raise ValueError(f"programs for {topology} cannot be compiled here: {str(error).splitlines()[0]}") from error
-
-
-def make_mesh(topology: str, **axes: int) -> Mesh:
-    devices = devices_of(topology)[: math.prod(axes.values())]
-    return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Auto,) * len(axes), devices=devices)
-
-
-def _lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
-    policy, environment, groups = workload.policy, workload.environment, (workload.prompts, workload.group_size)
-    objective, optimizer = objectives.make("ips_grpo"), make_optimizer("adam")
-    over_prompts, whole = (NamedSharding(mesh, spec) for spec in (PartitionSpec(DATA), PartitionSpec()))
-
-    sharded = functools.partial(jax.ShapeDtypeStruct, sharding=over_prompts)
-
-    def abstract(tree, sharding):
-        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
-
-    # Only the abstract mesh: nothing can run on the devices of a topology.
-    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-        state = jax.eval_shape(
-            lambda: TrainState.create(policy.init(jax.random.key(0)), objective, optimizer, environment)
-        )
-        state = jax.tree.map(abstract, state, shardings(state_placements(state, policy, optimizer, mesh), mesh))
-        key = abstract(jax.eval_shape(lambda: jax.random.key(0)), whole)
-        length = (workload.prompts, environment.prompt_length)
-        prompts = Prompts(sharded(length[:1], "int32"), sharded(length, "int32"), sharded(length, "bool"))
-        sampler = sample_groups.lower(environment, policy, state.parameters, prompts, key, workload.group_size)
-        outcomes = Outcomes(sharded(groups, "float32"), sharded(groups, "int32"))
-        update = compiled_update.lower(
-            state,
-            abstract(sampler.out_info, over_prompts),
-            outcomes,
-            key,
-            policy=policy,
-            objective=objective,
-            optimizer=optimizer,
-            batching=Batching(micro_batches=workload.micro_batches),
-            temperature=1.0,
-        )
-    return update, sampler
-
-
-def _compile(lowered: Any, mesh: Mesh) -> Program:
-    compiled = lowered.compile()
-    memory = compiled.memory_analysis()
-    return Program(
-        mesh=mesh,
-        sends=tuple(collectives(compiled.as_text())),
-        arguments=memory.argument_size_in_bytes,
-        temporary=memory.temp_size_in_bytes,
-        donated=memory.alias_size_in_bytes,
-        bytes_accessed=compiled.cost_analysis()["bytes accessed"],
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,7 +104,7 @@ def eight_devices() -> str:
     in_all = None
     for data, model in ((8, 1), (4, 2), (2, 4), (1, 8)):
         mesh = make_mesh("v5p:2x2x2", data=data, model=model)
-        update, sampler = (_compile(lowered, mesh) for lowered in _lower(workload, mesh))
+        update, sampler = (compiled(lowered, mesh) for lowered in lower(workload, mesh))
         for name, program in (("train step", update), ("sampling", sampler)):
             for (kind, axes), (instructions, runs, sent) in program.sent().items():
                 lines.append(
@@ -287,8 +130,8 @@ def seven_billion() -> str:
     mesh = make_mesh("v5p:2x4x4", data=32, model=1)
     check_units(QWEN_7B.placement_rules, mesh)
     one, two = (
-        _compile(
-            _lower(dataclasses.replace(whole, policy=dataclasses.replace(QWEN_7B, num_layers=layers)), mesh)[0], mesh
+        compiled(
+            lower(dataclasses.replace(whole, policy=dataclasses.replace(QWEN_7B, num_layers=layers)), mesh)[0], mesh
         )
         for layers in (1, 2)
     )
@@ -304,7 +147,7 @@ def seven_billion() -> str:
         micro_batches=1,
     )
     single = Mesh(jax.devices("cpu")[:1], (DATA,))
-    operations = _lower(part, single)[0].cost_analysis()["flops"] * whole.micro_batches
+    operations = lower(part, single)[0].cost_analysis()["flops"] * whole.micro_batches
     # Data through a device in an endless ring: a sum passes twice.
     passed = of_all_layers(
         lambda program: sum(one.bytes * one.times * (2 if one.kind == "all-reduce" else 1) for one in program.sends)
