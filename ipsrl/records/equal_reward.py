@@ -14,8 +14,5 @@ def at_reward(rewards: np.ndarray, values: np.ndarray, bar: float = BAR) -> floa
     reached = np.flatnonzero(rewards >= bar)
     if not len(reached):
         return float("nan")
-    after = reached[0]
-    if after == 0:
-        return float(values[0])
-    around = slice(after - 1, after + 1)
+    around = slice(max(reached[0] - 1, 0), reached[0] + 1)
     return float(np.interp(bar, rewards[around], values[around]))

@@ -99,10 +99,7 @@ class Records:
     def at_end(self, **labels: Any) -> Self:
         """The last record of each curve, for each seed."""
         names = (*self.labels, "seed")
-        last: dict[tuple, Record] = {}
-        for row in self.where(**labels).rows:
-            of_curve = tuple(row.get(name) for name in names)
-            last[of_curve] = row
+        last = {tuple(row.get(name) for name in names): row for row in self.where(**labels).rows}
         return dataclasses.replace(self, rows=list(last.values()))
 
     def ends(self, name: str, **labels: Any) -> np.ndarray:

@@ -51,16 +51,6 @@ class OfSeeds:
             raise NotRecorded(f"there are {len(values)} values for {len(seeds)} seeds")
         return cls(values, tuple(seeds) if seeds else None)
 
-    def with_each(self, other: "OfSeeds", combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> "OfSeeds":
-        """Both numbers combined seed by seed.
-
-        Raises:
-          NotRecorded: they have different seeds.
-        """
-        if None not in (self.seeds, other.seeds) and self.seeds != other.seeds:
-            raise NotRecorded(f"seeds {self.seeds} and {other.seeds} are different: there are no pairs")
-        return OfSeeds(combine(self.values, other.values), self.seeds or other.seeds)
-
 
 class Number(abc.ABC):
     """A number that records give; `number(records)` is its mean over seeds with its interval."""
@@ -197,7 +187,10 @@ class Combined(Number):
 
     def of_seeds(self, records: Records) -> OfSeeds:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self.left.of_seeds(records).with_each(self.right.of_seeds(records), OPERATORS[self.operator])
+            left, right = self.left.of_seeds(records), self.right.of_seeds(records)
+            if None not in (left.seeds, right.seeds) and left.seeds != right.seeds:
+                raise NotRecorded(f"seeds {left.seeds} and {right.seeds} are different: there are no pairs")
+            return OfSeeds(OPERATORS[self.operator](left.values, right.values), left.seeds or right.seeds)
 
     def within(self, **labels: Any) -> "Combined":
         return Combined(self.operator, self.left.within(**labels), self.right.within(**labels))

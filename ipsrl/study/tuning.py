@@ -48,9 +48,8 @@ def best_for_others(
 def _best(records: Records, score: str, among: tuple[str, ...], judged_at: tuple[tuple[str, Any], ...]) -> Records:
     others = tuple(name for name in records.labels if name not in among)
     rows = [row for row in records.rows if not any(name in row for name in among)]
-    of_labels = {}
-    for labels, curves in records.having(score, *among).each(*others):
-        of_labels[frozenset(labels.items())] = curves
+    each = records.having(score, *among).each(*others)
+    of_labels = {frozenset(labels.items()): curves for labels, curves in each}
     for labels, curves in of_labels.items():
         labels_of_judges = dict(labels) | dict(judged_at)
         judges = of_labels.get(frozenset(labels_of_judges.items()))
@@ -70,11 +69,8 @@ def of_best(view: Callable[..., Any], score: str, **choice: Any) -> Callable[...
 
 
 def _best_rows(curves: Records, judges: Records, score: str, among: tuple[str, ...]) -> list[Record]:
-    choices, of_choices = [], []
-    for choice, judged in judges.each(*among):
-        choices.append(choice)
-        of_choices.append(judged.ends(score))
-    ends = np.array(of_choices)
+    choices, of_choices = zip(*judges.each(*among), strict=True)
+    ends = np.array([judged.ends(score) for judged in of_choices])
     ends = np.where(np.isfinite(ends), ends, -np.inf)
 
     seeds = judges.distinct("seed")

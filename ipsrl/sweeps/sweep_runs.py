@@ -260,15 +260,10 @@ def _split(text: str, separator: str, quotes: Sequence[str] = QUOTES) -> list[st
 
 def _identity(experiment: str, settings: Settings) -> str:
     """See `SweepRun`."""
-    kinds = kinds_of(type(settings))
-    values = {
-        field.name: as_text(settings, field.name)
-        if isinstance(value := getattr(settings, field.name), tuple)
-        else value
-        for field in dataclasses.fields(settings)
-    }
+    kinds, fields = kinds_of(type(settings)), dataclasses.fields(settings)
+    values = {field.name: getattr(settings, field.name) for field in fields}
+    values = {name: as_text(settings, name) if isinstance(value, tuple) else value for name, value in values.items()}
     resolved = json.dumps({"experiment": experiment, "settings": values}, sort_keys=True)
-    fields = dataclasses.fields(settings)
     changed = [f.name for f in fields if f.name in kinds and getattr(settings, f.name) != f.default]
     described = folder_name("-".join([experiment, *(f"{name}={values[name]}" for name in changed)]))
     beginning = described.encode()[:LONGEST_DESCRIPTION].decode(errors="ignore")
