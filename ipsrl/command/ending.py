@@ -286,10 +286,7 @@ def _end_after(supervisor: int) -> None:
 def _supervise(worker: int, words: int, status: int) -> NoReturn:
     """Waits for the worker, passes its words on if they were not its last, and ends as it did.
 
-    Args:
-      worker: the process.
-      words: reads what native libraries write.
-      status: reads the exit status of the command, if the worker has reached its end.
+    `words` reads what native libraries write, `status` the command's exit status, if the worker has reached its end.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: os.kill(worker, number))

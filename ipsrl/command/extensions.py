@@ -31,10 +31,9 @@ STUDIES: dict[str, ModuleType] = {}
 
 @checked
 def load(modules: str = "") -> None:
-    """Imports modules and adds their entries to the catalogs; also those of $IPSRL_EXTENSIONS.
+    """Imports modules, named between commas, and adds their entries to the catalogs; also those of $IPSRL_EXTENSIONS.
 
-    Args:
-      modules: their names, separated by commas; a module is found on Python's path or in the working directory.
+    A module is found on Python's path or in the working directory.
 
     Raises:
       ValueError: a module cannot be imported or has none of the three dicts, an entry is none, or a name is already

@@ -132,12 +132,9 @@ class Line(Layer):
 
 @dataclasses.dataclass(frozen=True)
 class LineOverNumbers(Line):
-    """Final values of measures whose names end in a number, such as pass_at_1 and pass_at_4, over that number.
+    """Final values of measures whose names end in one of `numbers`, as pass_at_1 and pass_at_4 do, over that number.
 
     `value` is the part of the name before `_at_`, and `along` what the number is called.
-
-    Attributes:
-      numbers: those that are drawn.
     """
 
     numbers: tuple[int, ...] = ()

@@ -50,11 +50,8 @@ class Trackers(contextlib.AbstractContextManager["Trackers"]):
     """Passes the records of a run to its trackers. With many hosts, only the first does.
 
     A tracker starts with the first record, so resuming a finished run does not change it. A tracker that fails in any
-    way is dropped, with a line on stderr. A context manager.
-
-    Args:
-      names: from `read_trackers`.
-      folder: of the run; it holds TensorBoard's event files and W&B's local files.
+    way is dropped, with a line on stderr. The names are from `read_trackers`; the folder of the run holds TensorBoard's
+    event files and W&B's local files.
     """
 
     def __init__(self, names: Sequence[str], folder: RunFolder):

@@ -12,13 +12,7 @@ from ipsrl.records.warning_lines import WarningLines
 
 
 class MonitorState(NamedTuple):
-    """State of one monitor.
-
-    Attributes:
-      memory: its memory.
-      firing: whether it is firing.
-      against: for how many steps in a row the evidence has pointed the other way.
-    """
+    """Memory of a monitor, whether it fires, and for how many steps in a row the evidence has pointed the other way."""
 
     memory: Any
     firing: bool = False

@@ -93,12 +93,7 @@ class Comparison(Claim):
         return False if interval.high < self.low or interval.low > self.high else None
 
     def interval(self, records: Records, error: float = ERROR) -> Interval:
-        """The number that decides.
-
-        Raises:
-          NotRecorded: the records lack it.
-          TooFewSeeds: there are fewer seeds than `LEAST`.
-        """
+        """The number that decides; raises as `holds`."""
         found = self.number(records, 1 - error)
         if EXACT < found.seeds < LEAST:
             raise TooFewSeeds(f"it takes {LEAST} seeds to decide, there are {found.seeds}")

@@ -78,12 +78,7 @@ OPTIONAL_HEADINGS = ("Arms", "Doubt")
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """One figure or table of a study.
-
-    Attributes:
-      shows: what it is.
-      flags: preset -> its flags in addition to the preset, name -> text.
-    """
+    """One figure or table of a study, and preset -> the flags in addition to the preset, name -> text."""
 
     shows: str
     flags: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)

@@ -34,11 +34,7 @@ POLL_SECONDS = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class SweepFolder:
-    """The folder of a sweep; made by `SweepFolder.at`.
-
-    Attributes:
-      path: the folder, absolute. It need not exist; only `hold` creates it.
-    """
+    """The folder of a sweep, made by `SweepFolder.at`: an absolute path, which need not exist; only `hold` makes it."""
 
     path: Path
 

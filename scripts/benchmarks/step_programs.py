@@ -117,11 +117,13 @@ def devices_of(topology: str) -> list[Any]:
 
 
 def make_mesh(topology: str, **axes: int) -> Mesh:
+    """A mesh with axes of these sizes over the first devices of a slice."""
     devices = devices_of(topology)[: math.prod(axes.values())]
     return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Auto,) * len(axes), devices=devices)
 
 
 def lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
+    """The train step and the sampler of a workload on a mesh, not yet compiled."""
     policy, environment, groups = workload.policy, workload.environment, (workload.prompts, workload.group_size)
     objective, optimizer = objectives.make("ips_grpo"), make_optimizer("adam")
     over_prompts, whole = (NamedSharding(mesh, spec) for spec in (PartitionSpec(DATA), PartitionSpec()))
@@ -157,6 +159,7 @@ def lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
 
 
 def compiled(lowered: Any, mesh: Mesh) -> Program:
+    """The program of what `lower` gives for this mesh."""
     program = lowered.compile()
     memory = program.memory_analysis()
     return Program(

@@ -57,14 +57,9 @@ class Folder:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """One policy in training: all records of a folder, or those that belong together.
+    """One policy in training: all records of a folder, or those that belong together, step by step.
 
-    Attributes:
-      objective: its specification.
-      seed: its seed; None if it has none.
-      settings: all other settings, as in config.json.
-      folder: folder of the run.
-      metrics: its records, step by step.
+    `settings` are all in config.json but the objective, and the seed, if there is one.
     """
 
     objective: str
