@@ -20,18 +20,15 @@ import small_model
 import torch
 import transfer_queue
 from alike import made, standardises
-from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from safetensors.numpy import load_file
-from tensordict import TensorDict
+from small_verl import ACTOR, GROUP, LONGEST, batch, loss_and_gradient, settings
 from verl import DataProto
 from verl.trainer.ppo import rollout_corr_helper
 from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.trainer.ppo.ray_trainer import compute_advantage
-from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.utils.losses import ppo_loss
-from verl.workers.utils.padding import response_to_nested
 
 from ipsrl import objectives
 from ipsrl.integrations import verl as ours
@@ -39,8 +36,6 @@ from ipsrl.integrations.guest import GuestObjective
 from ipsrl.integrations.torch_bridge import ADVANTAGES, PREFIX, TorchBridge
 from ipsrl.synthetic_rollouts import synthetic_rollouts
 
-ACTOR = "actor_rollout_ref.actor"
-GROUP, LONGEST = 4, 8
 NO_DUAL_CLIP = f"{ACTOR}.clip_ratio_c=1e6"
 BY_ANSWER = f"{ACTOR}.loss_agg_mode=seq-mean-token-mean"
 LOSS, LOW, HIGH = (f"{ACTOR}.{name}" for name in ("policy_loss.loss_mode", "clip_ratio_low", "clip_ratio_high"))
@@ -73,37 +68,6 @@ def even(words):
     return 1024.0 * sum(word % 2 == 0 for word in words)
 
 
-def settings(folder, *changes):
-    """verl's own configuration, for two prompts in a batch."""
-    given = f"""
-        trainer.n_gpus_per_node=1 trainer.device=cpu trainer.val_before_train=false trainer.test_freq=-1
-        trainer.logger=[] trainer.total_training_steps=2 trainer.total_epochs=9 trainer.save_freq=1
-        trainer.default_local_dir={folder}
-        data.train_files={folder.parent}/data.parquet data.val_files={folder.parent}/data.parquet
-        data.train_batch_size=2 data.max_response_length={LONGEST} data.max_prompt_length=8 data.shuffle=false
-        data.dataloader_num_workers=0 data.filter_overlong_prompts=false
-        actor_rollout_ref.hybrid_engine=false actor_rollout_ref.model.path={folder.parent}/model
-        +actor_rollout_ref.model.override_config.attn_implementation=eager
-        actor_rollout_ref.model.use_remove_padding=false actor_rollout_ref.model.enable_gradient_checkpointing=false
-        actor_rollout_ref.rollout.name=none actor_rollout_ref.rollout.n={GROUP} actor_rollout_ref.rollout.nnodes=1
-        actor_rollout_ref.rollout.calculate_log_probs=false
-        actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4
-        actor_rollout_ref.ref.strategy=fsdp2 actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4
-        actor_rollout_ref.ref.fsdp_config.use_torch_compile=false
-        +actor_rollout_ref.ref.fsdp_config.mixed_precision.param_dtype=fp32
-        {ACTOR}.strategy=fsdp2 {ACTOR}.use_torch_compile=false {ACTOR}.fsdp_config.use_torch_compile=false
-        +{ACTOR}.fsdp_config.mixed_precision.param_dtype=fp32
-        {ACTOR}.ppo_mini_batch_size=2 {ACTOR}.ppo_micro_batch_size_per_gpu=8 {ACTOR}.optim.optimizer=SGD
-        {ACTOR}.optim.lr=0.05 {ACTOR}.optim.betas=null
-        critic.strategy=fsdp2 reward.num_workers=0 transfer_queue.enable=true
-        transfer_queue.backend.SimpleStorage.num_data_storage_units=1
-    """.split()
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("ppo_trainer", overrides=[*given, *changes])
-    OmegaConf.resolve(config)
-    return config
-
-
 def of_ours(objective, outcome_of=None):
     lines = [
         "trainer.v1.trainer_mode=ipsrl",
@@ -112,66 +76,6 @@ def of_ours(objective, outcome_of=None):
         "+algorithm.ipsrl.right_above=0.0",
     ]
     return lines + ([f"+algorithm.ipsrl.outcome_of='{outcome_of}'"] if outcome_of else [])
-
-
-# Losses
-
-
-def batch(seed=0, prompts=4, scale=1024.0):
-    """Answers with rewards of this size, the names of their prompts, and log-probabilities `[B, T]` of the policy being
-    trained.
-    """
-    random = torch.Generator().manual_seed(seed)
-    rows = prompts * GROUP
-    lengths = torch.randint(2, LONGEST + 1, (rows,), generator=random)
-    mask = (torch.arange(LONGEST) < lengths[:, None]).long()
-
-    def noise(size):
-        return size * torch.randn(rows, LONGEST, generator=random) * mask
-
-    old, rewards = noise(1.0) - 2, torch.randint(0, 6, (rows,), generator=random) * scale
-    scores = torch.zeros(rows, LONGEST)
-    scores[torch.arange(rows), lengths - 1] = rewards
-    padded = {
-        "response_mask": mask,
-        "old_log_probs": old,
-        "ref_log_prob": old + noise(0.3),
-        "entropy": noise(0.1) + 1,
-        "responses": torch.randint(0, 12, (rows, LONGEST), generator=random),
-        "token_level_rewards": scores,
-    }
-    uid = np.repeat([f"prompt {number}" for number in range(prompts)], GROUP).astype(object)
-    order = torch.randperm(rows, generator=random)
-    log_probs = old + noise(0.4)
-    return {name: values[order] for name, values in padded.items()}, uid[order.numpy()], log_probs[order]
-
-
-def nested(padded):
-    lengths = [int(length) for length in padded["response_mask"].sum(dim=1)]
-    jagged = torch.nested.as_nested_tensor([torch.ones(length) for length in lengths], layout=torch.jagged)
-    fields = {
-        name: response_to_nested(values, jagged) if values.ndim == 2 else values for name, values in padded.items()
-    }
-    # A prompt of one token, whose place the log-probabilities of the first token take.
-    fields["prompts"] = torch.nested.as_nested_tensor([torch.zeros(1) for _ in lengths], layout=torch.jagged)
-    return TensorDict(fields, batch_size=len(lengths))
-
-
-def loss_and_gradient(loss, padded, log_probs, parts, ranks=1):
-    """Over parts of a batch, as an engine computes them, in the mean over data-parallel ranks."""
-    leaf = log_probs.clone().requires_grad_()
-    total = 0.0
-    lengths = padded["response_mask"].sum(dim=1)
-    for part in parts:
-        data = nested({name: values[part] for name, values in padded.items()})
-        tu.assign_non_tensor(data, dp_size=ranks, batch_num_tokens=int(lengths.sum()), global_batch_size=len(lengths))
-        rows = [torch.cat([leaf[row, : lengths[row]], torch.zeros(1)]) for row in part]
-        # In place of the model's output: of a token, where the one before it stands.
-        output = {"log_probs": torch.nested.as_nested_tensor(rows, layout=torch.jagged)}
-        value = loss(model_output=output, data=data)[0] / ranks
-        value.backward()
-        total += value.item()
-    return total, leaf.grad
 
 
 @pytest.mark.parametrize(("parts", "ranks"), [(1, 1), (4, 2)])
@@ -266,9 +170,6 @@ def test_advantages_alone_in_another_trainer(tmp_path):
 def test_the_policy_loss_without_its_trainer_says_what_to_set():
     with pytest.raises(ValueError, match=r"set trainer.v1.trainer_mode=ipsrl"):
         get_policy_loss_fn("ipsrl")(*torch.zeros(4, 2, 2))
-
-
-# Whole trainings
 
 
 @pytest.fixture(scope="module")
@@ -376,9 +277,6 @@ def test_the_lines_of_the_page_train_and_a_resumed_run_goes_on_with_the_state_of
 def test_a_reward_that_is_no_number_ends_training_with_a_sentence(folder, cluster):
     with pytest.raises(ValueError, match="the reward of row 0 is nan"):
         trained(Ours, folder / "nan", *of_ours("grpo"), reward=lambda words: math.nan)
-
-
-# Before training
 
 
 @pytest.mark.parametrize(
