@@ -12,6 +12,19 @@ def recorded(module, settings, path):
         return record(list(module.curves(settings)), folder, None, report=lambda line: None)
 
 
+def courses(labels, arms, steps):
+    """Records of arms, by the values of their labels: for each value `[seed][step]`, its course at these steps."""
+    rows = [
+        dict(zip(labels, arm, strict=True))
+        | {"step": step, "seed": seed}
+        | {name: course[seed][place] for name, course in values.items()}
+        for arm, values in arms.items()
+        for seed in range(len(next(iter(values.values()))))
+        for place, step in enumerate(steps)
+    ]
+    return Records(rows, labels)
+
+
 def made_up(labels, arms):
     """Records of arms, by the values of their labels: for each value its ends, one of each seed or one for all."""
     rows = [

@@ -87,7 +87,6 @@ REFUSED = {
         ({"reference": (0.5, 0.5, 0.5)}, "whose sum is 1"),
         ({"objectives": ("grpo", "progrpo")}, "progrpo has no portrait: .*needs prompt_log_probs"),
         ({"objectives": ("grpo", "placebo")}, "placebo has no portrait: .*samples at random"),
-        ({"objectives": ("grpo", "clip_cov")}, "clip_cov has no portrait: .*samples at random"),
     ],
     "recovery_time": [
         ({"starts": (0.1, 0.2)}, "must lie between 0 and 0.0975"),

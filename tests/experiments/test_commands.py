@@ -24,7 +24,6 @@ from ipsrl.study.pages.claim_pages import result_path
 from ipsrl.study.study import HEADINGS, OPTIONAL_HEADINGS, run
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import make_run, settings_of
-from scripts import reproduce_figures
 from tests.hangs import HANGS
 
 pytestmark = pytest.mark.core
@@ -88,18 +87,6 @@ def test_a_smoke_command_writes_everything_and_prints_the_same_again(name, every
     with contextlib.redirect_stdout(printed):
         run(study, settings_of(wanted), "smoke", Output(path, resume=True))
     assert printed.getvalue() in folder.log_path(wanted).read_text()
-
-
-@pytest.mark.slow
-def test_nothing_runs_twice(everything, capsys):
-    def table():
-        # Times are those of the last start, and a run that was asked for again has started again.
-        return re.sub(r"\| \d+ (s|min) \|", "| a time |", (everything / "figures.md").read_text())
-
-    before = table()
-    reproduce_figures.main(["--preset=smoke", f"--out={everything}"])
-    assert capsys.readouterr().err == ""
-    assert table() == before
 
 
 def test_no_study_computes_when_it_is_imported():

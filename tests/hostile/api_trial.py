@@ -98,7 +98,6 @@ FILES = {
 
 
 def settings_of(**changed) -> TrainSettings:
-    """Settings of which some are replaced."""
     return TrainSettings(**{"steps": 1, "prompts_per_step": 1, "group_size": 4, **changed})
 
 
@@ -114,7 +113,6 @@ def begun(seed=0, **given):
 
 
 def stored(rows, environment=BOOLEAN, prompts_per_step=1, **given) -> StoredGroups:
-    """Stored groups of rows."""
     policy = Tabular(environment.num_observations, environment.vocabulary_size)
     return StoredGroups.of(environment, policy, prompts_per_step, rows, **given)
 
@@ -132,8 +130,6 @@ class Ending:
 
 
 def made(call: str, folder: Path) -> Ending:
-    """Makes a call."""
-
     def end() -> tuple[Any, BaseException | None]:
         try:
             return eval(call, {**globals(), "FOLDER": folder}), None
@@ -145,7 +141,6 @@ def made(call: str, folder: Path) -> Ending:
 
 
 def write_files(folder: Path) -> None:
-    """Writes what calls are given."""
     (folder / "empty").mkdir()
     for name, text in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)

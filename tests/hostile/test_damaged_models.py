@@ -18,8 +18,6 @@ from tests.hostile.damage import cut, folder_in_place_of, holds, in_place_of, mi
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 CONFIG, TOKENIZER, GENERATION = "config.json", "tokenizer.json", "generation_config.json"
 SETTINGS, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
-
-
 NORM, WORDS = "model.norm.weight", "model.embed_tokens.weight"
 
 
@@ -72,7 +70,6 @@ DAMAGES = {
     "a missing tensor": (tensor(NORM, lambda values: None), r"lacks the tensor 'model\.norm\.weight'"),
     "a shorter tensor": (tensor(NORM, lambda values: values[:-1]), r"The tensor 'model\.norm\.weight' .* is \(31,\)"),
     "an index with a list": (holds(INDEX, {"weight_map": [1]}), INDEX),
-    "an index of numbers": (holds(INDEX, {"weight_map": {"a": 1}}), INDEX),
     "an index without files": (index_alone({}), "lacks the tensor"),
     "an index with half a character": (index_alone({"a": "\ud800"}), r"names the file '\\ud800', but"),
     "an index with a name that is too long": (index_alone({"a": "a" * 300}), "is not a file, but .* names it"),
@@ -84,7 +81,6 @@ DAMAGES = {
     "a config that is a list": (holds(CONFIG, []), rf"{CONFIG} .*object"),
     "a config cut in half": (cut(CONFIG), rf"{CONFIG} is not JSON"),
     "a config that is a folder": (folder_in_place_of(CONFIG), CONFIG),
-    "a config that is a link to nowhere": (link_to_nowhere(CONFIG), CONFIG),
     "no hidden size": (changed(CONFIG, hidden_size=None), CONFIG),
     "a hidden size of text": (changed(CONFIG, hidden_size="many"), CONFIG),
     "no heads": (changed(CONFIG, num_attention_heads=0), CONFIG),

@@ -8,40 +8,14 @@ from hypothesis import strategies as st
 from ipsrl.environments.language.one_of_many import OneOfMany
 from ipsrl.environments.reading.answer_words import CHANGING_BEFORE_BOX
 from ipsrl.environments.reading.numeric_answers import read_number
-from ipsrl.environments.tasks.addition import Addition
-from ipsrl.environments.tasks.addition_modes import AdditionModes
-from ipsrl.environments.tasks.countdown import Countdown
-from ipsrl.environments.tasks.factors import Factors
-from ipsrl.environments.tasks.graph_coloring import GraphColoring
-from ipsrl.environments.tasks.graph_search import GraphSearch
-from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
-from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.tasks.long_work import LongWork
-from ipsrl.environments.tasks.n_queens import NQueens
-from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
+from tests.environments.test_text import TASKS as TEXT_TASKS
 from tests.tiers import fuzzed
 from tests.work import calls_of
 
 pytestmark = pytest.mark.slow
 
-TASKS = {
-    "boolean": HypospaceBoolean(),
-    "causal": HypospaceCausal(),
-    "voxels": HypospaceVoxels(),
-    "countdown": Countdown(numbers=3, problems=4),
-    "one_of_many": OneOfMany(),
-    "mention": OneOfMany(reading="mention"),
-    "graph_coloring": GraphColoring(vertices=4, problems=4),
-    "shown colors": GraphColoring(vertices=5, hidden=3, problems=4),
-    "factors": Factors(problems=4),
-    "n_queens": NQueens(n=5, min_remove=4, max_remove=4, problems=4),
-    "addition": Addition(problems=4),
-    "long_work": LongWork(problems=4),
-    "addition_modes": AdditionModes(problems=4, gamma=0.0),
-    "plan_and_execute": PlanAndExecute(problems=4),
-    "graph_search": GraphSearch(problems=4),
-}
+TASKS = [*TEXT_TASKS, LongWork(problems=4), OneOfMany(reading="mention")]
 MOST_CALLS = 1_000_000
 WORDS = """
     <answer> </answer> Expression: Graph: Structure: Layer Layer 1: #### \\boxed{ } answer is ( ) [ ] { $ ` ``` * ** +
@@ -73,11 +47,10 @@ def with_little_work(function, *arguments):
     return found
 
 
-@pytest.mark.parametrize("name", TASKS)
-@fuzzed(60)
+@pytest.mark.parametrize("task", TASKS, ids=str)
+@fuzzed(45)
 @given(data=st.data())
-def test_answers_in_text(name, data):
-    task = TASKS[name]
+def test_answers_in_text(task, data):
     prompt = data.draw(st.integers(0, task.num_prompts - 1))
     right = data.draw(st.sampled_from(np.flatnonzero(task.admissible[prompt]).tolist()))
     text = data.draw(damaged(task.answer_text(right)) | noise)
@@ -89,11 +62,10 @@ def test_answers_in_text(name, data):
         assert reward == (outcome >= 0 and task.admissible[prompt, outcome])
 
 
-@pytest.mark.parametrize("name", TASKS)
-@fuzzed(60)
+@pytest.mark.parametrize("task", TASKS, ids=str)
+@fuzzed(45)
 @given(data=st.data())
-def test_answers_in_tokens(name, data):
-    task = TASKS[name]
+def test_answers_in_tokens(task, data):
     tokens = task.render(data.draw(st.integers(0, task.num_hypotheses - 1)))
     for _ in range(data.draw(st.integers(0, 4))):
         place = data.draw(st.integers(0, len(tokens)))

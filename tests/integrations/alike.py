@@ -1,8 +1,19 @@
-"""Rewards that comparisons with other trainers share, and the objective with these trainers' standard deviation."""
+"""Comparisons with other trainers: their rewards, and the objective with these trainers' standard deviation."""
 
 import dataclasses
+import gc
+
+import pytest
 
 from ipsrl import objectives
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imports_are_no_garbage():
+    """Trainers look for garbage whenever they begin: not among the million objects that imports have made."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def even(prompts, completions, **_):

@@ -5,7 +5,6 @@ Run by test_elsewhere.py with pytest in Tunix's own environment.
 
 import dataclasses
 import functools
-import gc
 import math
 
 import jax
@@ -20,7 +19,7 @@ from tunix.rl.grpo.drgrpo_learner import DrGRPOConfig, DrGRPOLearner
 from tunix.rl.grpo.grpo_learner import GRPOConfig, GRPOLearner
 from tunix.rl.rl_cluster import Mode
 
-from ipsrl import extras, objectives
+from ipsrl import objectives
 from ipsrl.integrations.outcomes import exact_text
 from ipsrl.integrations.refusals import WITH_EXACT_TEXT, refusal
 from ipsrl.integrations.rows import numbered
@@ -29,18 +28,12 @@ from ipsrl.rollouts.randomness import stream
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
 from tests.docs.test_pages import execute
 from tests.integrations import small_tunix
+
+from tests.integrations.alike import imports_are_no_garbage  # noqa: F401, isort: skip
 from tests.integrations.alike import even, even_and_large, made, one_of_each_kind, standardises
 from tests.integrations.small_tunix import BATCHES, END, LENGTH, PAD, cluster, data
 
 GROUP = 4
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _imports_are_no_garbage():
-    """Tunix looks for garbage five times for each cluster: not among the million objects that imports have made."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def config(kind=GRPOConfig, epsilon_high=None, epsilon_c=None, **options):
@@ -229,11 +222,7 @@ def test_a_step_of_every_kind_of_objective_is_that_of_ipsrl(name):
     objective = objectives.make(name)
     expected = np.asarray(our_gradient(small_tunix.Table().table[...], *first_batch(), objective))
     scale = 0.1 / np.abs(expected).max()
-    parts = {
-        "mini_batch_size": 4,
-        "train_micro_batch_size": 4 if name == "bapo" else 2,
-        "rollout_micro_batch_size": 4,
-    }
+    parts = {"mini_batch_size": 4, "train_micro_batch_size": 4 if name == "bapo" else 2, "rollout_micro_batch_size": 4}
     learner = IPSRLLearner(
         cluster(learning_rate=scale, max_steps=1, **parts),
         config(),
@@ -370,12 +359,6 @@ def test_our_loss_is_refused_in_another_learner():
     learner = GRPOLearner(cluster(), config(policy_loss_fn="ipsrl"), even)
     with pytest.raises(ValueError, match=r"works in its own learner: train with IPSRLLearner of ipsrl\.integrations"):
         learner.train(data())
-
-
-def test_other_versions_are_refused(monkeypatch):
-    monkeypatch.setattr(extras.metadata, "version", lambda package: "0.1.8")
-    with pytest.raises(ValueError, match=r"google-tunix 0.1.8 is installed, but only 0.1.7 is tested"):
-        IPSRLLearner(cluster(), config(), even, objective="grpo")
 
 
 def test_the_example_of_the_page():

@@ -1,5 +1,3 @@
-"""Advantages of flat batches."""
-
 import numpy as np
 import pytest
 
@@ -74,7 +72,6 @@ def test_groups_may_be_messages():
         (("grpo", REWARDS, None, GROUPS, 0.5), "seed is 0.5, it must be a whole number"),
         ((3, REWARDS, None, GROUPS), "objective is 3, it must be an Objective"),
         (("grpo", REWARDS, None, GROUPS, 0, -1.0), "right_above is -1.0, it must not be negative"),
-        (("aer", REWARDS, None, GROUPS), "its weights read behaviour_entropy, token_mask"),
     ],
 )
 def test_what_advantages_cannot_cover_is_refused_in_a_sentence(arguments, message):

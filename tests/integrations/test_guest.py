@@ -178,12 +178,6 @@ def test_outcomes_have_numbers_for_all_batches(tmp_path, name):
     assert max(map(len, visitor._outcomes)) > FIRST_OUTCOMES
 
 
-def test_outcomes_that_no_table_holds_take_no_room():
-    visitor = guest("ips_grpo")
-    assert visitor.outcome_id(["a", "b"], ["x", "y"]).tolist() == [0, 1]
-    assert visitor._outcomes == []
-
-
 def test_what_an_objective_learns_moves_as_in_a_train_step():
     """Two parts of a batch give the step of the whole: log Z moves by its learning rate, towards a smaller loss."""
     visitor = guest("trajectory_balance(learning_rate=0.5)")
@@ -206,7 +200,6 @@ def test_what_an_objective_learns_moves_as_in_a_train_step():
         ("lp_reg", 4, "needs top_log_probs, which a trainer does not give; it gives log_backward, reference_log_probs"),
         ("grpo(correction=truncated)", 4, "probabilities a trainer does not give: leave correction out, and set that"),
         ("grpo", 1, "a group needs 2 or more, not 1"),
-        ("gropo", 4, "gropo"),
     ],
 )
 def test_what_cannot_be_computed_is_refused_in_a_sentence(objective, group_size, message):

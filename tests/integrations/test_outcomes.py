@@ -1,5 +1,3 @@
-"""Ready-made functions that say what an answer is."""
-
 from fractions import Fraction
 
 import pytest
@@ -39,8 +37,3 @@ def test_clusters_are_of_a_prompt_and_stay():
     assert [clusters("one", text) for text in ("a", "b", "a2", "zero")] == [0, 1, 0, None]
     assert clusters("other", "b") == 0
     assert clusters("one", "b") == 1
-
-
-def test_a_threshold_out_of_range_is_refused():
-    with pytest.raises(ValueError, match="threshold"):
-        EmbeddingClusters(len, threshold=1.5)

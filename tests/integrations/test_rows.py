@@ -1,5 +1,3 @@
-"""Flat rows become groups, in whatever order they come."""
-
 import datetime
 import enum
 import math

@@ -1,5 +1,3 @@
-"""The bridge to PyTorch: losses and gradients, types, ragged batches, memory."""
-
 import numpy as np
 import pytest
 

@@ -1,6 +1,5 @@
 """An objective in TRL's trainer: the same steps as TRL where TRL has it, and what only we have."""
 
-import gc
 import math
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 from ipsrl.integrations.outcomes import exact_text
 from ipsrl.integrations.trl import STATE_FILE, IPSRLTrainer
 from tests.integrations import small_model
-from tests.integrations.alike import even, even_and_large, made, standardises
+from tests.integrations.alike import even, even_and_large, imports_are_no_garbage, made, standardises  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -28,14 +27,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`(is_)?gradient_checkpointing(_disable|_enable)?` is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true but no accelerator is found:UserWarning"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _imports_are_no_garbage():
-    """TRL looks for garbage whenever a trainer begins: not among the million objects that imports have made."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,3 @@
-"""Frames of answers: our reader reads right ones and no wrong ones; frames are the same at every call, and many."""
-
 import collections
 
 import pytest

@@ -1,5 +1,3 @@
-"""The audit of a verifier: rates, the decision, and what it refuses."""
-
 import csv
 import json
 

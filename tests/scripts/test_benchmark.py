@@ -1,5 +1,3 @@
-"""The benchmark runs every objective; what it measures of a known program is right."""
-
 import json
 from pathlib import Path
 
@@ -93,7 +91,6 @@ BAD_INPUT = (
     ("grpo_step --workloads=S,X", "--workloads has 'X'; known: S, M, L"),
     ("memory --workloads=S,S", "a name is given twice"),
     ("compile --runs=2", f"2 runs {FEW}"),
-    ("peers --runs=2", "too few"),
     ("language_model --against=nowhere", r"--against=nowhere has no ipsrl/training/language_model\.py: give a clone"),
     ("language_model --contenders=ipsrl --model_dir=nowhere", "there is no folder nowhere"),
     ("language_model --runs=1", f"1 runs {FEW}"),

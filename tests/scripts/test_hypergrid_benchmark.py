@@ -1,5 +1,3 @@
-"""References of the benchmarks of hypergrids and bandits are right, and bad input is refused before work begins."""
-
 import itertools
 
 import jax

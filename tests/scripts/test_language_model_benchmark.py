@@ -1,5 +1,3 @@
-"""The benchmark of language models starts its contenders as it says, and runs them on a tiny checkpoint."""
-
 import json
 import sys
 from pathlib import Path
@@ -9,7 +7,6 @@ import pytest
 import benchmark
 from benchmarks import grpo_peers, language_model, measuring, peer_environments
 from benchmarks.contender import Contender
-from benchmarks.peers import grpo_task
 from benchmarks.workloads import Batch
 from ipsrl.distributed.start_up import cache_folder
 from scripts.make_checkpoint import make_checkpoint
@@ -50,12 +47,6 @@ def test_each_is_started_without_and_with_compiled_programs_and_measured_in_its_
     lines = language_model.table([ours, theirs])
     assert lines[2].split()[:5] == ["theirs", "6.000", "(6.000", "to", "6.000)"]
     assert lines[3].endswith("cold=False; fastest steps: float32 4.000 s, bfloat16 2.000 s")
-
-
-def test_a_batch_is_read_as_it_is_written():
-    assert Batch.read(json.dumps(vars(BATCH))) == BATCH
-    assert BATCH.tokens == 24
-    assert len(grpo_task.texts(BATCH)[0].split()) == 6
 
 
 @pytest.mark.slow

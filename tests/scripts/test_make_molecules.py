@@ -1,5 +1,3 @@
-"""MOSES comes out of its wheel as it is, and of a file of SMILES strings what RDKit can read."""
-
 import gzip
 import hashlib
 import sys

@@ -1,5 +1,3 @@
-"""docs/objectives.md says what the catalog says."""
-
 import types
 
 import pytest
@@ -9,13 +7,10 @@ from scripts import objectives_table
 pytestmark = pytest.mark.core
 
 
-def filled(page):
-    return objectives_table.MARKS.filled(page, objectives_table.table())
-
-
 def test_the_table_is_the_one_of_this_catalog():
     document = objectives_table.DOCUMENT.read_text()
-    assert filled(document) == document, "run: python scripts/objectives_table.py"
+    written = objectives_table.MARKS.filled(document, objectives_table.table())
+    assert written == document, "run: python scripts/objectives_table.py"
 
 
 @pytest.mark.slow
@@ -23,18 +18,6 @@ def test_the_table_of_trainers_is_the_one_of_this_catalog():
     document = objectives_table.INTEGRATIONS.read_text()
     written = objectives_table.MARKS.filled(document, objectives_table.table_of_trainers())
     assert written == document, "run: python scripts/objectives_table.py"
-
-
-def test_what_is_written_by_hand_stays():
-    begin, end = objectives_table.MARKS.begin, objectives_table.MARKS.end
-    document = f"before\n{begin}\nan old row\n{end}\nafter\n"
-    written = filled(document)
-    assert written.startswith(f"before\n{begin}\n\n| name |")
-    assert written.endswith(f"|\n\n{end}\nafter\n")
-    assert "an old row" not in written
-    assert filled(written) == written
-    with pytest.raises(ValueError, match="lacks the marks"):
-        filled("no marks")
 
 
 def documented(docstring):

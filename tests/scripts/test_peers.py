@@ -1,5 +1,3 @@
-"""Contenders answer as agreed, and what is computed from their answers is right."""
-
 import json
 import os
 import sys
@@ -153,12 +151,6 @@ def test_rewards_are_refused_for_answers_of_another_length():
         rewards([answers[0][1:], *answers[1:]])
     with pytest.raises(ValueError, match="samples 127 answers"):
         rewards(answers[1:])
-
-
-def test_a_contender_says_its_versions_and_its_work():
-    described = grpo_task.description("theirs", ("numpy",), WORKLOADS["S"], 1000, {"dtype": "float32"})
-    assert described["tokens_per_step"] == 4096
-    assert described["versions"] == {"numpy": np.__version__}
 
 
 def test_flags_replace_the_best_settings(monkeypatch):

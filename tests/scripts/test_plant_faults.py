@@ -1,5 +1,3 @@
-"""The faults can still be planted, and the command says what it cannot do."""
-
 import dataclasses
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The trial that disturbs training finds what was lost, and writes what it found."""
-
 import json
 import shutil
 import subprocess
@@ -72,57 +70,22 @@ def test_an_equal_checkpoint_may_have_other_files(folder, tmp_path):
 
 
 def row(**values):
-    known = {
-        "seed": 0,
-        "date": "2026-11-23",
-        "commit": "abc",
-        "versions": "jax 1",
-        "command": "python x",
-        "seconds": 60,
-    }
-    return known | {"number": 0, "problems": []} | values
+    when = {"seed": 0, "date": "2026-11-23", "seconds": 60, "number": 0, "problems": []}
+    return when | {"commit": "abc", "versions": "jax 1", "command": "python x"} | values
 
 
 def test_results_are_kept_and_become_tables(tmp_path):
     file, page = tmp_path / "found.json", tmp_path / "found.md"
     page.write_text(f"before\n{reliability.MARKS.begin}\nold\n{reliability.MARKS.end}\nafter\n")
     results = reliability.Results(file, row())
-    killed = {
-        "trial": "kills",
-        "case": "single",
-        "planned": 10,
-        "kills": 9,
-        "in_start_up": 2,
-        "records": [3],
-        "runs": 1,
-    }
-    results.add(killed | {"number": 1, "problems": ["metrics.jsonl differs"]})
-    results.add(killed | {"number": 0, "problems": []})
-    results.add(
-        {
-            "trial": "full_disk",
-            "case": "sweep on a full disk",
-            "number": 0,
-            "room": 2048,
-            "used": 9216,
-            "status": 1,
-            "in_words": True,
-            "tracebacks": 0,
-            "problems": [],
-        }
-    )
-    results.add(
-        {
-            "trial": "long_run",
-            "case": "bandit",
-            "number": 0,
-            "steps": 20,
-            "memory": [1.0, 1.0],
-            "descriptors": [5, 5],
-            "growth": 0.0,
-            "problems": [],
-        }
-    )
+
+    def add(trial, case, number=0, problems=(), **found):
+        results.add({"trial": trial, "case": case, "number": number, "problems": list(problems), **found})
+
+    for number, problems in ((1, ["metrics.jsonl differs"]), (0, [])):
+        add("kills", "single", number, problems, planned=10, kills=9, in_start_up=2, records=[3], runs=1)
+    add("full_disk", "sweep on a full disk", room=2048, used=9216, status=1, in_words=True, tracebacks=0)
+    add("long_run", "bandit", steps=20, memory=[1.0, 1.0], descriptors=[5, 5], growth=0.0)
     assert [row["number"] for row in json.loads(file.read_text())] == [0, 1, 0, 0]
     again = reliability.Results(file, row())
     assert again.has(trial="kills", case="single", number=1, planned=10)

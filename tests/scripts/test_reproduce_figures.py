@@ -126,12 +126,6 @@ def test_what_has_another_preset_runs_as_well(play, tmp_path):
     assert row_of("path_multiplicity", tmp_path / "out")[6] == "supported"
 
 
-def test_what_has_no_folder_any_more_runs_again(play, tmp_path):
-    play()
-    shutil.rmtree(run_path("path_multiplicity", tmp_path / "out"))
-    assert play() == ["path_multiplicity"]
-
-
 @pytest.mark.parametrize(
     ("damage", "error"),
     [

@@ -1,5 +1,3 @@
-"""Answers of the command in every form, and one sentence where it has none."""
-
 import csv
 import datetime
 import functools

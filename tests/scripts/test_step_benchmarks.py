@@ -1,5 +1,3 @@
-"""Counts and fits of the benchmarks of whole steps; that they run at all."""
-
 import dataclasses
 import functools
 import json
@@ -11,17 +9,8 @@ import benchmark
 from benchmarks import growth, grpo_step, measuring
 from benchmarks.workloads import WORKLOADS
 
-SMALL = {
-    "hidden_size": 16,
-    "num_layers": 1,
-    "num_heads": 2,
-    "num_key_value_heads": 2,
-    "intermediate_size": 32,
-    "prompts": 4,
-    "group_size": 2,
-    "prompt_length": 3,
-    "completion_length": 3,
-}
+SMALL = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "num_key_value_heads": 2, "intermediate_size": 32}
+SMALL |= {"prompts": 4, "group_size": 2, "prompt_length": 3, "completion_length": 3}
 
 
 def test_parameters_are_counted_as_the_policy_has_them():

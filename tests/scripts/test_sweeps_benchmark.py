@@ -1,5 +1,3 @@
-"""The benchmark of sweeps compares the metrics of the right runs, and refuses bad input before anything runs."""
-
 import json
 import math
 

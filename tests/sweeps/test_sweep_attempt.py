@@ -1,5 +1,3 @@
-"""One run as a child process: what it says, how it ends, and what is done then."""
-
 import os
 import signal
 import subprocess

@@ -3,9 +3,7 @@
 import contextlib
 import dataclasses
 import io
-import json
 import re
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -21,12 +19,11 @@ from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import make_run
 from scripts import sweep
-from tests.hangs import HANGS, wait_until
-from tests.sweeps.started import ROOT, started, wait_for
+from tests.hangs import wait_until
+from tests.sweeps.started import ROOT
 
 GRID = ["--experiment=two_outcomes", "--preset=smoke", "--grid=seeds=[0:2],[1:3],[2:4]"]
 HYPERGRID = ["--experiment=hypergrid", "--preset=smoke", "--grid=seeds=0,1"]
-SMALL = "steps=20;record_every=10;group_size=4;objectives=reinforce"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,55 +207,3 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
     status, _, err = run("--launcher=pretended")
     assert status == 1
     assert "is another run since its presets have changed: request it again by --grid" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--grid=seeds=0"], "--grid is about one experiment: give it by --experiment"),
-        ([*GRID, "--tracker=wandb"], "two_outcomes has no flag --tracker: leave it out"),
-        ([*GRID, "--restarts=-1"], "--restarts is -1, it must not be negative"),
-    ],
-)
-def test_bad_input_ends_in_one_sentence_and_writes_nothing(run, arguments, message):
-    status, out, err = run(*arguments)
-    assert (status, out) == (1, "")
-    assert err.startswith("error: ")
-    assert message in err
-    assert err.count("\n") == 1
-    assert not run.out.exists()
-
-
-@pytest.mark.slow
-def test_real_runs_are_those_of_the_experiment(tmp_path):
-    grid = [*GRID[:2], f"--grid={SMALL};seeds=[0:2],[1:3]"]
-    with started(tmp_path / "out", *grid, cwd=tmp_path) as process:
-        _, errors = process.communicate(timeout=HANGS)
-    assert (process.returncode, errors) == (0, "")
-    # The same command as it stands in the log, in another folder.
-    log = sorted(tmp_path.glob("out/logs/*.log"))[0]
-    alone = log.read_text().splitlines()[0].removeprefix("$ ").replace(str(tmp_path / "out/runs"), str(tmp_path))
-    subprocess.run(alone, shell=True, cwd=ROOT, check=True, capture_output=True, timeout=HANGS)
-    for name in ("config.json", "metrics.jsonl", "summary.json"):
-        assert (tmp_path / log.stem / name).read_bytes() == (tmp_path / "out/runs" / log.stem / name).read_bytes()
-    (start,) = json.loads((tmp_path / "out/runs" / log.stem / "environment.json").read_text())
-    assert f"$ {start['command']}" == log.read_text().splitlines()[0]
-
-
-@pytest.mark.slow
-def test_an_interrupted_sweep_ends_its_runs_and_says_how_to_go_on(tmp_path):
-    out = tmp_path / "out"
-    grid = [*GRID[:2], "--grid=steps=2000000;record_every=1000;seeds=[0:64]"]
-    with started(out, *grid) as process:
-        wait_for(lambda: list(out.glob("runs/*/config.json")), process)
-        assert counts(status_of(out))["running"] == 1
-        process.terminate()
-        _, errors = process.communicate(timeout=HANGS)
-    assert process.returncode == 130
-    assert errors == "interrupted: the same command continues the sweep\n"
-    assert counts(status_of(out)) == {"finished": 0, "running": 0, "failed": 0, "broken": 1, "waiting": 0}
-
-
-def status_of(out):
-    with started(out, "--status") as process:
-        return process.communicate(timeout=HANGS)[0]

@@ -1,5 +1,3 @@
-"""The folder of a sweep: states read from files, one sweep and one process for each run at a time."""
-
 import dataclasses
 import json
 import os

@@ -40,8 +40,7 @@ def test_what_is_registered_for_the_end_is_done(call):
 
 
 @pytest.mark.parametrize(
-    ("statement", "status"),
-    [("1 / 0", 1), ("import os; os._exit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)],
+    ("statement", "status"), [("1 / 0", 1), ("import os; os._exit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)]
 )
 def test_how_a_forked_process_has_ended(call, statement, status):
     assert call(statement)[0] == status

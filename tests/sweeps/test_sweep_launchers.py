@@ -28,9 +28,6 @@ def folder(tmp_path):
         yield folder
 
 
-# -- local: places --
-
-
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_cores_are_divided_evenly(workers, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {1, 3, 5, 7, 9, 11, 13})
@@ -75,9 +72,6 @@ def test_one_error_ends_the_others():
     # Those that had begun have been told, the others never begin.
     assert all(ended)
     assert len(ended) < len(RUNS)
-
-
-# -- slurm --
 
 
 @pytest.mark.slow
@@ -130,8 +124,6 @@ def test_a_job_goes_into_the_queue_again_as_it_is(folder):
     assert (again.function, again.args) == (job, (RUNS[0],))
 
 
-# -- tpu_pod --
-
 POD = "tpu_pod(project=mine, zone='us-east5-a', accelerator_type='v5p-64', bucket=results, slices=(red, blue)"
 HYPOSPACE = [make_run("hypospace", "smoke", objectives=name) for name in ("grpo", "ips_grpo(floor=0.2)", "progrpo")]
 
@@ -149,23 +141,9 @@ def test_a_dry_run_on_pods_prints_the_commands(folder):
     for run, remote, copy in zip(HYPOSPACE, [call for call in calls if "--multihost" in call[-1]], copies, strict=True):
         where = f"{folder.path.name}/{run.identity}"
         command = shlex.split(remote[-1].removeprefix("--command=").partition(" && ")[2])
-        assert command == [
-            "~/venv/bin/python",
-            "-m",
-            *run.arguments,
-            "--multihost",
-            "--resume",
-            f"--out=$HOME/bucket/{where}",
-        ]
-        assert copy == [
-            "gcloud",
-            "storage",
-            "rsync",
-            "--recursive",
-            "--exclude=.*checkpoints/.*",
-            f"gs://results/{where}",
-            str(folder.run_path(run)),
-        ]
+        assert command[2:] == [*run.arguments, "--multihost", "--resume", f"--out=$HOME/bucket/{where}"]
+        rsync = "gcloud storage rsync --recursive --exclude=.*checkpoints/.*"
+        assert copy == [*rsync.split(), f"gs://results/{where}", str(folder.run_path(run))]
 
 
 @pytest.mark.slow
@@ -247,9 +225,6 @@ def test_there_is_no_slurm_here(folder, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ValueError, match="there is no SLURM on this machine"):
         list(launcher_catalog.make("slurm").launch(folder, RUNS, restarts=0))
-
-
-# -- vmap --
 
 
 @pytest.fixture

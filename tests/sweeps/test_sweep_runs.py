@@ -1,5 +1,3 @@
-"""Grids, files of runs, and what a run is called."""
-
 import dataclasses
 import importlib
 

@@ -1,5 +1,3 @@
-"""The diffusion limit of losing a tie."""
-
 import numpy as np
 import pytest
 

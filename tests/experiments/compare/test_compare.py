@@ -1,5 +1,3 @@
-"""Comparisons on equal terms: what is measured, and that every objective of the catalog takes part."""
-
 import dataclasses
 import json
 
@@ -50,6 +48,7 @@ def test_all_seeds_start_alike_and_go_their_own_ways():
     assert len(np.unique(first["reward"][:, 0])) == 1
     assert len(np.unique(first["reward"][:, -1])) == 3
     assert first["proportional_reward"] == pytest.approx(0.9)
+    assert training.proportional_reward(np.array([[2.0, 2.0, 1.0, 0.0]])) == pytest.approx(0.9)
     assert (trained("grpo", epochs=2)["reward"][:, -1] != first["reward"][:, -1]).all()
 
 
@@ -66,8 +65,9 @@ def test_what_cannot_be_computed_is_told_with_the_reason():
     assert "refinements is 0" in reason(small(group_size=1), "critique_grpo")
     assert "group_size is 1" in reason(on_text(group_size=1), "grpo")
     assert reason(on_text(group_size=1), "reinforce") is None
-    with pytest.raises(ValueError, match="need non-negative rewards"):
-        trained("grpo", environment="bandit(rewards=(1.0, -1.0))")
+    for rewards in ([[1.0, -1.0]], [[1.0, 0.5], [0.0, 0.0]]):
+        with pytest.raises(ValueError, match="need non-negative rewards, and a positive one"):
+            trained("grpo", environment=f"bandit(rewards={tuple(map(tuple, rewards))})")
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.compare import figure, ranking
-from ipsrl.records.tidy import Records
+from tests.experiments.recorded import courses
 from tests.figures.words import words_of
 
 
@@ -14,12 +14,7 @@ def result(name, outcomes, reward, rank):
         "effective_outcomes": [[5.0, 4.0, outcomes - 0.5], [5.0, 5.0, outcomes + 0.5]],
         "reward": [[0.2, 0.5, reward], [0.2, 0.6, reward]],
     }
-    rows = [
-        {"seed": seed, "step": 10 * number} | {measure: values[measure][seed][number] for measure in values}
-        for seed in range(2)
-        for number in range(3)
-    ]
-    return ranking.Result(name, rank, Records(rows, ()))
+    return ranking.Result(name, rank, courses((), {(): values}, (0, 10, 20)))
 
 
 def test_comparison():

@@ -1,5 +1,3 @@
-"""How objectives weigh logged groups."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,12 +31,6 @@ def test_grpo_pays_both_alike_so_the_common_outcome_gains():
     assert found.right == pytest.approx(4 * unit / 10)
     # (n_b - n_a) A / G
     assert found.drift == pytest.approx((1 - 3) * unit / 6)
-
-
-def test_what_pays_for_rarity_lets_the_rare_outcome_gain():
-    found = weights_of_log("ips_grpo", LOG)
-    assert found.rare > found.common
-    assert found.drift > 0
 
 
 def test_nothing_is_contested_where_right_answers_are_alike():

@@ -1,14 +1,7 @@
 import pytest
 
 from experiments import covariate_shift
-from experiments.covariate_shift import (
-    ARMS,
-    FIGURE,
-    LEAST,
-    METHODS,
-    of,
-    slope,
-)
+from experiments.covariate_shift import ARMS, FIGURE, LEAST, METHODS, of, slope
 from experiments.covariate_shift.shifted_inputs import CLASSES
 from tests.experiments.recorded import made_up
 

@@ -1,5 +1,3 @@
-"""Runs that end when they have sampled their budget."""
-
 import functools
 
 import jax

@@ -1,5 +1,3 @@
-"""Demonstrations of what a critic's words are good for, and that a small policy learns from them."""
-
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""The lessons of priors of sums, and the measures of these priors."""
-
 import functools
 
 import jax

@@ -1,11 +1,8 @@
-"""Exact coverage by hand, and the mean of its unbiased estimates."""
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from experiments.crossed.nine_answers import exact_coverage
-from ipsrl.measures.coverage import mean_covered_at_k
 
 RIGHT = np.array([[True, True, False], [True, False, False]])
 
@@ -19,12 +16,3 @@ def test_exact_numbers_of_two_prompts():
     assert float(found["covered_at_1"]) == pytest.approx((0.375 + 0.1) / 2)
     # Shares 2/3 and 1/3 at the first, one right answer at the second.
     assert float(found["effective_outcomes"]) == pytest.approx((3 / 2 ** (2 / 3) + 1) / 2)
-
-
-def test_estimates_have_the_exact_mean():
-    probs = np.array([[0.5, 0.25, 0.25], [0.1, 0.9, 0.0]])
-    rng = np.random.default_rng(0)
-    answers = np.stack([rng.choice(3, (400, 6), p=of_prompt) for of_prompt in probs], axis=1)
-    exact = exact_coverage(jnp.asarray(probs), RIGHT, (3,))["covered_at_3"]
-    means = [mean_covered_at_k(of_run, RIGHT, (3,))[3] for of_run in answers]
-    assert np.mean(means) == pytest.approx(float(exact), abs=0.02)

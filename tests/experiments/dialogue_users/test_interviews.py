@@ -1,5 +1,3 @@
-"""Managers of dialogues: their table, adaptations, first-order and whole MAML, and measures by hand."""
-
 import dataclasses
 
 import jax

@@ -1,5 +1,3 @@
-"""Claims on all policies at once, and a small run that measures every part."""
-
 from experiments import divergences
 from experiments.divergences import (
     FORWARD,

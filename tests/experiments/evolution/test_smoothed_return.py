@@ -48,14 +48,6 @@ def test_without_noise_it_is_that_of_expected_return_up_to_the_square_of_the_noi
     assert first / second == pytest.approx(4.0, rel=1e-2)
 
 
-@pytest.mark.parametrize("noise", [0.1, 1.0, 4.0])
-def test_of_two_equally_good_outcomes_the_likelier_gains_at_any_noise(noise):
-    for margin in (-3.0, 0.0, 3.0, 6.0):
-        velocity = smoothed_velocity(np.array([0.2, -0.2, -margin]), np.array([1.0, 1.0, 0.0]), noise)
-        assert velocity[0] - velocity[1] > 0
-        assert velocity.sum() == pytest.approx(0.0, abs=1e-12)
-
-
 def test_noise_slows_the_breaking_of_a_tie_relative_to_the_margin_over_wrong_outcomes():
     """d ln(z_1 - z_2) / d margin is 1/3 without noise, exactly for a small difference."""
 

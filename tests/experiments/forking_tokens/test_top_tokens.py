@@ -1,5 +1,3 @@
-"""Measures of the tokens of highest entropy."""
-
 import jax
 import numpy as np
 import pytest

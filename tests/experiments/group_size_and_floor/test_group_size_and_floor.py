@@ -1,5 +1,3 @@
-"""Group size and floor: cells that must be the same run, and the outlines around them."""
-
 import dataclasses
 
 import pytest

@@ -4,21 +4,16 @@ import numpy as np
 
 from experiments import group_size_or_sampling as study
 from experiments.exams.exam import Exam
-from ipsrl.records.tidy import Records
-from tests.experiments.recorded import recorded
+from tests.experiments.recorded import courses, recorded
 
 LABELS = ("arm", "group_size", "learning_rate")
 
 
 def records(*curves):
     """A curve of each seed, of (arm, group size, learning rate, ends): half of its end until 60 % of the budget."""
-    rows = [
-        dict(zip(LABELS, labels, strict=True)) | {"seed": seed, "step": point, "accuracy": end / (1 + (point < 25))}
-        for *labels, ends in curves
-        for seed, end in enumerate(ends)
-        for point in range(study.POINTS)
-    ]
-    return Records(rows, LABELS)
+    points = range(study.POINTS)
+    course = 1 / (1 + (np.array(points) < 25))
+    return courses(LABELS, {tuple(labels): {"accuracy": np.outer(ends, course)} for *labels, ends in curves}, points)
 
 
 def test_a_budget_is_spent_at_the_group_size_that_is_best_at_its_end():

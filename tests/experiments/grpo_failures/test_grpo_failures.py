@@ -2,16 +2,12 @@ import pytest
 
 from experiments import grpo_failures
 from experiments.grpo_failures import ALONE, MORE_SILENT
-from ipsrl.records.tidy import Records
+from tests.experiments.recorded import courses
 
 
 def test_silent_groups_are_compared_with_computed_ones_over_training():
-    rows = [
-        {"group_size": 8, "step": step, "seed": seed, "silent": silent, "exact": 0.5}
-        for seed, course in ((0, (0.5, 0.7)), (1, (0.4, 0.8)))
-        for step, silent in enumerate(course)
-    ]
-    values = MORE_SILENT.of_seeds(Records(rows, ("group_size",))).values
+    found = {"silent": [(0.5, 0.7), (0.4, 0.8)], "exact": [(0.5, 0.5)] * 2}
+    values = MORE_SILENT.of_seeds(courses(("group_size",), {(8,): found}, range(2))).values
     assert values == pytest.approx([0.1, 0.1])
 
 

@@ -1,5 +1,3 @@
-"""Transformers that add in two modes: measures against the policy's own samples, and what training leaves of a mode."""
-
 import dataclasses
 
 import jax
@@ -67,8 +65,3 @@ def test_a_mode_that_is_left_early_is_seen_where_it_was_left():
     assert found["short_then"].tolist() == [[0.2], [0.9], [0.1]]
     np.testing.assert_allclose(found["short_gain"][:, -1], [0.2, 0.8, -0.2])
     np.testing.assert_allclose(found["think_gain"], 0.0)
-
-
-def test_curves_that_cannot_be_trained_are_refused():
-    with pytest.raises(ValueError, match="group_size is 6, it must be a multiple of 4, because AdditionModes"):
-        dataclasses.replace(ADDERS, training=TrainSettings(2, 4, 6)).curve("grpo", "half", 1e-3, (0,), {})

@@ -1,5 +1,3 @@
-"""Demonstrations of addition in modes: how many think, how many are right, and where slips are."""
-
 import pytest
 
 from experiments.hybrid_addition.mode_mistakes import ModeMistakes

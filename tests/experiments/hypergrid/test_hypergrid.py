@@ -1,5 +1,3 @@
-"""The hypergrid: a figure of what was learned."""
-
 import dataclasses
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The best baseline, against the variances of sampled tasks."""
-
 import jax
 import numpy as np
 import pytest

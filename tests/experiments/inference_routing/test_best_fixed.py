@@ -1,5 +1,3 @@
-"""The best fixed policy, against a search by hand."""
-
 import itertools
 
 import jax.numpy as jnp

@@ -1,5 +1,3 @@
-"""Mean and variance of estimates, by enumeration of what may be observed."""
-
 import itertools
 
 import jax

@@ -1,5 +1,3 @@
-"""One round of the learner by enumeration of all decisions, and what it learns."""
-
 import dataclasses
 import functools
 import itertools

@@ -1,5 +1,3 @@
-"""Exact error rates and costs of layers beside those of sampled tasks."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Estimates from chains: the check of our notes, limits of large samples, and classes with too few policies."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

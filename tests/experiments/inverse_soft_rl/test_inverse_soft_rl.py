@@ -1,5 +1,3 @@
-"""Limits, and that a small run measures every part."""
-
 import pytest
 
 from experiments import inverse_soft_rl

@@ -1,5 +1,3 @@
-"""The class of consistent rewards, and its member of least norm."""
-
 import jax
 import numpy as np
 import pytest
@@ -51,21 +49,3 @@ def test_any_discount_below_one(discount):
     transitions, _, log_policy, law = expert()
     reward = least_squares(log_policy, transitions, law, discount)
     np.testing.assert_allclose(resolved(reward, transitions, discount)[0], log_policy, atol=1e-11)
-
-
-def test_uniform_weights_give_the_posterior_mean_of_normal_rewards():
-    """Its error is uncorrelated with its difference from another member of the class, which is farther off."""
-    transitions, _, _, law = expert()
-    rewards = np.random.default_rng(1).normal(size=(4000, 6, 3))
-    uniform = np.full((6, 3), 1 / 18)
-    with jax.enable_x64(True):
-        experts = jax.vmap(lambda one: soft_control(one, transitions, DISCOUNT)[0])(rewards)
-        moves = np.broadcast_to(transitions, (4000, *transitions.shape))
-        mean, other = (
-            np.asarray(least_squares_reward(experts, moves, np.broadcast_to(weights, rewards.shape), DISCOUNT))
-            for weights in (uniform, law)
-        )
-    cross = ((rewards - mean) * (other - mean)).sum(axis=(1, 2))
-    assert abs(cross.mean()) < 4 * cross.std() / np.sqrt(len(cross))
-    farther = ((rewards - other) ** 2).sum(axis=(1, 2)) - ((rewards - mean) ** 2).sum(axis=(1, 2))
-    assert farther.mean() > 8 * farther.std() / np.sqrt(len(farther))

@@ -1,5 +1,3 @@
-"""Soft control against value iteration and hand-derived values."""
-
 import jax
 import numpy as np
 import pytest

@@ -34,16 +34,6 @@ def test_sampled_rates_are_those_of_the_exact_mean(estimate):
     assert 0 < error < exact / 5
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
-def test_counts_lose_the_restoring_force_with_many_outcomes(alpha):
-    for num_outcomes, tolerance in ((1_000, 2e-2), (100_000, 2e-4)):
-        rate = restoring_rates.restoring_rate(num_outcomes, count_weights(8, alpha), reward=1.5)
-        share = rate / restoring_rates.ideal_restoring_rate(num_outcomes, alpha, reward=1.5)
-        # Only outcomes that occur twice in a group contribute, and those become rare.
-        limit = 7 * 8**alpha * (1 - 2**-alpha) / (alpha * num_outcomes ** (1 + alpha))
-        assert share == pytest.approx(limit, rel=tolerance)
-
-
 @pytest.mark.parametrize("rule", ["no baseline", "group mean", "ideal"])
 def test_restoring_rate_is_the_slope_of_the_field_at_the_uniform_policy(rule):
     weights, rewards, step = count_weights(6, 0.7, 0.25), np.full(4, 1.5), 1e-5

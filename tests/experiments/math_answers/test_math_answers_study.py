@@ -1,5 +1,3 @@
-"""The study of math answers: measures by hand, and the whole on a tiny model."""
-
 import dataclasses
 import json
 import types

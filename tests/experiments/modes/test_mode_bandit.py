@@ -1,5 +1,3 @@
-"""The mode bandit: its graph, its exact numbers, and forced modes."""
-
 import dataclasses
 
 import jax

@@ -1,6 +1,3 @@
-"""Numbers by hand of four small fingerprints."""
-
-import itertools
 import math
 
 import numpy as np
@@ -34,14 +31,3 @@ def test_circles_by_hand():
     assert circles(similarities(FOUR[[1, 0, 2, 3]])) == 2
     assert circles(similarities(FOUR[[0, 0, 0]])) == 1
     assert circles(similarities(FOUR[:0])) == 0
-
-
-def test_a_greedy_count_is_at_most_the_largest_set():
-    similar = similarities(np.random.default_rng(0).random((10, 12)) < 0.2)
-    largest = max(
-        size
-        for size in range(1, 11)
-        for chosen in itertools.combinations(range(10), size)
-        if all(similar[pair] < 0.25 for pair in itertools.combinations(chosen, 2))
-    )
-    assert 1 < circles(similar) <= largest

@@ -11,14 +11,6 @@ from ipsrl.policies.state_space import StateSpace
 from ipsrl.records.tidy import Records
 
 
-def test_there_is_a_curve_for_the_prior_and_for_each_seed_of_each_arm():
-    curves = list(molecules.curves(PRESETS["smoke"]))
-    assert [curve.labels for curve in curves] == [
-        {"part": "prior"},
-        *({"part": "search", "arm": arm, "seed": seed} for seed in (0, 1) for arm in ("prior", "grpo")),
-    ]
-
-
 @pytest.mark.parametrize("arm", ARMS)
 def test_every_arm_can_be_trained(arm):
     PRESETS["smoke"].search().curve(arm, ARMS[arm], 0)

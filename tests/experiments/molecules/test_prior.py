@@ -1,5 +1,3 @@
-"""The prior of molecules: what it reads, that it learns, and what MOSES asks of it."""
-
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Random spellings, fingerprints and properties of small molecules."""
-
 import numpy as np
 import pytest
 

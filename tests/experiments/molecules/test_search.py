@@ -1,5 +1,3 @@
-"""Searches with a budget: what counts, when they end, and what is measured."""
-
 import math
 import types
 

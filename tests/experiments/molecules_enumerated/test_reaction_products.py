@@ -3,7 +3,7 @@ import pytest
 
 from experiments.molecules_enumerated.reaction_products import last_quarter, measures
 from ipsrl.environments.molecules.reactions import Reactions
-from ipsrl.records.tidy import Records
+from tests.experiments.recorded import courses
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +26,6 @@ def test_measures_of_the_target_and_of_routes(reactions):
 
 
 def test_the_change_in_the_last_quarter_is_that_of_each_seed():
-    rows = [
-        {"objective": "ips_grpo", "seed": seed, "step": step, "total_variation": variation}
-        for seed, variations in enumerate(((0.9, 0.5, 0.53, 0.49), (0.9, 0.4, 0.6, 0.45)))
-        for step, variation in zip((50, 75, 80, 100), variations, strict=True)
-    ]
-    np.testing.assert_allclose(last_quarter(Records(rows, ("objective",))), [-0.01, 0.05])
+    variations = {"total_variation": [(0.9, 0.5, 0.53, 0.49), (0.9, 0.4, 0.6, 0.45)]}
+    records = courses(("objective",), {("ips_grpo",): variations}, (50, 75, 80, 100))
+    np.testing.assert_allclose(last_quarter(records), [-0.01, 0.05])

@@ -1,5 +1,3 @@
-"""The study of a real language model, on a tiny random one."""
-
 import dataclasses
 import json
 
@@ -30,9 +28,8 @@ def test_questions_that_are_trained_on_are_not_held_out():
 
 
 @pytest.mark.slow
-def test_trains_asks_both_sets_of_questions_and_continues(settings, tmp_path, capsys):
+def test_trains_and_asks_both_sets_of_questions(settings, tmp_path):
     run(STUDY, settings, "smoke", Output(tmp_path, False))
-    first = capsys.readouterr().out
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["complete"]
     [folder] = tmp_path.glob("one_of_many-*")
@@ -47,8 +44,3 @@ def test_trains_asks_both_sets_of_questions_and_continues(settings, tmp_path, ca
         assert asked.keys() == {0, 1, 2}
         assert asked[2].startswith("Name a season of the year.\n")
     assert (tmp_path / "one_of_many.png").stat().st_size > 5000
-
-    written = (runs[0] / "metrics.jsonl").read_bytes()
-    run(STUDY, settings, "smoke", Output(tmp_path, True))
-    assert capsys.readouterr().out == first
-    assert (runs[0] / "metrics.jsonl").read_bytes() == written

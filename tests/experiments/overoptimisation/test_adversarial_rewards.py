@@ -1,5 +1,3 @@
-"""RPO's game: a saddle, whose policy is that of the catalog's loss; numbers by hand; ends of eta."""
-
 import itertools
 
 import jax

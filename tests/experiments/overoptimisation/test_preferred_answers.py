@@ -1,5 +1,3 @@
-"""Preferences between a prior's answers to countdown: each seed's own pairs, and what is measured of a policy."""
-
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Bandits with preferences: which arms are in pairs, measures by hand, and training to the policy of the game."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,17 +1,9 @@
-"""Oracles against lists of all solutions, and against SciPy's assignments."""
-
 import jax
 import numpy as np
 import pytest
 
 from experiments.perturbed_policies.oracles import GridPath, Listed
-from experiments.perturbed_policies.vehicle_scheduling import (
-    DEPOT,
-    arcs,
-    predecessors,
-    schedule_costs,
-    schedules,
-)
+from experiments.perturbed_policies.vehicle_scheduling import DEPOT, arcs, predecessors, schedule_costs, schedules
 from tests.experiments.perturbed_policies.known import best_schedule, top_k
 
 
@@ -24,12 +16,6 @@ def test_dynamic_programming_finds_the_best_of_all_paths(rows, columns, count):
     found = np.asarray(grid.solve(scores))
     assert (found == np.asarray(listed.solve(scores))).all()
     np.testing.assert_allclose(jax.vmap(grid.chosen)(scores, scores), (found * scores).sum(axis=1), rtol=1e-5)
-
-
-def test_top_k():
-    scores = np.random.default_rng(2).normal(size=(20, 8)).astype(np.float32)
-    expected = (-scores).argsort(axis=1).argsort(axis=1) < 3
-    assert (np.asarray(top_k(8, 3).solve(scores)) == expected).all()
 
 
 @pytest.mark.parametrize("oracle", [top_k(4, 2), GridPath(3, 3), Listed(((1, 0), (0, 1)))])

@@ -1,5 +1,3 @@
-"""The perturbed policy against what is known in closed form, and the numeric check of its theory."""
-
 import functools
 
 import jax
@@ -8,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from experiments.perturbed_policies.oracles import GridPath
 from experiments.perturbed_policies.perturbed import (
     crossing_probability,
     gradient_estimates,
@@ -38,21 +35,6 @@ def test_two_items_are_chosen_by_a_normal_distribution():
     assert crossing == pytest.approx(1 - norm.cdf(at), abs=0.003)
     slope = 3 * norm.pdf(at) / (0.5 * 2**0.5)
     assert np.asarray(gradient) == pytest.approx([-slope, slope], abs=0.02)
-
-
-@pytest.mark.parametrize("oracle", [top_k(8, 3), GridPath(4, 4)])
-@pytest.mark.parametrize("smoothing", [0.3, 1.0])
-def test_risk_of_normal_scores_by_any_oracle(oracle, smoothing):
-    """s ~ N(0, 1) and costs -s: E[s | s + lambda Z] = (s + lambda Z) / (1 + lambda^2), so R_l = R_0 / sqrt(1 + l^2)."""
-    with jax.enable_x64(True):
-        scores, noise = normal(1, 20_000, oracle.size), normal(2, 20_000, 2, oracle.size)
-
-        def costs_of(scores, noise):
-            decided = cost_by(oracle)
-            return decided(scores, -scores), perturbed_costs(decided, scores, -scores, noise, smoothing).mean()
-
-        own, perturbed = map(np.asarray, jax.jit(jax.vmap(costs_of))(scores, noise))
-    assert perturbed.mean() / own.mean() == pytest.approx((1 + smoothing**2) ** -0.5, abs=0.01)
 
 
 @functools.cache

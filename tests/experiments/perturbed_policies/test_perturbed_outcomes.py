@@ -1,5 +1,3 @@
-"""Objectives on outcomes of the perturbed policy: the expected gradient is that of the perturbed policy's risk."""
-
 import functools
 import math
 

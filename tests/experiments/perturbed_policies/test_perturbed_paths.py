@@ -1,5 +1,3 @@
-"""Tables of risks against single decisions, fits of minima and exponents, and what a pool is decided by."""
-
 import jax
 import numpy as np
 import pytest

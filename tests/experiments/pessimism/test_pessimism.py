@@ -1,5 +1,3 @@
-"""Which arm is the best, and that a small run measures every arm."""
-
 import itertools
 
 import pytest

@@ -1,5 +1,3 @@
-"""Demonstrations of plans: how many fit, how many are carried out right, and which are favoured."""
-
 import numpy as np
 import pytest
 

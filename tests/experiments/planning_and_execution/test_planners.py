@@ -10,10 +10,11 @@ from experiments.planning_and_execution.planners import Planners, at_half, half_
 from ipsrl.environments.tasks.plan_and_execute import PLANS, PlanAndExecute
 from ipsrl.environments.text import STOP
 from ipsrl.policies.transformer import Transformer
-from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.records.tidy import NotRecorded
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.supervised.priors import Imitators
 from tests.environments.reading.answers import trajectories_of
+from tests.experiments.recorded import courses
 
 TASK = PlanAndExecute(length=4, problems=8)
 POLICY = Transformer(TASK.vocabulary_size, hidden_size=16, num_layers=1)
@@ -108,15 +109,7 @@ def test_the_plans_of_plan_and_execute_are_strategic():
 
 
 def records(**values):
-    steps = range(0, 50, 10)
-    return Records(
-        [
-            {"step": step, "arm": "a", "seed": seed} | {name: course[seed][place] for name, course in values.items()}
-            for seed in range(2)
-            for place, step in enumerate(steps)
-        ],
-        ("arm",),
-    )
+    return courses(("arm",), {("a",): values}, range(0, 50, 10))
 
 
 def test_half_of_a_gain_lies_between_records():

@@ -1,5 +1,3 @@
-"""Search agents: their prior, their demonstrations, and what each way of training does to them."""
-
 import functools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Behaviours are counted among sampled answers."""
-
 import itertools
 
 import jax

@@ -1,5 +1,3 @@
-"""A table whose states share something: which rows, and demonstrations seen through it."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Search agents in tables: their prior, what is measured of them, two strata without noise, and three new parts."""
-
 import dataclasses
 
 import jax

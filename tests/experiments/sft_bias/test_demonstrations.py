@@ -1,5 +1,3 @@
-"""Policies taught by few demonstrations: what they learn, what is held out, and what heat does."""
-
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Ranks before and after reinforcement learning, read from made-up records."""
-
 import pytest
 
 from experiments.sft_bias.before_and_after import correlation, strength

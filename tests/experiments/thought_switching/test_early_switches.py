@@ -1,5 +1,3 @@
-"""Demonstrations of searches: how many are cut, where, and what underthinking they show."""
-
 import pytest
 
 from experiments.thought_switching.early_switches import EarlySwitches

@@ -1,5 +1,3 @@
-"""Penalties that made-up records choose, what the study reads there, and a run of its smoke preset."""
-
 import numpy as np
 import pytest
 

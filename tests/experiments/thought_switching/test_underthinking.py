@@ -1,5 +1,3 @@
-"""The underthinking score."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Longer thinking and votes."""
-
 import numpy as np
 import pytest
 from scipy.stats import binom

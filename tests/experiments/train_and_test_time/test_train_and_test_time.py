@@ -1,5 +1,3 @@
-"""Two failures and their fixes: what the study measures and decides."""
-
 import jax
 import numpy as np
 import pytest
@@ -8,17 +6,13 @@ from experiments.train_and_test_time import BUDGETS, line_fits
 from experiments.train_and_test_time.budgets import TOYS, first_wrong, toys
 from experiments.train_and_test_time.test_time import inflated
 from ipsrl.policies.state_table import log_probs_table
-from ipsrl.records.tidy import Records
+from tests.experiments.recorded import courses
 
 
 def test_the_fit_of_a_line_by_hand():
     """A line, and a curve whose correlation with its places is 2 / sqrt(2 * 26 / 3)."""
-    rows = [
-        {"seed": seed, "step": step, "exp_entropy": step, "accuracy": accuracy}
-        for seed, course in enumerate([(0.1, 0.2, 0.3), (0.0, 3.0, 1.0)])
-        for step, accuracy in enumerate(course)
-    ]
-    assert line_fits(Records(rows, ())) == pytest.approx([1.0, 1 / (2 * 14 / 3)])
+    values = {"exp_entropy": [range(3)] * 2, "accuracy": [(0.1, 0.2, 0.3), (0.0, 3.0, 1.0)]}
+    assert line_fits(courses((), {(): values}, range(3))) == pytest.approx([1.0, 1 / (2 * 14 / 3)])
 
 
 def test_the_first_answer_is_wrong_where_more_variance_can_help():

@@ -1,5 +1,3 @@
-"""Which objectives of a level are compared, and with those of which other."""
-
 import numpy as np
 import pytest
 

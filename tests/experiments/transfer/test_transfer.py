@@ -1,5 +1,3 @@
-"""Transfer between levels of training: what is claimed of made-up records, the page, and that all can be computed."""
-
 import dataclasses
 import math
 

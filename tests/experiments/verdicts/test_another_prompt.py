@@ -1,5 +1,3 @@
-"""Whether what is learned on another prompt breaks a tie."""
-
 import pytest
 
 from experiments.verdicts.another_prompt import beside_another

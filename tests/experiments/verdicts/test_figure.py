@@ -1,5 +1,3 @@
-"""The table of bars: every row and start is drawn, at the height of its probabilities."""
-
 import numpy as np
 import pytest
 

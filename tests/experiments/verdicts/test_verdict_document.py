@@ -1,5 +1,3 @@
-"""The page of verdicts: what is told of made-up ones, and that the one in docs says what is computed today."""
-
 import dataclasses
 import json
 import re

@@ -1,5 +1,3 @@
-"""Drift by hand, and whether errors only rescale the expected update."""
-
 import pytest
 
 from experiments.verifiers.expected_errors import compared, drift

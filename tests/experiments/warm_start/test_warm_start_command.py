@@ -1,5 +1,3 @@
-"""A supervised start: it teaches, goes on where it was killed, and refuses what cannot be."""
-
 import dataclasses
 import json
 
