@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ipsrl import objectives
-from ipsrl.dynamics.cases import WALKS
 from ipsrl.dynamics.field import Field, follow, train
 from ipsrl.dynamics.shared_prompts import SharedPrompts
 
@@ -55,22 +54,3 @@ def test_the_flow_raises_the_sum_of_the_rewards_and_training_follows_it():
     ends, _ = train(shared, STARTS, 1e-3, 8)
     first = shared.logits_of(STARTS, "starts")
     np.testing.assert_allclose(np.log(ends), shared.log_probs(first + 7.5e-3 * shared(first)), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("message", "call"),
-    [
-        ("prompts have .* outcomes, but there must be two", lambda: SharedPrompts(fields()[:1], 0.5)),
-        (
-            "equally many outcomes",
-            lambda: SharedPrompts((*fields(), *fields(rewards=((1.0, 0.0),))), 0.5),
-        ),
-        (
-            "prompts that share parameters are found for bandits",
-            lambda: SharedPrompts((Field(objectives.make("grpo"), REWARDS[0], 3, environment=WALKS),) * 2, 0.5),
-        ),
-    ],
-)
-def test_what_cannot_share_is_refused(message, call):
-    with pytest.raises(ValueError, match=message):
-        call()

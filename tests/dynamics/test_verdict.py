@@ -124,18 +124,6 @@ def test_exponent_is_found_again():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("progrpo", r"needs prompt_log_probs, .*, as progrpo\(reference=correct\)"),
-        ("placebo", "the objective samples at random"),
-    ],
-)
-def test_what_can_have_no_verdict_is_refused(text, message):
-    with pytest.raises(ValueError, match=message):
-        verdict(objectives.make(text), group_size=4)
-
-
-@pytest.mark.parametrize(
     ("text", "idle"),
     [
         ("grpo", True),

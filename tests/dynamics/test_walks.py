@@ -7,7 +7,6 @@ import pytest
 from ipsrl import objectives
 from ipsrl.dynamics.cases import IN_TREE, MULTIPLICITY, STARTS_OF_WALKS, WALKS, as_walks
 from ipsrl.dynamics.field import Field, follow, train
-from ipsrl.dynamics.rest_points import rest_points
 from ipsrl.dynamics.softmax import flows
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
@@ -76,18 +75,6 @@ def test_a_flow_takes_large_steps_where_one_token_has_come_to_rest_and_another_m
     assert flow.finished
     assert 0 < flow.distributions[-1, 0, 1] < 1e-4
     assert len(flow.times) < 300
-
-
-@pytest.mark.parametrize(
-    ("message", "call"),
-    [
-        ("rest points are found for bandits, but this field is on Tree", lambda: rest_points(FIELD)),
-        ("but each must have 4 probabilities", lambda: follow(FIELD, [[0.5, 0.3, 0.2]])),
-    ],
-)
-def test_what_is_for_bandits_alone_is_refused(message, call):
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 @pytest.mark.parametrize(

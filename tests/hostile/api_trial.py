@@ -20,11 +20,14 @@ from ipsrl.checking import specifications
 from ipsrl.command import extensions
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.dynamics.expected_update import estimated_update, expected_update
+from ipsrl.dynamics.cases import WALKS
+from ipsrl.dynamics.expected_training import expected_training
+from ipsrl.dynamics.expected_update import Steps, estimated_update, expected_update
 from ipsrl.dynamics.field import Field, follow
 from ipsrl.dynamics.field import train as train_expected
 from ipsrl.dynamics.rest_points import rest_point, rest_points
-from ipsrl.dynamics.softmax import finite_groups, flows, survival
+from ipsrl.dynamics.shared_prompts import SharedPrompts
+from ipsrl.dynamics.softmax import finite_groups, flows, survival, two_outcome_training
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments import catalog as environments
@@ -76,7 +79,10 @@ MOST_CALLS = 20_000_000
 LONGEST = 600
 
 BANDIT, BOOLEAN, GRPO = Bandit((1.0, 0.5)), HypospaceBoolean(), objectives.make("grpo")
-FIELD = Field(GRPO, (1.0, 0.5), 4)
+CRITIQUE, TWO_BANDITS = objectives.make("critique_grpo"), Bandit(((1.0, 0.5),) * 2)
+FIELD, FIELD_OF_WALKS = Field(GRPO, (1.0, 0.5), 4), Field(GRPO, (1.0, 0.3, 0.6), 3, environment=WALKS)
+SAMPLED = (1.0, 0.5), ((0.5, 0.5),), 3, Steps(1)
+THREE, WEIGHTS = ([0.4, 0.3, 0.3], [4.0, 1.0, 2.0]), finite_groups.count_weights(8)
 LOGITS, REWARDS = jnp.zeros(2), jnp.array([1.0, 0.5])
 NAN, INF = float("nan"), float("inf")
 ROLLOUTS, SCORES = synthetic_rollouts(0, prompts=2, group=4, length=3)
@@ -104,6 +110,16 @@ def settings_of(**changed) -> TrainSettings:
 def trainer(**changed) -> Trainer:
     """A run of a bandit of which some arguments are replaced."""
     return Trainer(**{"environment": BANDIT, "policy": Tabular(1, 2), "objective": GRPO, "settings": RUN, **changed})
+
+
+def pushes(text, group_size=4):
+    """Advantage-weighted frequencies of two outcomes."""
+    return two_outcome_training.advantage_weighted_frequencies(objectives.make(text), (4.0, 1.0), group_size)
+
+
+def cell(group_size=8) -> two_outcome_training.Cell:
+    """Runs of two outcomes that start with equal probabilities."""
+    return two_outcome_training.Cell(GRPO, (4.0, 1.0), group_size, 0.1, 0.0)
 
 
 def begun(seed=0, **given):

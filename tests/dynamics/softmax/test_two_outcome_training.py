@@ -177,30 +177,3 @@ def test_first_passage_is_the_first_step_outside():
     np.testing.assert_array_equal(passage, expected)
     assert np.isfinite(passage[:2]).all()
     assert np.isinf(passage[2]).all()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ips_reinforce(probability=exact)", "needs log_backward"),
-        ("ips_reinforce(probability=ema)", "state or parameters is not a table of counts"),
-        ("grpo(kl=0.1)", "needs reference_log_probs"),
-        ("grpo(entropy=0.1)", "penalties or several steps is not a table of counts"),
-        ("tsallis", "by the policy is not a table of counts"),
-    ],
-)
-def test_objectives_that_see_more_than_counts_are_refused(text, message):
-    with pytest.raises(ValueError, match=message):
-        advantage_weighted_frequencies(make(text), REWARDS, 4)
-
-
-def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="at least 2"):
-        advantage_weighted_frequencies(make("grpo"), REWARDS, 1)
-    for run in (lambda cells: train(cells, (0,), 1, 1), lambda cells: first_passage(cells, (0,), -1.0, 1.0, 1)):
-        with pytest.raises(ValueError, match="group_size is 126, at most 125 can be sampled here: use train_ensemble"):
-            run([cell("grpo"), cell("grpo", LARGEST_GROUP + 1)])
-    with pytest.raises(ValueError, match="multiple of record_every, 3"):
-        train([cell("grpo")], (0,), 10, 3)
-    with pytest.raises(ValueError, match=r"starts at 0\.0 is not between 0\.5 and 1\.0"):
-        first_passage([cell("grpo")], (0,), 0.5, 1.0, 10)
