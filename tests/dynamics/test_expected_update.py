@@ -23,14 +23,10 @@ from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from tests.dynamics.sampled_training import sampled_updates
+from tests.objectives.groups import mean_update
 from tests.tiers import slow_after
 
 LOGITS, REWARDS = np.array([0.2, -0.6, 0.7]), np.array([1.0, 0.55, 0.13])
-
-
-in_one_program = jax.jit(
-    expected_update, static_argnames=("objective", "group_size", "environment", "off_policy", "steps")
-)
 
 
 estimate_in_one_program = jax.jit(
@@ -42,7 +38,7 @@ def exact(text, logits=LOGITS, rewards=REWARDS, group_size=5, **options):
     """`expected_update` in float64."""
     with jax.enable_x64(True):
         arrays = jnp.asarray(logits, jnp.float64), jnp.asarray(rewards, jnp.float64)
-        return np.asarray(in_one_program(objectives.make(text), *arrays, group_size, **options))
+        return np.asarray(mean_update(objectives.make(text), *arrays, group_size, **options))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +92,7 @@ def test_all_dtypes_and_batches_agree():
     """float32, a batch of points in one call, and a group that takes more than one block."""
     points = np.stack([LOGITS, LOGITS[::-1], np.zeros(3)]).astype(np.float32)
     objective = objectives.make("ips_grpo")
-    many = jax.vmap(lambda z: in_one_program(objective, z, jnp.float32(REWARDS), 33))(jnp.asarray(points))
+    many = jax.vmap(lambda z: mean_update(objective, z, jnp.float32(REWARDS), 33))(jnp.asarray(points))
     for point, update in zip(points, many, strict=True):
         np.testing.assert_allclose(update, exact("ips_grpo", point, group_size=33), atol=2e-6)
 
@@ -117,7 +113,7 @@ def test_carried_state_is_used(group_size):
             )
         )
         arrays = jnp.asarray(LOGITS, jnp.float64), jnp.asarray(REWARDS, jnp.float64)
-        update = in_one_program(objective, *arrays, group_size, objective_state=state)
+        update = mean_update(objective, *arrays, group_size, objective_state=state)
     # Rewards and their running mean are float32 in the objective's code.
     np.testing.assert_allclose(update, flow / mean_weight, rtol=2e-5)
 
@@ -138,7 +134,7 @@ def test_best_answer_among_all_but_impossible_ones():
     objective, off_policy = objectives.make("critique_grpo"), OffPolicyAnswers(8)
 
     def field(logits, rewards):
-        return in_one_program(objective, jnp.float32(logits), jnp.float32(rewards), 3, off_policy=off_policy)
+        return mean_update(objective, jnp.float32(logits), jnp.float32(rewards), 3, off_policy=off_policy)
 
     for rare in (-110.0, -np.inf):
         for rewards in ([1.0, 0.3, 0.0], [0.3, 0.0, 1.0]):
@@ -160,7 +156,7 @@ def test_tree_against_training_and_estimate(text, steps):
     logits = jax.random.normal(jax.random.key(0), (tree.num_observations, tree.vocabulary_size))
     rewards = jnp.asarray(tree.reward_table()[0])
     options = {"environment": tree, "steps": steps}
-    update = in_one_program(objective, logits, rewards, 3, **options)
+    update = mean_update(objective, logits, rewards, 3, **options)
     assert np.abs(update).max() > 0.05
     sampled = trained(objective, tree, logits, 3, 4000, steps=steps)
     error = sampled.std(axis=0, ddof=1) / math.sqrt(4000)

@@ -1,4 +1,4 @@
-"""Groups for tests: random rollouts, and a bandit whose groups can all be enumerated."""
+"""Groups for tests: random rollouts, a bandit whose groups can all be enumerated, and every walk of a tree."""
 
 import functools
 import itertools
@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ipsrl.dynamics.expected_update import expected_update
+from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.objectives import make
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
 from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
@@ -158,3 +160,20 @@ def weighed_in_turn(text, batches, **sizes):
 def advantages_of(text, rollouts):
     """`[P, G]`, the weights of one-token answers, in float64."""
     return np.float64(token_advantages(text, rollouts)[..., 0])
+
+
+mean_update = jax.jit(
+    expected_update, static_argnames=("objective", "group_size", "environment", "off_policy", "steps")
+)
+"""Exact mean updates, each by one program: outside of one, what `expected_update` prepares is a hundred programs."""
+
+
+def every_walk(tree, table=None):
+    """Rollouts of one group that holds every walk of the tree once, under a policy `[S, V]` of log-probabilities.
+
+    By default a random one.
+    """
+    if table is None:
+        table = jax.random.normal(jax.random.key(0), (tree.num_observations, tree.vocabulary_size))
+    trajectories = every_trajectory(tree, table)
+    return Rollouts.of(trajectories, tree.verify(trajectories))

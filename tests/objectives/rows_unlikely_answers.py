@@ -28,7 +28,7 @@ ROWS = {
         "no reward",
         lambda n, p, r: standardised(n, unlikely(n, p, r)),
         tokens=PPO,
-        lengths="ranks answers by their probabilities: see test_unlikely_answers.py",
+        lengths="ranks answers by their probabilities: see test_answer_weights.py",
     ),
     "unlikeliness(beta=0.7, standardise=False)": Row(
         False, 1, "no reward", lambda n, p, r: centred(n, unlikely(n, p, r, 0.7))
@@ -39,7 +39,7 @@ ROWS = {
         "equal rewards",
         lambda n, p, r: standardised(n, r) * uniform_correct(n, p, r),
         tokens=PPO,
-        lengths="weighs answers by their probabilities: see test_unlikely_answers.py",
+        lengths="weighs answers by their probabilities: see test_answer_weights.py",
     ),
     "ucpo(tau=1.0, standardise=False)": Row(
         False, 1, "equal rewards", lambda n, p, r: centred(n, r) * uniform_correct(n, p, r, 1.0)
@@ -50,7 +50,7 @@ ROWS = {
         "never",
         lambda n, p, r: standardised(n, r) + smoothing(p, r),
         tokens=PPO,
-        lengths="takes the probabilities of whole answers: see test_unlikely_answers.py",
+        lengths="takes the probabilities of whole answers: see test_answer_weights.py",
     ),
     "differential_smoothing(positive=0.3, negative=0.0, standardise=False)": Row(
         False, None, "no reward", lambda n, p, r: centred(n, r) + smoothing(p, r, 0.3, 0.0)

@@ -228,45 +228,19 @@ def test_in_longer_answers_only_the_sequence_has_no_bias():
 
 # Which rows take one.
 
-REFUSING = {
-    "kimi_mirror_descent",
-    "trajectory_balance",
-    "vargrad",
-    "detailed_balance",
-    "subtrajectory_balance",
-    "flowrl",
-    "reinvent",
-    "gvpo",
-    "a2po",
-    "rover",
-    "dpo",
-    "f_dpo",
-    "rpo",
-    "ipo",
-    "lpo",
-}
+REFUSING = """
+    kimi_mirror_descent trajectory_balance vargrad detailed_balance subtrajectory_balance flowrl reinvent gvpo a2po
+    rover dpo f_dpo rpo ipo lpo
+"""
 ALL_FIELDS = frozenset(field.name for field in dataclasses.fields(Rollouts))
 
 
 @pytest.mark.parametrize("name", names())
 def test_rows_whose_loss_is_not_proportional_to_advantages_refuse(name):
     objective = with_correction(name, "sequence_mask(0.1)")
-    if name not in REFUSING:
+    if name not in REFUSING.split():
         return objective.check(ALL_FIELDS, 8, sizes(3))
     with pytest.raises(
         ValueError, match=r"^the loss of the objective is not proportional .*: leave the correction out$"
     ):
         objective.check(ALL_FIELDS, 8, sizes(3))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("grpo(correction=tis)", r"correction=tis is not one of truncated\(...\), masked\(...\), sequence_mask\(...\)"),
-        ("grpo(correction=masked(1.5))", r"^ratios from 1.5 to 5.0 are kept, which must include 1: "),
-        ("lp_reg(correction=masked)", "^the objective reads the most likely tokens of the sampler"),
-    ],
-)
-def test_what_is_wrong_with_a_correction(text, message):
-    with pytest.raises(ValueError, match=message):
-        make(text)

@@ -17,6 +17,8 @@ REFUSED = [
     ("objectives.make('g' * 100000)", "unknown objective"),
     ("objectives.make('grpo(kl=' + '9' * 5000 + ')')", "kl|cannot read"),
     ("objectives.make('grpo\\0')", "cannot read"),
+    ("objectives.make('grpo(correction=masked(1.5))')", "^ratios from 1.5 to 5.0 are kept, which must include 1: "),
+    ("objectives.make('lp_reg(correction=masked)')", "^the objective reads the most likely tokens of the sampler"),
     ("objectives.make_each(['grpo', 'grpo()'])", "the same objective"),
     ("objectives.describe('nope')", "unknown objective"),
     ("Objective()", "advantages"),

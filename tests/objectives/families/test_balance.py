@@ -7,8 +7,7 @@ import pytest
 
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.objectives import make
-from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, scores_of
-from tests.objectives.tree_walks import every_walk
+from tests.objectives.groups import assert_close, every_walk, random_rollouts, rollouts_of, scores_of
 from tests.tiers import slow_after
 
 TREE = Tree()

@@ -1,4 +1,4 @@
-"""f-divergences by their links: derivatives of the generators, inverses, limits, ranges."""
+"""f-divergences by their links: limits and ranges."""
 
 import jax
 import jax.numpy as jnp
@@ -9,22 +9,6 @@ from ipsrl.objectives.estimators.divergences import check_alpha, link
 from tests.objectives.groups import assert_close
 
 RATIOS = np.array([0.02, 0.5, 1.0, 1.7, 30.0])
-GENERATORS = {
-    ("reverse_kl", 0.5): lambda u: u * np.log(u),
-    ("forward_kl", 0.5): lambda u: -np.log(u),
-    ("jensen_shannon", 0.5): lambda u: u * np.log(u) - (u + 1) * np.log((u + 1) / 2),
-    ("alpha", 0.3): lambda u: (u**0.7 - 0.7 * u - 0.3) / (0.3 * -0.7),
-    ("alpha", 0.7): lambda u: (u**0.3 - 0.3 * u - 0.7) / (0.7 * -0.3),
-}
-every_divergence = pytest.mark.parametrize(("name", "alpha"), GENERATORS)
-
-
-@every_divergence
-def test_a_link_is_the_derivative_of_its_generator_up_to_a_constant(name, alpha):
-    generator, step = GENERATORS[name, alpha], 1e-6 * RATIOS
-    derivative = (generator(RATIOS + step) - generator(RATIOS - step)) / (2 * step)
-    difference = link(name, np.log(RATIOS), alpha) - derivative
-    np.testing.assert_allclose(difference, difference[2], atol=2e-5)
 
 
 def test_alpha_lies_between_the_two_divergences_of_kullback_and_leibler():

@@ -16,8 +16,7 @@ from ipsrl.objectives.catalog.diversity import (
     SimilarityDiscount,
 )
 from ipsrl.objectives.shaping import InverseFrequency
-from tests.objectives.groups import advantages_of, assert_close, rewarded, rollouts_of, shaped
-from tests.objectives.mean_updates import mean_update
+from tests.objectives.groups import advantages_of, assert_close, mean_update, rewarded, rollouts_of, shaped
 
 # DARLING
 

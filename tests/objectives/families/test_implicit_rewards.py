@@ -12,8 +12,7 @@ from ipsrl.dynamics.expected_update import Steps
 from ipsrl.objectives import make
 from ipsrl.objectives.catalog.implicit_rewards import BellmanRegression
 from ipsrl.policies.policy import Actions, score_logits
-from tests.objectives.groups import assert_close, rewarded, rollouts_of, scores_of, weighed_in_turn
-from tests.objectives.mean_updates import mean_update
+from tests.objectives.groups import assert_close, mean_update, rewarded, rollouts_of, scores_of, weighed_in_turn
 
 # A*-PO
 

@@ -14,8 +14,7 @@ from ipsrl.objectives.catalog.inverse_probability import (
     InverseProbabilityLearned,
 )
 from ipsrl.structures import Sizes
-from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, sizes
-from tests.objectives.tree_walks import every_walk
+from tests.objectives.groups import assert_close, every_walk, random_rollouts, rollouts_of, sizes
 
 
 def groups(*outcomes, prompts=None):

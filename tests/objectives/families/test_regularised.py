@@ -12,8 +12,15 @@ from ipsrl.objectives.catalog.regularised import (
     TsallisEntropy,
     mastered_groups,
 )
-from tests.objectives.groups import advantages_of, assert_close, by_log_probs, rewarded, rollouts_of, scores_of
-from tests.objectives.mean_updates import mean_update
+from tests.objectives.groups import (
+    advantages_of,
+    assert_close,
+    by_log_probs,
+    mean_update,
+    rewarded,
+    rollouts_of,
+    scores_of,
+)
 
 # Tsallis entropies
 
