@@ -13,7 +13,7 @@ from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.environments.tasks.countdown import Countdown, Puzzle
 from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.environments.tasks.long_work import LongWork
-from tests.environments.language.test_language_task import Remainders
+from tests.environments.language.asked_tasks import Remainders
 from tests.environments.language.tokenizers_for_tests import ids, save_tokenizer
 from tests.environments.reading.answers import tokens_of
 

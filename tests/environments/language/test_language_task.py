@@ -3,7 +3,6 @@
 import dataclasses
 import types
 from fractions import Fraction
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +13,6 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.language.language_task import LanguageTask
 from ipsrl.environments.language.math_answers import MathAnswers
 from ipsrl.environments.language.one_of_many import OneOfMany
-from ipsrl.environments.listed_task import ListedTask
-from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.environments.tasks.countdown import Countdown
 from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
@@ -26,27 +23,13 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.training.supervised.warm_start import WarmStart, learn_prior
 from ipsrl.training.text_evaluation import evaluate_text
+from tests.environments.language.asked_tasks import BOOLEAN, VOCABULARY, Remainders, asked, decoded, texts_of
 from tests.environments.language.tokenizers_for_tests import BOS, END, EOS, TURN, ids, save_tokenizer
 from tests.environments.reading.answers import trajectories_of
 
 pytestmark = [pytest.mark.core, pytest.mark.eight_devices]
 
 
-@dataclasses.dataclass(frozen=True)
-class Remainders(ListedTask):
-    """A task in text alone."""
-
-    answers = (0, 1, 2)
-    problem_table: ClassVar = {number: [number % 3] for number in range(4)}
-
-    def prompt_words(self, problem, earlier):
-        return f"What is the remainder of {problem} / 3?\n{earlier}".strip()
-
-    def read_text(self, text):
-        return int(text) if text.isdecimal() else None
-
-
-BOOLEAN = HypospaceBoolean("basic", 1, observations=2)
 TASKS = [
     Remainders(),
     BOOLEAN,
@@ -54,28 +37,11 @@ TASKS = [
     HypospaceVoxels(2, 2, 1),
     Countdown(numbers=3, problems=4, largest_number=9, largest_target=30, least_solutions=2),
 ]
-VOCABULARY = 450  # of the model: more than the tokenizer has
-HERE = VerifierPool(workers=0)
-
-
-def texts_of(task):
-    return [*(task.prompt_text(i) for i in range(task.num_prompts)), *map(task.answer_text, range(task.num_hypotheses))]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return save_tokenizer(tmp_path_factory.mktemp("tokenizer"), [text for task in TASKS for text in texts_of(task)])
-
-
-def asked(folder, task=BOOLEAN, **fields):
-    fields = {"max_tokens": 60, "longest_prompt": 1500, "verifier": HERE} | fields
-    return LanguageTask(task, folder, VOCABULARY, **fields)
-
-
-def decoded(environment, prompts, row=0):
-    """The text of a prompt, and the question in it."""
-    masks = prompts.mask[row], prompts.question_mask[row]
-    return [environment.tokenizer.decode(prompts.tokens[row][mask]) for mask in masks]
 
 
 @pytest.fixture(scope="module", params=TASKS, ids=lambda task: type(task).__name__)
@@ -123,98 +89,6 @@ def test_system_prompt_and_thinking(folder):
     text, question = decoded(environment, environment.prompts(jnp.array([1])))
     assert question == BOOLEAN.prompt_text(1)
     assert text == f"<bos><turn>system\nBe brief.<end>\n<turn>user\n{question}<end>\n<turn>model\n<think>"
-
-
-@dataclasses.dataclass(frozen=True)
-class Begun(HypospaceBoolean):
-    """A task whose second prompt begins the answer."""
-
-    def beginning(self, prompt):
-        return "I say" if prompt == 1 else ""
-
-
-BEGUN = Begun("basic", 1, observations=2)
-
-
-def test_the_turn_of_the_model_begins_with_given_words(folder):
-    environment = asked(folder, BEGUN)
-    plain, begun = environment.prompts(np.array([0, 1])).tokens
-    assert decoded(environment, environment.prompts(np.array([0]))) == decoded(
-        asked(folder), asked(folder).prompts([0])
-    )
-    text, question = decoded(environment, environment.prompts(np.array([0, 1])), 1)
-    assert question == BEGUN.prompt_text(1)
-    assert text == f"<bos><turn>user\n{question}<end>\n<turn>model\nI say"
-    state = environment.reset(jax.random.key(0), jnp.int32(1), jnp.int32(0))
-    assert environment.observe(state) == begun[-1] != plain[-1]
-    assert environment.question_text(0) == BEGUN.prompt_text(0).strip()
-    assert environment.question_text(1) == f"{question}\nI say"
-    assert environment.render(2)[:-1] == ids(environment.tokenizer, f" {BEGUN.answer_text(2)}")
-    # Words for all prompts take the place of the task's; behind a line break no space is missing.
-    other = asked(folder, BEGUN, beginning="So:\n", thinking=True)
-    for prompt in (0, 1):
-        assert decoded(other, other.prompts(np.array([prompt])))[0].endswith("<turn>model\n<think>So:\n")
-    # They are part of a thought, which an answer closes.
-    assert other.tokenizer.decode(other.render(2)) == f"</think>\n\n{BEGUN.answer_text(2)}<eos>"
-    other = asked(folder, BEGUN, beginning="So:\n")
-    assert other.render(2) == asked(folder).render(2)
-
-
-def test_the_question_is_marked_even_if_the_beginning_repeats_it(folder):
-    question = BOOLEAN.prompt_text(1)
-    environment = asked(folder, beginning=f"{question} Well,", longest_prompt=3000)
-    prompts = environment.prompts(np.array([1]))
-    text, marked = decoded(environment, prompts)
-    assert text.count(question) == 2
-    assert marked == question
-    assert not prompts.question_mask[0, -prompts.mask[0].sum() // 3 :].any()
-
-
-def test_histories_and_critics_precede_the_beginning_of_the_answer(folder, tmp_path):
-    bare = save_tokenizer(tmp_path, texts_of(BOOLEAN), template=None)
-    for where in (folder, bare):
-        environment = asked(where, beginning="I say")
-        before, after = ("<turn>user\n", "<end>\n<turn>model\n") if where is folder else ("", "\n")
-        said = ids(environment.tokenizer, " no")
-        for prompts, question in (
-            (environment.prompts_with_history([1], [[said]]), BOOLEAN.prompt_text(1, [" no"]).strip()),
-            (
-                environment.prompts_with_critique([1], [(said, [])]),
-                f"{BOOLEAN.prompt_text(1).strip()}\n\nYour earlier answer:\n no\n\nAnswer the question again.",
-            ),
-        ):
-            text, marked = decoded(environment, prompts)
-            assert (text, marked) == (f"<bos>{before}{question}{after}I say", question)
-        alone = environment.prompts_with_history([1], [[]])
-        np.testing.assert_array_equal(alone.tokens, environment.prompts(np.array([1])).tokens)
-
-
-@pytest.mark.parametrize("system_prompt", ["", "Be brief."])
-def test_without_a_template_a_model_completes_the_beginning_alone(tmp_path, system_prompt):
-    environment = asked(save_tokenizer(tmp_path, texts_of(BEGUN), template=None), BEGUN, system_prompt=system_prompt)
-    before = f"<bos>{system_prompt}\n\n" if system_prompt else "<bos>"
-    prompts = environment.prompts(np.arange(2))
-    assert decoded(environment, prompts, 1) == [f"{before}I say", "I say"]
-    assert environment.question_text(1) == "I say"
-    question = BEGUN.prompt_text(0).strip()
-    assert decoded(environment, prompts) == [f"{before}{question}\n", question]
-
-
-def test_without_a_template_prompts_that_quote_must_end_as_all_do(tmp_path):
-    merging = save_tokenizer(tmp_path, [f"{letter}.\n" for letter in "abcdefgh"], template=None, by_words=False)
-    bare = asked(merging, Remainders())
-    assert len(ids(bare.tokenizer, ".\n")) == 1
-    said = ids(bare.tokenizer, "1")
-    np.testing.assert_array_equal(bare.prompts_with_history([1], [[]]).tokens[0], bare.prompt_table.tokens[1])
-    for quoting in (
-        lambda task: task.prompts_with_history([0, 1], [[], [said]]),
-        lambda task: task.prompts_with_critique([1], [(said, said)]),
-        lambda task: task.prompts_for_critique([1], [said]),
-    ):
-        with pytest.raises(ValueError, match=r"prompt 1 ends with another token when it quotes .* set a beginning"):
-            quoting(bare)
-        begun = asked(merging, Remainders(), beginning="It is")
-        assert quoting(begun).tokens[-1, -1] == begun.prompt_table.tokens[1, -1]
 
 
 def test_any_stop_token_ends_an_answer(folder):

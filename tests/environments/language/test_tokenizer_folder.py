@@ -6,23 +6,16 @@ import pytest
 from tokenizers import processors
 from transformers import AutoTokenizer
 
-from ipsrl.environments.language.language_task import LanguageTask
-from ipsrl.environments.reading.verifier_pool import VerifierPool
-from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
+from tests.environments.language.asked_tasks import BOOLEAN, asked
 from tests.environments.language.tokenizers_for_tests import BOS, END, EOS, TEMPLATE, TURN, ids, save_tokenizer
 from tests.hostile.ended import value_or_sentence
 
-TASK = HypospaceBoolean("basic", 1, observations=2)
 NAMES = {"<bos>": BOS, "<eos>": EOS, "<turn>": TURN, "<end>": END}
-
-
-def asked(folder, **fields):
-    return LanguageTask(TASK, folder, 450, longest_prompt=1500, verifier=VerifierPool(workers=0), **fields)
 
 
 def saved(folder, added, **changes):
     """A tokenizer that adds these words around texts."""
-    folder = save_tokenizer(folder, [TASK.prompt_text(0)], **changes)
+    folder = save_tokenizer(folder, [BOOLEAN.prompt_text(0)], **changes)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single=added, special_tokens=list(NAMES.items())
@@ -66,11 +59,11 @@ def test_a_prompt_that_ends_with_a_stop_token_is_refused(tmp_path):
             ("{% for message in messages %}<turn>{{ message['content'] }}<end>{% endfor %}", "<end>"),
         ]
     ):
-        folder = save_tokenizer(tmp_path / str(number), [TASK.prompt_text(0)], template=template)
+        folder = save_tokenizer(tmp_path / str(number), [BOOLEAN.prompt_text(0)], template=template)
         with pytest.raises(ValueError, match=message.format(word)):
             asked(folder)
     with pytest.raises(ValueError, match=message.format("<end>")):
-        asked(save_tokenizer(tmp_path, [TASK.prompt_text(0)], template=TEMPLATE), beginning="<end>")
+        asked(save_tokenizer(tmp_path, [BOOLEAN.prompt_text(0)], template=TEMPLATE), beginning="<end>")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +79,7 @@ def test_a_prompt_that_ends_with_a_stop_token_is_refused(tmp_path):
     ids=str,
 )
 def test_settings_of_another_type_do_no_harm_or_are_refused(setting, tmp_path):
-    folder = save_tokenizer(tmp_path, [TASK.prompt_text(0)], template=None)
+    folder = save_tokenizer(tmp_path, [BOOLEAN.prompt_text(0)], template=None)
     path = tmp_path / "tokenizer_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | setting))
     value_or_sentence(lambda: asked(folder).prompts([0]))
