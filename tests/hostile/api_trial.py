@@ -32,24 +32,30 @@ from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments import catalog as environments
 from ipsrl.environments import critiques
+from ipsrl.environments.agents.search_agent import SearchAgent
 from ipsrl.environments.agents.tools import make_tools
 from ipsrl.environments.graphs.bandit import Bandit, VectorBandit
 from ipsrl.environments.graphs.hypergrid import Hypergrid
 from ipsrl.environments.graphs.tree import Tree
+from ipsrl.environments.group_log import GroupLog
 from ipsrl.environments.language.math_answers import MathAnswers
 from ipsrl.environments.language.one_of_many import OneOfMany
+from ipsrl.environments.reading.stop_strings import read_stop_strings
 from ipsrl.environments.tasks.addition import Addition
 from ipsrl.environments.tasks.addition_modes import AdditionModes
 from ipsrl.environments.tasks.countdown import Countdown
 from ipsrl.environments.tasks.graph_search import GraphSearch
 from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
-from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute
+from ipsrl.environments.tasks.plan_and_execute import PlanAndExecute, carry_out
 from ipsrl.measures import answers, distances, diversity, pass_at_k, rewarded, seeds
 from ipsrl.objectives.objective import Objective
+from ipsrl.policies.adapters import LoRA
 from ipsrl.policies.mlp import MLP
+from ipsrl.policies.rotary import Llama3Scaling, YarnScaling
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
+from ipsrl.policies.transformer_config import SlidingWindow
 from ipsrl.records import discovery, metric_log, results
 from ipsrl.records.monitors import make_monitors
 from ipsrl.records.report.page import write_report
@@ -65,6 +71,7 @@ from ipsrl.synthetic_rollouts import synthetic_rollouts
 from ipsrl.training import loop, settings
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.storage.checkpoints import Checkpoints
 from ipsrl.training.trainer import Trainer
 from tests.hostile.calls.environments import REFUSED as OF_ENVIRONMENTS
 from tests.hostile.calls.measures import REFUSED as OF_MEASURES

@@ -2,7 +2,6 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from ipsrl.policies.rotary import LinearScaling, Llama3Scaling, Rotary, YarnScaling
 
@@ -43,15 +42,3 @@ def test_yarn_keeps_the_first_frequencies_and_stretches_the_last():
     assert YarnScaling(4.0, 100, attention_factor=1.5).magnitude == 1.5
     longer = Rotary(100.0, YarnScaling(4.0, 100))(VECTORS, 0 * POSITIONS, 64)
     np.testing.assert_allclose(longer, VECTORS * (0.1 * math.log(4) + 1), rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Llama3Scaling(2.0, 4.0, 1.0, 8), "low_frequency_factor 4.0 must be positive and below"),
-        (lambda: YarnScaling(2.0, 8, beta_fast=1.0), "beta_slow 1.0 must be positive and below beta_fast 1.0"),
-    ],
-)
-def test_bad_arguments(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -1,7 +1,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
@@ -23,19 +22,3 @@ def test_it_fits_an_environment_and_may_start_at_an_array():
     assert Tabular.of(bandit) == Tabular(2, 3)
     assert Tabular.of(bandit, np.arange(3)) == Tabular(2, 3, (0.0, 1.0, 2.0))
     assert Tabular.of(bandit, np.zeros((2, 3))) == Tabular(2, 3, ((0.0,) * 3,) * 2)
-
-
-@pytest.mark.parametrize(
-    "logits", [(1.0,), ((1.0, 2.0),), (1.0, float("inf")), ((1.0, 2.0), (3.0,), (4.0, 5.0)), [1.0, 2.0]]
-)
-def test_bad_initial_logits_are_refused(logits):
-    with pytest.raises(
-        ValueError,
-        match=r"initial_logits (must be 2 finite numbers, one for each action|is .*it must be a tuple)",
-    ):
-        Tabular(3, 2, initial_logits=logits)
-
-
-def test_a_table_without_room_is_refused():
-    with pytest.raises(ValueError, match=r"the logits of the policy take .* PB or more"):
-        Tabular(10**12, 10**12).init(jax.random.key(0))

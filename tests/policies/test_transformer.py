@@ -12,7 +12,6 @@ from scipy.special import log_softmax
 
 from ipsrl.policies.keys import Keys
 from ipsrl.policies.transformer import Transformer
-from ipsrl.policies.transformer_config import SlidingWindow
 from tests.policies.hugging_face.decoder_families import shapes_in, step_logits
 from tests.policies.small_models import (
     SCORE,
@@ -94,14 +93,6 @@ def test_matrix_elements_are_those_of_the_matrices(fields):
     assert policy.matrix_elements == sum(leaf.size for leaf in matrices)
 
 
-def test_a_policy_that_does_not_fit_is_refused_from_arithmetic():
-    Transformer(50).require_memory()
-    with pytest.raises(
-        ValueError, match=r"the weights of the policy take 4\.84 PB or more, but there are .*: choose a"
-    ):
-        Transformer(50, hidden_size=2**20, num_layers=100).require_memory()
-
-
 def test_keys_are_those_of_flax():
     ours, theirs = Keys(jax.random.key(3)), nnx.Rngs(jax.random.key(3))
     for _ in range(3):
@@ -127,20 +118,6 @@ def test_keys_of_the_prompt_are_never_repeated_for_the_group():
     assert (2, 2, G, 2, T, 13) in shapes  # what the groups make of them
     assert not [shape for shape in shapes if G in shape and 13 in shape and 10 in shape]
     assert not [shape for shape in shapes if G in shape and (13 in shape or 14 in shape) and len(shape) == 3]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_key_value_heads": 3}, "num_key_value_heads 3 must divide num_heads 4"),
-        ({"head_dim": 5}, "5 wide"),
-        ({"biases": ("q_proj", "lm_head")}, r"biases has \['lm_head'\], but only"),
-        ({"sliding": SlidingWindow(3, (2,))}, "Layer 2 cannot have a sliding window: the last of 2 layers is number 1"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(TRANSFORMER, **arguments)
 
 
 def test_observations_of_another_number_of_prompts():

@@ -314,18 +314,6 @@ def test_a_collapse_within_ten_steps_is_called(tmp_path):
     assert warning["step"] == 8
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("all(steps=3)", "unknown monitor 'all'; known: batch_drift, clipped_tokens, degenerate_groups, "),
-        ("low_entropy, low_entropy", "the monitor low_entropy is given twice in"),
-    ],
-)
-def test_texts_that_name_no_monitors(text, message):
-    with pytest.raises(ValueError, match=message):
-        make_monitors(text)
-
-
 def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
     def trained(path, monitors, evaluate=lambda step, parameters: Evaluation({}), resume=False):
         train_bandit(

@@ -251,8 +251,3 @@ def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
         assert record["prompts_sampled"] == 8
         assert record["prompts_scanned"] >= 8
         assert record["trajectories_sampled"] == 64
-
-
-def test_a_window_that_is_none_is_refused():
-    with pytest.raises(ValueError, match=r"window of the difficulty filter is 0\.9 to 0\.85"):
-        dataclasses.replace(SMALL, lowest=0.9)

@@ -57,31 +57,6 @@ def test_a_config_names_each_wrapper():
     assert not SETTINGS.as_config()["async_rollouts"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("replay", r"unknown batch filter 'replay'; did you mean replayed_modes\?"),
-        ("dynamic_sampling(inner=3)", "batch filter 'dynamic_sampling' has no argument 'inner'; known: rounds$"),
-        ("off_policy(actor=expert)", "actor=expert is not one of policy, reference"),
-        ("off_policy(refine=third_attempt)", r"refine=third_attempt is not one of second_attempt\(\.\.\.\) or None"),
-        ("off_policy(refine=second_attempt(critic=shuffled))", "critic 'shuffled' needs a value for critic"),
-        (
-            "off_policy(refine=second_attempt(critic=shuffled(me)))",
-            r"critic=me is not one of first_mistake",
-        ),
-        ("off_policy, off_policy(answers=2)", "the batch filter off_policy is given twice in"),
-    ],
-)
-def test_texts_that_name_no_filters(text, message):
-    with pytest.raises(ValueError, match=message):
-        make_batch_filters(text)
-
-
-def test_a_monitor_that_is_not_there():
-    with pytest.raises(ValueError, match=r"^unknown monitor 'all_of_them'; known: "):
-        dataclasses.replace(SETTINGS, monitors="all_of_them")
-
-
 def check(objective="grpo", environment=TREE, **changes):
     policy = Tabular(environment.num_observations, environment.vocabulary_size)
     settings = dataclasses.replace(SETTINGS, **changes)

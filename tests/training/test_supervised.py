@@ -101,8 +101,3 @@ def test_answers_without_reward_teach_nothing():
     before, after, _ = trained(demonstrations((0.0, 0.0)), 2)
     for old, new in zip(*map(jax.tree.leaves, (before, after)), strict=True):
         np.testing.assert_array_equal(old, new)
-
-
-def test_prompts_count_as_tokens_or_not_at_all():
-    with pytest.raises(ValueError, match="aggregation=sequence_mean is no mean over tokens: prompts=True needs token"):
-        objectives.make("supervised(prompts=True, aggregation=sequence_mean)")

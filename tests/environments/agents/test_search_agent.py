@@ -244,8 +244,3 @@ def test_outcome_spaces():
     for agent in (AGENTS[0], AGENTS[2]):
         with pytest.raises(ValueError, match="does not say what an answer is worth here: choose lookups"):
             agent.outcome_space(0)
-
-
-def test_exact_probabilities_need_a_table_of_states():
-    with pytest.raises(ValueError, match="sees=state"):
-        SearchAgent().answer_probs(jnp.zeros((3, 3)))

@@ -160,18 +160,6 @@ def test_refusals(tokenizer, tmp_path):
         ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, stop_strings=(".",))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("calculator(name='')", "name is '', it must consist of letters, digits and _, as in name"),
-        (r"calculator(name='a\n')", "name is 'a.n', it must consist of letters"),
-    ],
-)
-def test_tools_that_could_do_nothing_are_refused(text, message, texts):
-    with pytest.raises(ValueError, match=message):
-        make_tools(text.replace("{folder}", repr(texts)))
-
-
 def test_a_text_in_another_encoding_is_named(tmp_path):
     (tmp_path / "b.txt").write_bytes("Chalet à louer".encode("latin-1"))
     (tmp_path / "a.txt").write_text("\ufeffa town", encoding="utf-8")

@@ -30,16 +30,3 @@ def test_levels_are_made_by_name():
     assert catalog.make("mode_bench(domain=factors, level=2)") == Factors(largest=192, problems=384)
     named = catalog.make("mode_bench(split=held_out)")
     assert named == GraphColoring(6, 3, 0.4, problems=128, hidden=3, skip=384)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("mode_bench(domain=countdown)", "domain=countdown is not one of graph_coloring, factors"),
-        ("mode_bench(split=test)", "split=test is not one of training, held_out"),
-        ("mode_bench(level=6)", "level is 6, it must lie between 1 and 5"),
-    ],
-)
-def test_what_there_is_not_is_refused(text, message):
-    with pytest.raises(ValueError, match=message):
-        catalog.make(text)

@@ -19,6 +19,10 @@ REFUSED = [
     ("objectives.make('grpo\\0')", "cannot read"),
     ("objectives.make('grpo(correction=masked(1.5))')", "^ratios from 1.5 to 5.0 are kept, which must include 1: "),
     ("objectives.make('lp_reg(correction=masked)')", "^the objective reads the most likely tokens of the sampler"),
+    (
+        "objectives.make('supervised(prompts=True, aggregation=sequence_mean)')",
+        "aggregation=sequence_mean is no mean over",
+    ),
     ("objectives.make_each(['grpo', 'grpo()'])", "the same objective"),
     ("objectives.describe('nope')", "unknown objective"),
     ("Objective()", "advantages"),

@@ -19,6 +19,8 @@ REFUSED = [
     ("write_report('/nope')", "there is no folder"),
     ("write_report(FOLDER, out='thesis.txt')", "html"),
     ("make_monitors('all, nope')", "nope"),
+    ("make_monitors('all(steps=3)')", "unknown monitor 'all'; known: batch_drift, clipped_tokens, degenerate_groups, "),
+    ("make_monitors('low_entropy, low_entropy')", "the monitor low_entropy is given twice in"),
     ("extensions.load('nope_nope')", "cannot be imported"),
     ("extensions.load('json')", "has neither OBJECTIVES"),
     ("sweep_runs.read_grid('x' * 3000)", "cannot read 'x{100}'... \\(3000 characters\\)"),

@@ -4,6 +4,27 @@ REFUSED = [
     # policies
     ("MLP(len, 4, 2, hidden=(0,))", "hidden"),
     ("Transformer(8, hidden_size=33)", "hidden_size 33"),
+    ("Transformer(8, num_heads=4, num_key_value_heads=3)", "num_key_value_heads 3 must divide num_heads 4"),
+    ("Transformer(8, head_dim=5)", "5 wide"),
+    ("Transformer(8, biases=('q_proj', 'lm_head'))", r"biases has \['lm_head'\], but only"),
+    (
+        "Transformer(8, num_layers=2, sliding=SlidingWindow(3, (2,)))",
+        "Layer 2 cannot have .*: the last of 2 layers is number",
+    ),
+    (
+        "Transformer(50, hidden_size=2**20, num_layers=100).require_memory()",
+        r"the weights of the policy take 4\.84 PB or",
+    ),
+    ("SlidingWindow(3, (1, 0))", "increasing numbers from 0"),
+    ("SlidingWindow(3, (-1,))", "increasing numbers from 0"),
+    ("Llama3Scaling(2.0, 4.0, 1.0, 8)", "low_frequency_factor 4.0 must be positive and below"),
+    ("YarnScaling(2.0, 8, beta_fast=1.0)", "beta_slow 1.0 must be positive and below beta_fast 1.0"),
+    ("LoRA(targets=('q',))", "the targets of LoRA are some of q_proj, .*, not 'q'"),
+    ("LoRA(targets=())", "the targets of LoRA are some of"),
+    ("Tabular(3, 2, initial_logits=(1.0,))", "initial_logits must be 2 finite numbers, one for each action"),
+    ("Tabular(3, 2, initial_logits=((1.0, 2.0),))", "initial_logits must be 2 finite numbers"),
+    ("Tabular(3, 2, initial_logits=((1.0, 2.0), (3.0,), (4.0, 5.0)))", "initial_logits must be 2 finite numbers"),
+    ("Tabular(10**12, 10**12).init(jax.random.key(0))", "the logits of the policy take .* PB or more"),
     # training
     ("settings_of(learning_rate=np.array(1e-3))", "learning_rate is array\\(0.001\\), it must be hashable"),
     ("TrainSettings(1, 1)", "group_size"),
@@ -18,10 +39,20 @@ REFUSED = [
     ("loop.train_vmapped(BANDIT, Tabular(1, 2), GRPO, [], [], [])", "nothing to run"),
     ("train_ensemble(trainer(), jnp.arange(2), jnp.sum, record_every=3)", "steps is 1"),
     ("train_ensemble(trainer(), [0, 1], jnp.sum, record_every=0)", "record_every is 0"),
+    ("Checkpoints('never made', every=0)", "every >= 1 and keep >= 1, not every=0 and keep=2"),
+    ("settings_of(monitors='all_of_them')", "^unknown monitor 'all_of_them'; known: "),
+    ("settings.make_batch_filters('replay')", r"unknown batch filter 'replay'; did you mean replayed_modes\?"),
+    ("settings.make_batch_filters('dynamic_sampling(inner=3)')", "has no argument 'inner'; known: rounds$"),
+    ("settings.make_batch_filters('off_policy(refine=second_attempt(critic=shuffled))')", "needs a value for critic"),
+    ("settings.make_batch_filters('off_policy, off_policy(answers=2)')", "filter off_policy is given twice in"),
     # decoding
     ("Decoding.read('temprature=0.7')", "no argument 'temprature'"),
     ("Decoding.read('penalty=tip(())')", "tokens is empty"),
     ("Decoding.read('penalty=tip((12), 3)')", r"write \(12,\)$"),
     ("Sampled(BANDIT, Tabular(1, 2), 1, 4, Decoding(penalty=TokenPenalty((7,))))", "penalty is on token 7, but tokens"),
+    (
+        "Sampled(BANDIT, Tabular(1, 2), 1, 4, Decoding(penalty=TokenPenalty((1,), starts=(6,))))",
+        "^a thought starts with",
+    ),
     ("Shuffled(3).check(Sampled(BANDIT, Tabular(1, 2), 1, 4))", "needs a critic that is not shuffled"),
 ]

@@ -252,11 +252,6 @@ def test_a_state_of_another_kind_is_refused(tmp_path, like, message):
         checkpoints.restore(like)
 
 
-def test_bad_arguments():
-    with pytest.raises(ValueError, match="every >= 1 and keep >= 1, not every=0 and keep=2"):
-        Checkpoints("never made", every=0)
-
-
 SAVE_FOR_EVER = """
 import sys, jax.numpy as jnp
 from ipsrl.training.storage.checkpoints import Checkpoints
