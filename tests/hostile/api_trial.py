@@ -62,6 +62,7 @@ from ipsrl.records.report.page import write_report
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.trackers import read_trackers
 from ipsrl.rollouts.decoding import Decoding, TokenPenalty
+from ipsrl.rollouts.sources.best_answers import BestAnswers
 from ipsrl.rollouts.sources.critics import Shuffled
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.source import Actors, Sampled, wrapped

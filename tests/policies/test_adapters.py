@@ -14,6 +14,7 @@ from ipsrl.policies.adapters import FEW_BITS, LoRA, frozen_as, merged, split
 from ipsrl.policies.policy import union
 from ipsrl.policies.transformer import Transformer
 from ipsrl.structures import Prompts
+from tests.policies.small_models import STATE_SPACE
 from tests.tiers import slow_after
 
 BASE = Transformer(19, hidden_size=128, num_layers=2, biases=("q_proj",), tie_embeddings=False)
@@ -59,8 +60,9 @@ def test_split_and_union_are_inverse():
     assert union(parameters, None) is parameters
 
 
-def test_layers_made_one_by_one_are_those_of_all():
-    policy, key = adapted(), jax.random.key(4)
+@pytest.mark.parametrize("policy", [adapted(), STATE_SPACE], ids=lambda policy: type(policy).__name__)
+def test_layers_made_one_by_one_are_those_of_all(policy):
+    key = jax.random.key(4)
     layer = jax.jit(policy.init_layer)
     one_by_one = {number: layer(key, number) for number in range(policy.num_layers)}
     jax.tree.map(np.testing.assert_array_equal, one_by_one, FRESH(policy, key)["layers"])

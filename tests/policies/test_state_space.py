@@ -7,11 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.environments.tasks.addition import Addition
 from ipsrl.policies import selective_scan as scans
 from ipsrl.policies.selective_scan import selective_scan
 from ipsrl.policies.state_space import StateSpace
-from ipsrl.rollouts.sampler import sample_groups
 from tests.policies.small_models import SCORE, STATE_SPACE, G, T, V, make_prompts, make_trajectories, parameters_of
 
 
@@ -21,24 +19,6 @@ def test_the_papers_policy_has_its_number_of_parameters():
     shapes = jax.eval_shape(policy.init, jax.random.key(0))
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 5_265_920
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes["layers"][3])) == 438_016
-
-
-def test_layers_made_one_by_one_are_those_of_all():
-    key = jax.random.key(4)
-    layer = jax.jit(STATE_SPACE.init_layer)
-    one_by_one = {number: layer(key, number) for number in range(STATE_SPACE.num_layers)}
-    jax.tree.map(np.testing.assert_array_equal, one_by_one, jax.jit(STATE_SPACE.init)(key)["layers"])
-    assert layer._cache_size() == 1
-
-
-def test_the_sampler_and_the_scorer_agree():
-    environment = Addition(problems=4)
-    policy = dataclasses.replace(STATE_SPACE, vocabulary_size=environment.vocabulary_size)
-    parameters = parameters_of(policy)
-    sampled = sample_groups(environment, policy, parameters, environment.prompts(jnp.arange(4)), jax.random.key(3), 5)
-    scores = SCORE(policy, parameters, sampled, 1.0)
-    assert np.asarray(sampled.behaviour_log_probs) == pytest.approx(np.asarray(scores.log_probs), abs=1e-5)
-    assert np.asarray(sampled.behaviour_entropy) == pytest.approx(np.asarray(scores.entropy), abs=1e-5)
 
 
 @pytest.mark.slow

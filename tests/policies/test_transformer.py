@@ -19,7 +19,6 @@ from tests.policies.small_models import (
     TRANSFORMER,
     G,
     T,
-    V,
     make_prompts,
     make_trajectories,
     parameters_of,
@@ -28,20 +27,6 @@ from tests.policies.small_models import (
 
 def scored(policy, parameters, trajectories):
     return SCORE(policy, parameters, trajectories, TEMPERATURE)
-
-
-def test_padding_tokens_have_no_influence():
-    parameters = parameters_of(TRANSFORMER)
-    trajectories = make_trajectories(make_prompts())
-    prompts = trajectories.prompts
-    other = dataclasses.replace(prompts, tokens=np.where(prompts.mask, prompts.tokens, V - 1))
-    after_stop = np.pad(~np.asarray(trajectories.token_mask)[..., :-1], ((0, 0), (0, 0), (1, 0)))
-    changed = dataclasses.replace(
-        trajectories, prompts=other, observations=np.where(after_stop, V - 1, trajectories.observations)
-    )
-    np.testing.assert_array_equal(
-        scored(TRANSFORMER, parameters, changed).log_probs, scored(TRANSFORMER, parameters, trajectories).log_probs
-    )
 
 
 def test_gradient_equals_finite_differences_and_is_zero_at_masked_positions():

@@ -9,8 +9,10 @@ from ipsrl.environments.graphs.bandit import Bandit
 from ipsrl.environments.graphs.tree import Tree
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.sources.best_answers import BestAnswers
 from ipsrl.rollouts.sources.critics import FirstMistake, Own, RightOrWrong, Shuffled, TrueAnswer
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
@@ -33,6 +35,10 @@ def test_filters_from_text():
         "difficulty_filter(lowest=0.2, width=8), off_policy(answers=3, actor=reference, at_most=0.25)"
     )
     assert filters == (OffPolicyAnswers(3, "reference", 0.25), DifficultyFilter(lowest=0.2, width=8))
+    # The memory, and what must be outermost, is outside, in whatever order they are named.
+    filters = make_batch_filters("diversity_filter(bucket=5), best_answers(size=20, drawn=3)")
+    assert filters == (BestAnswers(20, 3), DiversityFilter(5, 16384))
+    assert make_batch_filters("dynamic_sampling, greedy_answers") == (GreedyAnswers(), DynamicSampling())
     (refined,) = make_batch_filters("off_policy(refine=second_attempt)")
     assert refined == OffPolicyAnswers(refine=SecondAttempt())
     for text, critic in {

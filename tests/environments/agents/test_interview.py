@@ -131,21 +131,13 @@ def test_two_hundred_dialogues_are_what_a_plain_reader_says(task):
     assert not trajectories.truncated.any()
 
 
-@functools.cache
-def counted(task):
-    """`[kinds, phases, acts, words]`, replies in the first turn, to users who begin with no trust."""
-    prompts = np.arange(len(task.kinds))
-    tokens = np.asarray(sampled(task, 20_000, prompts=prompts).tokens)
-    first = tokens[..., 1:3] if task.hierarchy else tokens[..., :2]
-    counts = np.zeros((len(prompts), 4, 3, 4))
-    for kind in prompts:
-        np.add.at(counts[kind], ((first[kind, :, 0] - 4) // 3, (first[kind, :, 0] - 4) % 3, first[kind, :, 1] - 16), 1)
-    return counts
-
-
 def test_users_reply_as_often_as_they_should():
-    task = Interview(turns=1, every=1)
-    for (kind, phase, act), counts in zip(np.ndindex(3, 4, 3), counted(task).reshape(-1, 4), strict=True):
+    """In the first turn, to users who begin with no trust."""
+    task, prompts = Interview(turns=1, every=1), np.arange(3)
+    acts, words = np.moveaxis(np.asarray(sampled(task, 20_000, prompts=prompts).tokens)[..., 1:3], -1, 0)
+    replies = np.zeros((3, 4, 3, 4))
+    np.add.at(replies, (prompts[:, None], (acts - 4) // 3, (acts - 4) % 3, words - 16), 1)
+    for (kind, phase, act), counts in zip(np.ndindex(3, 4, 3), replies.reshape(-1, 4), strict=True):
         expected = np.array(said_with(task.kinds[kind], 0, phase, act))
         error = np.sqrt(expected * (1 - expected) / counts.sum())
         assert (np.abs(counts / counts.sum() - expected) < 5 * error + 1e-9).all()

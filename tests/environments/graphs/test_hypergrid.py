@@ -14,18 +14,19 @@ def cells_of(environment, chosen):
     return {tuple(cell) for cell in environment.coordinates(np.flatnonzero(chosen)).tolist()}
 
 
-@pytest.mark.parametrize(("dimensions", "total"), [(2, 22.4), (4, 569.6)])
-def test_normaliser_and_modes_at_side_eight(dimensions, total):
-    grid = Hypergrid(dimensions, side=8)
+@pytest.mark.parametrize(
+    ("dimensions", "side", "total", "peaks"),
+    [
+        (2, 8, 22.4, (1, 6)),
+        (4, 8, 569.6, (1, 6)),
+        # 1/4 < d and 3/10 < d < 4/10 hold for 5 and 2 coordinates on each side of the middle, d = |x / 19 - 1/2|.
+        (2, 20, 0.1 * 400 + 0.5 * 10**2 + 2.0 * 4**2, (2, 3, 16, 17)),
+    ],
+)
+def test_normaliser_and_modes(dimensions, side, total, peaks):
+    grid = Hypergrid(dimensions, side)
     np.testing.assert_allclose(grid.outcome_space(0).rewards.astype(np.float64).sum(), total, rtol=1e-6)
-    assert cells_of(grid, grid.modes()) == set(itertools.product((1, 6), repeat=dimensions))
-
-
-def test_side_twenty():
-    """1/4 < d and 3/10 < d < 4/10 hold for 5 and 2 coordinates on each side of the middle, d = |x / 19 - 1/2|."""
-    grid = Hypergrid(dimensions=2, side=20)
-    assert cells_of(grid, grid.modes()) == set(itertools.product((2, 3, 16, 17), repeat=2))
-    np.testing.assert_allclose(grid.reward_table().sum(), 0.1 * 400 + 0.5 * 10**2 + 2.0 * 4**2, rtol=1e-6)
+    assert cells_of(grid, grid.modes()) == set(itertools.product(peaks, repeat=dimensions))
 
 
 def test_a_cell_exactly_on_a_bound_is_outside():

@@ -127,7 +127,7 @@ def test_modes_and_worth_of_answers():
     right, work = first + second, columns(first, second)
     symbols = [TASK.answer(None, right), TASK.answer(work, right), TASK.answer(None, right - 1)]
     symbols += [TASK.answer(work, right - 1), ["<think>", *str(right)], [*str(right)]]
-    answers = [[*tokens_of(TASK, each), STOP] for each in symbols] + [[], answers_without_stop(right)]
+    answers = [[*tokens_of(TASK, each), STOP] for each in symbols] + [[], tokens_of(TASK, TASK.answer(None, right))]
     trajectories = trajectories_of(TASK, [prompt], [answers])
     found, outcomes = TASK.modes(trajectories), TASK.verify(trajectories)
     assert found.mode[0].tolist() == [0, 1, 0, 1, 1, -1, -1, 0]
@@ -137,10 +137,6 @@ def test_modes_and_worth_of_answers():
     assert outcomes.planning_mask[0, :, 0].tolist() == [mode >= 0 for mode in found.mode[0]]
     texts = [TASK.answer_text(2 * right), TASK.answer_text(2 * right + 1), TASK.answer_text(0)]
     assert TASK.verify_texts([prompt], [texts]).rewards[0].tolist() == [1, 0.5, 0]
-
-
-def answers_without_stop(number):
-    return tokens_of(TASK, TASK.answer(None, number))
 
 
 def test_shares_and_skills_by_difficulty():

@@ -81,15 +81,9 @@ def test_answers_that_break_a_rule(answer):
         assert task.parse([*tokens_of(task, edges), *task.stop_tokens]) == -1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Graph: A → B; B => C",
-    ],
-)
-def test_lenient_text(text):
+def test_lenient_text():
     task = HypospaceCausal(3)
-    assert task.hypotheses[task.parse_text(text)] == "A->B, B->C"
+    assert task.hypotheses[task.parse_text("Graph: A → B; B => C")] == "A->B, B->C"
 
 
 def test_the_empty_graph_needs_its_token():

@@ -67,6 +67,7 @@ REFUSED = [
     ("StoredGroups.read(FOLDER, BOOLEAN, Tabular(1, 2), 1)", "is a folder, but must be a file"),
     ("StoredGroups.read(FOLDER / 'text.jsonl', BOOLEAN, Tabular(1, 2), 1)", "line 1 of .* not a JSON object"),
     ("StoredGroups.read(FOLDER / 'row.jsonl', BOOLEAN, Tabular(1, 2), 1)", "prompts are numbered"),
+    ("BestAnswers(size=3, drawn=4)", "4 best answers cannot be added to a group where 3 are kept: raise size, or "),
     # tasks of reasoning and their critics
     ("PlanAndExecute().probabilities(np.zeros((2, 6, 10)))", "log_probs has the shape \\(2, 6, 10\\)"),
     ("GraphSearch(depth=2, problems=4096).graphs", "only 5 of 4096 graphs"),

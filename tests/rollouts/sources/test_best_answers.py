@@ -18,7 +18,7 @@ from ipsrl.rollouts.sources.diversity_filter import DiversityFilter
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.replay import ReplayedAnswers
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
-from ipsrl.training.settings import TrainSettings, make_batch_filters
+from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 from tests.sampled_groups import steps_of
 
@@ -127,13 +127,3 @@ def test_what_is_added_counts_in_the_check_of_memory(added, monkeypatch):
             ValueError, match=r"the answers that batch filters add take .* or more, but there are 200 MB"
         ):
             dataclasses.replace(trainer, settings=more).check()
-
-
-def test_a_command_may_name_both_filters_and_the_memory_is_outside():
-    filters = make_batch_filters("diversity_filter(bucket=5), best_answers(size=20, drawn=3)")
-    assert filters == (BestAnswers(20, 3), DiversityFilter(5, 16384))
-
-
-def test_more_than_are_kept_cannot_be_added():
-    with pytest.raises(ValueError, match="4 best answers cannot be added to a group where 3 are kept: raise size, or "):
-        BestAnswers(size=3, drawn=4)

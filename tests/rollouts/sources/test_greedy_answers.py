@@ -19,7 +19,7 @@ from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.source import Actors, Sampled, wrapped
-from ipsrl.training.settings import TrainSettings, make_batch_filters
+from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 from tests.sampled_groups import steps_of
 
@@ -84,8 +84,6 @@ def test_it_is_around_all_other_wrappers():
     for other in (DynamicSampling(), OffPolicyAnswers(2), DiversityFilter()):
         with pytest.raises(ValueError, match=f"must be the outermost wrapper, but {type(other).__name__} is around it"):
             wrapped(sampled, [other, GreedyAnswers()])
-    filters = make_batch_filters("dynamic_sampling, greedy_answers")
-    assert filters == (GreedyAnswers(), DynamicSampling())
 
 
 @pytest.mark.slow
