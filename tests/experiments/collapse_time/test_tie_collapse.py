@@ -12,8 +12,9 @@ def test_tie_collapse_time():
 
 
 @pytest.mark.parametrize(
-    ("message", "group_size", "step_size"), [("must be positive", 4, 0.0), ("at least 1 sample", 0, 0.5)]
+    ("message", "arguments"),
+    [("must be positive", (4, 0.0)), ("at least 1 sample", (0, 0.5)), ("threshold is 0.2", (4, 0.5, 1.0, 0.2))],
 )
-def test_bad_input_is_refused(message, group_size, step_size):
+def test_bad_input_is_refused(message, arguments):
     with pytest.raises(ValueError, match=message):
-        tie_collapse_time(group_size, step_size)
+        tie_collapse_time(*arguments)

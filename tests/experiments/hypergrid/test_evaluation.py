@@ -32,3 +32,5 @@ def test_a_uniform_policy_and_the_target(monkeypatch):
 def test_disjoint_distributions_are_as_far_apart_as_there_is_up_to_the_least_numbers():
     one, other = np.array([0.0, 0.0, 1.0]), np.array([1.0, 1.175494351e-38, 0.0])
     assert float(evaluation.jensen_shannon(jnp.asarray(one), jnp.asarray(other))) == pytest.approx(np.log(2))
+    with pytest.raises(ValueError, match="is no distribution"):
+        evaluation.jensen_shannon(np.array([0.5, np.nan, 0.0]), one)
