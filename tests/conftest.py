@@ -165,6 +165,15 @@ def warnings_logged(monkeypatch):
     return lines
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """The folder of a small language model."""
+    from scripts.make_checkpoint import make_checkpoint
+
+    folder = tmp_path_factory.mktemp("checkpoint") / "model"
+    return str(make_checkpoint(folder, "qwen2", hidden_size=32, num_layers=1))
+
+
 @pytest.fixture
 def _ctrl_c_works():
     """A shell that runs the tests in the background makes them, and all that they start, ignore it."""

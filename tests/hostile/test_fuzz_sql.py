@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ipsrl.records import results
 from tests.hostile.ended import value_or_sentence
+from tests.records.folder_bytes import contents
 from tests.tiers import fuzzed
 
 pytestmark = pytest.mark.slow
@@ -41,10 +42,6 @@ def loaded(tmp_path_factory):
     (run / "metrics.jsonl").write_text('{"step": 1, "reward": 0.5}\n')
     connection = results.load(run)
     return folder, connection
-
-
-def contents(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 STATEMENTS = """

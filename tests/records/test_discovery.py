@@ -1,5 +1,3 @@
-"""Whoever reads runs finds the same ones."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""Outcomes at equal reward: where a curve crosses the bar."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Files that evaluations leave in the run folder beside their metrics, however the run ended."""
-
 import json
 from contextlib import closing
 

@@ -1,5 +1,3 @@
-"""Files are replaced whole or not at all, and a failed attempt leaves nothing behind."""
-
 import errno
 import os
 

@@ -1,5 +1,3 @@
-"""Two tables that say what the files of any number of runs say."""
-
 import json
 import math
 import re
@@ -14,11 +12,8 @@ from hypothesis import strategies as st
 from ipsrl.records import metric_log, results
 from ipsrl.records.json_files import write_json
 from ipsrl.records.sql.sql_texts import TABLES
+from tests.records.folder_bytes import contents
 from tests.records.recorded_experiment import GRPO, rows, values, write_experiment, write_run
-
-
-def contents(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture

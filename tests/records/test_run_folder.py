@@ -1,5 +1,3 @@
-"""The right to write a run's folder, and the content of the folder afterwards."""
-
 import json
 import os
 import shlex

@@ -1,5 +1,3 @@
-"""Extents of records in a checkpoint that continues them, however the checkpoint was changed."""
-
 import pytest
 
 from ipsrl.records.metric_log import extent_of

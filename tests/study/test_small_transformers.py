@@ -1,5 +1,3 @@
-"""Studies of small transformers: what their settings make, and runs that were measured one by one as points."""
-
 import dataclasses
 
 from experiments.mode_bench import Settings

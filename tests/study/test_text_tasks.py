@@ -1,5 +1,3 @@
-"""Text tasks as studies, with small policies and with language models: trained, exported, and refused at once."""
-
 import dataclasses
 import json
 import re
@@ -16,18 +14,11 @@ from ipsrl.records.metric_log import read
 from ipsrl.study import Output, Study
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.study import run
-from scripts.make_checkpoint import make_checkpoint
 
 pytestmark = pytest.mark.eight_devices
 
 MESH = "data:4,model:2"
 STUDY = Study.of(hypospace)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("checkpoint") / "model"
-    return str(make_checkpoint(folder, "qwen2", hidden_size=32, num_layers=1))
 
 
 def settings(checkpoint, **changes):
@@ -57,7 +48,6 @@ def test_a_run_on_a_mesh_continues_and_leaves_a_model(checkpoint, tmp_path, lora
     ("changes", "message"),
     [
         ({"policy": "small", "model_dir": "", "max_tokens": 256, "lora_rank": 4}, "--lora_rank is for language models"),
-        ({"policy": "small", "model_dir": "", "max_tokens": 256, "export": True}, "--export is for language models"),
         ({"policy": "small", "model_dir": "", "max_tokens": 9}, "--max_tokens is for language models"),
         ({"frozen_dtype": "int4"}, "--frozen_dtype=int4 is the type of what adapters are trained on: give --lora_rank"),
         ({"longest_prompt": 20}, "more than the 20 that are allowed: raise longest_prompt"),
@@ -69,7 +59,6 @@ def test_a_run_on_a_mesh_continues_and_leaves_a_model(checkpoint, tmp_path, lora
             {"tools": "calculator", "stop_strings": '["."]'},
             "stop strings would end an answer in the middle of a call: leave out these or the tools",
         ),
-        ({"policy": "small", "model_dir": "", "max_tokens": 256, "beginning": "A"}, "--beginning is for language"),
         ({"model_dir": "/nowhere"}, "there is no folder /nowhere: give the folder of a Hugging Face checkpoint"),
         ({"lora_rank": 4, "lora_targets": ("q",)}, "the targets of LoRA are some of"),
         ({"mesh": "data:2,model:4"}, "num_key_value_heads is 2, which cannot be split evenly over the 4 devices"),

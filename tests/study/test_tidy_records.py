@@ -1,5 +1,3 @@
-"""Questions to tidy records."""
-
 import math
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Training runs as curves: devices by default, order, and what is found before training."""
-
 import dataclasses
 import shutil
 import types

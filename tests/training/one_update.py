@@ -1,6 +1,7 @@
 """One update of a table on the small tree, for tests of what a training step does."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +20,15 @@ SGD = make_optimizer("sgd", learning_rate=0.5, max_gradient_norm=None)
 PROMPTS, GROUP_SIZE = 8, 6
 
 
+def moved(parameters, seed, scale):
+    """The parameters with noise."""
+    noise = jax.random.key(seed)
+    return jax.tree.map(lambda leaf: leaf + scale * jax.random.normal(noise, leaf.shape), parameters)
+
+
 def start(policy=TABLE, scale=1.0):
     """Fresh parameters with noise, because a table starts at zero."""
-    return jax.tree.map(
-        lambda leaf: leaf + scale * jax.random.normal(jax.random.key(1), leaf.shape), policy.init(jax.random.key(0))
-    )
+    return moved(policy.init(jax.random.key(0)), 1, scale)
 
 
 def sample(environment=TREE, policy=TABLE, parameters=None, temperature=1.0, top_tokens=0):
@@ -41,6 +46,28 @@ def step(objective, sampled, parameters=None, reference=None, batching=WHOLE_BAT
     # An update donates its state.
     state = dataclasses.replace(state, reference=jax.tree.map(jnp.copy, reference))
     return compiled_update(state, *sampled, jax.random.key(key), objective=objective, **static)
+
+
+def steps_by_hand(objective, batching, trajectories, rollouts, policy=TABLE, parameters=None):
+    """The parameters after all optimiser steps on a batch, and the metrics of each."""
+    weights, _, _ = jax.jit(objective.weigh)(rollouts, objective.init(TREE.sizes))
+
+    def loss(parameters, share):
+        trajectories, rollouts, weights = share
+        output = objective.loss(policy.score(parameters, trajectories, 1.0), rollouts, weights)
+        return output.loss_sum / output.count, output.metrics
+
+    gradient = jax.jit(jax.grad(loss, has_aux=True))
+
+    parameters, found = start(policy) if parameters is None else parameters, []
+    for _, first in itertools.product(range(batching.epochs), range(batching.mini_batches)):
+        for of_step in objective.weights_of_steps(weights, rollouts):
+            batch = (trajectories, rollouts, of_step)
+            share = jax.tree.map(lambda leaf, first=first: leaf[first :: batching.mini_batches], batch)
+            slope, metrics = gradient(parameters, share)
+            parameters = jax.tree.map(lambda leaf, by: leaf - 0.5 * by, parameters, slope)
+            found.append(metrics)
+    return parameters, found
 
 
 def assert_close(one, other, tolerance=1e-6):

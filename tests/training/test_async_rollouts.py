@@ -1,5 +1,3 @@
-"""The groups of the next step are sampled while the host verifies those of this one."""
-
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Objectives that read the probabilities of the sampling distribution are known, and refuse those a rule changed."""
-
 import dataclasses
 
 import jax

@@ -1,5 +1,3 @@
-"""Plain gradient descent keeps what it should, and knows the number of each update."""
-
 import jax.numpy as jnp
 import numpy as np
 

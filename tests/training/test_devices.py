@@ -23,6 +23,7 @@ from tests.sampled_groups import collect, sample_and_verify
 from tests.tiers import slow_after
 from tests.training.compilations import compilations_of
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
+from tests.training.one_update import moved, start
 
 pytestmark = pytest.mark.eight_devices
 
@@ -61,11 +62,6 @@ def able(objective, pairs):
     raise AssertionError(f"nothing here gives {sorted(objective.needs)}")
 
 
-def moved(parameters, seed, scale):
-    noise = jax.random.key(seed)
-    return jax.tree.map(lambda leaf: leaf + scale * jax.random.normal(noise, leaf.shape), parameters)
-
-
 def sample(objective, environment, policy, parameters):
     prompts = choose_prompts(environment, 3, 0, PROMPTS)
     top = objective.top_tokens
@@ -87,12 +83,12 @@ def test_one_device_trains_as_eight_do(text):
     objective = objectives.make("a2po(beta2=0.1)" if text == "a2po" else text)
     # With rewards of 0 and 1 no group here has a single best answer, the only one that top_one learns from.
     environment, policy = able(objective, PAIRS[1:] if text == "top_one" else PAIRS)
-    start = moved(policy.init(jax.random.key(0)), 1, 0.1)
-    behaviour, reference = moved(start, 2, 0.1), moved(start, 3, 0.1)
+    begun = start(policy, 0.1)
+    behaviour, reference = moved(begun, 2, 0.1), moved(begun, 3, 0.1)
     groups = sample(objective, environment, policy, behaviour)
 
     def train(whole, split):
-        state = TrainState.create(jax.tree.map(jnp.copy, start), objective, SGD, environment)
+        state = TrainState.create(jax.tree.map(jnp.copy, begun), objective, SGD, environment)
         state = dataclasses.replace(state, reference=jax.tree.map(jnp.copy, reference))
         state, batch = whole(state), split(groups)
         found = []
@@ -110,5 +106,5 @@ def test_one_device_trains_as_eight_do(text):
             together = train(lambda tree: replicate(tree, mesh), lambda tree: shard_prompts(tree, mesh))
     assert len(programs) == 2
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), together, alone)
-    parameters = jax.tree.leaves(jax.tree.map(lambda a, b: np.abs(a - b).max(), alone[0].parameters, start))
+    parameters = jax.tree.leaves(jax.tree.map(lambda a, b: np.abs(a - b).max(), alone[0].parameters, begun))
     assert max(parameters) > 1e-4

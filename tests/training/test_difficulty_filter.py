@@ -1,5 +1,3 @@
-"""The scorer's loss and the filter by hand; and the scorer learns which prompts are not worth sampling."""
-
 import dataclasses
 import itertools
 import math

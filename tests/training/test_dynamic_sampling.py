@@ -1,5 +1,3 @@
-"""Fresh groups fill the slots of those that say nothing; all else stays where it is."""
-
 import dataclasses
 
 import jax

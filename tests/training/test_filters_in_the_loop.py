@@ -1,5 +1,3 @@
-"""Filters in the loop: what is thrown away must be finite too, and filters that are off cost nothing."""
-
 import dataclasses
 from typing import ClassVar
 

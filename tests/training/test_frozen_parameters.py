@@ -9,7 +9,6 @@ import pytest
 from orbax.checkpoint import v1 as ocp
 
 from ipsrl import objectives
-from ipsrl.distributed import placement
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.distributed.placement import place, placements
 from ipsrl.policies.adapters import LoRA, frozen_as, split
@@ -25,19 +24,12 @@ from tests.sampled_groups import collect
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 from tests.training.in_the_loop import trained
 
-pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
+pytestmark = [pytest.mark.slow, pytest.mark.eight_devices, pytest.mark.usefixtures("_small_leaves_are_cut")]
 
 OBJECTIVE = "grpo(kl=0.1)"
 SETTINGS = TrainSettings(
     steps=4, prompts_per_step=8, group_size=4, learning_rate=0.02, evaluate_every=2, checkpoint_every=2
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cut_small_leaves_too():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(placement, "SMALLEST_SHARED", 0)
-        yield
 
 
 def adapted(frozen="float32"):
@@ -104,15 +96,13 @@ def test_an_interrupted_run_ends_the_same(finished, tmp_path):
     _, state, *_ = finished
     run(tmp_path / "run", adapted(), "data:4,model:2", steps=2)
     resumed, *_ = run(tmp_path / "run", adapted(), "data:4,model:2", resume=True)
-    for ours, theirs in zip(jax.tree.leaves(resumed), jax.tree.leaves(state), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    jax.tree.map(np.testing.assert_array_equal, resumed, state)
 
 
 def test_meshes_agree(finished, tmp_path):
     _, state, *_ = finished
     other, *_ = run(tmp_path / "run", adapted(), "data:1,model:2,replica:4")
-    for ours, theirs in zip(jax.tree.leaves(other.parameters), jax.tree.leaves(state.parameters), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=2e-4)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-4), other.parameters, state.parameters)
 
 
 @pytest.mark.parametrize("frozen", ["bfloat16", "int4"])

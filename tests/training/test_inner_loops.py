@@ -1,5 +1,3 @@
-"""Inner loops use the three functions of a step: what follows learns from the parameters adapted to a task."""
-
 import functools
 
 import jax

@@ -1,5 +1,3 @@
-"""Language models on a mesh: loaded, adapted and exported."""
-
 import functools
 
 import jax
@@ -15,17 +13,10 @@ from ipsrl.policies.hugging_face.weights import load_parameters
 from ipsrl.policies.policy import union
 from ipsrl.structures import Prompts
 from ipsrl.training.language_model import LanguageModel
-from scripts.make_checkpoint import make_checkpoint
 
 pytestmark = pytest.mark.eight_devices
 
 MESH = "data:4,model:2"
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("checkpoint") / "model"
-    return str(make_checkpoint(folder, "qwen2", hidden_size=32, num_layers=1))
 
 
 @functools.partial(jax.jit, static_argnums=0)

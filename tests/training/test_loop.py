@@ -30,6 +30,8 @@ from ipsrl.training.step import Batching, TrainState
 from ipsrl.training.storage import stored_tree
 from ipsrl.training.storage.checkpoints import Checkpoints
 from ipsrl.training.trainer import Trainer
+from tests.records.bandit_run import interrupted_at
+from tests.records.folder_bytes import contents
 from tests.tiers import slow_after
 from tests.training.compilations import compilations_of
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
@@ -123,21 +125,9 @@ def test_every_step_leaves_one_record_with_evaluations_where_they_are_due(undist
     assert undisturbed.state.step == 7
 
 
-class Interrupt:
-    """Evaluates, until a step at which the user presses control-C."""
-
-    def __init__(self, step: int, evaluate=sum_of_squares):
-        self.step, self.evaluate = step, evaluate
-
-    def __call__(self, step, parameters):
-        if step == self.step:
-            raise KeyboardInterrupt
-        return self.evaluate(step, parameters)
-
-
 def interrupted(path: Path, case: Case, step: int, resume: bool = False) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run(path, case, Interrupt(step), resume)
+        run(path, case, interrupted_at(step, sum_of_squares), resume)
 
 
 def test_an_interrupted_run_ends_at_the_same_bits(undisturbed, tmp_path):
@@ -171,10 +161,6 @@ def shortened(number):
     return lambda lines: lines[:number]
 
 
-def everything(folder: Path) -> dict[Path, bytes]:
-    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 # A checkpoint knows the checksum of the records before it.
 LOST = {
     "short": (shortened(4), 2),
@@ -190,7 +176,7 @@ def with_outcomes(tmp_path_factory):
     case, path = changed(CASES["hypergrid"], evaluate_every=1), tmp_path_factory.mktemp("outcomes")
     run(path / "whole", case, with_shares)
     with pytest.raises(KeyboardInterrupt):
-        run(path / "interrupted", case, Interrupt(6, with_shares))
+        run(path / "interrupted", case, interrupted_at(6, with_shares))
     return case, path
 
 
@@ -204,11 +190,11 @@ def test_records_that_are_lost_are_noticed(with_outcomes, tmp_path, warnings_log
     log = path / name
     log.write_text("".join(harm(log.read_text().splitlines(keepends=True))))
     if used is None:
-        before = everything(path)
+        before = contents(path)
         reason = f"records in {name} are lost or changed"
         with pytest.raises(ValueError, match=rf"step 4: {reason}; step 2: {reason}\): .* delete the folder"):
             run(path, case, with_shares, resume=True)
-        after = everything(path)
+        after = contents(path)
         assert after | {Path("environment.json"): before[Path("environment.json")]} == before
         return
     run(path, case, with_shares, resume=True)

@@ -147,11 +147,6 @@ def test_each_run_can_have_rewards_of_its_own(objective, wrappers):
     assert np.abs(without_logs[0] - without_logs[1]).max() > 1e-2
 
 
-def test_each_run_has_a_seed_settings_and_a_folder(tmp_path):
-    with pytest.raises(ValueError, match="2 runs need as many seeds, settings and folders"):
-        together(tmp_path, [at(0.05)], seeds=[3, 3])
-
-
 def test_runs_may_differ_in_where_they_start_and_how_fast_they_go():
     starts, rates = jax.random.normal(jax.random.key(0), (3, 4, 3)), jnp.asarray(RATES)
     more = {"learning_rates": rates, "initial_parameters": {"logits": starts}}
@@ -220,6 +215,7 @@ ON_HOST = "are made on the host, by a verifier or a batch filter"
     ("arguments", "message"),
     [
         ({"settings": [at(0.1), at(0.1), at(0.1, group_size=4)]}, "differ in learning_rate, but group_size is 8 and 4"),
+        ({"settings": [at(0.05)], "seeds": [3, 3]}, "2 runs need as many seeds, settings and folders"),
         ({"environment": FIRST_TOKEN, "policy": TRANSFORMER}, ON_HOST),
         ({"settings": [at(0.1, wrappers=(DynamicSampling(),))] * 3}, "are made on the host"),
         ({"settings": [at(0.1, optimizer="adagrad")] * 3}, "known: adam, sgd"),

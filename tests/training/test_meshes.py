@@ -12,7 +12,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from benchmarks.collectives import collectives
 from ipsrl import objectives
-from ipsrl.distributed import placement
 from ipsrl.distributed.mesh import make_mesh, shard_prompts
 from ipsrl.distributed.placement import place, placements, shardings, table
 from ipsrl.policies.transformer import Transformer
@@ -27,8 +26,9 @@ from ipsrl.training.trainer import fresh_parameters
 from tests.sampled_groups import check_run, collect
 from tests.training.first_token import FIRST_TOKEN
 from tests.training.in_the_loop import trained
+from tests.training.one_update import moved
 
-pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
+pytestmark = [pytest.mark.slow, pytest.mark.eight_devices, pytest.mark.usefixtures("_small_leaves_are_cut")]
 
 POLICY = Transformer(
     FIRST_TOKEN.vocabulary_size, hidden_size=64, num_layers=1, num_heads=8, num_key_value_heads=8, intermediate_size=128
@@ -41,23 +41,11 @@ OBJECTIVE = objectives.make("ips_grpo")
 SGD = make_optimizer("sgd", learning_rate=1.0, max_gradient_norm=None)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _cut_small_leaves_too():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(placement, "SMALLEST_SHARED", 0)
-        yield
-
-
-def moved(parameters, seed):
-    noise = jax.random.key(seed)
-    return jax.tree.map(lambda leaf: leaf + 0.05 * jax.random.normal(noise, leaf.shape), parameters)
-
-
 def one_step(mesh_text, policy=POLICY):
     """Samples, metrics and gradient of a step by a policy that differs a little from the one that sampled."""
     mesh = make_mesh(mesh_text) if mesh_text else Mesh(jax.devices()[:1], ("data",))
     behaviour = policy.init(jax.random.key(0))
-    start = moved(behaviour, 1)
+    start = moved(behaviour, 1, 0.05)
     state = TrainState.create(jax.tree.map(jnp.copy, start), OBJECTIVE, SGD, FIRST_TOKEN)
     with jax.set_mesh(mesh):
         behaviour = place(behaviour, placements(policy.placement_rules, behaviour, mesh), mesh)

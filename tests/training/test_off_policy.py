@@ -1,5 +1,3 @@
-"""One answer of each group comes from elsewhere, is the best of several, and is scored as if it did not."""
-
 import dataclasses
 
 import jax

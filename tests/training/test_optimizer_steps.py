@@ -1,5 +1,3 @@
-"""Parts of a step that few objectives need: two steps in place of one, sums, own parameters and draws, top tokens."""
-
 import dataclasses
 from typing import ClassVar
 
@@ -10,10 +8,10 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.objectives.parts import RolloutPart, Surrogate
-from ipsrl.structures import masked_sum
+from ipsrl.structures import Rollouts, masked_sum
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import Batching
-from tests.training.one_update import GROUP_SIZE, PROMPTS, TREE, assert_close, sample, start, step
+from ipsrl.training.step import WHOLE_BATCH, Batching
+from tests.training.one_update import assert_close, sample, step, steps_by_hand
 
 
 def every_other_answer(rollouts):
@@ -23,37 +21,11 @@ def every_other_answer(rollouts):
 
 
 def test_some_tokens_may_take_a_step_of_their_own_before_the_others():
-    """Policy gradient with one row of logits for each state: logits += rate * mean over answers of A (one-hot - p)."""
-    objective = objectives.make("dr_grpo(aggregation=sequence_sum)")
+    """Both steps look at what the first policy sampled."""
+    objective, groups = objectives.make("dr_grpo(aggregation=sequence_sum)"), sample()
     split = dataclasses.replace(objective, first=every_other_answer)
-    groups = sample()
-    tokens, states, mask = (
-        np.asarray(leaf) for leaf in (groups[0].tokens, groups[0].observations, groups[0].token_mask)
-    )
-    rewards = np.asarray(groups[1].rewards, np.float64)
-    advantages = rewards - rewards.mean(axis=1, keepdims=True)
-    legal = np.asarray(TREE.legal(jnp.arange(TREE.num_observations)))
-    behaviour = np.asarray(groups[0].behaviour_log_probs, np.float64)
-
-    logits = np.asarray(start()["logits"], np.float64)
-    for number in (0, 1):
-        unnormalised = np.where(legal, np.exp(logits), 0.0)
-        probs = unnormalised / unnormalised.sum(axis=1, keepdims=True)
-        gradient = np.zeros_like(logits)
-        for prompt, answer, place in np.argwhere(mask):
-            if answer % 2 == number:
-                state, token = states[prompt, answer, place], tokens[prompt, answer, place]
-                # Within the clip range the ratio is the weight; both steps look at what the first policy sampled.
-                ratio, weight = (
-                    probs[state, token] / np.exp(behaviour[prompt, answer, place]),
-                    advantages[prompt, answer],
-                )
-                if (ratio <= 1.2 or weight < 0) and (ratio >= 0.8 or weight > 0):
-                    gradient[state] += weight * ratio * (np.eye(len(probs[state]))[token] - probs[state])
-        logits += 0.5 * gradient / (PROMPTS * GROUP_SIZE)
-
     after, _ = step(split, groups)
-    np.testing.assert_allclose(after.parameters["logits"], logits, atol=1e-6)
+    assert_close(after.parameters, steps_by_hand(split, WHOLE_BATCH, groups[0], Rollouts.of(*groups))[0])
     at_once, _ = step(objective, groups)
     assert np.abs(after.parameters["logits"] - at_once.parameters["logits"]).max() > 1e-5
 

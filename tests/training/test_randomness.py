@@ -1,5 +1,3 @@
-"""Every draw has a key of its own, which any process finds again."""
-
 import itertools
 
 import jax

@@ -1,5 +1,3 @@
-"""Filters come from text; settings that cannot be, and runs that could not be trained, are refused in a sentence."""
-
 import dataclasses
 
 import pytest

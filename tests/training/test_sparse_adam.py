@@ -1,5 +1,3 @@
-"""Adam of which each element sees its own steps only."""
-
 import dataclasses
 import functools
 

@@ -1,5 +1,3 @@
-"""One training step: its gradient, its micro-batches, its devices and its metrics."""
-
 import dataclasses
 import math
 
@@ -18,11 +16,11 @@ from ipsrl.structures import Rollouts
 from ipsrl.synthetic_rollouts import synthetic_rollouts, synthetic_sizes
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import Batching, group_metrics
+from ipsrl.training.step import WHOLE_BATCH, Batching, group_metrics
 from tests.objectives.groups import rollouts_of
 from tests.sampled_groups import check_run
 from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
-from tests.training.one_update import GROUP_SIZE, TABLE, TREE, assert_close, sample, start, step
+from tests.training.one_update import GROUP_SIZE, TABLE, TREE, assert_close, moved, sample, start, step, steps_by_hand
 
 pytestmark = pytest.mark.eight_devices
 
@@ -47,30 +45,6 @@ def test_the_expected_return_update_is_the_one_derived_by_hand():
     np.testing.assert_allclose(metrics["token_entropy"], -np.sum(probs * np.log(probs)), rtol=1e-5)
     np.testing.assert_allclose(metrics["parameter_norm"], np.linalg.norm(state.parameters["logits"]), rtol=1e-6)
     assert state.step == 1
-
-
-def test_micro_batches_change_nothing():
-    """With token means the micro-batches have different counts, so that a mean of means would show."""
-    objective = objectives.make("grpo(aggregation=token_mean)")
-    sampled = sample()
-    assert len(set(np.asarray(sampled[0].token_mask).sum(axis=(1, 2)))) > 1
-    whole = step(objective, sampled)
-    assert np.abs(whole[0].parameters["logits"] - start()["logits"]).max() > 1e-3
-    assert_close(step(objective, sampled, batching=Batching(micro_batches=4)), whole)
-
-
-def test_optimiser_steps_follow_each_other():
-    """One call equals separate updates on the prompts of each mini-batch, all from the first policy's samples."""
-    objective, sampled, batching = objectives.make("grpo"), sample(), Batching(2, 2, 2)
-    parameters = start()
-    for _ in range(batching.epochs):
-        for first in range(batching.mini_batches):
-            share = jax.tree.map(lambda leaf, first=first: leaf[first :: batching.mini_batches], sampled)
-            parameters = step(objective, share, parameters)[0].parameters
-    moved, _ = step(objective, sampled, batching=batching)
-    assert_close(moved.parameters, parameters)
-    once, _ = step(objective, sampled)
-    assert np.abs(moved.parameters["logits"] - once.parameters["logits"]).max() > 1e-3
 
 
 def test_ratios_leave_one_only_after_the_first_optimiser_step():
@@ -108,32 +82,9 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured():
     assert metrics["sampler_scorer_difference"] == pytest.approx(0.25, abs=1e-5)
 
 
-def steps_by_hand(objective, batching, trajectories, rollouts):
-    """The parameters after all optimiser steps on a batch, and the metrics of each."""
-    weights, _, _ = jax.jit(objective.weigh)(rollouts, objective.init(TREE.sizes))
-
-    def loss(parameters, share):
-        trajectories, rollouts, weights = share
-        output = objective.loss(TABLE.score(parameters, trajectories, 1.0), rollouts, weights)
-        return output.loss_sum / output.count, output.metrics
-
-    gradient = jax.jit(jax.grad(loss, has_aux=True))
-
-    parameters, found = start(), []
-    for _ in range(batching.epochs):
-        for first in range(batching.mini_batches):
-            batch = (trajectories, rollouts, weights)
-            share = jax.tree.map(lambda leaf, first=first: leaf[first :: batching.mini_batches], batch)
-            slope, metrics = gradient(parameters, share)
-            parameters = jax.tree.map(lambda leaf, by: leaf - 0.5 * by, parameters, slope)
-            found.append(metrics)
-    return parameters, found
-
-
 def sampled_elsewhere():
     """Groups of a policy with other parameters than those at the start."""
-    elsewhere = jax.tree.map(lambda leaf: leaf + 0.2 * jax.random.normal(jax.random.key(9), leaf.shape), start())
-    return sample(parameters=elsewhere)
+    return sample(parameters=moved(start(), 9, 0.2))
 
 
 @pytest.mark.parametrize(
@@ -149,14 +100,14 @@ def test_a_correction_compares_the_sampler_with_the_policy_before_the_first_step
     objective, batching, sampled = objectives.make(text), Batching(2, 2, 2), sampled_elsewhere()
     rollouts = Rollouts.of(*sampled, proximal_log_probs=TABLE.score(start(), sampled[0], 1.0).log_probs)
     parameters, found = steps_by_hand(objective, batching, sampled[0], rollouts)
-    moved, metrics = step(objective, sampled, batching=batching)
-    assert_close(moved.parameters, parameters)
+    after, metrics = step(objective, sampled, batching=batching)
+    assert_close(after.parameters, parameters)
     tokens, of_all = np.sum([of_step["correction_fraction"] for of_step in found], axis=0)
     assert metrics["correction_fraction"] == pytest.approx(tokens / of_all)
     assert 0.01 < metrics["correction_fraction"] < 0.99
     assert metrics["sampler_scorer_difference"] > 0.1
     without, _ = step(dataclasses.replace(objective, correction=None), sampled, batching=batching)
-    assert np.abs(moved.parameters["logits"] - without.parameters["logits"]).max() > 1e-3
+    assert np.abs(after.parameters["logits"] - without.parameters["logits"]).max() > 1e-3
 
 
 def test_values_count_from_the_policy_before_the_first_step():
@@ -164,12 +115,12 @@ def test_values_count_from_the_policy_before_the_first_step():
     objective, batching, sampled = objectives.make("rover"), Batching(2, 2, 2), sampled_elsewhere()
     at_first = TABLE.score(start(), sampled[0], 1.0)
     fields = {"proximal_log_probs": at_first.log_probs, "proximal_mean_log_probs": at_first.mean_log_probs}
-    moved, _ = step(objective, sampled, batching=batching)
-    assert_close(moved.parameters, steps_by_hand(objective, batching, sampled[0], Rollouts.of(*sampled, **fields))[0])
+    after, _ = step(objective, sampled, batching=batching)
+    assert_close(after.parameters, steps_by_hand(objective, batching, sampled[0], Rollouts.of(*sampled, **fields))[0])
     # The mean over all tokens makes a difference.
     fields["proximal_mean_log_probs"] = fields["proximal_mean_log_probs"] + 0.1
     others, _ = steps_by_hand(objective, batching, sampled[0], Rollouts.of(*sampled, **fields))
-    assert np.abs(moved.parameters["logits"] - others["logits"]).max() > 1e-3
+    assert np.abs(after.parameters["logits"] - others["logits"]).max() > 1e-3
 
 
 def communication(*texts):
@@ -183,10 +134,10 @@ def communication(*texts):
         return [objective.weigh(rollouts, state) for objective, state in zip(weighed, states, strict=True)]
 
     compiled = jax.jit(weigh).lower(shard_prompts(rollouts, mesh), states).compile()
-    moved = {(one.kind, shape) for one in collectives(compiled.as_text()) for shape in one.shapes}
+    sent = {(one.kind, shape) for one in collectives(compiled.as_text()) for shape in one.shapes}
     # The share of degenerate groups is a sum over all groups, and so is the scale of a whole batch.
-    assert ("all-reduce", ()) in moved
-    return moved - {("all-reduce", ()), ("all-reduce", (1,))}
+    assert ("all-reduce", ()) in sent
+    return sent - {("all-reduce", ()), ("all-reduce", (1,))}
 
 
 def keeps_prompts(name):
@@ -197,7 +148,7 @@ def keeps_prompts(name):
 def test_the_statistics_of_groups_need_no_communication():
     names = [name for name in objectives.names() if not keeps_prompts(name)]
     if communication(*names):
-        assert {name: moved for name in names if (moved := communication(name))} == {}
+        assert {name: sent for name in names if (sent := communication(name))} == {}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +162,7 @@ def test_a_table_of_prompts_costs_some_numbers_for_each_group(text):
 def test_the_divergence_is_taken_to_the_reference():
     objective, sampled = objectives.make("grpo(kl=0.5)"), sample()
     parameters = start()
-    reference = jax.tree.map(lambda leaf: leaf + 0.4 * jax.random.normal(jax.random.key(9), leaf.shape), parameters)
+    reference = moved(parameters, 9, 0.4)
     same, same_metrics = step(objective, sampled, reference=parameters)
     away, away_metrics = step(objective, sampled, reference=reference)
     without, without_metrics = step(objectives.make("grpo"), sampled)
@@ -236,19 +187,13 @@ def test_hidden_states_are_those_of_the_reference():
     parameters, elsewhere = start(TRANSFORMER, scale=0.1), start(TRANSFORMER, scale=0.3)
     sampled = sample(FIRST_TOKEN, TRANSFORMER, parameters)
 
-    def after(features):
-        rollouts = Rollouts.of(*sampled, answer_features=features)
-        weights, _, _ = objective.weigh(rollouts, objective.init(FIRST_TOKEN.sizes))
+    def after(reference):
+        rollouts = Rollouts.of(*sampled, answer_features=TRANSFORMER.answer_features(reference, sampled[0]))
+        return steps_by_hand(objective, WHOLE_BATCH, sampled[0], rollouts, TRANSFORMER, parameters)[0]
 
-        def loss(parameters):
-            output = objective.loss(TRANSFORMER.score(parameters, sampled[0], 1.0), rollouts, weights)
-            return output.loss_sum / output.count
-
-        return jax.tree.map(lambda leaf, slope: leaf - 0.5 * slope, parameters, jax.jit(jax.grad(loss))(parameters))
-
-    expected, other = (after(TRANSFORMER.answer_features(of, sampled[0])) for of in (elsewhere, parameters))
-    moved, _ = step(objective, sampled, parameters, elsewhere, Batching(micro_batches=2), policy=TRANSFORMER)
-    assert_close(moved.parameters, expected, 1e-5)
+    expected, other = after(elsewhere), after(parameters)
+    found, _ = step(objective, sampled, parameters, elsewhere, Batching(micro_batches=2), policy=TRANSFORMER)
+    assert_close(found.parameters, expected, 1e-5)
     assert max(jax.tree.leaves(jax.tree.map(lambda a, b: np.abs(a - b).max(), expected, other))) > 1e-3
     settings = TrainSettings(3, 8, GROUP_SIZE)
     check_run(FIRST_TOKEN, TRANSFORMER, objective, settings)

@@ -1,5 +1,3 @@
-"""Evaluation on text tasks: how much is asked at once."""
-
 import types
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tools on the host: the compiled loop waits for their words, which are as long as they are."""
-
 import dataclasses
 from fractions import Fraction
 from typing import Any

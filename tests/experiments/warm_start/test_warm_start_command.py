@@ -12,17 +12,10 @@ from ipsrl.rollouts.given_answers import given_answers
 from ipsrl.study import Output, Study
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.study import run
-from scripts.make_checkpoint import make_checkpoint
 
 pytestmark = pytest.mark.eight_devices
 MESH = "data:4,model:2"
 STUDY = Study.of(warm_start)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("checkpoint") / "model"
-    return str(make_checkpoint(folder, "qwen2", hidden_size=32, num_layers=1))
 
 
 @pytest.mark.slow

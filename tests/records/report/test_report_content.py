@@ -1,5 +1,3 @@
-"""The content of a report, from run folders in whatever state they are."""
-
 import base64
 import json
 import math

@@ -1,5 +1,3 @@
-"""Headlines and what decides them; the pages themselves are tested with the command that writes them."""
-
 import dataclasses
 
 import pytest
