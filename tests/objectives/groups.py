@@ -113,6 +113,12 @@ def rewarded(rewards, **fields):
     return rollouts_of(np.zeros((*rewards.shape, 1)), rewards=rewards, **fields)
 
 
+def of_lengths(lengths, value=0.0, **fields):
+    """One group of answers of so many tokens, with equal log-probabilities, or with those of each answer."""
+    mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    return rollouts_of(np.broadcast_to(value, mask.shape)[None], mask[None], **fields)
+
+
 def scores_of(log_probs):
     """Scores with these log-probabilities, and no entropy."""
     return PolicyScores(log_probs, jnp.zeros_like(log_probs))

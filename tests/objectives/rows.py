@@ -1,8 +1,8 @@
 """Declarations that every row of the catalog makes about itself; the generated tests read them.
 
 The rows of a module `ipsrl/objectives/catalog/X.py` are declared in `rows_X.py` beside this file, as a dict `ROWS` from
-the text of an objective (its name, or its name with arguments) to a `Row`; `declared.py` joins them. A row of the
-catalog that is missing there fails.
+the text of an objective (its name, or its name with arguments) to a `Row`; `declared.py` joins them. In their formulas
+n are counts, p is the distribution, r the rewards. A row of the catalog that is missing there fails.
 
 The update of a softmax bandit's logits by a group, on-policy, is phat_i A_i - p_i sum_k phat_k A_k for almost every
 objective, so its `advantages` says only what its advantages A of the outcomes are, in NumPy's float64, independently of

@@ -1,7 +1,4 @@
-"""Declarations of the rows in `catalog/balance.py`; n are counts, p the distribution, r the rewards.
-
-The advantage of a squared residual is -2 * residual: learned tables are at their start, 0, and one action is the walk.
-"""
+"""The advantage of a squared residual is -2 * residual: tables start at 0, and one action is the walk."""
 
 import numpy as np
 

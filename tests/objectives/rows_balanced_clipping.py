@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/balanced_clipping.py`; n are counts, p the distribution, r the rewards."""
-
 from tests.objectives.rows import like_grpo
 from tests.oracles.token_values import balanced, token_mean
 

@@ -1,8 +1,4 @@
-"""Declarations of the rows in `catalog/clipping.py`; n are counts, p the distribution, r the rewards.
-
-On-policy every ratio is 1, inside all limits, and pi = mu: what is left is the advantage, but where tokens are chosen
-by their covariance.
-"""
+"""On-policy every ratio is 1, inside all limits, and pi = mu: what is left is the advantage."""
 
 from tests.objectives.rows import like_dr_grpo, like_grpo, standardised
 from tests.objectives.rows_expected_return import k3_gradient

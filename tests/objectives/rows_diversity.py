@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/diversity.py`; n are counts, p the distribution, r the rewards."""
-
 import numpy as np
 
 from tests.objectives.groups import ARM_FEATURES

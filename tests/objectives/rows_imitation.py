@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/imitation.py`; n are counts, p the distribution, r the rewards."""
-
 from tests.objectives.rows import Row
 from tests.oracles.token_values import policy_gradient, token_mean
 

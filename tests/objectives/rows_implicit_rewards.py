@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/implicit_rewards.py`; n are counts, p the distribution, r the rewards."""
-
 import numpy as np
 
 from tests.objectives.rows import Row, centred, like_dr_grpo, like_grpo, standardised

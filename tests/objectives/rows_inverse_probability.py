@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/inverse_probability.py`; n are counts, p the distribution, r the rewards."""
-
 import numpy as np
 from scipy.optimize import brentq
 

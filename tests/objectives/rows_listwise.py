@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/listwise.py`; n are counts, p the distribution, r the rewards."""
-
 import numpy as np
 
 from tests.objectives.rows import centred, like_dr_grpo, like_grpo, standardised

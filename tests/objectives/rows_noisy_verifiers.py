@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/noisy_verifiers.py`; n are counts, p the distribution, r the rewards."""
-
 from tests.objectives.rows import Row, centred, like_dr_grpo, like_grpo
 from tests.oracles.token_values import clipped, constant_length
 

@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/prompt_weights.py`; n are counts, p the distribution, r the rewards."""
-
 from tests.objectives.rows import Row, centred, standardised
 from tests.oracles.token_values import PPO
 

@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/rarity.py`; n are counts, p the distribution, r the rewards."""
-
 import numpy as np
 
 from tests.objectives.rows import Row, centred, like_grpo, never_silent, standardised

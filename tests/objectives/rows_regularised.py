@@ -1,7 +1,4 @@
-"""Declarations of the rows in `catalog/regularised.py`; n are counts, p the distribution, r the rewards.
-
-The reference is uniform on the bandit, so that a policy's ratio to it is K p.
-"""
+"""The reference is uniform on the bandit, so that a policy's ratio to it is K p."""
 
 import numpy as np
 

@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/sets.py`; n are counts, p the distribution, r the rewards."""
-
 import itertools
 from math import comb
 

@@ -1,5 +1,3 @@
-"""Declarations of the rows in `catalog/signs.py`; n are counts, p the distribution, r the rewards."""
-
 import numpy as np
 
 from tests.objectives.rows import Row, like_grpo, over_std

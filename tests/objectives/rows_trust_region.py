@@ -1,4 +1,4 @@
-"""Declarations of the rows in `catalog/trust_region.py`: on-policy, every limit leaves GRPO's step as it is."""
+"""On-policy, every limit leaves GRPO's step as it is."""
 
 import numpy as np
 

@@ -1,7 +1,4 @@
-"""Declarations of the rows in `catalog/vector_rewards.py`; n are counts, p the distribution, r the rewards.
-
-The two rewards of an outcome are its reward times its `SHARES`.
-"""
+"""The two rewards of an outcome are its reward times its `SHARES`."""
 
 import numpy as np
 

@@ -1,5 +1,3 @@
-"""Baselines from earlier batches and from a part of the group, by numbers derived by hand."""
-
 import dataclasses
 
 import jax.numpy as jnp

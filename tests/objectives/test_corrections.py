@@ -1,7 +1,3 @@
-"""Weights for answers that another program sampled: by hand, without bias where the mathematics says so, refused where
-they would correct nothing.
-"""
-
 import dataclasses
 import functools
 
@@ -225,8 +221,6 @@ def test_in_longer_answers_only_the_sequence_has_no_bias():
     plain, _ = tree_gradients(make("reinforce"))
     assert np.abs(by_token - exact).max() > np.abs(plain - exact).max() > 0.01
 
-
-# Which rows take one.
 
 REFUSING = """
     kimi_mirror_descent trajectory_balance vargrad detailed_balance subtrajectory_balance flowrl reinvent gvpo a2po

@@ -1,5 +1,3 @@
-"""Scaling by the policy's own trajectory probability: its running mean, its caps."""
-
 import dataclasses
 
 import jax.numpy as jnp

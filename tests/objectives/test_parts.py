@@ -1,5 +1,3 @@
-"""Parts of objectives, by numbers derived by hand from the papers' formulas."""
-
 import dataclasses
 
 import jax
@@ -31,9 +29,6 @@ def test_degenerate_groups_are_counted():
     objective = make("grpo")
     _, _, metrics = objective.weigh(dataclasses.replace(rollouts, rewards=rewards), objective.init(Sizes(3)))
     assert tuple(map(float, metrics["degenerate_groups"])) == (2.0, 3.0)
-
-
-# ARM
 
 
 ANSWERS = np.log(

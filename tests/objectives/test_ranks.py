@@ -1,5 +1,3 @@
-"""Ranks among all values, or among those of a row, against sorts."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Divergence from a reference, in the loss, in the reward, and with a target: numbers derived by hand."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

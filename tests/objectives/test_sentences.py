@@ -1,5 +1,3 @@
-"""The sentence that `str` gives for an objective."""
-
 import re
 from pathlib import Path
 

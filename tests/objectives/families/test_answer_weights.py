@@ -1,5 +1,3 @@
-"""Weights of correct, unlikely and rare answers and of sets of answers, by numbers derived by hand from the papers."""
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,12 +6,6 @@ from ipsrl.objectives.catalog.noisy_verifiers import BackwardCorrection
 from ipsrl.objectives.catalog.sets import BestOfSets, weight_vectors
 from ipsrl.objectives.catalog.unlikely_answers import UniformCorrect, Unlikeliness
 from tests.objectives.groups import advantages_of, assert_close, rewarded, rollouts_of, shaped, weighed_in_turn
-
-
-def test_correct_and_wrong_answers_have_weights_of_their_own():
-    group = rewarded([[1, 0, 0.5]])
-    assert_close(advantages_of("w_reinforce", group), [[0.1, -1.0, -0.45]])
-    assert_close(advantages_of("forward_correction(false_negative_rate=0.3)", group), [[0.3, -0.7, -0.2]])
 
 
 def test_the_mean_of_a_corrected_reward_over_the_errors_of_a_verifier_is_the_reward():
@@ -46,13 +38,6 @@ def test_unlikely_answers_gain_if_they_are_correct_and_lose_if_they_are_wrong():
     group = rollouts_of(behaviour, rewards=np.float32([[1, 1, 0, 0]]))
     found = advantages_of("differential_smoothing(positive=0.5, negative=0.25)", group)
     assert_close(found, [[1 + np.log(2), 1 + np.log(4), -1 - np.log(2) / 2, -1 - np.log(2)]])
-
-
-def test_rare_outcomes_earn_more():
-    """Frequencies 1/2, 1/2, 1/4, 1/4."""
-    group, half = rewarded([[0, 0, 0, 0]], outcome_id=[[5, 5, 3, -1]]), np.log(2) / 2
-    assert_close(advantages_of("answer_entropy(beta=1.0)", group), [[-half, -half, half, half]])
-    assert_close(advantages_of("answer_entropy(beta=1.0, form=gini)", group), [[-1 / 8, -1 / 8, 1 / 8, 1 / 8]])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-"""Flow balance: exact zeros at the target distribution of a tree, residuals by brute force."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Surrogates that treat clipped tokens in their own way, by numbers derived by hand from the papers' formulas."""
-
 import dataclasses
 
 import jax
@@ -100,9 +98,6 @@ def test_ratios_at_the_limits_are_not_clipped():
         assert metrics["clip_fraction"][0] <= 1  # exp(log 0.5) may be just below 0.5
 
 
-# BAPO
-
-
 def literal_search(part, ratios, advantages, behaviour):
     """Limits by the paper's loop, or by that of the released code, in float64; limits are counted in steps."""
     weight = np.abs(advantages) * (behaviour if part.form == "paper" else 1.0)
@@ -177,9 +172,6 @@ def test_limits_of_a_mini_batch_do_not_depend_on_its_pieces():
     assert_close(limits(objective.loss(*pieces[0]).metrics), [0.9, 3.0])
     for batch in (whole, *pieces):
         assert_close(limits(objective.loss(*batch, statistics=sums).metrics), [0.6, 1.2])
-
-
-# DPPO
 
 
 MU, PI = [0.6, 0.2, 0.1, 0.05, 0.05], [0.4, 0.3, 0.1, 0.1, 0.1]

@@ -1,5 +1,3 @@
-"""Parts steered by the entropy of the batches before."""
-
 import dataclasses
 
 import jax
@@ -28,9 +26,6 @@ def states(part, entropies):
         rollouts = batch_of(entropy)
         coefficients, state = part.update_state(rollouts, jnp.zeros((1, 2, 2)), state)
         yield coefficients, state
-
-
-# AER
 
 
 ENTROPIES = [1, 0.6, 0.39, 0.2, 0.3, 0.45, 0.41]
@@ -122,11 +117,8 @@ def test_prompts_that_get_nothing_but_the_bonus_are_counted():
     assert_close(metrics["bonus_only_prompts"], (1, 3))
 
 
-# Skywork-OR1
-
-
 def test_the_bonus_is_on_while_the_entropy_of_the_batch_before_is_low():
-    """The coefficient moves after a batch and is gated by the entropy of the batch before, as in TRL."""
+    """Skywork-OR1: the coefficient moves after a batch and is gated by the entropy of the batch before, as in TRL."""
     entropies = [0.1, 0.2, 0.15, 0.3, 0.3, 0.1, 0.1]
     found = list(states(EntropyFloor(), entropies))
     coefficients = [0.005, 0.010, 0.015, 0.010, 0.005, 0.010, 0.015]
@@ -137,9 +129,6 @@ def test_the_bonus_is_on_while_the_entropy_of_the_batch_before_is_low():
 def test_the_coefficient_stays_between_0_and_1():
     found = [state["coefficient"] for _, state in states(EntropyFloor(step=0.6), [0.1, 0.1, 0.1, 0.9, 0.9, 0.9])]
     assert_close(found, [0.6, 1, 1, 0.4, 0, 0])
-
-
-# Entrocraft
 
 
 def test_the_band_sinks_in_a_straight_line():

@@ -1,5 +1,3 @@
-"""Discounted sums, against a product with the whole matrix of discounts."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""f-divergences by their links: limits and ranges."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

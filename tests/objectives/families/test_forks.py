@@ -1,5 +1,3 @@
-"""Forks, the tokens of high entropy: which they are, and what they are taught."""
-
 import dataclasses
 
 import jax

@@ -1,5 +1,3 @@
-"""GRPO and its relatives beyond what their rows declare: rounding, returns, long answers, refusals."""
-
 import dataclasses
 
 import jax.numpy as jnp
@@ -15,6 +13,7 @@ from ipsrl.structures import Sizes
 from tests.objectives.groups import (
     advantages_of,
     assert_close,
+    of_lengths,
     random_rollouts,
     rewarded,
     rollouts_of,
@@ -67,11 +66,6 @@ def test_one_token_is_white_as_it_is():
     assert not WhitenedTokens(unbiased=True)(jnp.full((1, 1, 1), 0.1), rollouts_of(np.zeros((1, 1, 1)))).any()
 
 
-def with_lengths(lengths, width, **fields):
-    mask = np.arange(width) < np.array(lengths)[None, :, None]
-    return rollouts_of(np.zeros(mask.shape), mask, **fields)
-
-
 @pytest.mark.parametrize(
     ("part", "beyond"),
     [
@@ -82,7 +76,7 @@ def with_lengths(lengths, width, **fields):
     ],
 )
 def test_overlong_punishment(part, beyond):
-    rollouts = with_lengths([1, 16384, 18432, 20480, 20481], 20481)
+    rollouts = of_lengths([1, 16384, 18432, 20480, 20481])
     actual = part(jnp.array([[1.0, 1, 0, 0, 0]]), rollouts)
     np.testing.assert_allclose(actual, [[1, 1, -0.5 * part.weight, -part.weight, beyond]], rtol=2e-7)
 
@@ -91,8 +85,8 @@ def test_overlong_punishment(part, beyond):
 def test_a_cache_longer_than_the_longest_answer_is_refused(text):
     """An answer of no tokens at all would be punished."""
     with pytest.raises(ValueError, match=r"the overlong cache of \d+ tokens is longer than the limit of 5"):
-        token_advantages(text, with_lengths([1, 5], 5))
-    assert token_advantages("dapo(overlong=paper(cache=5))", with_lengths([1, 5], 5)).any()
+        token_advantages(text, of_lengths([1, 5]))
+    assert token_advantages("dapo(overlong=paper(cache=5))", of_lengths([1, 5])).any()
 
 
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "sequence_sum", "constant_length"])

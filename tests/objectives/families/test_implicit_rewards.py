@@ -1,5 +1,3 @@
-"""Regressions of an implicit reward, by numbers and identities derived by hand."""
-
 import dataclasses
 
 import jax
@@ -7,14 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.dynamics.cases import WALKS
 from ipsrl.dynamics.expected_update import Steps
 from ipsrl.objectives import make
-from ipsrl.objectives.catalog.implicit_rewards import BellmanRegression
 from ipsrl.policies.policy import Actions, score_logits
 from tests.objectives.groups import assert_close, mean_update, rewarded, rollouts_of, scores_of, weighed_in_turn
-
-# A*-PO
 
 
 def weighed(text, batches):
@@ -57,9 +51,6 @@ def test_answers_without_tokens_have_no_part_in_the_optimal_value():
     assert_close(found[:, :3], [[1 - np.log((2 + 5 * np.e) / 7), -1.0, 1 - np.log((np.e + 2) / 3)]])
     later = weighed("a2po(beta1=1.0)", [batch, of_prompt([0, 0])])
     assert_close(later, -np.log((6 * np.e + 2) / 8) * np.ones((1, 2)))
-
-
-# ROVER
 
 
 def released(old, new, tokens, mask, advantages, rho):
@@ -126,25 +117,3 @@ def test_more_steps_on_a_large_batch_keep_ties_and_on_a_small_one_lose_them_fast
     assert share_of_drift(32, 64) == pytest.approx(0.003, abs=1e-3)
     assert share_of_drift(8, 64) == pytest.approx(0.04, abs=1e-2)
     assert share_of_drift(2, 64) == pytest.approx(0.95, abs=1e-2)
-
-
-@dataclasses.dataclass(frozen=True)
-class WithoutNext(BellmanRegression):
-    """No value of the next state."""
-
-    def __call__(self, scores, rollouts, advantages):
-        unmoved = dataclasses.replace(scores, mean_log_probs=rollouts.proximal_mean_log_probs)
-        return super().__call__(unmoved, rollouts, advantages)
-
-
-def test_several_steps_hold_back_a_move_to_a_state_in_which_a_token_was_unlearned():
-    """One of two first moves leads to right answers only; two paths do not help the outcome that both can reach."""
-    rewards, first = jnp.array([1.0, 1.0, 0.0]), []
-    for objective in (make("rover"), dataclasses.replace(make("rover"), surrogate=WithoutNext())):
-        update = mean_update(objective, jnp.zeros((3, 2)), rewards, 8, environment=WALKS, steps=Steps(64, 0.5))
-        first.append(float(jax.nn.softmax(0.5 * update[0])[0]))
-    assert first == pytest.approx([0.363, 0.393], abs=2e-3)
-    # Equal rewards move nothing, where the uniform policy would give half to the outcome with two paths.
-    logits = jnp.array([[0.3, -0.3], [0.5, -0.2], [-0.4, 0.1]])
-    equal = mean_update(make("rover"), logits, jnp.ones(3), 4, environment=WALKS, steps=Steps(4, 0.5))
-    assert np.abs(equal).max() < 1e-6

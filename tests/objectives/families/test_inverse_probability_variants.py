@@ -1,5 +1,3 @@
-"""Other estimates of the outcome's probability: an offset, memory, a learned way back, an effective sample size."""
-
 import dataclasses
 
 import jax

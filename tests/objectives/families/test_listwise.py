@@ -1,5 +1,3 @@
-"""Likelihoods within a group against what rewards say: numbers by hand, and where expected training goes."""
-
 import dataclasses
 
 import jax

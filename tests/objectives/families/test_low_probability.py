@@ -1,5 +1,3 @@
-"""AR, Lopti and Lp-Reg: numbers derived by hand."""
-
 import dataclasses
 
 import jax
@@ -66,6 +64,9 @@ def test_lp_reg_protects_unlikely_punished_tokens_that_are_no_noise():
     # Rewarded, they need no protection; neither do those of a group without a signal.
     assert coefficients(make("lp_reg(rho=0.5)"), lp_rollouts([0, 1, 2, 3, 0], [0.0, 0, 1, 1, 0])).tolist() == [[0] * 5]
     assert coefficients(make("lp_reg(rho=0.9)"), lp_rollouts([0, 1, 2, 3, 0], [1.0] * 5)).tolist() == [[0] * 5]
+    # Nor does one whose reward is the mean but for rounding: of 1.1, 1.3 and 1.5 only that of 1.1 is punished.
+    at_mean = lp_rollouts([2, 2, 0], [1.1, 1.3, 1.5], probs=np.array([0.6, 0.3, 0.1]))
+    assert coefficients(make("lp_reg(rho=0.9)"), at_mean).tolist() == [[1, 0, 0]]
 
 
 @pytest.mark.parametrize("kappa", [0.02, 0.05, 0.2])

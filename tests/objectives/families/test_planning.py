@@ -1,5 +1,3 @@
-"""Weight for planning tokens, and for a control token."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Preference losses: the mean over pairs and groups, empty answers, and where IPO ends."""
-
 import functools
 
 import jax

@@ -1,5 +1,3 @@
-"""Entropies and divergences of whole answers as rewards; MARA; DPH-RL."""
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -22,8 +20,6 @@ from tests.objectives.groups import (
     scores_of,
 )
 
-# Tsallis entropies
-
 
 def test_bonuses_of_very_unlikely_answers_are_finite():
     """Relative to that of the certain first answer."""
@@ -41,9 +37,6 @@ def test_rewards_are_not_lost_behind_what_all_answers_of_a_group_have(text):
     assert_close(advantages_of(text, rollouts), [[0.75, -0.25, -0.25, -0.25]])
 
 
-# f-divergences
-
-
 def test_a_divergence_looks_at_whole_answers():
     """log u = 0.5 + 0.25 of two tokens, beside 1; what lies outside the mask is not even a number."""
     behaviour, reference = [[[-1.0, -1.0, np.nan], [-1.0, 0.0, 0.0]]], [[[-1.5, -1.25, 7.0], [-2.0, 0.0, 0.0]]]
@@ -51,9 +44,6 @@ def test_a_divergence_looks_at_whole_answers():
     assert_close(ReferenceDivergence("reverse_kl", 2.0)(rollouts.rewards, rollouts), [[1 + 2 * 0.25, 1]])
     more = 2 * (np.exp(-0.75) - np.exp(-1))
     assert_close(ReferenceDivergence("forward_kl", 2.0)(rollouts.rewards, rollouts), [[1 + more, 1]])
-
-
-# alpha-DPG
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 0.75])
@@ -69,9 +59,6 @@ def test_it_rests_at_the_reference_times_the_rewards_and_returns_at_a_rate_of_on
     np.testing.assert_allclose(update(alpha, 0.01) / (1 - alpha), slowest, rtol=0.02, atol=1e-6)
 
 
-# MARA
-
-
 @pytest.mark.parametrize(
     ("threshold", "rewards", "expected"),
     [
@@ -84,7 +71,7 @@ def test_it_rests_at_the_reference_times_the_rewards_and_returns_at_a_rate_of_on
     ],
 )
 def test_good_answers_are_anchored_at_the_one_the_reference_likes_best(threshold, rewards, expected):
-    """beta = 1/2 and log pi_ref = -1, -3, -2, -1/2: sums over tokens, so that length counts."""
+    """MARA, beta = 1/2 and log pi_ref = -1, -3, -2, -1/2: sums over tokens, so that length counts."""
     reference = np.float32([[[-0.5, -0.5], [-2.5, -0.5], [-1.0, -1.0], [-0.5, 3.0]]])
     mask = [[[1, 1], [1, 1], [1, 1], [1, 0]]]
     rewards = np.float32([rewards])
@@ -97,9 +84,6 @@ def test_an_answer_without_tokens_is_no_anchor():
     reference = np.full((1, 3, 1), -2.0, np.float32)
     rollouts = rollouts_of(np.zeros((1, 3, 1)), [[[1], [1], [0]]], reference_log_probs=reference)
     assert_close(ModeAnchor(0.5, -1.0)(jnp.array([[-0.5, -2.0, 0.0]]), rollouts), [[-0.5, -2.0, 0.0]])
-
-
-# DPH-RL
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-"""Answers that the policy did not sample, and answers too much alike."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Strata of a group, and its two modes."""
-
 import dataclasses
 
 import jax.numpy as jnp

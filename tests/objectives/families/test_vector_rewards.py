@@ -1,6 +1,3 @@
-"""Objectives that read several rewards of each answer, by numbers and identities derived by hand."""
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -19,9 +16,6 @@ OWN_REWARDS = jnp.asarray(FRONT.outcome_space(0).rewards)
 def groups(*parts):
     parts = np.float32(parts)
     return rollouts_of(np.zeros((*parts.shape[:2], 1)), rewards=parts.mean(axis=-1), reward_parts=parts)
-
-
-# GDPO
 
 
 def test_the_scale_is_that_of_the_batch():
@@ -45,47 +39,6 @@ def test_weights_are_one_for_each_reward():
         advantages_of("gdpo(weights=(1, 2, 3))", groups([[1, 0], [0, 1]]))
     with pytest.raises(ValueError, match=r"each weight of a reward is -1\.0, it must be finite and not negative"):
         make("gdpo(weights=(1.0, -1.0))")
-
-
-def test_one_reward_is_grpo_where_no_group_is_silent():
-    batch = groups([[1.0], [0.0], [0.5]], [[0.0], [2.0], [0.0]])
-    assert_close(advantages_of("gdpo", batch), advantages_of("grpo", batch))
-
-
-# VPO
-
-
-def test_equal_answers_get_nothing_and_a_reward_that_all_have_adds_nothing():
-    assert not advantages_of("vector_po(k=3)", groups(np.full((7, 3), 0.1))).any()
-    parts = np.float32([[0.3, 0.1], [0.7, 0.1], [0.2, 0.1], [0.9, 0.1]])
-    shifted = advantages_of("vector_po", groups(parts + np.float32([0.0, 5.0])))
-    assert_close(shifted, advantages_of("vector_po", groups(parts)))
-
-
-def after_training(text, group, steps):
-    """The distribution after steps of the exact mean update, from near the uniform one."""
-    objective = make(text)
-
-    def step(logits, _):
-        return logits + expected_update(objective, logits, OWN_REWARDS, group, environment=FRONT), None
-
-    start = jnp.array([0.2, -0.1, 0.0, 0.1])
-    return jax.nn.softmax(jax.jit(lambda logits: jax.lax.scan(step, logits, length=steps)[0])(start))
-
-
-def test_the_mean_of_rewards_ends_on_one_arm_and_sets_keep_the_front():
-    """GRPO learns from the mean, whose best arm wins; sets of two rest where their worth is largest.
-
-    With p of either corner, 1 - 2p of the middle, and worths a of two equal corners, b of the two, c of the middle, d
-    of it with a corner: 2 (a + b) p^2 + c (1 - 2p)^2 + 4 d p (1 - 2p) is largest at p = (d - c) / (4 d - 2 c - a - b).
-    """
-    np.testing.assert_allclose(after_training("grpo", 4, 20_000), [0, 0, 1, 0], atol=0.01)
-    middles = (np.arange(16) + 0.5) / 16
-    a, b, c, d = 0.5, np.maximum(middles, 1 - middles).mean(), 0.6, np.maximum(middles, 0.6).mean()
-    corner = (d - c) / (4 * d - 2 * c - a - b)
-    left = after_training("vector_po", 4, 20_000)
-    np.testing.assert_allclose(left, [corner, corner, 1 - 2 * corner, 0], atol=0.003)
-    assert 0.29 < corner < 0.3
 
 
 @pytest.mark.parametrize("rewards", [jnp.ones(4), NoisyVerifier(0.1, 0.1)], ids=["a table", "a noisy verifier"])
