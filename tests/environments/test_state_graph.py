@@ -105,6 +105,13 @@ def test_verify_gives_the_outcome_where_the_walk_ended_and_its_reward(environmen
         assert outcomes.log_backward.dtype == jnp.float32
 
 
+def test_arms_with_several_rewards_earn_their_mean():
+    bandit = VectorBandit(((1.0, 0.0, 2.0), (0.25, 0.5, 0.0)))
+    np.testing.assert_array_equal(bandit.outcome_space(0).rewards, [1.0, 0.25])
+    outcomes = outcomes_of_all_walks(bandit)
+    np.testing.assert_array_equal(outcomes.reward_parts, np.float32(bandit.rewards)[outcomes.outcome_id])
+
+
 @every_environment
 def test_every_move_has_its_state_its_backward_probability_and_whether_it_was_a_choice(environment):
     """Against the walks themselves: parents are counted in the moves of the prompt, choices in the legal moves."""

@@ -1,18 +1,10 @@
-"""Questions of a knowledge graph in words: facts that a search finds, answers with their look-ups, and tools."""
-
-from pathlib import Path
-
 import pytest
 
 from ipsrl.environments.agents.knowledge_graph import ENTITIES, RELATIONS
 from ipsrl.environments.agents.search_questions import SearchQuestions, read_search
-from ipsrl.environments.agents.tools import Search, ToolUse, make_tools
-from ipsrl.environments.reading.verifier_pool import VerifierPool
-from tests.environments.language.tokenizers_for_tests import save_tokenizer
-from tests.environments.scripted_policy import written
+from ipsrl.environments.agents.tools import Search
 
 TASK = SearchQuestions(entities=6, relations=2, hops=(1, 2), problems=8, worth=(0.25, 0.5, 1.0))
-VOCABULARY = 450
 
 
 @pytest.fixture(scope="module")
@@ -20,12 +12,6 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("facts") / "new"
     TASK.write_texts(folder)
     return str(folder)
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory, folder):
-    known = [*map(TASK.prompt_text, range(8)), *(Path(folder) / "facts.txt").read_text().split("\n\n")]
-    return save_tokenizer(tmp_path_factory.mktemp("tokenizer"), known)
 
 
 def asked(prompt):
@@ -78,17 +64,6 @@ def test_a_behaviour_is_what_was_searched_whatever_the_words():
     assert ids[3] == ids[4] not in ids[:3]
     assert read_search(texts[0]) == ("Clara", ("teacher of Ada",))
     assert task.behaviour(("doctor of Boris", "client of Ada", "teacher of Ada and Boris")) == ((1, 1),)
-
-
-def test_a_model_searches_with_a_tool(tokenizer, folder):
-    tools = make_tools(f"search(folder='{folder}')")
-    environment = ToolUse(TASK, tokenizer, VOCABULARY, 200, 1500, verifier=VerifierPool(workers=0), tools=tools)
-    lines, name = searched(folder, 1)
-    parts = [part for line in lines for part in (f"{line[0]}\n", f"{line[1]}\n")] + [f"<answer> {name} </answer>"]
-    sampled = written(environment, 1, *parts)
-    assert environment.tokenizer.decode(sampled.tokens[0, 0][sampled.written[0, 0]]) == "".join(parts) + "<eos>"
-    outcomes = environment.verify(sampled)
-    assert (outcomes.rewards[0, 0], outcomes.outcome_id[0, 0]) == (1.0, ENTITIES.index(name))
 
 
 def test_only_answers_of_one_worth_can_be_listed():

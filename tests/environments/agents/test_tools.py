@@ -1,27 +1,19 @@
-"""Tools between the lines of a language model: called, answered, read, cut, and never the model's own words."""
-
 import numpy as np
 import pytest
 
 from ipsrl.environments.agents.tools import Calculator, Search, ToolUse, make_tools, reply_to
 from ipsrl.environments.reading.verifier_pool import UnreadableAnswers, VerifierPool
-from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.rollouts.sampled_answers import transcript
+from tests.environments.language.asked_tasks import BOOLEAN, HERE, VOCABULARY, texts_of
 from tests.environments.language.tokenizers_for_tests import EOS, ids, save_tokenizer
 from tests.environments.reading import readers
 from tests.environments.scripted_policy import written
 from tests.hangs import HANGS
 
-TASK = HypospaceBoolean("basic", 1, observations=2)
-HERE = VerifierPool(workers=0)
-VOCABULARY = 450
 TEXTS = {
     "lakes.txt": "Lake Titicaca lies in the Andes.\n\nLake Baikal is the deepest lake.",
     "rivers.txt": "The Amazon carries more water than any other river.",
 }
-
-
-SAID = {"call": "calculate(6 * 7)", "quiet": "", "marks": "a<eos>b"}
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +26,14 @@ def texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    known = [*(TASK.prompt_text(i) for i in range(TASK.num_prompts)), *map(TASK.answer_text, range(4)), *TEXTS.values()]
-    return save_tokenizer(tmp_path_factory.mktemp("tokenizer"), known)
+    return save_tokenizer(tmp_path_factory.mktemp("tokenizer"), [*texts_of(BOOLEAN), *TEXTS.values()])
 
 
 def test_lines_that_are_calls_are_answered(tokenizer, texts):
     environment = ToolUse(
-        TASK, tokenizer, VOCABULARY, 200, 1500, verifier=HERE, tools=(Calculator(), Search(texts)), longest_reply=40
+        BOOLEAN, tokenizer, VOCABULARY, 200, 1500, verifier=HERE, tools=(Calculator(), Search(texts)), longest_reply=40
     )
-    answer = TASK.answer_text(0)
+    answer = BOOLEAN.answer_text(0)
     parts = (
         "Let me see\ncalculate(2 * (3 + 4))\n",
         "14\n",
@@ -68,10 +59,10 @@ def test_lines_that_are_calls_are_answered(tokenizer, texts):
 
 def test_an_answer_of_a_tool_is_not_the_models(tokenizer, tmp_path):
     """A text that holds the right answer is found, but the model says nothing behind it."""
-    said = f"solution is {' '.join(TASK.answer_text(0).split())}"
+    said = f"solution is {' '.join(BOOLEAN.answer_text(0).split())}"
     (tmp_path / "answers.txt").write_text(said)
     environment = ToolUse(
-        TASK, tokenizer, VOCABULARY, 200, 1500, verifier=HERE, tools=(Search(str(tmp_path)),), longest_reply=40
+        BOOLEAN, tokenizer, VOCABULARY, 200, 1500, verifier=HERE, tools=(Search(str(tmp_path)),), longest_reply=40
     )
     sampled = written(environment, 0, "search(solution)\n", f"{said}\n", "Hm")
     assert said in environment.answer_texts([sampled.tokens[0, 0][sampled.dictated[0, 0]]])[0]
@@ -84,7 +75,7 @@ def heard(environment, sampled):
 
 
 def test_only_so_many_calls_are_answered_and_replies_are_cut(tokenizer):
-    environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, calls=2, longest_reply=4)
+    environment = ToolUse(BOOLEAN, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, calls=2, longest_reply=4)
     product = ids(environment.tokenizer, "1000000")
     assert len(product) > 3
     cut = environment.tokenizer.decode(product[:3])
@@ -97,8 +88,9 @@ def test_only_so_many_calls_are_answered_and_replies_are_cut(tokenizer):
 
 def test_only_the_models_own_lines_are_calls(tokenizer):
     """A tool that says what looks like a call, one that says nothing, and one that says a token that ends an answer."""
-    tools = tuple(readers.SayingTool(name, words) for name, words in SAID.items())
-    environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, tools=(*tools, Calculator()))
+    said = {"call": "calculate(6 * 7)", "quiet": "", "marks": "a<eos>b"}
+    tools = tuple(readers.SayingTool(name, words) for name, words in said.items())
+    environment = ToolUse(BOOLEAN, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, tools=(*tools, Calculator()))
     sampled = written(
         environment, 0, "call()\n", "calculate(6 * 7)\n", "\n", "", "quiet()\n", "\n", "marks()\n", "a<eos>b\n"
     )
@@ -111,7 +103,7 @@ def test_a_tool_that_raises_or_hangs_is_told_to_the_model(tokenizer):
 
     def replies(seconds, *lines):
         pool = VerifierPool(workers=1, seconds=seconds)
-        environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=pool, tools=tools)
+        environment = ToolUse(BOOLEAN, tokenizer, VOCABULARY, 120, 1500, verifier=pool, tools=tools)
         answers = [np.array(ids(environment.tokenizer, line)) for line in lines]
         called = environment.call([0] * len(lines), answers, [np.ones(len(answer), bool) for answer in answers])
         return [reply.strip() for reply in environment.answer_texts([np.array(row) for row in called])]
@@ -136,10 +128,8 @@ def test_a_tool_that_raises_or_hangs_is_told_to_the_model(tokenizer):
         ("calculate(1 + 2 / (0.5 - 1/2))", "division by zero"),
         ("calculate(0^-1)", "division by zero"),
         ("calculate(9^9^9)", "this is too large, or not rational"),
-        ("calculate(2^0.5)", "this is too large, or not rational"),
         ("calculate()", "this is not an expression"),
         ("calculate(2 apples)", "this is not an expression"),
-        ("calculate(__import__('os'))", "this is not an expression"),
         ("calculated(2)", ""),
         ("I calculate(2)", ""),
         ("search(the Amazon)", "The Amazon carries more water than any other river."),
@@ -155,9 +145,9 @@ def test_refusals(tokenizer, tmp_path):
     with pytest.raises(ValueError, match=r"holds no texts: give a folder with \*.txt files"):
         Search(str(tmp_path))
     with pytest.raises(ValueError, match="tools must be at least one, each with a name of its own"):
-        ToolUse(TASK, tokenizer, VOCABULARY, verifier=HERE, tools=(Calculator(), Calculator()))
+        ToolUse(BOOLEAN, tokenizer, VOCABULARY, verifier=HERE, tools=(Calculator(), Calculator()))
     with pytest.raises(ValueError, match="stop strings would end an answer in the middle of a call: leave out"):
-        ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, stop_strings=(".",))
+        ToolUse(BOOLEAN, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, stop_strings=(".",))
 
 
 def test_a_text_in_another_encoding_is_named(tmp_path):

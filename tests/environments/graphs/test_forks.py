@@ -1,5 +1,3 @@
-"""The environment whose forks and steps are known."""
-
 import itertools
 
 import jax

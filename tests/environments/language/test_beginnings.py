@@ -1,5 +1,3 @@
-"""Answers that begin with given words: in a turn of the chat template, behind histories, and without a template."""
-
 import dataclasses
 
 import jax

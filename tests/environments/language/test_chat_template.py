@@ -1,5 +1,3 @@
-"""Text that tokenizers and templates write around answers: tags that are special tokens, thoughts, turns, the date."""
-
 import json
 
 import pytest
@@ -83,17 +81,15 @@ def test_tags_are_read_whatever_kind_of_token_they_are(how, stop_strings, tmp_pa
 @pytest.mark.parametrize("how", ["special", "plain"])
 @pytest.mark.parametrize("stops_by", ["string", "string over tokens", "token"])
 def test_a_tag_that_ends_an_answer_is_read(how, stops_by, tmp_path):
-    folder = saved(tmp_path, how) if stops_by != "string over tokens" else saved_without_tags(tmp_path)
+    if stops_by == "string over tokens":
+        folder = save_tokenizer(tmp_path, [TASK.prompt_text(0)] * 2)
+    else:
+        folder = saved(tmp_path, how)
     if stops_by == "token":
         ends = AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(["</answer>", "<end>"])
         (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
     environment = asked(folder, stop_strings=() if stops_by == "token" else ("</answer>",))
     assert verified(environment, RIGHT, f"{RIGHT} and more").rewards.tolist() == [[1, 1]]
-
-
-def saved_without_tags(folder):
-    save_tokenizer(folder, [TASK.prompt_text(0)] * 2, template=TEMPLATE)
-    return folder
 
 
 def test_tags_of_a_sentencepiece_tokenizer_are_read(tmp_path):

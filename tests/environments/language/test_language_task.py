@@ -1,7 +1,4 @@
-"""A text task in the tokens of a language model: prompts, stops, verdicts, and what warm start and evaluation need."""
-
 import dataclasses
-import types
 from fractions import Fraction
 
 import jax
@@ -9,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.language.language_task import LanguageTask
 from ipsrl.environments.language.math_answers import MathAnswers
 from ipsrl.environments.language.one_of_many import OneOfMany
@@ -19,10 +15,7 @@ from ipsrl.environments.tasks.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.tasks.hypospace_causal import HypospaceCausal
 from ipsrl.environments.tasks.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.tasks.long_work import LongWork
-from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
-from ipsrl.training.supervised.warm_start import WarmStart, learn_prior
-from ipsrl.training.text_evaluation import evaluate_text
 from tests.environments.language.asked_tasks import BOOLEAN, VOCABULARY, Remainders, asked, decoded, texts_of
 from tests.environments.language.tokenizers_for_tests import BOS, END, EOS, TURN, ids, save_tokenizer
 from tests.environments.reading.answers import trajectories_of
@@ -226,37 +219,13 @@ def test_questions_without_hypotheses(folder, monkeypatch):
         environment.outcome_space(0)
 
 
-@pytest.mark.slow
-def test_warm_start_and_evaluation_take_it(folder):
-    # A policy that sees the token before it, and no question, learns the format at least.
-    environment = asked(folder, max_tokens=16)
-    policy = Tabular(VOCABULARY, VOCABULARY)
-    settings = WarmStart(admissible_share=0.5, steps=60, prompts_per_step=4, learning_rate=0.3, renderings=2)
-    parameters = learn_prior(environment, policy, settings)
-    settings = types.SimpleNamespace(temperature=1.0, prompts_per_step=2, group_size=4)
-    where = (environment, policy, settings, make_mesh("data:8"))
-    for protocol in ("independent", "with_history"):
-        found = evaluate_text(*where, 4, protocol, 0, parameters)
-        assert 0.2 < found.metrics["parse_rate"] <= 1
-        assert 0 < found.metrics["recovery"] <= 1
-        assert found.ranked_shares[0] == pytest.approx(found.metrics["largest_outcome_share"])
-        for said in found.completions:
-            assert said.prompt == BOOLEAN.prompt_text(said.prompt_index).strip()
-            assert said.outcome == (None if (id := BOOLEAN.parse_text(said.completion)) < 0 else BOOLEAN.hypotheses[id])
-        assert any(said.outcome for said in found.completions)
-
-
 def test_what_cannot_be_is_refused_at_once(folder, tmp_path):
-    def refused(message, directory=folder, vocabulary=VOCABULARY, **fields):
+    def refused(message, directory=folder, **fields):
         with pytest.raises(ValueError, match=message):
-            LanguageTask(BOOLEAN, str(directory), vocabulary, **({"longest_prompt": 1500} | fields))
+            LanguageTask(BOOLEAN, str(directory), VOCABULARY, **({"longest_prompt": 1500} | fields))
 
     refused(r"prompt \d+ has \d+ tokens, more than the 50 that are allowed: raise longest_prompt", longest_prompt=50)
-    refused("has a token 419, but the model has only 400: take the tokenizer of the same model", vocabulary=400)
     refused(f"there is no folder {tmp_path}/none: give", directory=tmp_path / "none")
-    (tmp_path / "empty").mkdir()
-    refused("the tokenizer files in .*empty cannot be read by transformers", directory=tmp_path / "empty")
-
     endless = save_tokenizer(tmp_path / "endless", ["x"], eos=None, stops=None)
     refused("neither the tokenizer nor a generation_config.json in .* names an eos token", directory=endless)
     shouting = save_tokenizer(tmp_path / "shouting", ["x"], template="{{ messages[0]['content'] | upper }}")
@@ -276,7 +245,6 @@ def test_what_cannot_be_is_refused_at_once(folder, tmp_path):
 def test_a_task_that_forces_modes_or_work_is_refused(folder):
     for free, forced in (
         (AdditionModes(problems=4), {"forced": "think"}),
-        (AdditionModes(problems=4), {"forced": "half"}),
         (LongWork(problems=4), {"work": 2}),
     ):
         assert asked(folder, free).num_prompts == 4

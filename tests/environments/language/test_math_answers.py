@@ -1,6 +1,3 @@
-"""Questions from a data set of TFDS in array_record, written and read without TensorFlow."""
-
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -46,11 +43,6 @@ def test_questions_and_references(task, folder):
     assert MathAnswers(folder, "tiny_math", answer_key="size", limit=1).rows[0][1] == 2
 
 
-def test_tensorflow_is_never_imported(task):
-    assert task.rows
-    assert "tensorflow" not in sys.modules
-
-
 def test_verdict(task):
     texts = [
         ["I think 6 * 7. #### 42", "#### 42.0", "84/2", "#### 43", "no idea"],
@@ -94,14 +86,6 @@ def test_what_is_missing_is_named(folder, tmp_path):
     )
     asking("answer to question 0 of tiny_math/train holds no number: 'none'", answer_key="hint")
     asking(r"no questions in the split 'train\[:0%\]' ", split="train[:0%]")
-
-
-def test_another_file_format_is_named(tmp_path):
-    write(tmp_path)
-    info = next(tmp_path.glob("tiny_math/*/dataset_info.json"))
-    info.write_text(info.read_text().replace("array_record", "tfrecord"))
-    with pytest.raises(ValueError, match=r"1\.0\.0 is not in the format array_record: remove it, and prepare it by"):
-        _ = MathAnswers(str(tmp_path), "tiny_math").rows
 
 
 def test_the_newest_version_is_read(tmp_path):

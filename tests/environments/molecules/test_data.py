@@ -1,5 +1,3 @@
-"""Molecules are read in order, in part and in bulk, and what is missing or damaged is one sentence."""
-
 import shutil
 
 import numpy as np

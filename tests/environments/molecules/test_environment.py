@@ -1,10 +1,4 @@
-"""Molecules as an environment: outcomes, rewards, spellings, and workers that crash."""
-
-import importlib.util
 import itertools
-import os
-import signal
-import warnings
 
 import numpy as np
 import pytest
@@ -12,12 +6,10 @@ import pytest
 pytest.importorskip("rdkit")
 
 from ipsrl.environments.molecules import rewards
-from ipsrl.environments.molecules.chemistry import Molecule
 from ipsrl.environments.molecules.environment import Molecules
 from ipsrl.environments.molecules.smiles import SmilesVocabulary
-from ipsrl.environments.reading.verifier_pool import UnreadableAnswers, VerifierPool
+from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.rollouts.given_answers import given_answers
-from tests.hangs import HANGS
 
 VOCABULARY = SmilesVocabulary.of(["CCOc1ccncc1(=)"])
 HERE = VerifierPool(workers=0)
@@ -92,21 +84,6 @@ def test_all_strings_without_a_molecule_have_the_probability_of_one_outcome():
     assert 0.05 < sum(share[text] for text in unread) < 1
 
 
-class Crashing:
-    """A reader that dies, as RDKit's C++ might, of one string."""
-
-    def __call__(self, text):
-        if text == "die":
-            os.kill(os.getpid(), signal.SIGSEGV)
-        return Molecule(text, "", "", 1.0, 0.0)
-
-
-def test_a_worker_that_crashes_costs_one_answer():
-    with pytest.warns(UnreadableAnswers, match="1 of 3 texts could not be read"):
-        read = VerifierPool(workers=2, seconds=HANGS).read(Crashing(), ["CCO", "die", "CC"])
-    assert [molecule and molecule.canonical for molecule in read] == ["CCO", None, "CC"]
-
-
 def test_each_string_is_read_once(monkeypatch):
     asked = []
     original = VerifierPool.read
@@ -118,16 +95,3 @@ def test_each_string_is_read_once(monkeypatch):
     again = molecules.read(["CC", "CCO", ""])
     assert asked == [["CCO", "CC"], []]
     assert again == [first[2], first[0], None]
-
-
-def test_a_missing_extra_is_refused_in_a_sentence(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r'RDKit, which is not installed: pip install -e "\.\[molecules\]"$'):
-        environment()
-
-
-def test_reading_writes_nothing(capfd):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        environment(verifier=VerifierPool(2, HANGS)).read(["C(C(C", "c1ccccc", "[Xx]", "CC(C)(C)(C)C"])
-    assert capfd.readouterr() == ("", "")

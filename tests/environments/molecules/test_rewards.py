@@ -1,5 +1,3 @@
-"""Rewards of molecules, by hand, and what is refused."""
-
 import pytest
 
 pytest.importorskip("rdkit")
@@ -52,11 +50,6 @@ def test_up_to_three_donors_fit(smiles, fits):
 )
 def test_all_cuts_must_be_amides_and_there_must_be_one(smiles, only_amides):
     assert Accessible(score=10.0, by_amides=True)(parsed(smiles)) == only_amides
-
-
-def test_accessibility_is_a_threshold():
-    assert Accessible(2.5)(parsed(ANILIDE)) == 1.0
-    assert Accessible(2.5)(parsed("C12C3C4C1C5C2C3C45")) == 0.0
 
 
 def test_a_reward_is_the_geometric_mean_and_zero_if_a_factor_is():

@@ -1,5 +1,3 @@
-"""SMILES strings split into REINVENT's tokens, and put together again."""
-
 import numpy as np
 import pytest
 

@@ -1,11 +1,8 @@
-"""Text beside a box, or in parentheses behind a number, rejects the answer only if it changes the number."""
-
 import pytest
 
 from ipsrl.environments.reading.numeric_answers import read_number
 
 RIGHT = [
-    r"We add both numbers. $\boxed{5}$",
     r"2 + 3 = 5. \boxed{5}",
     r"2 + 3 = 5, \boxed{5}",
     r"We add both numbers! \boxed{5}",
@@ -24,11 +21,8 @@ RIGHT = [
     r"The least such integer is $\boxed{5}$.",
     r"The number of integers less than 6 is $\boxed{5}$.",
     r"There are $\boxed{5}$ such integers.",
-    r"the smallest positive integer is \boxed{5}",
     r"Thus, there are at least two... so \boxed{5}",
-    r"Solving, we get $n = \boxed{5}.$",
     r"\begin{align*}x&=2+3\\&=\boxed{5}.\end{align*}",
-    r"$\angle ABC = \boxed{5^\circ}$",
     r"$\angle ABC = \boxed{5}^\circ$",
     r"Our answer is $\frac{10}{2} = \boxed{5}$.",
     r"The answer is: $\boxed{5}$ dollars.",
@@ -40,11 +34,9 @@ RIGHT = [
     r"2^{2} + 1 \equiv \boxed{5} \pmod{7}",
     r"$\lfloor 5.3 \rfloor = \boxed{5}$",
     r"In conclusion, she needs $\boxed{5}$ more apples than Tom.",
-    r"Final answer: **\boxed{5}**",
     r"$\boxed{5}$ is the number of apples.",
     r"Then $|x| = \boxed{5}$",
     r"$\boxed{5}$ m/s",
-    r"$\boxed{5} \text{ cm}$",
     r"$x\approx 4.98$, which rounds to $\boxed{5}$",
     r"She now has \boxed{5}.",
     r"(Answer: \boxed{5})",

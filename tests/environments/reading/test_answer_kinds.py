@@ -1,6 +1,3 @@
-"""Every kind of text around a right answer is read as that answer, and every kind that is not that answer is not."""
-
-import itertools
 import re
 from fractions import Fraction
 
@@ -202,11 +199,6 @@ def test_other_answers_are_not_taken_for_right_ones(task, kind):
             index = [int(np.flatnonzero(TASKS[task].admissible[:, identity])[0])]
             known = outcome < TASKS[task].num_hypotheses
             assert known or TASKS[task].verify_texts(index, [[text]]).rewards[0, 0] == 0, text
-
-
-def test_every_task_has_many_kinds():
-    for kinds in itertools.chain(RIGHT.values(), WRONG.values()):
-        assert len(kinds) >= 25
 
 
 def test_a_graph_without_edges():

@@ -1,5 +1,3 @@
-"""Numbers by math-verify: what it reads, beside our own reader, and what of a text reaches Python's compiler."""
-
 import re
 import sys
 from fractions import Fraction

@@ -1,5 +1,3 @@
-"""Strings that end an answer: in the middle of a token, across tokens and across bytes, never before the answer."""
-
 import dataclasses
 
 import jax
@@ -12,14 +10,12 @@ from transformers import AutoTokenizer
 
 from ipsrl.environments.language.language_task import LanguageTask
 from ipsrl.environments.reading.stop_strings import StopStrings, bytes_of_tokens, read_stop_strings
-from ipsrl.environments.reading.verifier_pool import VerifierPool
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.rollouts.sampler import sample_groups
-from tests.environments.agents.test_tools import TASK
+from tests.environments.language.asked_tasks import BOOLEAN, HERE
 from tests.environments.language.tokenizers_for_tests import EOS, ids, save_sentencepiece, save_tokenizer
 from tests.environments.scripted_policy import Scripted
 
-HERE = VerifierPool(workers=0)
 WORDS = (" and", " or", "ab", "abc", ". ", "a. b", "lo", "Hel", "\n\n", "né", " (")
 TEXT = "Hello, né\n世界 🙂 and (so on). a. b\n\nend"
 SIZE = 700
@@ -31,7 +27,7 @@ def folder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer")
     if request.param == "sentencepiece":
         return save_sentencepiece(folder, [word for word in WORDS if word.isascii() and word.isprintable()])
-    texts = [TASK.prompt_text(0), TEXT, *(f"x{word}y" for word in WORDS)]
+    texts = [BOOLEAN.prompt_text(0), TEXT, *(f"x{word}y" for word in WORDS)]
     save_tokenizer(folder, texts * 3, template=None, vocabulary_size=SIZE - 10)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_tokens(["a. b"])
@@ -80,22 +76,6 @@ def test_an_answer_ends_where_a_search_in_its_text_says(strings, text, lengths):
     assert stops.text_before(range(len(tokens))) == (text if found is None else text[: found[0]])
 
 
-@settings(deadline=None, max_examples=50)
-@given(rows=st.lists(st.integers(0, 10**6), max_size=8))
-def test_bytes_are_those_that_a_byte_level_tokenizer_decodes(rows, byte_level):
-    tokenizer, tokens = byte_level
-    rows = [row % len(tokens) for row in rows]
-    text = b"".join(tokens[token] for token in rows).decode(errors="replace")
-    assert text == tokenizer.decode(rows, clean_up_tokenization_spaces=False)
-
-
-@pytest.fixture(scope="module")
-def byte_level(tmp_path_factory):
-    tokenizer = AutoTokenizer.from_pretrained(save_tokenizer(tmp_path_factory.mktemp("tokenizer"), [TEXT] * 3))
-    tokenizer.add_tokens(["<a b é>"])
-    return tokenizer, bytes_of_tokens(tokenizer, len(tokenizer))
-
-
 @pytest.mark.parametrize("text", [TEXT, " and so", "\n", "", "ünï世🙂"])
 def test_bytes_are_those_of_the_text(folder, text):
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -107,7 +87,7 @@ def test_bytes_are_those_of_the_text(folder, text):
 
 
 def asked(folder, **fields):
-    return LanguageTask(TASK, folder, SIZE, **{"max_tokens": 40, "longest_prompt": 1500, "verifier": HERE} | fields)
+    return LanguageTask(BOOLEAN, folder, SIZE, **{"max_tokens": 40, "longest_prompt": 1500, "verifier": HERE} | fields)
 
 
 def sampled(environment, tokens):
@@ -167,7 +147,7 @@ def test_an_answer_without_stop_is_truncated_and_one_at_the_horizon_is_not(folde
 
 
 def test_what_stands_before_an_answer_does_not_end_it(folder):
-    question = TASK.prompt_text(0).strip()
+    question = BOOLEAN.prompt_text(0).strip()
     for strings in ((question[-2:] + "\n",), ("is", "s"), ("isa", "sa")):
         environment = asked(folder, stop_strings=strings, beginning="This is")
         tokens = ids(environment.tokenizer, "abc")
@@ -177,7 +157,7 @@ def test_what_stands_before_an_answer_does_not_end_it(folder):
 
 
 @dataclasses.dataclass(frozen=True)
-class Ending(type(TASK)):
+class Ending(type(BOOLEAN)):
     """A task that has a stop string of its own."""
 
     stop_strings = ("\n",)
@@ -193,13 +173,13 @@ def test_stop_strings_of_the_task_and_of_the_caller_end_an_answer(folder):
 
 def test_verification_reads_what_stands_before_a_stop_string(folder):
     environment = asked(folder, stop_strings=("\n\n",))
-    right, other = (TASK.answer_text(hypothesis) for hypothesis in (0, 1))
+    right, other = (BOOLEAN.answer_text(hypothesis) for hypothesis in (0, 1))
     rows = ids(environment.tokenizer, f"{right}\n\n{other}")
-    assert TASK.parse_text(environment.answer_texts([rows])[0]) == 0
-    assert TASK.parse_text(asked(folder).answer_texts([rows])[0]) == 1
+    assert BOOLEAN.parse_text(environment.answer_texts([rows])[0]) == 0
+    assert BOOLEAN.parse_text(asked(folder).answer_texts([rows])[0]) == 1
     # A critic is no model that answers.
     (quoted,) = environment.prompts_with_critique([0], [(rows, rows)]).tokens
-    assert environment.tokenizer.decode(quoted).count(other) == 1 + TASK.prompt_text(0).count(other)
+    assert environment.tokenizer.decode(quoted).count(other) == 1 + BOOLEAN.prompt_text(0).count(other)
 
 
 def test_without_stop_strings_the_programs_are_those_of_any_text(folder):
@@ -229,7 +209,9 @@ def test_as_many_bytes_as_are_allowed_fit_into_the_table():
 def test_a_tokenizer_of_another_kind_is_refused_where_there_are_stop_strings(tmp_path):
     from tokenizers import decoders
 
-    tokenizer = AutoTokenizer.from_pretrained(save_tokenizer(tmp_path / "made", [TASK.prompt_text(0)], template=None))
+    tokenizer = AutoTokenizer.from_pretrained(
+        save_tokenizer(tmp_path / "made", [BOOLEAN.prompt_text(0)], template=None)
+    )
     tokenizer.backend_tokenizer.decoder = decoders.WordPiece()
     tokenizer.save_pretrained(tmp_path / "other")
     with pytest.raises(ValueError, match=r"other is neither byte-level nor falls back to bytes, so stop strings"):

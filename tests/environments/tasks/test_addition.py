@@ -1,5 +1,3 @@
-"""Addition: sums and spellings against a slow reader, scratchpads, control tokens, and answers in text."""
-
 import random
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Addition in modes: a second enumeration from the words of prompts, forced modes, their worth, and priors."""
-
 import re
 
 import jax

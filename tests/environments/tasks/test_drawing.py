@@ -1,5 +1,3 @@
-"""Problems are drawn until there are enough: skipped ones are held out, seeds differ, and too few are one sentence."""
-
 import dataclasses
 import itertools
 

@@ -1,5 +1,3 @@
-"""Searches in graphs: a second enumeration from the words of prompts, and thoughts found in another way."""
-
 import hashlib
 import random
 

@@ -64,10 +64,7 @@ def test_names_and_a_hand_worked_prompt():
 @pytest.mark.parametrize(
     "answer",
     [
-        "A->B, B->A",  # a cycle
-        "A->B, B->C, C->A",
-        "A->A",
-        "A->Z",
+        "A->B, B->C, C->A",  # a cycle
         "A->B, B->C, A->C",  # three edges, two allowed
     ],
 )

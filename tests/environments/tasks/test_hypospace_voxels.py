@@ -84,31 +84,13 @@ def test_outcomes_outside_the_space_are_stable_and_distinct():
     assert task.parse_text(layered(*[CORNER] * 4, EMPTY)) == tall
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        layered(CORNER, CORNER, EMPTY),
-        "Layer 1 (ground):\n1\n\nLayer 2:\n1 0\nThat is all.",
-        layered(MIDDLE, MIDDLE)
-        + "\n"
-        + layered(CORNER, CORNER).removeprefix("Structure:\n"),  # a number again: a new one
-    ],
-)
-def test_lenient_text(text):
+def test_short_and_missing_rows_are_filled_with_zeros():
     task = HypospaceVoxels(blocks=1)
-    assert task.hypotheses[task.parse_text(text)] == f"{CORNER};{CORNER}"
+    found = task.parse_text("Layer 1 (ground):\n1\n\nLayer 2:\n1 0\nThat is all.")
+    assert task.hypotheses[found] == f"{CORNER};{CORNER}"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        layered(CORNER, CORNER) + "\nLayer 4:\n1 1 1",
-        "Layer 2:\n1 0 0",
-        "Layer 1:\n0\n0\n0\n1",
-        "Structure:\nLayer 1 0 0 0\n0 0 0(\n1 0 0",
-    ],
-)
+@pytest.mark.parametrize("text", ["", "Structure:\nLayer 1 0 0 0\n0 0 0(\n1 0 0"])
 def test_text_without_a_structure(text):
     assert HypospaceVoxels(blocks=1).parse_text(text) == -1
 

@@ -1,5 +1,3 @@
-"""Addition with work of any length."""
-
 import dataclasses
 
 import jax

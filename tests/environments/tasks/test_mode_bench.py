@@ -1,5 +1,3 @@
-"""Levels of ModeBench: their sizes, and problems that no two splits share."""
-
 import pytest
 
 from ipsrl.environments import catalog

@@ -1,5 +1,3 @@
-"""N queens: known numbers of solutions, the reader, and problems beside reasoning-gym's."""
-
 import numpy as np
 import pytest
 
@@ -49,7 +47,6 @@ def test_other_boards():
         BOARD.rpartition("\n")[0],
         BOARD.replace("_", "."),
         repr([row.split() for row in BOARD.split("\n")]),
-        "__import__('os')",
     ):
         assert TASK.parse_text(f"<answer>{answer}</answer>") == -1
 

@@ -1,5 +1,3 @@
-"""Plans carried out: a second enumeration from the words of prompts, and the two ways to fail."""
-
 import itertools
 import re
 
