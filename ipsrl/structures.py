@@ -24,6 +24,13 @@ IfNeeded = Any
 """An array, or None if it was not requested. Parts that list the field in `needs` always get an array."""
 Metrics = dict[str, tuple[Array | float, Array | float]]
 """Name -> (sum, count); a count of 0 marks a number that is not a mean."""
+Scalars = dict[str, Array]
+"""Name -> value of a metric, see `means`."""
+
+
+def means(metrics: Metrics) -> Scalars:
+    """Each sum divided by its count; the sum itself where the count is 0."""
+    return {name: total / jnp.maximum(count, 1) for name, (total, count) in metrics.items()}
 
 
 def is_right(rewards: Any, right_above: float) -> Any:

@@ -12,10 +12,11 @@ from experiments.critique.wrong_digits import Repairers, without_success
 from ipsrl import objectives
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.policies.policy import Parameters
+from ipsrl.structures import Scalars
 from ipsrl.study.curves import Curve
 from ipsrl.training.measured import measured
 from ipsrl.training.settings import TrainSettings, make_batch_filters
-from ipsrl.training.trainer import Scalars, Trainer
+from ipsrl.training.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)

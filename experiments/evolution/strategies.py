@@ -12,9 +12,9 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Request
-from ipsrl.structures import Trajectories
+from ipsrl.structures import Scalars, Trajectories
 from ipsrl.training.step import TrainState, rollouts_of
-from ipsrl.training.trainer import Scalars, Trainer
+from ipsrl.training.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

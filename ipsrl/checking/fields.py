@@ -64,7 +64,7 @@ class Checked:
                 if part is not None and not allowed.holds(part):
                     or_none = ", or None" if type(None) in get_args(field.type) else ""
                     # Where a bound depends on other fields, this one may not have been given.
-                    by_default = " by default" if value is field.default else ""
+                    by_default = " (its default)" if value is field.default else ""
                     raise ValueError(f"{called} is {shown(part)}{by_default}, it must {allowed.phrase}{or_none}")
 
 

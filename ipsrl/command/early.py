@@ -1,4 +1,4 @@
-"""Work of a command before its imports, which take seconds: Ctrl-C is one word, and a mistyped flag is refused.
+"""The work of a command before its imports, which take seconds: a mistyped flag is refused, Ctrl-C prints one word.
 
 So is too little address space, and what a library refuses when it is imported is one sentence.
 """

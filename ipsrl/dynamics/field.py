@@ -162,7 +162,7 @@ class Field(LogitField):
 
     @functools.cached_property
     def scale(self) -> float:
-        """Its largest speed over distributions spread over the simplex; 1 if nothing moves."""
+        """The largest speed over distributions spread over the simplex; 1 if nothing moves."""
         number = len(self.rewards) if self.environment is None else len(_Walks.of(self.environment).outcomes)
         distributions = np.concatenate([np.full((1, number), 1 / number), (0.7 * np.eye(number) + 0.3 / number)])
         speed = float(np.abs(self(self.logits_of(distributions, "distributions"))).max())

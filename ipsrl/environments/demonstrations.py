@@ -30,7 +30,7 @@ class Demonstrations(abc.ABC, Checked):
     task_type: ClassVar[type[TextTask]]
 
     def rows(self, task: Any) -> list[dict[str, Any]]:
-        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`.
+        """A row for each prompt, `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`.
 
         Raises:
           ValueError: these mistakes are made in another task.

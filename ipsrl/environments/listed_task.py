@@ -4,6 +4,7 @@ A task shows observations and asks for one hypothesis that explains them. It is 
 """
 
 import abc
+import collections
 import dataclasses
 import functools
 import re
@@ -77,7 +78,10 @@ class ListedTask(Checked, Questions):
         return f"<answer> {self.name(answer)} </answer>"
 
     def meaning(self, problem: Any, answer: Answer) -> Answer | None:
-        """The answer as it is meant under a problem, None if it means nothing; by default the answer itself."""
+        """An answer in text as it is meant under a problem, None if it means nothing; by default the answer itself.
+
+        Compact answers are read without their problem, and mean what they are.
+        """
         return answer
 
     def outcome(self, answer: Any) -> int:
@@ -100,12 +104,18 @@ class ListedTask(Checked, Questions):
     @functools.cached_property
     def asked(self) -> tuple[Any, ...]:
         """The problem of each prompt."""
+        if not self.problem_table:
+            raise ValueError(f"problem_table of {type(self).__name__} is empty: a task needs a problem")
         return tuple(self.problem_table)
 
     @functools.cached_property
     def hypotheses(self) -> tuple[str, ...]:
         """The K names, in the order of their ids."""
-        return tuple(map(self.name, self.answers))
+        names = tuple(map(self.name, self.answers))
+        if len(set(names)) < len(names):
+            (twice, _), *_ = collections.Counter(names).most_common(1)
+            raise ValueError(f"{type(self).__name__} calls two answers {twice!r}: each needs a name of its own")
+        return names
 
     @functools.cached_property
     def _id_of(self) -> dict[Any, int]:
@@ -120,13 +130,22 @@ class ListedTask(Checked, Questions):
         """`[num_prompts, K]` bool, whether a hypothesis is a right answer to a prompt.
 
         Raises:
-          ValueError: `problem_table` has an answer that is not among `answers`, or these have one twice.
+          ValueError: `problem_table` has an answer that is not among `answers`, or an array of another kind, or
+            `answers` has one twice.
         """
         table = np.zeros((self.num_prompts, self.num_hypotheses), bool)
         for row, (problem, right) in zip(table, self.problem_table.items(), strict=True):
+            if isinstance(right, np.ndarray):
+                if right.dtype != bool or right.shape != row.shape:
+                    raise ValueError(
+                        f"problem_table of {type(self).__name__} has for {problem!r} an array that is not "
+                        f"[{len(row)}] bool: list the right answers"
+                    )
+                row[:] = right
+                continue
             try:
-                row[right if isinstance(right, np.ndarray) else [self._id_of[answer] for answer in right]] = True
-            except KeyError as missing:
+                row[[self._id_of[answer] for answer in right]] = True
+            except (KeyError, TypeError) as missing:
                 raise ValueError(
                     f"problem_table of {type(self).__name__} has {missing} for {problem!r}, which must be among answers"
                 ) from None
@@ -139,7 +158,7 @@ class ListedTask(Checked, Questions):
 
     @property
     def num_prompts(self) -> int:
-        return len(self.problem_table)
+        return len(self.asked)
 
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
         check_number("prompt", prompt, self.num_prompts)

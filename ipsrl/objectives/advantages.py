@@ -17,7 +17,7 @@ from ipsrl.structures import Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class CappedPart(RolloutPart):
-    """Base of the parts below that IPS uses; `limit`, if given, caps |A|."""
+    """Base of advantages whose |A| is capped by `limit`, if it is given."""
 
     limit: float | None = positive(None, called="the cap on advantages")
 

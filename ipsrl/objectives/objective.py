@@ -76,7 +76,7 @@ class Objective(Checked):
             )
 
     def __str__(self) -> str:
-        """Its parts in their order as a sentence, see `sentence`; penalties, steps and correction behind it."""
+        """The parts in their order as a sentence, see `sentence`; penalties, steps and correction behind it."""
         in_order = " -> ".join(map(in_words, (*self.rollout_parts, self.surrogate, self.aggregation)))
         first = [] if self.first is None else [f"in two steps, {in_words(self.first)}"]
         corrected = [] if self.correction is None else [f"corrected by {in_words(self.correction)}"]

@@ -20,8 +20,8 @@ BISECTIONS = 30
 
 @dataclasses.dataclass(frozen=True)
 class InverseScaling(RolloutPart):
-    """Base of the parts below: rewards times w_g = p_g^(-e), with e = `alpha` unless the effective sample size is too
-    small.
+    """Base of inverse probability scaling: rewards times w_g = p_g^(-e), with e = `alpha` unless the effective sample
+    size is too small.
 
     With `effective_share` s > 0, each group uses the largest e <= alpha at which the effective sample size of its
     weights, (sum w)^2 / sum w^2, is at least s G (our reading: of the weights alone, without the rewards; of answers

@@ -143,7 +143,7 @@ class Records:
         return np.array(first), np.array(list(values.values()), np.float64)
 
     def _of_one_curve(self, name: str, labels: Mapping[str, Any], along: str = "") -> Self:
-        """These records; raises ValueError unless the labels, and a value of `along`, say which curve they are of."""
+        """The records themselves; raises ValueError unless labels, and a value of `along`, say of which curve."""
         for label in self.labels:
             if label in labels or label == along:
                 continue

@@ -125,7 +125,7 @@ class Settings(Checked):
             raise ValueError(f"--{name} is {value}, it must be a multiple of --{of}, {part}")
 
     def resolved(self) -> Self:
-        """These settings, with values filled in that presets leave open because they depend on other flags."""
+        """The settings, with values filled in that presets leave open because they depend on other flags."""
         return self
 
 

@@ -1,8 +1,9 @@
-"""Optional fields of rollouts that a forward pass over the answers gives: of the policy, or of its reference."""
+"""Optional fields of rollouts that the training step gives: by a forward pass over the answers, or at random."""
 
 import dataclasses
 from typing import cast
 
+import jax
 from jax import Array
 
 from ipsrl.policies.policy import Parameters, Policy, ReadsTexts, union
@@ -12,8 +13,8 @@ OF_REFERENCE = frozenset({"reference_log_probs", "answer_features"})
 """Fields that the reference policy gives."""
 PROXIMAL = frozenset({"proximal_log_probs", "proximal_mean_log_probs"})
 """Fields of the policy before the first optimiser step on a batch."""
-OF_EVERY_POLICY = PROXIMAL | {"reference_log_probs"}
-"""Fields that a forward pass of any policy gives; others are among its `optional_fields`."""
+OF_EVERY_STEP = PROXIMAL | {"reference_log_probs", "keys"}
+"""Fields that the step gives with any policy; others are among the policy's `optional_fields`."""
 
 
 def reading(policy: Policy) -> ReadsTexts:
@@ -51,6 +52,11 @@ def optional_fields(
         scores = policy.score(union(parameters, frozen), trajectories, temperature)
         found |= {name: getattr(scores, name.removeprefix("proximal_")) for name in wanted}
     return found
+
+
+def random_fields(needs: frozenset[str], key: Array, prompts: int) -> dict[str, Array]:
+    """The optional fields of `Rollouts` among `needs` that are drawn: `keys`, one for each prompt."""
+    return {"keys": jax.random.split(key, prompts)} if "keys" in needs else {}
 
 
 def policy_scores(

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.sources.source import Groups
+from ipsrl.structures import Scalars
 from ipsrl.training.step import TrainState
-from ipsrl.training.trainer import Scalars, Trainer
+from ipsrl.training.trainer import Trainer
 
 
 def measured(

@@ -36,9 +36,12 @@ BATCH_FILTERS: dict[str, type[Wrapper]] = {
 
 
 def nested(wrappers: Iterable[Wrapper]) -> tuple[Wrapper, ...]:
-    """Batch filters in an order in which they can be nested, that of `BATCH_FILTERS`; the first is outermost."""
+    """Wrappers in an order in which they can be nested, the first outermost: `BATCH_FILTERS`, then any others.
+
+    A filter that samples again asks those inside it for more groups, so what it keeps has passed through them.
+    """
     order = list(BATCH_FILTERS.values())
-    return tuple(sorted(wrappers, key=lambda wrapper: order.index(type(wrapper))))
+    return tuple(sorted(wrappers, key=lambda wrapper: order.index(kind) if (kind := type(wrapper)) in order else 99))
 
 
 @checked
@@ -102,13 +105,19 @@ class TrainSettings(Checked):
         make_monitors(self.monitors)
 
     def as_config(self) -> dict[str, Any]:
-        """The settings as a run folder stores them: each wrapper under its name, None for batch filters without one."""
+        """The settings as a run folder stores them: each wrapper under its name, None for each batch filter not given.
+
+        Where the names do not tell which wrapper is around which, `wrappers` does, too. A run folder of old has the
+        same entries, so that it can be continued.
+        """
         given = {type(wrapper): dataclasses.asdict(wrapper) for wrapper in self.wrappers}
+        told = nested(self.wrappers) == self.wrappers and len(given) == len(self.wrappers)
+        in_order = {} if told else {"wrappers": [str(wrapper) for wrapper in self.wrappers]}
         named = {name: given.pop(wrapper, None) for name, wrapper in BATCH_FILTERS.items()}
         ahead = given.pop(OneStepAhead, None) is not None
         others = {wrapper.__name__: fields for wrapper, fields in given.items()}
         plain = {name: value for name, value in dataclasses.asdict(self).items() if name != "wrappers"}
-        return plain | named | {"async_rollouts": ahead} | others
+        return plain | named | {"async_rollouts": ahead} | others | in_order
 
 
 def require_same_settings(settings: Sequence[Any], may_differ: Sequence[str]) -> None:

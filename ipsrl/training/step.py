@@ -18,8 +18,18 @@ from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.structures import Metrics, Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
-from ipsrl.training.forward_passes import OF_EVERY_POLICY, optional_fields, policy_scores
+from ipsrl.structures import (
+    Metrics,
+    Outcomes,
+    PolicyScores,
+    Rollouts,
+    Scalars,
+    Trajectories,
+    Weights,
+    masked_sum,
+    means,
+)
+from ipsrl.training.forward_passes import OF_EVERY_STEP, optional_fields, policy_scores, random_fields
 from ipsrl.training.micro_batches import join, split, totals
 from ipsrl.training.sparse_adam import sparse_adam
 
@@ -41,10 +51,10 @@ class TrainState:
     Attributes:
       step: `[]` int32, number of batches of rollouts used so far.
       parameters: trained parameters of the policy.
-      optimizer_state: of optax.
+      optimizer_state: the state of optax's optimiser.
       objective_state: state of the objective's parts, see `Objective.init`.
       objective_parameters: parameters learned by the objective itself, see `Objective.init_parameters`.
-      objective_optimizer_state: of `sparse_adam`, which moves them.
+      objective_optimizer_state: the state of `sparse_adam`, which moves them.
       seed: `[]` int32, of the run.
       learning_rate: `[]` float32, of this run among others of one program; None for the rate of the settings.
       reference: parameters of the reference policy; None if the run needs none.
@@ -128,7 +138,7 @@ def check_objective(objective: Objective, environment: Environment, group_size: 
     Args:
       of_groups: the optional fields of `Rollouts` that the groups can have, see `Source.optional_fields`.
     """
-    objective.check(of_groups | OF_EVERY_POLICY | {"keys"}, group_size, environment.sizes)
+    objective.check(of_groups | OF_EVERY_STEP, group_size, environment.sizes)
 
 
 def state_placements(
@@ -159,7 +169,7 @@ def update(
     optimizer: optax.GradientTransformation,
     batching: Batching,
     temperature: float,
-) -> tuple[TrainState, dict[str, Array]]:
+) -> tuple[TrainState, Scalars]:
     """Runs all optimiser steps of one batch of rollouts.
 
     Args:
@@ -193,7 +203,7 @@ def update(
     learned, (step_metrics, differences) = jax.lax.scan(epoch, state.learned, length=batching.epochs)
 
     metrics = metrics | group_metrics(rollouts) | jax.tree.map(jnp.sum, step_metrics)
-    scalars = {name: total / jnp.maximum(count, 1.0) for name, (total, count) in metrics.items()}
+    scalars = means(metrics)
     # Both are the same policy before the first optimiser step: any difference is an error of sampler or scorer.
     scalars["sampler_scorer_difference"] = differences[0, 0, 0]
     scalars["parameter_norm"] = optax.tree.norm(learned.parameters)
@@ -231,9 +241,8 @@ def rollouts_of(
     prompts_each = len(outcomes.rewards) // micro_batches
     passes = per_device(of_all, prompts_each, in_axes=(None, 1), out_axes=1)
     optional = join(passes((parameters, reference, frozen), split(trajectories, micro_batches)))
-    if "keys" in objective.needs:
-        optional["keys"] = jax.random.split(key, outcomes.rewards.shape[0])
-    return Rollouts.of(trajectories, outcomes, **optional)
+    drawn = random_fields(objective.needs, key, len(outcomes.rewards))
+    return Rollouts.of(trajectories, outcomes, **optional, **drawn)
 
 
 def gradient(

@@ -32,15 +32,14 @@ from ipsrl.rewards import Reward, checksum
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
 from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
-from ipsrl.structures import Metrics
+from ipsrl.structures import Scalars, means
 from ipsrl.training.behaviour import reads_behaviour
 from ipsrl.training.forward_passes import OF_REFERENCE
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements, update
 
-Scalars = dict[str, Array]
-"""Name -> value of a metric: its sum divided by its count."""
+_MEANS = jax.jit(means)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,7 +306,7 @@ class Trainer(Checked):
         """First half of a step: the groups."""
         request = Request(_number(state.seed), _number(state.step))
         source_state, groups, metrics = self.groups_from(state.source, self.actors(state), request)
-        return dataclasses.replace(state, source=source_state), groups, _means(metrics) if metrics else {}
+        return dataclasses.replace(state, source=source_state), groups, _MEANS(metrics) if metrics else {}
 
     def learn(self, state: TrainState, groups: Groups) -> tuple[TrainState, Scalars]:
         """Second half of a step: the update with any groups; the given state is donated, but for `state.source`."""
@@ -337,11 +336,6 @@ def _number(scalar: Array | None) -> Array | int:
     """A replicated number as an integer, because the host chooses prompts by it; unchanged inside jit."""
     assert scalar is not None, "`first_state` sets the seed"
     return scalar if isinstance(scalar, Tracer) else int(hosts.to_host(scalar))
-
-
-@jax.jit
-def _means(metrics: Metrics) -> Scalars:
-    return {name: total / jnp.maximum(count, 1) for name, (total, count) in metrics.items()}
 
 
 @jax.jit

@@ -16,6 +16,8 @@ VALUES = {
     "texts": ("none_such",),
     "Nones": (None,),
     "list": [3],
+    "objects": [object()],
+    "lists of objects": [[object()]],
     "dict": {},
     "function": len,
     "object": object(),
@@ -31,7 +33,8 @@ OF_THE_TYPE = {
     "path": {"text"},
     "tuple": TUPLES,
     "list": {*TUPLES, "list"},
-    "iterable": {*TUPLES, "list", "dict"},
+    # What may be read but once is looked at by the function.
+    "iterable": {*TUPLES, "list", "objects", "lists of objects", "dict"},
     "array": NUMERIC,
     "device array": {*NUMERIC, "nan", "inf"},
     "anything": {*VALUES},

@@ -200,6 +200,18 @@ class Parity(TextTask):
     [
         ({}, None),
         ({"problem_table": {1: [("none",)]}}, r"problem_table of Parity has \('none',\) for 1, which must be among"),
+        ({"problem_table": {1: [["odd"]]}}, r"problem_table of Parity has unhashable .*'list'.* for 1, which must be"),
+        ({"problem_table": {1: np.array([False, True])}}, None),
+        (
+            {"problem_table": {1: np.array([0, 1])}},
+            r"of Parity has for 1 an array that is not \[2\] bool",
+        ),
+        (
+            {"problem_table": {1: np.array([True])}},
+            r"of Parity has for 1 an array that is not \[2\] bool",
+        ),
+        ({"problem_table": {}}, "problem_table of Parity is empty: a task needs a problem"),
+        ({"name": lambda self, answer: "same"}, "Parity calls two answers 'same': each needs a name of its own"),
         ({"answers": (("even",), ("odd",), ("even",))}, r"answers of Parity has \('even',\) twice"),
         ({"problem_table": {3: [("odd",)]}}, "Parity writes '3', but '3' is not among its symbols"),
         ({"symbols": ("1", "2", "even")}, "Parity writes 'odd', but 'odd' is not among its symbols"),
@@ -211,7 +223,7 @@ def test_tables_that_contradict_each_other_are_refused(changes, message):
     task = type("Parity", (Parity,), changes)()
 
     def use():
-        return task.admissible, task.prompt_table, [task.render(i) for i in range(task.num_hypotheses)]
+        return task.admissible, task.hypotheses, task.prompt_table, [task.render(i) for i in range(task.num_hypotheses)]
 
     if message is None:
         use()

@@ -84,6 +84,8 @@ RUNS = [
     ("grpo", (), 1, FEW, "group_size is 1, it must be at least 2"),
     ("pass_at_k(k=4)", (), 4, FEW, "group_size is 4, it must be at least 5"),
     ("ips_grpo(probability=exact)", (), 8, FEW, "needs log_backward, of a backward policy, .* such as hypergrid"),
+    ("detailed_balance", ("next_states",), 1, FEW, "needs log_backward, of a backward policy"),
+    ("ips_grpo(probability=exact(backward=learned))", BACKWARD[:2], 4, FEW, "needs log_backward, of a backward"),
     ("progrpo", ("log_backward",), 8, FEW, "needs prompt_log_probs, how likely .*: take a transformer"),
     ("hicra", (), 8, FEW, "needs planning_mask, .*; they provide no optional field$"),
     ("hicra", ("log_backward",), 8, FEW, "needs planning_mask, .*; they provide log_backward$"),

@@ -1,12 +1,15 @@
 import dataclasses
 
 import pytest
+from absl import flags
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ipsrl import study
 from ipsrl.checking.fields import any_of, positive
 from ipsrl.checking.specifications import LARGEST, SMALLEST
+from ipsrl.study import catalog
+from ipsrl.study.command_line import CommandLine
 from ipsrl.study.settings import KINDS, as_text, identity, read, resolve
 
 
@@ -56,6 +59,22 @@ def test_flags_are_read_as_they_are_typed():
     assert settings.rewards == ((1.0, 0.5), (1.0, 1.0))
     assert settings.fast is True
     assert as_text(settings, "seeds") == "3:6"
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "text", "value"),
+    [
+        ("rules", "filters", "greedy_answers", "greedy_answers"),
+        ("mirror", "tracker", "wandb", "wandb"),
+        ("sample_ahead", "async_rollouts", "true", True),
+    ],
+)
+def test_flags_are_read_by_their_former_names(former, now, text, value):
+    """Commands of old, as a sweep or a run folder has them, still run."""
+    found, values = catalog.find("hypospace"), flags.FlagValues()
+    line = CommandLine(found.name, found.presets, found.many_hosts, found.trackers, values)
+    values(["hypospace", f"--{former}={text}"])
+    assert line[now] == value
 
 
 def test_the_identity_of_a_run_leaves_out_what_only_selects():

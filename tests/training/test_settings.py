@@ -15,7 +15,7 @@ from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.greedy_answers import GreedyAnswers
 from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
-from ipsrl.training.settings import TrainSettings, make_batch_filters
+from ipsrl.training.settings import BATCH_FILTERS, TrainSettings, make_batch_filters, nested
 from tests.sampled_groups import check_run
 
 SETTINGS = TrainSettings(steps=7, prompts_per_step=16, group_size=4)
@@ -58,6 +58,28 @@ def test_a_config_names_each_wrapper():
     assert config["best_answers"] == {"inner": None, "size": 4, "drawn": 2}
     assert (config["dynamic_sampling"], config["async_rollouts"], config["steps"]) == (None, True, 7)
     assert "wrappers" not in config
+
+
+def test_a_config_tells_which_wrapper_is_around_which():
+    one = dataclasses.replace(SETTINGS, wrappers=(DynamicSampling(2), OffPolicyAnswers(2)))
+    other = dataclasses.replace(SETTINGS, wrappers=(OffPolicyAnswers(2), DynamicSampling(2)))
+    twice = dataclasses.replace(SETTINGS, wrappers=(DynamicSampling(3), DynamicSampling(2)))
+    assert one.as_config() != other.as_config()
+    assert twice.as_config() != dataclasses.replace(SETTINGS, wrappers=(DynamicSampling(2),)).as_config()
+
+
+def test_the_order_of_wrappers():
+    """The results of `--filters` depend on it, and so do the folders of earlier runs."""
+    in_order = (
+        "greedy_answers, best_answers, replayed_modes, replayed_groups, dynamic_sampling, replayed_answers, "
+        "diversity_filter, off_policy, difficulty_filter"
+    )
+    assert list(BATCH_FILTERS) == in_order.split(", ")
+    assert nested((OneStepAhead(), OffPolicyAnswers(2), DynamicSampling())) == (
+        DynamicSampling(),
+        OffPolicyAnswers(2),
+        OneStepAhead(),
+    )
     assert not SETTINGS.as_config()["async_rollouts"]
 
 

@@ -1,4 +1,4 @@
-"""Which outcomes survive inverse probability scaling by counts in groups of G samples, and where it rests.
+"""The outcomes that survive inverse probability scaling by counts in groups of G samples, and where it rests.
 
 A finite group caps the weight of a rare outcome at omega(1), so its push near extinction is finite: it survives if that
 push exceeds the push on the survivors. The rules and the weights omega `[G]` are those of `finite_groups`.
@@ -60,7 +60,7 @@ def stationary_distribution(rewards: np.ndarray, weights: np.ndarray, rule: Rule
 
 @checked
 def survives(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
-    """Which outcomes have a positive probability at rest, `[K]` bool.
+    """The outcomes that have a positive probability at rest, `[K]` bool.
 
     Outcome j survives if the better outcomes alone take less than everything at the level of its highest push: sum over
     r_i > r_j of w_G^(-1)(r_j omega(1) / r_i) < 1. For two outcomes that is omega(1) / omega(G) > r_1 / r_2 without a

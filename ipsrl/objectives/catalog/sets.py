@@ -270,9 +270,8 @@ class PolychromicScore(RolloutPart):
         multiplicity = alike.sum(axis=-1)
 
         def others_show(given: int) -> tuple[Array, Array]:
-            """For a set with `given` fixed members: `[P, G]`, the probability that the rest of it contains the outcome
-            of each sample if no fixed member does, and `[P, 1]`, the sum of these probabilities over the outcomes of
-            the group.
+            """The probabilities `[P, G]` that the rest of a set with `given` fixed members contains the outcome of each
+            sample if no fixed member does, and `[P, 1]`, their sum over the outcomes of the group.
             """
             rest, draws = group - given, size - given
             table = [1.0 - comb(max(rest - m, 0), draws) / comb(rest, draws) for m in range(group + 1)]

@@ -324,7 +324,7 @@ class Wrapper(Source):
 
     @property
     def sampled(self) -> Sampled:
-        """The source inside all wrappers, of one that `asks` for more than groups."""
+        """The source inside all wrappers; only for a wrapper that `asks` for more than groups."""
         innermost = self.innermost
         assert isinstance(innermost, Sampled), "`check_inner` has refused others"
         return innermost
@@ -344,8 +344,8 @@ class Wrapper(Source):
         return (own, inner), sharded(groups), metrics | of_change
 
     def change(self, own: State, groups: Groups, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
-        """Its own new state, the other source's groups as it changes them, and its metrics; for a wrapper that asks the
-        other source once, and leaves the rest of a call as it is.
+        """The wrapper's new state, the groups as it changes them, and its metrics; for a wrapper that asks the other
+        source once, and leaves the rest of a call as it is.
         """
         raise NotImplementedError
 

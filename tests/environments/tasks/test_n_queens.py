@@ -14,7 +14,7 @@ def test_numbers_of_solutions():
 
 
 def test_a_default_that_the_size_rules_out_is_called_one():
-    with pytest.raises(ValueError, match="min_remove is 7 by default, it must lie between 1 and 5"):
+    with pytest.raises(ValueError, match=r"min_remove is 7 \(its default\), it must lie between 1 and 5"):
         NQueens(n=5)
     with pytest.raises(ValueError, match="min_remove is 6, it must lie between 1 and 5"):
         NQueens(n=5, min_remove=6)
