@@ -79,7 +79,6 @@ class Reward(abc.ABC):
 
     def learned(self, trajectories: Trajectories, outcomes: Outcomes) -> Self:
         """The reward after a batch of groups, for the next one: itself, unless it learns."""
-        del trajectories, outcomes
         return self
 
 
@@ -187,7 +186,6 @@ class FormulaReward(Reward):
             raise ValueError(f"threshold is {self.threshold}, it must not be negative: no reward is never right")
 
     def right_above(self, outcomes: Outcomes) -> float:
-        del outcomes
         return self.threshold
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:

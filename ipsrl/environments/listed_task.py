@@ -112,9 +112,8 @@ class ListedTask(Checked, Questions):
     def hypotheses(self) -> tuple[str, ...]:
         """The K names, in the order of their ids."""
         names = tuple(map(self.name, self.answers))
-        if len(set(names)) < len(names):
-            (twice, _), *_ = collections.Counter(names).most_common(1)
-            raise ValueError(f"{type(self).__name__} calls two answers {twice!r}: each needs a name of its own")
+        if twice := [name for name, times in collections.Counter(names).items() if times > 1]:
+            raise ValueError(f"{type(self).__name__} calls two answers {twice[0]!r}: each needs a name of its own")
         return names
 
     @functools.cached_property
@@ -130,8 +129,7 @@ class ListedTask(Checked, Questions):
         """`[num_prompts, K]` bool, whether a hypothesis is a right answer to a prompt.
 
         Raises:
-          ValueError: `problem_table` has an answer that is not among `answers`, or an array of another kind, or
-            `answers` has one twice.
+          ValueError: `problem_table` has an answer not among `answers`, or another array; or these have one twice.
         """
         table = np.zeros((self.num_prompts, self.num_hypotheses), bool)
         for row, (problem, right) in zip(table, self.problem_table.items(), strict=True):

@@ -24,7 +24,6 @@ OutcomeOf = Callable[..., Hashable | None]
 
 def exact_text(prompt: Text, completion: Text, **columns: Any) -> str:
     """The text itself, without space around it: only equal texts are the same outcome."""
-    del prompt, columns
     return text_of(completion).strip()
 
 
@@ -34,7 +33,6 @@ def last_number(prompt: Text, completion: Text, **columns: Any) -> Hashable | No
     Read by the package math-verify where the extra `[math]` has installed it, else by
     `ipsrl.environments.reading.numeric_answers`.
     """
-    del prompt, columns
     if importlib.util.find_spec("math_verify") is None:
         return read_number(text_of(completion))
     from ipsrl.environments.reading.math_verify_answers import read_by_math_verify
@@ -47,14 +45,12 @@ def expression(prompt: Text, completion: Text, **columns: Any) -> Hashable | Non
 
     `ipsrl.environments.reading.expressions` says which expressions are the same.
     """
-    del prompt, columns
     tree = read_expression(text_of(completion))
     return None if tree is None else canonical(tree)
 
 
 def tool_calls(prompt: Text, completion: Text, **columns: Any) -> Hashable | None:
     """The names and arguments of all tool calls of an answer, in their order; None for a text, or without a call."""
-    del prompt, columns
     if isinstance(completion, str):
         return None
     calls = [call["function"] for message in completion for call in message.get("tool_calls") or ()]
@@ -79,7 +75,6 @@ class EmbeddingClusters(Checked):
 
     def __call__(self, prompt: Text, completion: Text, **columns: Any) -> int | None:
         """The number of the cluster; None for an embedding that is 0 or not finite."""
-        del columns
         vector = np.asarray(self.encode(text_of(completion)), float)
         length = np.linalg.norm(vector)
         if not (np.isfinite(length) and length > 0):

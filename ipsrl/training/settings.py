@@ -107,8 +107,7 @@ class TrainSettings(Checked):
     def as_config(self) -> dict[str, Any]:
         """The settings as a run folder stores them: each wrapper under its name, None for each batch filter not given.
 
-        Where the names do not tell which wrapper is around which, `wrappers` does, too. A run folder of old has the
-        same entries, so that it can be continued.
+        Old run folders have the same entries. Only where names do not tell what is around what, `wrappers` does.
         """
         given = {type(wrapper): dataclasses.asdict(wrapper) for wrapper in self.wrappers}
         told = nested(self.wrappers) == self.wrappers and len(given) == len(self.wrappers)

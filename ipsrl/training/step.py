@@ -241,8 +241,7 @@ def rollouts_of(
     prompts_each = len(outcomes.rewards) // micro_batches
     passes = per_device(of_all, prompts_each, in_axes=(None, 1), out_axes=1)
     optional = join(passes((parameters, reference, frozen), split(trajectories, micro_batches)))
-    drawn = random_fields(objective.needs, key, len(outcomes.rewards))
-    return Rollouts.of(trajectories, outcomes, **optional, **drawn)
+    return Rollouts.of(trajectories, outcomes, **optional, **random_fields(objective.needs, key, len(outcomes.rewards)))
 
 
 def gradient(

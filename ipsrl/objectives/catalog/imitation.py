@@ -32,7 +32,6 @@ class Likelihood(Surrogate):
 
     def statistics(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Array] | None:
         """Numbers of tokens of answers and of prompts."""
-        del scores, advantages
         if not self.prompts:
             return None
         return rollouts.token_mask.sum(dtype=jnp.float32), rollouts.prompt_mask.sum(dtype=jnp.float32)
@@ -45,7 +44,6 @@ class Likelihood(Surrogate):
         parameters: None,
         statistics: tuple[Array, Array] | None,
     ) -> tuple[Array, Metrics]:
-        del parameters
         values = advantages * scores.log_probs
         statistics = self.statistics(scores, rollouts, advantages) if statistics is None else statistics
         if statistics is None:

@@ -202,7 +202,6 @@ def exact(
     """
 
     def scale(alpha: float, floor: float, share: float) -> RolloutPart:
-        del floor
         if backward == "learned":
             return InverseProbabilityLearned(alpha, decay, log_ratio_cap, effective_share=share)
         return InverseProbability(alpha, decay, log_ratio_cap, backward == "none", effective_share=share)

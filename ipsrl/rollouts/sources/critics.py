@@ -80,7 +80,6 @@ class ScriptedCritic(Critic):
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, key: Array
     ) -> tuple[Words, Array | float]:
-        del parameters, key
         words = functools.partial(self._words, quoting(sampled))
         say = functools.partial(of_each_answer, words, *as_lists(attempts[0]))
         return hosts.broadcast(hosts.first_does(say)), 0.0
@@ -144,7 +143,6 @@ class TrueAnswer(ScriptedCritic):
         super().check(sampled)
 
     def words(self, environment: HypothesisEnvironment, prompt: int, attempt: Sequence[int]) -> Sequence[int]:
-        del attempt
         return critiques.true_answer(environment, prompt)
 
 

@@ -180,7 +180,6 @@ class Sampled(Source):
         return fields | {"top_log_probs"} if self.top_tokens else fields
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> Reward | None:
-        del actors, seed
         return replicated(reward)
 
     def __call__(self, state: Reward | None, actors: Actors, request: Request) -> tuple[Reward | None, Groups, Metrics]:

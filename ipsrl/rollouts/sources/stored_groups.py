@@ -297,7 +297,6 @@ class StoredGroups(Source):
         return True
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
-        del seed
         if self.log_probs is not None:
             return replicated((None, reward))
         size = self.prompts_per_step
