@@ -23,7 +23,7 @@ SHOWN = 8
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Answers:
+class AllAnswers:
     """Answers to every prompt of a task, as NumPy arrays.
 
     Attributes:
@@ -57,7 +57,7 @@ class Completion:
     outcome: str | None
 
 
-def completions(environment: HypothesisEnvironment, answers: Answers, names: Sequence[str]) -> list[Completion]:
+def completions(environment: HypothesisEnvironment, answers: AllAnswers, names: Sequence[str]) -> list[Completion]:
     """The first `SHOWN` answers to each of the first `SHOWN` prompts.
 
     Args:
@@ -105,7 +105,7 @@ def independent_answers(
     answers_per_prompt: int,
     decoding: Decoding = ORDINARY,
     prompts_at_once: int | None = None,
-) -> Answers:
+) -> AllAnswers:
     """I.i.d. answers to every prompt of the task.
 
     Args:
@@ -114,11 +114,11 @@ def independent_answers(
         repeats some of the first prompts, so that one compiled program serves all batches.
     """
 
-    def ask(index: np.ndarray, key: Array) -> Answers:
+    def ask(index: np.ndarray, key: Array) -> AllAnswers:
         prompts = environment.prompts(jnp.asarray(index))
         sample = sampler_for(environment)
         sampled = sample(environment, policy, parameters, prompts, key, answers_per_prompt, decoding)
-        return Answers(verify_on_hosts(environment, sampled), *_shown(sampled))
+        return AllAnswers(verify_on_hosts(environment, sampled), *_shown(sampled))
 
     return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
 
@@ -131,7 +131,7 @@ def answers_with_history(
     answers_per_prompt: int,
     decoding: Decoding = ORDINARY,
     prompts_at_once: int | None = None,
-) -> Answers:
+) -> AllAnswers:
     """Answers one after the other, each to a prompt that lists the earlier ones that parsed.
 
     Every prompt is padded to the length of the longest possible last one, so that one compiled program serves all
@@ -139,7 +139,7 @@ def answers_with_history(
     """
     longest = environment.history_width(answers_per_prompt - 1)
 
-    def ask(index: np.ndarray, key: Array) -> Answers:
+    def ask(index: np.ndarray, key: Array) -> AllAnswers:
         histories, shown = [[] for _ in index], []
         rewards = np.zeros((len(index), answers_per_prompt), np.float32)
         outcome_id = np.zeros((len(index), answers_per_prompt), np.int32)
@@ -157,18 +157,20 @@ def answers_with_history(
                 histories[prompt].append(tokens[prompt, 0][written[prompt, 0]].tolist())
         parts = (np.concatenate(part, axis=1) for part in zip(*shown, strict=True))
         found = Outcomes(jnp.asarray(rewards), jnp.asarray(outcome_id), right_above=outcomes.right_above)
-        return Answers(found, *parts)
+        return AllAnswers(found, *parts)
 
     return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
 
 
 def _shown(sampled: Trajectories) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tokens, `written` and `dictated` of the first answers to each prompt, as in `Answers`."""
+    """Tokens, `written` and `dictated` of the first answers to each prompt, as in `AllAnswers`."""
     dictated = jnp.zeros_like(sampled.token_mask) if sampled.dictated is None else sampled.dictated
     return hosts.to_host([array[:, :SHOWN] for array in (sampled.tokens, sampled.written, dictated)])
 
 
-def _in_blocks(ask: Callable[[np.ndarray, Array], Answers], count: int, at_once: int | None, key: Array) -> Answers:
+def _in_blocks(
+    ask: Callable[[np.ndarray, Array], AllAnswers], count: int, at_once: int | None, key: Array
+) -> AllAnswers:
     """The answers to all of `count` prompts, by calls of `ask(index, key)` with `at_once` prompts each."""
     size = min(at_once or count, count)
     blocks = [

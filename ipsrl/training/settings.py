@@ -40,8 +40,8 @@ def nested(wrappers: Iterable[Wrapper]) -> tuple[Wrapper, ...]:
 
     A filter that samples again asks those inside it for more groups, so what it keeps has passed through them.
     """
-    order = list(BATCH_FILTERS.values())
-    return tuple(sorted(wrappers, key=lambda wrapper: order.index(kind) if (kind := type(wrapper)) in order else 99))
+    places = {kind: place for place, kind in enumerate(BATCH_FILTERS.values())}
+    return tuple(sorted(wrappers, key=lambda wrapper: places.get(type(wrapper), len(places))))
 
 
 @checked

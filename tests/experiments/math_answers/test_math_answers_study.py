@@ -12,7 +12,7 @@ from ipsrl.environments.language.math_answers import outcome_of
 from ipsrl.policies.hugging_face.configuration import read_policy
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.decoding import Decoding
-from ipsrl.rollouts.sampled_answers import Answers, Completion
+from ipsrl.rollouts.sampled_answers import AllAnswers, Completion
 from ipsrl.structures import Outcomes
 from ipsrl.study import Output, Study, claims
 from ipsrl.study.study import run
@@ -47,7 +47,7 @@ def test_measures_by_hand(monkeypatch):
         rewards=np.array([[1, 1, 0, 0], [0, 0, 0, 0]], np.float32),
         outcome_id=np.array([[right, right, wrong, none], [wrong, none, none, none]], np.int32),
     )
-    answers = Answers(
+    answers = AllAnswers(
         outcomes,
         tokens=np.array([[[7, 0]] * 4, [[8, 9]] * 4]),
         written=np.array([[[True, False]] * 4, [[True] * 2] * 4]),
