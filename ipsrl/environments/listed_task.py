@@ -136,8 +136,7 @@ class ListedTask(Checked, Questions):
             if isinstance(right, np.ndarray):
                 if right.dtype != bool or right.shape != row.shape:
                     raise ValueError(
-                        f"problem_table of {type(self).__name__} has for {problem!r} an array that is not "
-                        f"[{len(row)}] bool: list the right answers"
+                        f"problem_table of {type(self).__name__} for {problem!r} must be [{len(row)}] bool"
                     )
                 row[:] = right
                 continue

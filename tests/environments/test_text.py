@@ -204,11 +204,11 @@ class Parity(TextTask):
         ({"problem_table": {1: np.array([False, True])}}, None),
         (
             {"problem_table": {1: np.array([0, 1])}},
-            r"of Parity has for 1 an array that is not \[2\] bool",
+            r"problem_table of Parity for 1 must be \[2\] bool",
         ),
         (
             {"problem_table": {1: np.array([True])}},
-            r"of Parity has for 1 an array that is not \[2\] bool",
+            r"problem_table of Parity for 1 must be \[2\] bool",
         ),
         ({"problem_table": {}}, "problem_table of Parity is empty: a task needs a problem"),
         ({"name": lambda self, answer: "same"}, "Parity calls two answers 'same': each needs a name of its own"),
