@@ -36,10 +36,7 @@ BATCH_FILTERS: dict[str, type[Wrapper]] = {
 
 
 def nested(wrappers: Iterable[Wrapper]) -> tuple[Wrapper, ...]:
-    """Wrappers in an order in which they can be nested, the first outermost: `BATCH_FILTERS`, then any others.
-
-    A filter that samples again asks those inside it for more groups, so what it keeps has passed through them.
-    """
+    """Wrappers in an order in which they can be nested, the first outermost: `BATCH_FILTERS`, then any others."""
     places = {kind: place for place, kind in enumerate(BATCH_FILTERS.values())}
     return tuple(sorted(wrappers, key=lambda wrapper: places.get(type(wrapper), len(places))))
 
